@@ -1,0 +1,244 @@
+// Runs a command of this repository under the right Node and pnpm, fetching what is missing. Needs Node 18 and npm, nothing else.
+//
+//   node scripts/bootstrap.mjs COMMAND [ARGUMENT…]   run it in the root of the clone
+//   node scripts/bootstrap.mjs --cli [ARGUMENT…]     build the holdfast command and run it where we are
+//   node scripts/bootstrap.mjs --path                print the PATH it would use
+//
+// It says what it does on stderr, one line a step, and nothing when there is nothing to do.
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import {
+  cacheDir,
+  childEnv,
+  explainNpmFailure,
+  isMusl,
+  isSuitableNode,
+  nodePackage,
+  npmCommand,
+  PNPM_VERSION,
+} from './toolchain.mjs';
+
+const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const CACHE = path.resolve(cacheDir({ env: process.env, platform: process.platform, home: os.homedir() }));
+const INSTALL_STAMP = path.join(ROOT, 'node_modules', '.holdfast-installed');
+/** Read by bin/holdfast: holds the path of Node; its time is when the build began. */
+const CLI_STAMP = path.join(ROOT, 'node_modules', '.holdfast-cli');
+const CLI_BUNDLE = path.join(ROOT, 'packages', 'cli', 'dist', 'holdfast.mjs');
+const LOCK_POLL_MS = 200;
+const LOCK_WAIT_MS_MAX = 15 * 60_000;
+
+class BootstrapError extends Error {}
+
+function say(line) {
+  process.stderr.write(`holdfast: ${line}\n`);
+}
+
+/** Fetches one npm package into the cache, unless it is there. Safe for many processes at once: the last step is a rename. */
+function fetchPackage({ name, version }) {
+  const target = path.join(CACHE, `${name}-${version}`);
+  if (fs.existsSync(target)) return target;
+  say(`fetching ${name} ${version} into ${CACHE}`);
+  fs.mkdirSync(CACHE, { recursive: true });
+  const temporary = fs.mkdtempSync(path.join(CACHE, '.fetch-'));
+  try {
+    npmInstall(`${name}@${version}`, temporary);
+    fs.renameSync(path.join(temporary, 'node_modules', name), target);
+  } catch (error) {
+    // Another process was faster: its copy is as good as ours.
+    if (!['ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error;
+  } finally {
+    fs.rmSync(temporary, { recursive: true, force: true });
+  }
+  return target;
+}
+
+function npmInstall(spec, directory) {
+  const npm = npmCommand({ env: process.env, execPath: process.execPath });
+  const flags = [
+    '--no-save',
+    '--no-package-lock',
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--global=false',
+    '--loglevel=error',
+  ];
+  const result = spawnSync(npm.command, [...npm.args, 'install', '--prefix', directory, ...flags, spec], {
+    cwd: directory,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  if (result.error?.code === 'ENOENT') {
+    throw new BootstrapError(
+      `npm was not found, and it is needed to fetch ${spec}; install Node with npm and try again`,
+    );
+  }
+  if (result.error) throw result.error;
+  if (result.status === 0) return;
+  process.stderr.write(result.stdout + result.stderr);
+  throw new BootstrapError(`cannot fetch ${spec}: ${explainNpmFailure(result.stdout + result.stderr)}`);
+}
+
+function findNode() {
+  if (isSuitableNode(process.versions.node)) return process.execPath;
+  const { platform, arch } = process;
+  const musl = platform === 'linux' && isMusl(process.report.getReport());
+  const wanted = nodePackage({ platform, arch, musl });
+  if (!wanted) {
+    const where = `${platform} ${arch}${musl ? ' with musl' : ''}`;
+    throw new BootstrapError(
+      `Node 24 cannot be fetched for ${where}; install Node 24, put it on the PATH and try again`,
+    );
+  }
+  return path.join(fetchPackage(wanted), 'bin', 'node');
+}
+
+/** A directory with `node` and `pnpm` as programs, so that everything we start finds these. */
+function toolDirectory(node) {
+  const pnpm = path.join(fetchPackage({ name: 'pnpm', version: PNPM_VERSION }), 'bin', 'pnpm.cjs');
+  const key = createHash('sha256').update(`${node}\n${pnpm}`).digest('hex').slice(0, 12);
+  const target = path.join(CACHE, `bin-${key}`);
+  if (fs.existsSync(target)) return target;
+  const temporary = fs.mkdtempSync(path.join(CACHE, '.bin-'));
+  const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+  fs.symlinkSync(node, path.join(temporary, 'node'));
+  fs.writeFileSync(path.join(temporary, 'pnpm'), `#!/bin/sh\nexec ${quote(node)} ${quote(pnpm)} "$@"\n`, {
+    mode: 0o755,
+  });
+  fs.chmodSync(temporary, 0o755);
+  try {
+    fs.renameSync(temporary, target);
+  } catch (error) {
+    if (!['ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error;
+    fs.rmSync(temporary, { recursive: true, force: true });
+  }
+  return target;
+}
+
+function isRunning(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+/** Runs `work` while no other process of this machine runs one in the same clone. A lock whose owner is gone is taken over. */
+async function withCloneLock(work) {
+  const name = createHash('sha256').update(ROOT).digest('hex').slice(0, 12);
+  const lock = path.join(CACHE, `lock-${name}`);
+  const deadline = Date.now() + LOCK_WAIT_MS_MAX;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      fs.writeFileSync(lock, String(process.pid), { flag: 'wx' });
+      break;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    const owner = readIfPresent(lock);
+    if (/^\d+$/.test(owner) && !isRunning(Number(owner))) fs.rmSync(lock, { force: true });
+    else if (isFirst) say(`waiting for process ${owner}, which prepares this clone`);
+    if (Date.now() > deadline)
+      throw new BootstrapError(
+        `process ${owner} has held ${lock} for too long; end it, remove the file, and try again`,
+      );
+    await new Promise((resolve) => setTimeout(resolve, LOCK_POLL_MS));
+  }
+  try {
+    return await work();
+  } finally {
+    fs.rmSync(lock, { force: true });
+  }
+}
+
+function readIfPresent(file) {
+  try {
+    return fs.readFileSync(file, 'utf8');
+  } catch (error) {
+    if (error.code === 'ENOENT') return '';
+    throw error;
+  }
+}
+
+/** Runs a preparing step; its output is shown only if it fails, and always on stderr: stdout belongs to the command. */
+function prepare(command, args, env) {
+  const result = spawnSync(command, args, {
+    cwd: ROOT,
+    env,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  if (result.error) throw result.error;
+  if (result.status === 0) return;
+  process.stderr.write(result.stdout + result.stderr);
+  throw new BootstrapError(`${path.basename(command)} ${args[0]} failed; its own words are above`);
+}
+
+function lockfileHash() {
+  const lockfile = readIfPresent(path.join(ROOT, 'pnpm-lock.yaml'));
+  if (lockfile === '') throw new BootstrapError('pnpm-lock.yaml is missing; this clone is not complete');
+  return createHash('sha256').update(lockfile).digest('hex');
+}
+
+async function installDependencies(env) {
+  const hash = lockfileHash();
+  if (readIfPresent(INSTALL_STAMP) === hash) return;
+  await withCloneLock(() => {
+    if (readIfPresent(INSTALL_STAMP) === hash) return;
+    say('installing dependencies (pnpm install)');
+    prepare('pnpm', ['install', '--frozen-lockfile'], { ...env, CI: 'true' });
+    fs.writeFileSync(INSTALL_STAMP, hash);
+  });
+}
+
+async function buildCli(env, node) {
+  await withCloneLock(() => {
+    say('building the holdfast command');
+    const started = `${CLI_STAMP}.${process.pid}`;
+    fs.writeFileSync(started, `${node}\n`);
+    prepare(node, ['packages/cli/build.mjs'], env);
+    fs.renameSync(started, CLI_STAMP);
+  });
+}
+
+/** Runs the command in our place: its signals, its streams, its exit status. */
+function become(command, args, options) {
+  const child = spawn(command, args, { stdio: 'inherit', ...options });
+  const forward = (signal) => child.kill(signal);
+  process.on('SIGINT', () => {
+    // A Ctrl-C reaches the whole foreground group; the child decides what it means.
+  });
+  process.on('SIGTERM', forward);
+  process.on('SIGHUP', forward);
+  child.on('error', (error) => {
+    say(error.code === 'ENOENT' ? `${command} was not found` : `cannot start ${command}: ${error.message}`);
+    process.exit(127);
+  });
+  child.on('exit', (code, signal) => process.exit(signal ? 128 + os.constants.signals[signal] : (code ?? 1)));
+}
+
+async function main([command, ...args]) {
+  if (command === undefined)
+    throw new BootstrapError('usage: node scripts/bootstrap.mjs COMMAND [ARGUMENT…]');
+  const node = findNode();
+  const PATH = [toolDirectory(node), path.join(ROOT, 'node_modules', '.bin'), process.env.PATH].join(
+    path.delimiter,
+  );
+  const env = childEnv({ env: process.env, path: PATH });
+  if (command === '--path') return void process.stdout.write(`${PATH}\n`);
+  await installDependencies(env);
+  if (command !== '--cli') return become(command, args, { cwd: ROOT, env });
+  await buildCli(env, node);
+  become(node, [CLI_BUNDLE, ...args], { env: process.env });
+}
+
+main(process.argv.slice(2)).catch((error) => {
+  say(error instanceof BootstrapError ? error.message : error.stack);
+  process.exit(1);
+});

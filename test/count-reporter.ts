@@ -1,0 +1,43 @@
+/**
+ * Counts tests. The counts go to the file that HOLDFAST_TEST_COUNTS names, for `scripts/test.ts` to end with;
+ * without it they are printed as the last line.
+ */
+
+import { writeFileSync } from 'node:fs';
+import type { Reporter, TestModule } from 'vitest/node';
+
+export interface TestCounts {
+  passed: number;
+  failed: number;
+  skipped: number;
+}
+
+export function countsLine({ passed, failed, skipped }: TestCounts): string {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+}
+
+/** A file that failed outside its tests (an import that throws, a failing hook) counts as one failure. */
+export function countTests(modules: readonly TestModule[], unhandledErrorCount: number): TestCounts {
+  const counts: TestCounts = { passed: 0, failed: unhandledErrorCount, skipped: 0 };
+  for (const module of modules) {
+    let failedInModule = 0;
+    for (const test of module.children.allTests()) {
+      const { state } = test.result();
+      if (state === 'failed') failedInModule++;
+      // A test that is still pending when the run ends was cut off.
+      counts[state === 'pending' ? 'failed' : state]++;
+    }
+    if (!module.ok() && failedInModule === 0) counts.failed++;
+  }
+  return counts;
+}
+
+export default class CountReporter implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
+    const counts = countTests(modules, unhandledErrors.length);
+    if (counts.passed + counts.failed === 0) process.exitCode = 1;
+    const file = process.env['HOLDFAST_TEST_COUNTS'];
+    if (file) writeFileSync(file, JSON.stringify(counts));
+    else process.once('exit', () => console.log(countsLine(counts)));
+  }
+}

@@ -1,0 +1,34 @@
+import { defineConfig } from 'vitest/config';
+
+const conditions = ['holdfast-source', 'node', 'import', 'module', 'default'];
+
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions, externalConditions: conditions } },
+  test: {
+    reporters: ['default', './test/count-reporter.ts'],
+    testTimeout: 30_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'unit',
+          include: ['packages/{core,wire,testkit}/src/**/*.test.ts', 'scripts/**/*.test.ts'],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'stores',
+          include: [
+            'packages/{local-files,store-*,stores,cli}/src/**/*.test.ts',
+            'test/**/*.test.ts',
+            'examples/**/*.test.ts',
+          ],
+          exclude: ['test/tidy.test.ts', 'test/tidy/**'],
+        },
+      },
+      { extends: true, test: { name: 'tidy', include: ['test/tidy.test.ts', 'test/tidy/**/*.test.ts'] } },
+    ],
+  },
+});
