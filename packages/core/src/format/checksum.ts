@@ -1,0 +1,152 @@
+/**
+ * CRC32C and SHA-256: the only file of the engine that computes checksums.
+ *
+ * CRC32C (Castagnoli, polynomial 0x1EDC6F41, reflected, as in RFC 3720) covers payloads: computed once per part and combined to the
+ * whole. SHA-256 covers records.
+ */
+
+import { createHash } from 'node:crypto';
+import { createRequire } from 'node:module';
+
+/** The polynomial with its bits reflected; bit 31 stands for x^0. */
+const POLYNOMIAL = 0x82f63b78;
+const SLICES = 8;
+
+/** RFC 3720, appendix B.4, and the check value of the CRC catalogue. */
+const SELF_TEST: readonly (readonly [bytes: Uint8Array, crc32c: number])[] = [
+  [new Uint8Array(0), 0],
+  [new TextEncoder().encode('123456789'), 0xe3069283],
+  [new Uint8Array(32), 0x8a9136aa],
+  [new Uint8Array(32).fill(0xff), 0x62a8ab43],
+  [Uint8Array.from({ length: 32 }, (_, index) => index), 0x46dd794e],
+];
+
+type Crc32c = (bytes: Uint8Array, seed?: number) => number;
+
+/** `tables[s][b]`: what byte `b`, followed by `s` zero bytes, does to the register. */
+const tables = makeTables();
+
+function makeTables(): Uint32Array[] {
+  const first = new Uint32Array(256);
+  for (let byte = 0; byte < 256; byte++) {
+    let value = byte;
+    for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ POLYNOMIAL : value >>> 1;
+    first[byte] = value;
+  }
+  const all = [first];
+  for (let slice = 1; slice < SLICES; slice++) {
+    const before = all[slice - 1] as Uint32Array;
+    all.push(before.map((value) => (value >>> 8) ^ (first[value & 0xff] as number)));
+  }
+  return all;
+}
+
+/** `crc32c` without native code: slicing by 8, about a tenth of the native speed. Exported for its tests. */
+export function crc32cFallback(bytes: Uint8Array, seed = 0): number {
+  const [t0, t1, t2, t3, t4, t5, t6, t7] = tables as [
+    Uint32Array,
+    Uint32Array,
+    Uint32Array,
+    Uint32Array,
+    Uint32Array,
+    Uint32Array,
+    Uint32Array,
+    Uint32Array,
+  ];
+  let crc = ~seed;
+  let at = 0;
+  const end = bytes.length - (bytes.length % SLICES);
+  for (; at < end; at += SLICES) {
+    crc ^=
+      (bytes[at] as number) |
+      ((bytes[at + 1] as number) << 8) |
+      ((bytes[at + 2] as number) << 16) |
+      ((bytes[at + 3] as number) << 24);
+    crc =
+      (t7[crc & 0xff] as number) ^
+      (t6[(crc >>> 8) & 0xff] as number) ^
+      (t5[(crc >>> 16) & 0xff] as number) ^
+      (t4[crc >>> 24] as number) ^
+      (t3[bytes[at + 4] as number] as number) ^
+      (t2[bytes[at + 5] as number] as number) ^
+      (t1[bytes[at + 6] as number] as number) ^
+      (t0[bytes[at + 7] as number] as number);
+  }
+  for (; at < bytes.length; at++) crc = (crc >>> 8) ^ (t0[(crc ^ (bytes[at] as number)) & 0xff] as number);
+  return ~crc >>> 0;
+}
+
+function passesSelfTest(candidate: Crc32c): boolean {
+  return SELF_TEST.every(([bytes, expected]) => {
+    const half = bytes.length >> 1;
+    const inTwoSteps = candidate(bytes.subarray(half), candidate(bytes.subarray(0, half), 0));
+    return candidate(bytes, 0) === expected && inTwoSteps === expected;
+  });
+}
+
+/** `undefined` where the native module is not installed for this platform, does not load, or computes something else. */
+function loadNative(): Crc32c | undefined {
+  try {
+    // `require` at run time, not `import`: a bundler leaves it alone, and a missing binary is no error.
+    const native = createRequire(import.meta.url)('@node-rs/crc32') as { crc32c: Crc32c };
+    return passesSelfTest(native.crc32c) ? native.crc32c : undefined;
+  } catch {
+    return undefined; // The fall-back computes the same values; `crc32cImplementation` tells which one is in use.
+  }
+}
+
+const native = loadNative();
+
+export const crc32cImplementation: 'native' | 'fallback' = native === undefined ? 'fallback' : 'native';
+
+/** CRC32C as an unsigned 32-bit number. `seed` is the CRC32C of the bytes that come before. */
+export const crc32c: (bytes: Uint8Array, seed?: number) => number = native
+  ? (bytes, seed = 0) => native(bytes, seed)
+  : crc32cFallback;
+
+/** The product of two polynomials modulo the CRC's own, in the reflected form. After zlib's `multmodp`. */
+function multiply(a: number, b: number): number {
+  let product = 0;
+  let shifted = b;
+  for (let mask = 0x80000000; mask !== 0; mask >>>= 1) {
+    if (a & mask) product ^= shifted;
+    shifted = shifted & 1 ? (shifted >>> 1) ^ POLYNOMIAL : shifted >>> 1;
+  }
+  return product >>> 0;
+}
+
+/** `powers[i]` is x^(8 * 2^i): what 2^i zero bytes do to a CRC. 53 of them cover every safe integer. */
+const powers = makePowers();
+
+function makePowers(): readonly number[] {
+  let power = 0x00800000; // x^8
+  return Array.from({ length: 53 }, () => {
+    const found = power;
+    power = multiply(power, power);
+    return found;
+  });
+}
+
+/**
+ * The CRC32C of A followed by B, from the CRC32C of each and the length of B (0 to 2^53 - 1). Takes microseconds, whatever the length.
+ */
+export function crc32cCombine(crcA: number, crcB: number, lengthBBytes: number): number {
+  if (!Number.isSafeInteger(lengthBBytes) || lengthBBytes < 0) {
+    throw new RangeError(`crc32cCombine: a length is a safe integer from 0, not ${lengthBBytes}`);
+  }
+  let shifted = crcA;
+  // Division, not a shift: lengths beyond 2^32 count.
+  for (let rest = lengthBBytes, bit = 0; rest > 0; rest = Math.floor(rest / 2), bit++) {
+    if (rest % 2 === 1) shifted = multiply(powers[bit] as number, shifted);
+  }
+  return (shifted ^ crcB) >>> 0;
+}
+
+export function sha256(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(createHash('sha256').update(bytes).digest());
+}
+
+/** Lower case. */
+export function toHex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
+}

@@ -1,0 +1,28 @@
+/** Bytes ⇄ values: keys, records, versions, checksums. Pure: the same arguments give the same result. */
+
+export { bytesEqual, compareUtf8, fromHex } from './bytes.ts';
+export {
+  crc32c,
+  crc32cCombine,
+  crc32cFallback,
+  crc32cImplementation,
+  sha256,
+  toHex,
+} from './checksum.ts';
+export * from './keys.ts';
+export {
+  checkLogicalName,
+  checkLogicalNames,
+  LOGICAL_NAME_BYTES_MAX,
+  NONCE_HEX_DIGITS_MAX,
+} from './logical-name.ts';
+export {
+  decodeRecord,
+  type EncodedRecord,
+  encodeRecord,
+  FORMAT_MAJOR,
+  RECORD_BYTES_MAX,
+  type RecordPlace,
+} from './record.ts';
+export * from './record-types.ts';
+export { idEquals, idText, parseVersion, toVersion, VERSION_MAX } from './version.ts';

@@ -1,0 +1,224 @@
+/**
+ * Every key of a run, relative to the run: builders and strict parsers. A parser accepts exactly what its builder makes and returns
+ * `null` for everything else.
+ *
+ * ```
+ * run.json
+ * catalog/{seq, 20 digits}.json
+ * writers/{lineage}.{epoch}/{writer}.{incarnation}.json
+ * version_{v}/{lineage}.{epoch}/{writer}.{incarnation}-{nonce}/{logical name}
+ * version_{v}/{lineage}.{epoch}/receipts/{writer}.{incarnation}.json
+ * version_{v}/{lineage}.{epoch}/manifest-{first 16 hex digits of its sha256}.json
+ * uploads/{upload id}.json
+ * leases/{version}.{lineage}.{epoch}/{reader}-{nonce}.json
+ * ```
+ */
+
+import { CheckpointError, type CheckpointId } from '../contract/index.ts';
+import { toHex } from './checksum.ts';
+import { checkLogicalName, logicalNameProblem, NONCE_HEX_DIGITS_MAX } from './logical-name.ts';
+import { VERSION_MAX } from './version.ts';
+
+/** One life of one writer. */
+export interface WriterLife {
+  readonly writer: number;
+  readonly incarnation: number;
+}
+
+export interface ReceiptKeyParts extends WriterLife {
+  readonly id: CheckpointId;
+}
+
+export interface PayloadKeyParts extends ReceiptKeyParts {
+  /** Lower-case hex, fresh for each save call. */
+  readonly nonce: string;
+  /** Logical name. */
+  readonly name: string;
+}
+
+export interface ClaimKeyParts extends WriterLife {
+  readonly lineage: number;
+  readonly epoch: number;
+}
+
+const UINT32_MAX = 2 ** 32 - 1;
+
+// Each a group; without leading zeros, so that one thing has one key.
+const NUMBER = '(0|[1-9][0-9]{0,9})';
+const VERSION = '(0|[1-9][0-9]{0,18})';
+const NONCE = `([0-9a-f]{1,${NONCE_HEX_DIGITS_MAX}})`;
+/** For names that others choose: safe in every store. It may not begin with a dot, so it is never '.' or '..'. */
+const WORD = '([A-Za-z0-9_][A-Za-z0-9._-]{0,127})';
+const CHECKPOINT = `version_${VERSION}/${NUMBER}\\.${NUMBER}/`;
+const LIFE = `${NUMBER}\\.${NUMBER}`;
+
+const CATALOG_KEY = /^catalog\/([0-9]{20})\.json$/;
+const CLAIM_KEY = new RegExp(`^writers/${NUMBER}\\.${NUMBER}/${LIFE}\\.json$`);
+const RECEIPT_KEY = new RegExp(`^${CHECKPOINT}receipts/${LIFE}\\.json$`);
+const PAYLOAD_KEY = new RegExp(`^${CHECKPOINT}${LIFE}-${NONCE}/(.+)$`, 's');
+const MANIFEST_KEY = new RegExp(`^${CHECKPOINT}manifest-([0-9a-f]{16})\\.json$`);
+const CHECKPOINT_KEY = new RegExp(`^${CHECKPOINT}`);
+const UPLOAD_KEY = new RegExp(`^uploads/${WORD}\\.json$`);
+const LEASE_KEY = new RegExp(`^leases/${VERSION}\\.${NUMBER}\\.${NUMBER}/${WORD}-${NONCE}\\.json$`);
+const NONCE_WHOLE = new RegExp(`^${NONCE}$`);
+const WORD_WHOLE = new RegExp(`^${WORD}$`);
+
+export const runKey = 'run.json';
+export const catalogPrefix = 'catalog/';
+/** Of all checkpoints, each below `version_{v}/`. */
+export const versionsPrefix = 'version_';
+export const writersPrefix = 'writers/';
+export const uploadsPrefix = 'uploads/';
+export const leasesPrefix = 'leases/';
+
+/** Ascending keys are ascending `seq`s: 1 to 2^53 - 1. */
+export function catalogKey(seq: number): string {
+  if (!Number.isSafeInteger(seq) || seq < 1) throw invalid(`catalog seq ${seq} is no whole number from 1 on`);
+  return `${catalogPrefix}${String(seq).padStart(20, '0')}.json`;
+}
+
+export function parseCatalogKey(key: string): number | null {
+  const seq = Number(CATALOG_KEY.exec(key)?.[1] ?? 0);
+  return seq >= 1 && Number.isSafeInteger(seq) ? seq : null;
+}
+
+/** Ends in a slash, as every prefix here: `version_1/` never matches `version_10/`. */
+export function claimPrefix(lineage: number, epoch: number): string {
+  return `${writersPrefix}${uint32(lineage, 'lineage')}.${uint32(epoch, 'epoch')}/`;
+}
+
+export function claimKey(parts: ClaimKeyParts): string {
+  return `${claimPrefix(parts.lineage, parts.epoch)}${lifeText(parts)}.json`;
+}
+
+export function parseClaimKey(key: string): ClaimKeyParts | null {
+  const match = CLAIM_KEY.exec(key);
+  if (match === null) return null;
+  const [lineage = -1, epoch = -1, writer = -1, incarnation = -1] = match.slice(1).map(Number);
+  return areUint32(lineage, epoch, writer, incarnation) ? { lineage, epoch, writer, incarnation } : null;
+}
+
+/** Everything of one checkpoint lies below it. */
+export function checkpointPrefix(id: CheckpointId): string {
+  if (id.version < 0n || id.version > VERSION_MAX)
+    throw invalid(`version ${id.version} is not within 0 and ${VERSION_MAX}`);
+  return `${versionsPrefix}${id.version}/${uint32(id.lineage, 'lineage')}.${uint32(id.epoch, 'epoch')}/`;
+}
+
+/** The checkpoint that an object below `version_{v}/` was written for, whatever the object is. */
+export function parseCheckpointPrefix(key: string): CheckpointId | null {
+  return idOf(CHECKPOINT_KEY.exec(key));
+}
+
+export function receiptsPrefix(id: CheckpointId): string {
+  return `${checkpointPrefix(id)}receipts/`;
+}
+
+export function receiptKey(id: CheckpointId, writer: number, incarnation: number): string {
+  return `${receiptsPrefix(id)}${lifeText({ writer, incarnation })}.json`;
+}
+
+export function parseReceiptKey(key: string): ReceiptKeyParts | null {
+  const match = RECEIPT_KEY.exec(key);
+  const id = idOf(match);
+  const life = lifeOf(match);
+  return id !== null && life !== null ? { id, ...life } : null;
+}
+
+/** `InvalidArgument` if the name or the nonce is none; see `checkLogicalName`. */
+export function payloadKey(parts: PayloadKeyParts): string {
+  checkLogicalName(parts.name);
+  return `${checkpointPrefix(parts.id)}${lifeText(parts)}-${checkedNonce(parts.nonce)}/${parts.name}`;
+}
+
+export function parsePayloadKey(key: string): PayloadKeyParts | null {
+  const match = PAYLOAD_KEY.exec(key);
+  const id = idOf(match);
+  const life = lifeOf(match);
+  if (match === null || id === null || life === null) return null;
+  const [nonce = '', name = ''] = match.slice(6);
+  return logicalNameProblem(name) === null ? { id, ...life, nonce, name } : null;
+}
+
+/** `sha256` is of the manifest's bytes. */
+export function manifestKey(id: CheckpointId, sha256: Uint8Array): string {
+  if (sha256.length !== 32) throw invalid(`a SHA-256 has 32 bytes, not ${sha256.length}`);
+  return `${checkpointPrefix(id)}manifest-${toHex(sha256).slice(0, 16)}.json`;
+}
+
+/** `sha256Start`: the first 16 hex digits. */
+export function parseManifestKey(key: string): { id: CheckpointId; sha256Start: string } | null {
+  const match = MANIFEST_KEY.exec(key);
+  const id = idOf(match);
+  return id === null ? null : { id, sha256Start: match?.[4] ?? '' };
+}
+
+/** `uploadId`: 1 to 128 letters, digits, '.', '_' and '-', the first no dot or dash. */
+export function uploadKey(uploadId: string): string {
+  return `${uploadsPrefix}${checkedWord(uploadId, 'upload id')}.json`;
+}
+
+export function parseUploadKey(key: string): string | null {
+  return UPLOAD_KEY.exec(key)?.[1] ?? null;
+}
+
+export function leasePrefix(id: CheckpointId): string {
+  checkpointPrefix(id); // for its checks
+  return `${leasesPrefix}${id.version}.${id.lineage}.${id.epoch}/`;
+}
+
+/** `reader`: as an upload id. `nonce`: lower-case hex. */
+export function leaseKey(id: CheckpointId, reader: string, nonce: string): string {
+  return `${leasePrefix(id)}${checkedWord(reader, 'reader')}-${checkedNonce(nonce)}.json`;
+}
+
+export function parseLeaseKey(key: string): { id: CheckpointId; reader: string; nonce: string } | null {
+  const match = LEASE_KEY.exec(key);
+  const id = idOf(match);
+  return id === null ? null : { id, reader: match?.[4] ?? '', nonce: match?.[5] ?? '' };
+}
+
+/** From the first three groups: version, lineage, epoch. */
+function idOf(match: RegExpExecArray | null): CheckpointId | null {
+  if (match === null) return null;
+  const version = BigInt(match[1] ?? '-1');
+  const lineage = Number(match[2]);
+  const epoch = Number(match[3]);
+  return version <= VERSION_MAX && areUint32(lineage, epoch) ? { lineage, epoch, version } : null;
+}
+
+/** From groups four and five. */
+function lifeOf(match: RegExpExecArray | null): WriterLife | null {
+  const writer = Number(match?.[4]);
+  const incarnation = Number(match?.[5]);
+  return areUint32(writer, incarnation) ? { writer, incarnation } : null;
+}
+
+function lifeText(life: WriterLife): string {
+  return `${uint32(life.writer, 'writer')}.${uint32(life.incarnation, 'incarnation')}`;
+}
+
+function areUint32(...values: readonly number[]): boolean {
+  return values.every((value) => Number.isInteger(value) && value >= 0 && value <= UINT32_MAX);
+}
+
+function uint32(value: number, what: string): number {
+  if (!areUint32(value)) throw invalid(`${what} ${value} is no whole number from 0 to ${UINT32_MAX}`);
+  return value;
+}
+
+function checkedNonce(nonce: string): string {
+  if (NONCE_WHOLE.test(nonce)) return nonce;
+  throw invalid(`nonce ${JSON.stringify(nonce)} is not 1 to ${NONCE_HEX_DIGITS_MAX} lower-case hex digits`);
+}
+
+function checkedWord(word: string, what: string): string {
+  if (WORD_WHOLE.test(word)) return word;
+  throw invalid(
+    `${what} ${JSON.stringify(word)} is not 1 to 128 letters, digits, '.', '_' and '-' that begin with a letter, digit or '_'`,
+  );
+}
+
+function invalid(message: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', message);
+}

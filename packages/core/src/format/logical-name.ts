@@ -1,0 +1,71 @@
+/** Logical names: the paths of files inside a checkpoint. They become parts of keys, and of paths on the machine that restores. */
+
+import { CheckpointError } from '../contract/index.ts';
+import { VERSION_MAX } from './version.ts';
+
+/** 128 bits are plenty, and a limit keeps payload keys within theirs. */
+export const NONCE_HEX_DIGITS_MAX = 32;
+
+/** The store contract's limits. */
+const KEY_BYTES_MAX = 1024;
+const SEGMENT_BYTES_MAX = 255;
+
+const LONGEST_PREFIX = `version_${VERSION_MAX}/4294967295.4294967295/4294967295.4294967295-${'f'.repeat(NONCE_HEX_DIGITS_MAX)}/`;
+/** With the longest possible prefix a payload key still fits into 1,024 bytes. */
+export const LOGICAL_NAME_BYTES_MAX = KEY_BYTES_MAX - LONGEST_PREFIX.length;
+
+/** What keeps `name` from being a logical name, in words; `null` if it is one. */
+export function logicalNameProblem(name: string): string | null {
+  if (name === '') return 'it is empty';
+  if (name.startsWith('/')) return 'it is absolute; names are relative to the checkpoint';
+  if (!name.isWellFormed()) return 'it holds half of a surrogate pair, which UTF-8 cannot express';
+  if (name.includes('\0')) return 'it holds NUL';
+  if (/\p{Cc}/u.test(name)) return 'it holds a control character';
+  if (name.includes('\\')) return "it holds a backslash; segments are joined by '/'";
+  const sizeBytes = Buffer.byteLength(name);
+  if (sizeBytes > LOGICAL_NAME_BYTES_MAX)
+    return `it has ${sizeBytes} bytes of UTF-8; the most is ${LOGICAL_NAME_BYTES_MAX}`;
+  for (const segment of name.split('/')) {
+    if (segment === '') return "it has an empty segment (a '/' at the end, or two in a row)";
+    if (segment === '.' || segment === '..') return `it has a segment "${segment}"`;
+    if (Buffer.byteLength(segment) > SEGMENT_BYTES_MAX)
+      return `it has a segment of more than ${SEGMENT_BYTES_MAX} bytes of UTF-8`;
+  }
+  return null;
+}
+
+/** `InvalidArgument` that says what is wrong: a name is relative, without '.', '..', empty segments, control characters or backslashes. */
+export function checkLogicalName(name: string): void {
+  const problem = logicalNameProblem(name);
+  if (problem === null) return;
+  throw refusal(name, `file name ${quoted(name)} cannot be used: ${problem}`);
+}
+
+/** Each by itself, and all together: no two alike, and none that another needs as a directory ("a" and "a/b"). */
+export function checkLogicalNames(names: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const name of names) {
+    checkLogicalName(name);
+    if (seen.has(name)) throw refusal(name, `two files have the name ${quoted(name)}`);
+    seen.add(name);
+  }
+  for (const name of names) {
+    for (let at = name.indexOf('/'); at !== -1; at = name.indexOf('/', at + 1)) {
+      const directory = name.slice(0, at);
+      if (!seen.has(directory)) continue;
+      throw refusal(
+        name,
+        `file name ${quoted(name)} needs ${quoted(directory)} as a directory, but that is a file too`,
+      );
+    }
+  }
+}
+
+/** Control characters are escaped, and a long name is cut, so that a message stays one readable line. */
+function quoted(name: string): string {
+  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+}
+
+function refusal(name: string, message: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', message, { context: { name } });
+}

@@ -1,0 +1,82 @@
+/**
+ * What the values of fields must keep to beyond their types. Held when a record is written and again when it is read, so that whoever
+ * holds a decoded record need not expect a file of negative size, or one whose name leads out of its directory.
+ */
+
+import type { Checkpoint, File } from '@holdfast/wire';
+import { parseManifestKey, parsePayloadKey } from './keys.ts';
+import { logicalNameProblem } from './logical-name.ts';
+
+interface Rule {
+  readonly accepted: string;
+  holds(value: unknown): boolean;
+}
+
+const atLeast = (least: number): Rule => ({
+  accepted: `at least ${least}`,
+  holds: (value) => (value as number | bigint) >= least,
+});
+
+const SHA256: Rule = {
+  accepted: '32 bytes',
+  holds: (value) => (value as Uint8Array).length === 32,
+};
+
+/** By message and field. Applied to every value, defaults too; to each element of a repeated field. */
+export const FIELD_RULES: Readonly<Record<string, Rule>> = {
+  'CatalogEntry.seq': atLeast(1),
+  'Checkpoint.fileCount': atLeast(0),
+  'Checkpoint.manifestKey': {
+    accepted: 'the key of a manifest',
+    holds: (value) => parseManifestKey(value as string) !== null,
+  },
+  'Checkpoint.manifestSha256': SHA256,
+  'Checkpoint.retiringSeq': atLeast(0),
+  'Checkpoint.sizeBytes': atLeast(0),
+  'Checkpoint.state': {
+    accepted: 'LIVE, RETIRING or QUARANTINED',
+    holds: (value) => (value as Checkpoint['state']) !== 'CHECKPOINT_STATE_UNSPECIFIED',
+  },
+  'CheckpointId.version': atLeast(0),
+  'File.blake3': {
+    accepted: '32 bytes or none',
+    holds: (value) => [0, 32].includes((value as Uint8Array).length),
+  },
+  'File.key': {
+    accepted: 'the key of a payload',
+    holds: (value) => parsePayloadKey(value as string) !== null,
+  },
+  'File.mode': { accepted: 'permission bits, 0 to 0777 octal', holds: (value) => (value as number) <= 0o777 },
+  'File.name': {
+    accepted: "a relative path without empty, '.' and '..' segments, control characters and backslashes",
+    holds: (value) => logicalNameProblem(value as string) === null,
+  },
+  'File.partSizeBytes': atLeast(0),
+  'File.sizeBytes': atLeast(0),
+  'ReadLease.ttlMs': atLeast(1),
+  'Removed.manifestSha256': SHA256,
+  'RemovedFloor.version': atLeast(0),
+  'State.top': atLeast(-1),
+  'Upload.partSizeBytes': atLeast(1),
+  'Upload.sizeBytes': atLeast(-1),
+  'WriterShare.receiptSha256': SHA256,
+};
+
+const BYTES_PER_CRC = 4;
+
+/** Across the fields of one message; each has held its own rules before. */
+export const MESSAGE_RULES: Readonly<
+  Record<string, { readonly field: string; readonly accepted: string; holds(message: unknown): boolean }>
+> = {
+  File: {
+    field: 'partCrc32c',
+    accepted: '4 bytes for each part of partSizeBytes bytes that sizeBytes makes (both 0 for an empty file)',
+    holds(message) {
+      const file = message as File;
+      if (file.sizeBytes === 0 || file.partSizeBytes === 0) {
+        return file.sizeBytes === 0 && file.partSizeBytes === 0 && file.partCrc32c.length === 0;
+      }
+      return file.partCrc32c.length === Math.ceil(file.sizeBytes / file.partSizeBytes) * BYTES_PER_CRC;
+    },
+  },
+};

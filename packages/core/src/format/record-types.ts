@@ -1,0 +1,48 @@
+/** The records of a run, under the names that the engine uses. Only `format/` knows that they are generated. */
+
+import type { CatalogEntry, Claim, Manifest, ReadLease, Receipt, Run, Upload } from '@holdfast/wire';
+
+export type {
+  CatalogEntry,
+  Checkpoint as CatalogCheckpoint,
+  CheckpointId,
+  CheckpointState,
+  Claim,
+  File as FileRecord,
+  Format,
+  Manifest,
+  Policy,
+  ReadLease,
+  Receipt,
+  Removed,
+  RemovedFloor,
+  Run,
+  State,
+  Transaction,
+  Upload as UploadRecord,
+  WriterShare,
+} from '@holdfast/wire';
+
+/** What each kind of record holds. */
+export interface RecordTypes {
+  run: Run;
+  'catalog-entry': CatalogEntry;
+  claim: Claim;
+  receipt: Receipt;
+  manifest: Manifest;
+  'read-lease': ReadLease;
+  upload: Upload;
+}
+
+export type RecordKind = keyof RecordTypes;
+
+/** The message of each kind, as proto/ calls it. */
+export const MESSAGE_OF_KIND: Readonly<Record<RecordKind, string>> = {
+  run: 'Run',
+  'catalog-entry': 'CatalogEntry',
+  claim: 'Claim',
+  receipt: 'Receipt',
+  manifest: 'Manifest',
+  'read-lease': 'ReadLease',
+  upload: 'Upload',
+};

@@ -1,0 +1,223 @@
+/**
+ * Records ⇄ bytes. A record is one line of JSON:
+ *
+ * ```
+ * {"checksum":"sha256:<64 hex digits>","format":{"kind":"claim","major":1},"host":"a",…}\n
+ * ```
+ *
+ * The digits are the SHA-256 of every byte after the closing quote of the checksum, to the end of the file. They stand at a fixed place, so
+ * anybody verifies a record with a plain hash of the file's tail. Each value has exactly one spelling: whatever `decodeRecord` accepts,
+ * `encodeRecord` writes again byte for byte, with what a newer minor format added. See docs/format.md.
+ */
+
+import { CheckpointError } from '../contract/index.ts';
+import { sha256, toHex } from './checksum.ts';
+import { messageFromJson, messageToJson, NESTING_MAX, ValueProblem } from './json-values.ts';
+import { MESSAGE_OF_KIND, type RecordKind, type RecordTypes } from './record-types.ts';
+import { isUint32 } from './scalars.ts';
+
+/** A larger record is neither written nor read. A catalog entry of 1,000 checkpoints has about 300 KB. */
+export const RECORD_BYTES_MAX = 64 * 1024 * 1024;
+
+/** What is written, and the highest that is read. */
+export const FORMAT_MAJOR = 1;
+
+const CHECKSUM_START = '{"checksum":"sha256:';
+const HEX_DIGITS = 64;
+/** Of the first byte that the checksum covers: the one after the closing quote. */
+const TAIL_OFFSET = CHECKSUM_START.length + HEX_DIGITS + 1;
+
+export interface EncodedRecord {
+  readonly bytes: Uint8Array;
+  /** Of `bytes`, all of them: what other records call the SHA-256 of this one. */
+  readonly sha256: Uint8Array;
+}
+
+/** For messages. */
+export interface RecordPlace {
+  readonly key: string;
+  readonly store?: string | undefined;
+}
+
+/**
+ * The bytes of a record. `format` is filled in; a higher minor and fields that a newer Holdfast wrote, as `decodeRecord` left them on the
+ * value, are kept. Equal values give equal bytes. `InvalidArgument` names the field that is not what the schema says.
+ */
+export function encodeRecord<Kind extends RecordKind>(kind: Kind, value: RecordTypes[Kind]): EncodedRecord {
+  const tail = withProblemsAs('InvalidArgument', `a record of kind "${kind}" cannot be written`, {}, () =>
+    encodeTail(kind, value),
+  );
+  const bytes = new Uint8Array(TAIL_OFFSET + tail.length);
+  new TextEncoder().encodeInto(`${CHECKSUM_START}${toHex(sha256(tail))}"`, bytes);
+  bytes.set(tail, TAIL_OFFSET);
+  return { bytes, sha256: sha256(bytes) };
+}
+
+/**
+ * The value of a record's bytes. Unknown fields stay on it, at every level, as plain JSON values; a spread carries them along.
+ * `Corrupt`: too large, damaged, of another kind, or not what the schema says. `UnsupportedFormat`: a newer Holdfast wrote it.
+ */
+export function decodeRecord<Kind extends RecordKind>(
+  kind: Kind,
+  bytes: Uint8Array,
+  where: RecordPlace,
+): RecordTypes[Kind] {
+  const context = { key: where.key, ...(where.store !== undefined && { store: where.store }) };
+  const refuse = (what: string, details: { expected?: string; found?: string; cause?: unknown } = {}) => {
+    const { cause, ...named } = details;
+    return new CheckpointError('Corrupt', `${where.key} ${what}`, {
+      context: { ...context, ...named },
+      cause,
+    });
+  };
+  if (bytes.length > RECORD_BYTES_MAX) {
+    throw refuse(`has ${bytes.length} bytes; a record has at most ${RECORD_BYTES_MAX}`);
+  }
+  assertChecksum(bytes, refuse);
+  const json = parseJson(bytes, refuse);
+  assertFormat(kind, json, where, refuse);
+  return withProblemsAs('Corrupt', `${where.key} is damaged`, context, () => {
+    const { checksum: _, ...rest } = json;
+    const value = messageFromJson(MESSAGE_OF_KIND[kind], rest, '') as unknown as RecordTypes[Kind];
+    assertCanonical(bytes.subarray(TAIL_OFFSET), encodeTail(kind, value), refuse);
+    return value;
+  });
+}
+
+type Refuse = (
+  what: string,
+  details?: { expected?: string; found?: string; cause?: unknown },
+) => CheckpointError;
+
+/** Everything that the checksum covers. */
+function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Array {
+  const { format, ...rest } = value;
+  for (const [field, wanted] of [
+    ['kind', kind],
+    ['major', FORMAT_MAJOR],
+  ] as const) {
+    const found = format?.[field];
+    if (found !== undefined && found !== wanted)
+      throw new ValueProblem(`format.${field}`, JSON.stringify(wanted), found);
+  }
+  if (Object.hasOwn(rest, 'checksum')) throw new ValueProblem('checksum', 'absent: it is computed', 'given');
+  const formatJson = messageToJson('Format', { ...format, kind, major: FORMAT_MAJOR }, 'format');
+  const members = messageToJson(MESSAGE_OF_KIND[kind], rest, '').slice(1);
+  const tail = new TextEncoder().encode(`,"format":${formatJson}${members === '}' ? '' : ','}${members}\n`);
+  const sizeBytes = TAIL_OFFSET + tail.length;
+  if (sizeBytes > RECORD_BYTES_MAX)
+    throw new ValueProblem('the record', `at most ${RECORD_BYTES_MAX} bytes`, `${sizeBytes} bytes`);
+  if (nestingOf(tail) >= NESTING_MAX)
+    throw new ValueProblem('the record', `nested at most ${NESTING_MAX} levels deep`, 'nested deeper');
+  return tail;
+}
+
+function assertChecksum(bytes: Uint8Array, refuse: Refuse): void {
+  const head = Buffer.from(bytes.subarray(0, TAIL_OFFSET)).toString('latin1');
+  const match = /^\{"checksum":"sha256:([0-9a-f]{64})"$/.exec(head);
+  if (match === null) {
+    const expected = `${CHECKSUM_START}<64 hex digits>"`;
+    const found = JSON.stringify(head.slice(0, CHECKSUM_START.length));
+    throw refuse(
+      `is damaged: it has ${bytes.length} bytes and should begin with ${expected}, but begins with ${found}`,
+      { expected, found },
+    );
+  }
+  const expected = match[1] as string;
+  const found = toHex(sha256(bytes.subarray(TAIL_OFFSET)));
+  if (expected !== found)
+    throw refuse(`is damaged: its checksum says sha256 ${expected}, its bytes have ${found}`, {
+      expected,
+      found,
+    });
+}
+
+function parseJson(bytes: Uint8Array, refuse: Refuse): Record<string, unknown> {
+  // Counted before parsing, so that no input makes the parser or the walk over its result run out of stack or memory.
+  if (nestingOf(bytes) > NESTING_MAX)
+    throw refuse(`is damaged: it is nested deeper than ${NESTING_MAX} levels`);
+  try {
+    // It begins with '{', so whatever JSON it is, it is an object.
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as Record<string, unknown>;
+  } catch (cause) {
+    throw refuse('is damaged: its checksum is right, but it is no JSON in UTF-8', { cause });
+  }
+}
+
+function assertFormat(
+  kind: RecordKind,
+  json: Record<string, unknown>,
+  where: RecordPlace,
+  refuse: Refuse,
+): void {
+  const format = (json['format'] ?? {}) as Record<string, unknown>;
+  const { kind: foundKind, major, minor = 0 } = format;
+  if (foundKind !== kind) {
+    const found = typeof foundKind === 'string' ? `"${foundKind.slice(0, 40)}"` : 'none';
+    throw refuse(`is damaged or misplaced: its format.kind is ${found}, expected "${kind}"`, {
+      expected: kind,
+      found,
+    });
+  }
+  if (!isUint32(major) || major === 0)
+    throw refuse(`is damaged: its format.major is no whole number from 1 on`);
+  if (major > FORMAT_MAJOR) {
+    throw new CheckpointError(
+      'UnsupportedFormat',
+      `${where.key} was written by a newer Holdfast (format ${major}.${Number(minor)}; this one reads up to ${FORMAT_MAJOR}.x): upgrade Holdfast to use this run`,
+      { context: { key: where.key, ...(where.store !== undefined && { store: where.store }) } },
+    );
+  }
+}
+
+/** Keys out of order, keys given twice, white space, defaults written out, numbers spelled otherwise: all are a difference here. */
+function assertCanonical(found: Uint8Array, expected: Uint8Array, refuse: Refuse): void {
+  if (Buffer.compare(found, expected) === 0) return;
+  let at = 0;
+  while (found[at] === expected[at]) at++;
+  const excerpt = (bytes: Uint8Array) => JSON.stringify(Buffer.from(bytes.subarray(at, at + 24)).toString());
+  throw refuse(
+    `is not in canonical form (a key twice or out of order, white space, a default or a value spelled otherwise): ` +
+      `from byte ${TAIL_OFFSET + at} on it has ${excerpt(found)} where ${excerpt(expected)} is expected`,
+    { expected: excerpt(expected), found: excerpt(found) },
+  );
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/** How deep arrays and objects lie within each other. */
+function nestingOf(json: Uint8Array): number {
+  let depth = 0;
+  let deepest = 0;
+  let isInString = false;
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at];
+    if (isInString) {
+      if (byte === BACKSLASH) at++;
+      else if (byte === QUOTE) isInString = false;
+    } else if (byte === QUOTE) isInString = true;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) deepest = Math.max(deepest, ++depth);
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--;
+  }
+  return deepest;
+}
+
+function withProblemsAs<T>(
+  code: 'Corrupt' | 'InvalidArgument',
+  what: string,
+  context: { key?: string; store?: string },
+  run: () => T,
+): T {
+  try {
+    return run();
+  } catch (error) {
+    if (!(error instanceof ValueProblem)) throw error;
+    const details = { ...context, path: error.path, expected: error.accepted, found: error.found };
+    throw new CheckpointError(code, `${what}: ${error.message}`, { context: details, cause: error });
+  }
+}

@@ -1,0 +1,417 @@
+// Generated from proto/holdfast/v1 by `pnpm --filter @holdfast/wire generate`. Do not edit.
+
+export type CheckpointState = 'CHECKPOINT_STATE_UNSPECIFIED' | 'LIVE' | 'RETIRING' | 'QUARANTINED';
+
+/** R/catalog/{seq, 20 digits}.json: one decision and the whole state after it. The highest is the truth. */
+export interface CatalogEntry {
+  readonly format?: Format | undefined;
+  readonly runId: string;
+  /** 1 for the first; grows by one. */
+  readonly seq: number;
+  /** 128 random bits, hex. */
+  readonly entryId: string;
+  /** entry_id of seq - 1; empty for the first. */
+  readonly parentId: string;
+  readonly transaction: Transaction;
+  readonly state: State;
+}
+
+/** What the catalog knows of one checkpoint. */
+export interface Checkpoint {
+  readonly id: CheckpointId;
+  readonly manifestKey: string;
+  /** SHA-256 of the manifest's bytes, 32 bytes. */
+  readonly manifestSha256: Uint8Array;
+  readonly sizeBytes: number;
+  readonly fileCount: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly state: CheckpointState;
+  /** The seq that made it retiring; 0 when it is not. */
+  readonly retiringSeq: number;
+  /** Labels of people who want it kept. */
+  readonly pins: readonly string[];
+  /** Every byte was read and matched. */
+  readonly verified: boolean;
+  /** Looks stale: files that should have changed did not. */
+  readonly suspect: boolean;
+  /** Why it is retiring, quarantined or suspect. */
+  readonly reason: string;
+  /** Informational: the committer's clock, milliseconds since 1970. */
+  readonly committedAtMs: number;
+  readonly bases: readonly CheckpointId[];
+  /** A rollback went back to before it: kept, but no longer on the path that `latest` and `get` look at. */
+  readonly rolledBack: boolean;
+}
+
+/** The whole name of a checkpoint. A version alone is not one: numbers repeat after a rollback. */
+export interface CheckpointId {
+  /** Grows by one at each rollback; the first is 1. */
+  readonly lineage: number;
+  /** Grows by one each time an incarnation of the job takes the run over; the first is 1. */
+  readonly epoch: number;
+  /** The trainer's step, 0 to 2^63 - 1. */
+  readonly version: bigint;
+}
+
+/** R/writers/{lineage}.{epoch}/{writer}.{incarnation}.json: one life of one writer. */
+export interface Claim {
+  readonly format?: Format | undefined;
+  readonly writer: number;
+  readonly incarnation: number;
+  /** 128 random bits, hex: tells one's own claim from another's after a lost reply. */
+  readonly nonce: string;
+  /** Informational: host and process id, for people who look for a lost writer. */
+  readonly host: string;
+  readonly pid: number;
+}
+
+/** One file of a checkpoint and where its bytes lie. */
+export interface File {
+  /** Relative path inside the checkpoint: segments joined by '/', no empty, '.' or '..' segment. */
+  readonly name: string;
+  /** Key of the payload object, relative to the run. */
+  readonly key: string;
+  readonly sizeBytes: number;
+  /** CRC32C of the whole file. */
+  readonly crc32c: number;
+  /** The file was checksummed in parts of this size, the last one shorter; 0 for an empty file. */
+  readonly partSizeBytes: number;
+  /** CRC32C of each part, 4 bytes each, big-endian. */
+  readonly partCrc32c: Uint8Array;
+  /** BLAKE3 of the whole file, 32 bytes, when it was computed. */
+  readonly blake3: Uint8Array;
+  /** POSIX permission bits (0 to 0777) of the source file; 0 when it had none (buffers, streams). */
+  readonly mode: number;
+}
+
+/** What a record is and which rules it follows. */
+export interface Format {
+  /** "run", "catalog-entry", "claim", "receipt", "manifest", "read-lease" or "upload". */
+  readonly kind: string;
+  /** A reader refuses a major above its own. */
+  readonly major: number;
+  /** A reader carries along what a higher minor added. */
+  readonly minor: number;
+}
+
+/**
+ * R/version_{v}/{lineage}.{epoch}/manifest-{first 16 hex digits of its sha256}.json: all files of one checkpoint.
+ * A pure function of the receipts: every builder writes the same bytes, so it holds no clock value.
+ */
+export interface Manifest {
+  readonly format?: Format | undefined;
+  readonly id: CheckpointId;
+  readonly worldSize: number;
+  /** One per writer, in writer order. */
+  readonly writers: readonly WriterShare[];
+  /** Union over the receipts, sorted by lineage, epoch, version. */
+  readonly bases: readonly CheckpointId[];
+  /** Union over the receipts; where two name the same key, the lowest writer's value stands. */
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Which checkpoints retention keeps. Rules combine by union; no rule at all keeps everything. */
+export interface Policy {
+  /** Keep the newest n; 0: this rule is absent. */
+  readonly keepLast: number;
+}
+
+/**
+ * R/leases/{version}.{lineage}.{epoch}/{reader}-{nonce}.json: a reader protects one checkpoint for a while.
+ * It ends ttl_ms after the store's own time of the object; a renewal is a new object.
+ */
+export interface ReadLease {
+  readonly format?: Format | undefined;
+  readonly id: CheckpointId;
+  readonly reader: string;
+  readonly ttlMs: number;
+  /** Informational. */
+  readonly host: string;
+  readonly pid: number;
+}
+
+/**
+ * R/version_{v}/{lineage}.{epoch}/receipts/{writer}.{incarnation}.json:
+ * this writer's files of this version are durable.
+ */
+export interface Receipt {
+  readonly format?: Format | undefined;
+  readonly id: CheckpointId;
+  readonly writer: number;
+  readonly incarnation: number;
+  readonly worldSize: number;
+  /** Sorted by name, bytewise. */
+  readonly files: readonly File[];
+  /** Live checkpoints whose objects this receipt refers to instead of sending the bytes again. */
+  readonly bases: readonly CheckpointId[];
+  /** Measurements of the trainer, for choosing the best checkpoint. */
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Free text of the caller. */
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** A checkpoint that is gone, remembered so that a late finaliser learns the truth. */
+export interface Removed {
+  readonly id: CheckpointId;
+  readonly manifestSha256: Uint8Array;
+}
+
+/** The highest removed checkpoint that fell off the ring. */
+export interface RemovedFloor {
+  readonly lineage: number;
+  readonly version: bigint;
+}
+
+/** R/run.json: written once, by whoever saves first. */
+export interface Run {
+  readonly format?: Format | undefined;
+  /** 128 random bits, hex. Every catalog entry repeats it. */
+  readonly runId: string;
+  /** The retention rules in force until a catalog entry says otherwise. */
+  readonly policy?: Policy | undefined;
+  /** Informational: the creator's clock, milliseconds since 1970. */
+  readonly createdAtMs: number;
+}
+
+export interface State {
+  readonly lineage: number;
+  readonly epoch: number;
+  /** The incarnation of the job that owns the epoch. */
+  readonly attempt: string;
+  /** The attempt was drawn by its only process and needs no entry in past_attempts. */
+  readonly attemptDrawn: boolean;
+  /** First 8 bytes of the SHA-256 of each of the last 4,096 attempts given from outside, hex, oldest first. */
+  readonly pastAttempts: readonly string[];
+  readonly worldSize: number;
+  /** Registered incarnation of each writer; a writer not named has 0. */
+  readonly incarnations: Readonly<Record<string, number>>;
+  /** What readers are offered; absent when there is none. */
+  readonly latest?: CheckpointId | undefined;
+  /** Highest version ever committed in this lineage (after a rollback: the version gone back to); -1 when none. */
+  readonly top: bigint;
+  /** In order of commit. */
+  readonly checkpoints: readonly Checkpoint[];
+  readonly abandoned: readonly CheckpointId[];
+  /** The last 256, oldest first. */
+  readonly removedRing: readonly Removed[];
+  readonly removedFloor?: RemovedFloor | undefined;
+  /** Ids of the last 256 transactions, oldest first, the entry's own last. */
+  readonly txnRing: readonly string[];
+  readonly policy?: Policy | undefined;
+}
+
+/** What changed the catalog: the log that people read. */
+export interface Transaction {
+  /** 128 random bits, hex; also in the ring of the state. */
+  readonly id: string;
+  /** takeover, register, commit, abandon, quarantine, retire, unretire, remove, pin, unpin, rollback, policy. */
+  readonly kind: string;
+  /** The lineage and epoch its issuer acted in. */
+  readonly lineage: number;
+  readonly epoch: number;
+  /** The checkpoint it is about, where there is one. */
+  readonly checkpoint?: CheckpointId | undefined;
+  readonly reason: string;
+  /** Informational: who and when. */
+  readonly host: string;
+  readonly pid: number;
+  readonly atMs: number;
+  /** takeover: the new attempt. */
+  readonly attempt: string;
+}
+
+/** R/uploads/{id}.json: a multipart upload that is under way, written before its first part. */
+export interface Upload {
+  readonly format?: Format | undefined;
+  readonly id: CheckpointId;
+  readonly writer: number;
+  readonly incarnation: number;
+  /** Key of the payload object it will make. */
+  readonly key: string;
+  /** The store's own token, to resume or abort it. */
+  readonly token: string;
+  readonly partSizeBytes: number;
+  /** -1 when the source's length is not known. */
+  readonly sizeBytes: number;
+  readonly name: string;
+}
+
+/** One writer's share of a checkpoint, as its receipt told it. */
+export interface WriterShare {
+  readonly writer: number;
+  readonly incarnation: number;
+  readonly receiptKey: string;
+  /** SHA-256 of the receipt's bytes, 32 bytes. */
+  readonly receiptSha256: Uint8Array;
+  /** Sorted by name, bytewise. */
+  readonly files: readonly File[];
+}
+
+/** A field as the codec sees it. `int64-number` is a safe integer, `int64-bigint` a bigint; `mapKey` makes it a map. */
+export interface FieldSchema {
+  /** In TypeScript and in JSON. */
+  readonly name: string;
+  readonly kind: 'scalar' | 'enum' | 'message';
+  /** A scalar type, or the name of an enum or message. */
+  readonly type: string;
+  readonly repeated?: boolean;
+  readonly mapKey?: 'string' | 'uint32';
+  /** A message field that is never absent. */
+  readonly required?: boolean;
+}
+
+/** Values of each enum; the first is the default. */
+export const ENUMS: Readonly<Record<string, readonly string[]>> = {
+  CheckpointState: ['CHECKPOINT_STATE_UNSPECIFIED', 'LIVE', 'RETIRING', 'QUARANTINED'],
+};
+
+/** Fields of each message, in the order of the .proto. */
+export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
+  CatalogEntry: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'runId', kind: 'scalar', type: 'string' },
+    { name: 'seq', kind: 'scalar', type: 'int64-number' },
+    { name: 'entryId', kind: 'scalar', type: 'string' },
+    { name: 'parentId', kind: 'scalar', type: 'string' },
+    { name: 'transaction', kind: 'message', type: 'Transaction', required: true },
+    { name: 'state', kind: 'message', type: 'State', required: true },
+  ],
+  Checkpoint: [
+    { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'manifestKey', kind: 'scalar', type: 'string' },
+    { name: 'manifestSha256', kind: 'scalar', type: 'bytes' },
+    { name: 'sizeBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'fileCount', kind: 'scalar', type: 'int64-number' },
+    { name: 'metrics', kind: 'scalar', type: 'double', mapKey: 'string' },
+    { name: 'state', kind: 'enum', type: 'CheckpointState' },
+    { name: 'retiringSeq', kind: 'scalar', type: 'int64-number' },
+    { name: 'pins', kind: 'scalar', type: 'string', repeated: true },
+    { name: 'verified', kind: 'scalar', type: 'bool' },
+    { name: 'suspect', kind: 'scalar', type: 'bool' },
+    { name: 'reason', kind: 'scalar', type: 'string' },
+    { name: 'committedAtMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'bases', kind: 'message', type: 'CheckpointId', repeated: true },
+    { name: 'rolledBack', kind: 'scalar', type: 'bool' },
+  ],
+  CheckpointId: [
+    { name: 'lineage', kind: 'scalar', type: 'uint32' },
+    { name: 'epoch', kind: 'scalar', type: 'uint32' },
+    { name: 'version', kind: 'scalar', type: 'int64-bigint' },
+  ],
+  Claim: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'writer', kind: 'scalar', type: 'uint32' },
+    { name: 'incarnation', kind: 'scalar', type: 'uint32' },
+    { name: 'nonce', kind: 'scalar', type: 'string' },
+    { name: 'host', kind: 'scalar', type: 'string' },
+    { name: 'pid', kind: 'scalar', type: 'uint32' },
+  ],
+  File: [
+    { name: 'name', kind: 'scalar', type: 'string' },
+    { name: 'key', kind: 'scalar', type: 'string' },
+    { name: 'sizeBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'crc32c', kind: 'scalar', type: 'uint32' },
+    { name: 'partSizeBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'partCrc32c', kind: 'scalar', type: 'bytes' },
+    { name: 'blake3', kind: 'scalar', type: 'bytes' },
+    { name: 'mode', kind: 'scalar', type: 'uint32' },
+  ],
+  Format: [
+    { name: 'kind', kind: 'scalar', type: 'string' },
+    { name: 'major', kind: 'scalar', type: 'uint32' },
+    { name: 'minor', kind: 'scalar', type: 'uint32' },
+  ],
+  Manifest: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'worldSize', kind: 'scalar', type: 'uint32' },
+    { name: 'writers', kind: 'message', type: 'WriterShare', repeated: true },
+    { name: 'bases', kind: 'message', type: 'CheckpointId', repeated: true },
+    { name: 'metrics', kind: 'scalar', type: 'double', mapKey: 'string' },
+    { name: 'metadata', kind: 'scalar', type: 'string', mapKey: 'string' },
+  ],
+  Policy: [
+    { name: 'keepLast', kind: 'scalar', type: 'uint32' },
+  ],
+  ReadLease: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'reader', kind: 'scalar', type: 'string' },
+    { name: 'ttlMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'host', kind: 'scalar', type: 'string' },
+    { name: 'pid', kind: 'scalar', type: 'uint32' },
+  ],
+  Receipt: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'writer', kind: 'scalar', type: 'uint32' },
+    { name: 'incarnation', kind: 'scalar', type: 'uint32' },
+    { name: 'worldSize', kind: 'scalar', type: 'uint32' },
+    { name: 'files', kind: 'message', type: 'File', repeated: true },
+    { name: 'bases', kind: 'message', type: 'CheckpointId', repeated: true },
+    { name: 'metrics', kind: 'scalar', type: 'double', mapKey: 'string' },
+    { name: 'metadata', kind: 'scalar', type: 'string', mapKey: 'string' },
+  ],
+  Removed: [
+    { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'manifestSha256', kind: 'scalar', type: 'bytes' },
+  ],
+  RemovedFloor: [
+    { name: 'lineage', kind: 'scalar', type: 'uint32' },
+    { name: 'version', kind: 'scalar', type: 'int64-bigint' },
+  ],
+  Run: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'runId', kind: 'scalar', type: 'string' },
+    { name: 'policy', kind: 'message', type: 'Policy' },
+    { name: 'createdAtMs', kind: 'scalar', type: 'int64-number' },
+  ],
+  State: [
+    { name: 'lineage', kind: 'scalar', type: 'uint32' },
+    { name: 'epoch', kind: 'scalar', type: 'uint32' },
+    { name: 'attempt', kind: 'scalar', type: 'string' },
+    { name: 'attemptDrawn', kind: 'scalar', type: 'bool' },
+    { name: 'pastAttempts', kind: 'scalar', type: 'string', repeated: true },
+    { name: 'worldSize', kind: 'scalar', type: 'uint32' },
+    { name: 'incarnations', kind: 'scalar', type: 'uint32', mapKey: 'uint32' },
+    { name: 'latest', kind: 'message', type: 'CheckpointId' },
+    { name: 'top', kind: 'scalar', type: 'int64-bigint' },
+    { name: 'checkpoints', kind: 'message', type: 'Checkpoint', repeated: true },
+    { name: 'abandoned', kind: 'message', type: 'CheckpointId', repeated: true },
+    { name: 'removedRing', kind: 'message', type: 'Removed', repeated: true },
+    { name: 'removedFloor', kind: 'message', type: 'RemovedFloor' },
+    { name: 'txnRing', kind: 'scalar', type: 'string', repeated: true },
+    { name: 'policy', kind: 'message', type: 'Policy' },
+  ],
+  Transaction: [
+    { name: 'id', kind: 'scalar', type: 'string' },
+    { name: 'kind', kind: 'scalar', type: 'string' },
+    { name: 'lineage', kind: 'scalar', type: 'uint32' },
+    { name: 'epoch', kind: 'scalar', type: 'uint32' },
+    { name: 'checkpoint', kind: 'message', type: 'CheckpointId' },
+    { name: 'reason', kind: 'scalar', type: 'string' },
+    { name: 'host', kind: 'scalar', type: 'string' },
+    { name: 'pid', kind: 'scalar', type: 'uint32' },
+    { name: 'atMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'attempt', kind: 'scalar', type: 'string' },
+  ],
+  Upload: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'writer', kind: 'scalar', type: 'uint32' },
+    { name: 'incarnation', kind: 'scalar', type: 'uint32' },
+    { name: 'key', kind: 'scalar', type: 'string' },
+    { name: 'token', kind: 'scalar', type: 'string' },
+    { name: 'partSizeBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'sizeBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'name', kind: 'scalar', type: 'string' },
+  ],
+  WriterShare: [
+    { name: 'writer', kind: 'scalar', type: 'uint32' },
+    { name: 'incarnation', kind: 'scalar', type: 'uint32' },
+    { name: 'receiptKey', kind: 'scalar', type: 'string' },
+    { name: 'receiptSha256', kind: 'scalar', type: 'bytes' },
+    { name: 'files', kind: 'message', type: 'File', repeated: true },
+  ],
+};
