@@ -1,0 +1,284 @@
+/**
+ * What a trainer calls. A manager looks after one *run*: everything under one URI.
+ *
+ * - A checkpoint exists if and only if it is committed; before, no reader sees any of it, and after, all of it.
+ * - When `save` or `commit` resolves, the checkpoint is durable: it survives the loss of every process.
+ * - A reported outcome is true. Where it cannot be known the error is `OutcomeUnknown`, whose token `recover` takes.
+ */
+
+import type { ProcessName } from './components.ts';
+import type { RestoreTarget } from './files.ts';
+
+/** The whole name of a checkpoint. Version numbers repeat after a rollback, ids do not. */
+export interface CheckpointId {
+  readonly lineage: number;
+  readonly epoch: number;
+  readonly version: bigint;
+}
+
+/** A version as callers may give it: 0 to 2^63 - 1. A `number` must be a safe integer, so nothing is ever rounded. */
+export type VersionInput = bigint | number;
+
+/** One saving process of a job of `count`. `index` counts from 0. */
+export interface WriterPosition {
+  readonly index: number;
+  readonly count: number;
+}
+
+export type CheckpointStateName = 'live' | 'retiring' | 'quarantined';
+
+/** What the catalog says of a checkpoint: one small read, however many files it has. */
+export interface CheckpointSummary {
+  readonly id: CheckpointId;
+  readonly version: bigint;
+  readonly sizeBytes: number;
+  readonly fileCount: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly state: CheckpointStateName;
+  readonly isLatest: boolean;
+  readonly pins: readonly string[];
+  readonly isVerified: boolean;
+  readonly isSuspect: boolean;
+  readonly reason: string;
+  /** By the committer's clock; informational. */
+  readonly committedAtMs: number;
+}
+
+export interface CheckpointFile {
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly crc32c: number;
+  readonly writer: number;
+  /** Key of the object in the store, relative to the run: it can be copied away with any tool. */
+  readonly key: string;
+}
+
+export interface CheckpointDetails extends CheckpointSummary {
+  readonly worldSize: number;
+  readonly files: readonly CheckpointFile[];
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly manifestKey: string;
+}
+
+/** What `commit` and `save` may record besides the files. With several writers: the union; the lowest writer wins a clash. */
+export interface CommitMeta {
+  /** Finite numbers. */
+  metrics?: Readonly<Record<string, number>> | undefined;
+  metadata?: Readonly<Record<string, string>> | undefined;
+}
+
+/**
+ * Bytes to save: a path, bytes in memory, or a stream of unknown length (an async iterable; Node and web streams are such).
+ * Bytes in memory must not change until the save has ended.
+ */
+export type SaveSource = string | Uint8Array | AsyncIterable<Uint8Array>;
+
+export interface WaitOptions {
+  signal?: AbortSignal | undefined;
+  onProgress?: ((event: ProgressEvent) => void) | undefined;
+}
+
+export interface CommitWaitOptions extends WaitOptions {
+  /** How long to wait for the other writers; default: setting `commitTimeoutMs`. 0: look once. */
+  timeoutMs?: number | undefined;
+}
+
+export interface SaveOptions extends CommitWaitOptions, CommitMeta {
+  /** Default: one above the highest so far; only a lone writer may leave it out. */
+  version?: VersionInput | undefined;
+  /** Save every file below this directory. Exactly one of `dir`, `files` and `buffers`. */
+  dir?: string | undefined;
+  /** Save these: logical name to source. */
+  files?: Readonly<Record<string, SaveSource>> | undefined;
+  /** Save these: logical name to bytes. */
+  buffers?: Readonly<Record<string, Uint8Array>> | undefined;
+  /** Default: the manager's. */
+  writer?: WriterPosition | undefined;
+  /** Deliver this writer's files and leave the commit to whoever comes last. */
+  noWait?: boolean | undefined;
+}
+
+export interface SaveResult {
+  readonly id: CheckpointId;
+  readonly version: bigint;
+  /** False only with `noWait`, when another writer was still missing. */
+  readonly isCommitted: boolean;
+  /** This version had been committed before with the very same content; nothing was sent. */
+  readonly wasCommittedBefore: boolean;
+  /** Of this writer. */
+  readonly sizeBytes: number;
+  readonly fileCount: number;
+  /** Writers that had not delivered (`noWait`). */
+  readonly missingWriters: readonly number[];
+}
+
+export type RestoreDestination =
+  /** A directory: appears whole or not at all. */
+  | string
+  /** Bytes in memory, filled in place; each must have exactly the file's size. Names that are not there are not restored. */
+  | Readonly<Record<string, Uint8Array>>
+  /** A target of one's own. */
+  | RestoreTarget;
+
+export interface RestoreOptions extends WaitOptions {
+  /** Default: the latest. */
+  version?: VersionInput | 'latest' | undefined;
+  to: RestoreDestination;
+  /** Only files that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`). No match at all is `NotFound`. */
+  only?: readonly string[] | undefined;
+  /** Replace a directory that is not empty. */
+  replace?: boolean | undefined;
+  /** `fallback`: when the latest is damaged, take the newest that verifies, and say so. Default `fail`. */
+  onCorrupt?: 'fail' | 'fallback' | undefined;
+}
+
+export interface RestoreResult {
+  readonly id: CheckpointId;
+  readonly version: bigint;
+  readonly sizeBytes: number;
+  readonly fileCount: number;
+  /** Newer ones that were damaged and passed over, newest first (`onCorrupt: 'fallback'`). */
+  readonly skipped: readonly { readonly version: bigint; readonly reason: string }[];
+}
+
+export interface VerifyOptions extends WaitOptions {
+  version?: VersionInput | 'latest' | undefined;
+  /** 0: records, and that every object is there with its size; 1: the first and last part of each file too; 2: every byte. Default 2. */
+  level?: 0 | 1 | 2 | undefined;
+}
+
+export interface VerifyResult {
+  readonly id: CheckpointId;
+  readonly version: bigint;
+  readonly level: 0 | 1 | 2;
+  readonly fileCount: number;
+  /** Bytes read and compared. */
+  readonly bytesRead: number;
+  /** Empty: all is well. */
+  readonly problems: readonly { readonly name: string; readonly message: string }[];
+}
+
+export type RecoveredOutcome =
+  /** It took effect: a commit is durable and holds the caller's files. */
+  | 'committed'
+  /** It did not, and never will. */
+  | 'not-committed'
+  /** It has not, but may yet: `commit` settles it. */
+  | 'pending'
+  /** It cannot be known any more. */
+  | 'unknown';
+
+export interface RecoverResult {
+  readonly outcome: RecoveredOutcome;
+  /** What the token was about. */
+  readonly id: CheckpointId;
+  /** In words, why. */
+  readonly detail: string;
+}
+
+export interface LogEntry {
+  readonly seq: number;
+  readonly kind: string;
+  /** What it was about, where it was about one checkpoint. */
+  readonly checkpoint: CheckpointId | null;
+  readonly lineage: number;
+  readonly epoch: number;
+  readonly attempt: string;
+  readonly reason: string;
+  readonly process: ProcessName;
+  /** By the writer's clock; informational. */
+  readonly atMs: number;
+}
+
+export type ProgressEvent =
+  /** Joined the run: from now on the process is fenced by any newer attempt. `tookOver`: it fenced an older one. */
+  | {
+      readonly type: 'joined';
+      readonly version: bigint;
+      readonly writer: WriterPosition;
+      readonly epoch: number;
+      readonly tookOver: boolean;
+    }
+  /** Known once the files are planned. `sizeBytes` counts streams of unknown length as 0. */
+  | {
+      readonly type: 'planned';
+      readonly version: bigint;
+      readonly fileCount: number;
+      readonly sizeBytes: number;
+      readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
+    }
+  /** `doneBytes` and `totalBytes` are of the file `name`; bytes count once they are in the store or verified in the destination. */
+  | { readonly type: 'bytes'; readonly name: string; readonly doneBytes: number; readonly totalBytes: number }
+  | { readonly type: 'retry'; readonly detail: string }
+  /** Gone to the store: this writer's share is durable. */
+  | { readonly type: 'delivered'; readonly version: bigint; readonly missingWriters: readonly number[] }
+  | {
+      readonly type: 'waiting';
+      readonly version: bigint;
+      readonly missingWriters: readonly number[];
+      readonly waitedMs: number;
+    }
+  | { readonly type: 'committed'; readonly id: CheckpointId }
+  /** Restore: this version is damaged and is passed over. */
+  | { readonly type: 'skipped'; readonly version: bigint; readonly reason: string };
+
+/** A checkpoint that is being written, or one that is committed. */
+export interface Checkpoint extends AsyncDisposable {
+  readonly version: bigint;
+  /** `null` until it is committed. */
+  readonly summary: CheckpointSummary | null;
+
+  /**
+   * A stream into the file `name`. Nothing is visible before `commit`. Opened twice: the last one that is closed counts.
+   * Only on a checkpoint from `create`. A chunk may be reused once its
+   * write has resolved.
+   */
+  openOutputStream(name: string): WritableStream<Uint8Array>;
+
+  /** A stream of the file's bytes in order, each verified before it is handed out. Only on a committed checkpoint. `NotFound`: no such file. */
+  openInputStream(name: string): ReadableStream<Uint8Array>;
+
+  /** Names, sizes and checksums. Only on a committed checkpoint. One read. */
+  details(options?: WaitOptions): Promise<CheckpointDetails>;
+
+  /**
+   * Delivers this writer's files, waits for the others', and commits. Output streams are to be closed before; one that is still open is
+   * an `InvalidArgument`. Calling it again after it has succeeded does nothing.
+   */
+  commit(meta?: CommitMeta & CommitWaitOptions): Promise<void>;
+
+  /** Gives the checkpoint up: open streams fail and it can no longer be committed. After `commit` it does nothing. Safe to repeat. */
+  discard(): Promise<void>;
+}
+
+export interface CheckpointManager extends AsyncDisposable {
+  readonly uri: string;
+
+  /** Begins a checkpoint. Default version: one above the highest so far (a lone writer only). The run is joined at the first call. */
+  create(version?: VersionInput): Promise<Checkpoint>;
+  /** A committed one; `null` if there is none of this version in the present lineage, or only a quarantined one. */
+  get(version: VersionInput): Promise<Checkpoint | null>;
+  /** What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run. */
+  latest(): Promise<Checkpoint | null>;
+  /** All in the catalog (retiring and quarantined ones too), newest first. At most two requests. */
+  list(): Promise<CheckpointSummary[]>;
+
+  /**
+   * Uploads, delivers, waits for the other writers and commits. Resolves only when the checkpoint is committed with these very files
+   * (or, with `noWait`, delivered). Errors: `Fenced`, `Incomplete`, `Conflict`, `OutcomeUnknown`, `SourceChanged`, and the store's.
+   */
+  save(options: SaveOptions): Promise<SaveResult>;
+  /** Finishes a version whose writers have all delivered; needs no writer of its own. Default: the highest that was begun. */
+  commit(options?: CommitWaitOptions & { version?: VersionInput | undefined }): Promise<CheckpointSummary>;
+  /** Writes a checkpoint's files to `to`; every byte is compared with its checksum first. */
+  restore(options: RestoreOptions): Promise<RestoreResult>;
+  /** Compares bytes with records. Changes nothing. */
+  verify(options?: VerifyOptions): Promise<VerifyResult>;
+  /** What became of a call that ended in `OutcomeUnknown`. Changes nothing. */
+  recover(token: string, options?: WaitOptions): Promise<RecoverResult>;
+  /** Decisions on this run, newest first: at most `limit` (default 50), as far back as the catalog keeps entries (64 at least). */
+  log(options?: { limit?: number | undefined; signal?: AbortSignal | undefined }): Promise<LogEntry[]>;
+
+  /** Stops what is under way and releases memory and the store. Safe to call again. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,63 @@
+/** What the engine is given instead of reaching for it: time, chance, a log. Tests pass their own. */
+
+import { abortError } from './errors.ts';
+
+export interface Clock {
+  /** Wall clock, milliseconds since 1970. Informational only: nothing is decided by it. */
+  nowMs(): number;
+  /** Never goes back, unrelated to the wall clock. Deadlines are measured with it. */
+  monotonicMs(): number;
+  /** Resolves after `ms`; rejects with `Aborted` as soon as the signal fires. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+export interface Random {
+  /** Lower-case hex digits from a source good enough for names that must never repeat. */
+  hex(digits: number): string;
+  /** Uniform in [0, 1). */
+  fraction(): number;
+}
+
+export interface Logger {
+  /** `details` holds no secrets. */
+  log(level: 'debug' | 'info' | 'warn', message: string, details?: Record<string, unknown>): void;
+}
+
+/** Who is writing, for people who look for a lost process. */
+export interface ProcessName {
+  readonly host: string;
+  readonly pid: number;
+}
+
+export const systemClock: Clock = {
+  nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(abortError(signal));
+        return;
+      }
+      const stop = () => {
+        clearTimeout(timer);
+        if (signal) reject(abortError(signal));
+      };
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', stop);
+        resolve();
+      }, ms);
+      signal?.addEventListener('abort', stop, { once: true });
+    }),
+};
+
+export const systemRandom: Random = {
+  hex(digits) {
+    const bytes = crypto.getRandomValues(new Uint8Array(Math.ceil(digits / 2)));
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0'))
+      .join('')
+      .slice(0, digits);
+  },
+  fraction: () => Math.random(),
+};
+
+export const silentLogger: Logger = { log: () => {} };

@@ -1,0 +1,226 @@
+/**
+ * The one error class of Holdfast and the closed list of its codes.
+ *
+ * A code exists only where a caller would act differently; the message is for people and may change.
+ */
+
+/**
+ * `permanent`: the same call fails again. `temporary`: it may succeed if repeated, and a write that failed so may still
+ * have had its effect. `exhausted`: it was temporary and the retries or the deadline are used up.
+ */
+export type ErrorStatus = 'permanent' | 'temporary' | 'exhausted';
+
+interface CodeFacts {
+  readonly status: ErrorStatus;
+  /** Exit status of the command line. */
+  readonly exitCode: number;
+  /** What a person does about it. */
+  readonly advice: string;
+}
+
+export const ERROR_CODES = {
+  InvalidArgument: {
+    status: 'permanent',
+    exitCode: 2,
+    advice: 'Correct the argument that the message names.',
+  },
+  InvalidConfig: {
+    status: 'permanent',
+    exitCode: 2,
+    advice: 'Correct the URI, setting or environment variable that the message names.',
+  },
+  WorldSizeMismatch: {
+    status: 'permanent',
+    exitCode: 2,
+    advice: 'Give every writer of one attempt the same writer count, or use a new attempt id.',
+  },
+  Unsupported: {
+    status: 'permanent',
+    exitCode: 2,
+    advice: 'Use a store or a setting that has this capability.',
+  },
+  Incomplete: {
+    status: 'exhausted',
+    exitCode: 3,
+    advice: 'Run `holdfast commit` once the named writers have delivered, or save again.',
+  },
+  BaseGone: {
+    status: 'permanent',
+    exitCode: 3,
+    advice: 'Save the next version: it sends the bytes again instead of referring to a removed checkpoint.',
+  },
+  Fenced: {
+    status: 'permanent',
+    exitCode: 4,
+    advice: 'Stop this process: a newer attempt, rollback or life of the same writer owns the run.',
+  },
+  Corrupt: {
+    status: 'permanent',
+    exitCode: 5,
+    advice: 'Restore another version (`--on-corrupt fallback`) and find out what damaged the object.',
+  },
+  StoreRegressed: {
+    status: 'permanent',
+    exitCode: 5,
+    advice: 'The store shows an older catalog than it did before: stop all writers and repair the store.',
+  },
+  UnsupportedFormat: {
+    status: 'permanent',
+    exitCode: 1,
+    advice: 'Upgrade Holdfast: a newer version of it wrote this record.',
+  },
+  NotFound: {
+    status: 'permanent',
+    exitCode: 6,
+    advice: 'Check the URI and the version.',
+  },
+  AlreadyExists: {
+    status: 'permanent',
+    exitCode: 7,
+    advice: 'Choose another name: objects are created once and never replaced.',
+  },
+  Conflict: {
+    status: 'permanent',
+    exitCode: 7,
+    advice: 'Choose a higher version: this one is decided already, with other content.',
+  },
+  TargetExists: {
+    status: 'permanent',
+    exitCode: 7,
+    advice: 'Restore into a new or empty directory, or pass `--replace`.',
+  },
+  Denied: {
+    status: 'permanent',
+    exitCode: 8,
+    advice: 'Check the credentials and their permissions on this store.',
+  },
+  ReadOnly: {
+    status: 'permanent',
+    exitCode: 8,
+    advice: 'Make the store writable, or use another one.',
+  },
+  StorageFull: {
+    status: 'permanent',
+    exitCode: 75,
+    advice: 'Free space or raise the quota, then repeat the call.',
+  },
+  SourceChanged: {
+    status: 'permanent',
+    exitCode: 75,
+    advice: 'Save again when nothing writes to the source.',
+  },
+  Throttled: {
+    status: 'temporary',
+    exitCode: 75,
+    advice: 'Repeat the call later, with less concurrency.',
+  },
+  Unavailable: {
+    status: 'temporary',
+    exitCode: 75,
+    advice: 'Check that the store can be reached, then repeat the call.',
+  },
+  TimedOut: {
+    status: 'exhausted',
+    exitCode: 75,
+    advice: 'Repeat the call, with a longer timeout if the store is slow.',
+  },
+  OutcomeUnknown: {
+    status: 'exhausted',
+    exitCode: 75,
+    advice: 'Run `holdfast recover` with the token of the message; delete nothing.',
+  },
+  Aborted: {
+    status: 'permanent',
+    exitCode: 130,
+    advice: 'The caller stopped it.',
+  },
+  Unexpected: {
+    status: 'permanent',
+    exitCode: 1,
+    advice: 'Report it with the whole message (`--verbose`).',
+  },
+} as const satisfies Record<string, CodeFacts>;
+
+export type ErrorCode = keyof typeof ERROR_CODES;
+
+/** Where it happened. Never a secret, never a signed URL. */
+export interface ErrorContext {
+  /** URI of the store, without credentials. */
+  store?: string;
+  key?: string;
+  name?: string;
+  path?: string;
+  version?: bigint;
+  writer?: number;
+  attempt?: string;
+  /** Byte range, end exclusive. */
+  range?: { start: number; end: number };
+  expected?: string;
+  found?: string;
+  /** `OutcomeUnknown`: what `recover()` takes. */
+  token?: string;
+  /** `Incomplete`: the writers that have not delivered. */
+  missing?: readonly { writer: number; detail: string }[];
+  [detail: string]: unknown;
+}
+
+export interface ErrorOptions {
+  context?: ErrorContext;
+  cause?: unknown;
+  /** Overrides the status of the code, for an `Unavailable` whose retries are used up. */
+  status?: ErrorStatus;
+}
+
+const MARK = Symbol.for('holdfast.error');
+
+export class CheckpointError extends Error {
+  readonly code: ErrorCode;
+  readonly status: ErrorStatus;
+  readonly context: ErrorContext;
+  readonly [MARK] = true;
+
+  constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'CheckpointError';
+    this.code = code;
+    this.status = options.status ?? ERROR_CODES[code].status;
+    this.context = options.context ?? {};
+  }
+
+  get exitCode(): number {
+    return ERROR_CODES[this.code].exitCode;
+  }
+
+  /** What a person does about it. */
+  get advice(): string {
+    return ERROR_CODES[this.code].advice;
+  }
+}
+
+/**
+ * True for a Holdfast error, of the given code if one is given.
+ * Works across two copies of the package, where `instanceof` does not.
+ */
+export function isCheckpointError(error: unknown, code?: ErrorCode): error is CheckpointError {
+  const marked = typeof error === 'object' && error !== null && MARK in error;
+  return marked && (code === undefined || (error as CheckpointError).code === code);
+}
+
+/** The error as it is if it is ours, else `Unexpected` with it as the cause. */
+export function toCheckpointError(error: unknown, context?: ErrorContext): CheckpointError {
+  if (isCheckpointError(error)) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new CheckpointError('Unexpected', message, { cause: error, ...(context && { context }) });
+}
+
+/** Throws `Aborted` if the signal has fired. */
+export function throwIfAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw abortError(signal);
+}
+
+/** `Aborted` with the signal's reason as cause; a reason that is one of our errors is returned itself. */
+export function abortError(signal: AbortSignal): CheckpointError {
+  const reason: unknown = signal.reason;
+  if (isCheckpointError(reason)) return reason;
+  return new CheckpointError('Aborted', 'the caller stopped the operation', { cause: reason });
+}

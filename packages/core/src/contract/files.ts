@@ -1,0 +1,73 @@
+/**
+ * Where saved bytes come from and restored bytes go to. The engine touches no file system: paths are opened by a
+ * `LocalFiles` that is passed in (`@holdfast/local-files`).
+ */
+
+import type { CallOptions } from './object-store.ts';
+
+/** Bytes of known length that can be read at any position. */
+export interface RandomSource {
+  readonly sizeBytes: number;
+  /** POSIX permission bits, where there are some. */
+  readonly mode?: number | undefined;
+  /**
+   * Fills `buffer` from `offsetBytes` on; the range lies inside the source.
+   * `SourceChanged` if the source has become shorter. `buffer` is the source's until this settles.
+   */
+  readInto(offsetBytes: number, buffer: Uint8Array): Promise<void>;
+  /** `SourceChanged` if the source is not what it was when it was opened (size, time of change). Called after the last read. */
+  assertUnchanged(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** One file that a directory scan found. */
+export interface FoundFile {
+  /** Logical name: path relative to the directory, segments joined by '/'. */
+  readonly name: string;
+  readonly path: string;
+  /** When it was found. */
+  readonly sizeBytes: number;
+}
+
+/** Bytes that are written at any position. */
+export interface RandomSink {
+  /** Writes all of `buffer` at `offsetBytes`. Ranges of one sink do not overlap. `buffer` is the sink's until this settles. */
+  writeAt(offsetBytes: number, buffer: Uint8Array): Promise<void>;
+  /** After the last write: the file is complete and durable, where it is one. */
+  close(): Promise<void>;
+}
+
+export interface SinkFile {
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly mode?: number | undefined;
+}
+
+/** A set of files that appears whole or not at all. Settled by exactly one of `publish` and `discard`. */
+export interface RestoreTarget {
+  open(file: SinkFile): Promise<RandomSink>;
+  /** Everything is written: make it visible and durable. */
+  publish(): Promise<void>;
+  /** Removes what was written. Safe to repeat; never throws. */
+  discard(): Promise<void>;
+}
+
+export interface TargetOptions extends CallOptions {
+  /** Put the new directory in the place of an existing one that is not empty. */
+  replace?: boolean | undefined;
+}
+
+export interface LocalFiles {
+  /**
+   * All regular files below a directory, sorted by name (UTF-8 bytes). `NotFound`: no such directory; `InvalidArgument`: it is no directory,
+   * holds no file at all, or holds a symbolic link or a special file (named in the message).
+   */
+  scan(directory: string, options?: CallOptions): Promise<FoundFile[]>;
+  /** `NotFound`, `Denied`, or `InvalidArgument` if it is no regular file. */
+  openSource(path: string): Promise<RandomSource>;
+  /**
+   * Prepares a directory: files go to a temporary sibling, and `publish` renames it into place.
+   * `TargetExists` if `directory` exists and is not empty, unless `replace`.
+   */
+  openTarget(directory: string, options?: TargetOptions): Promise<RestoreTarget>;
+}

@@ -1,0 +1,8 @@
+/** What adapters and other packages build on: interfaces, errors, settings. */
+
+export * from './checkpoint-manager.ts';
+export * from './components.ts';
+export * from './errors.ts';
+export * from './files.ts';
+export * from './object-store.ts';
+export * from './settings.ts';

@@ -1,0 +1,203 @@
+import type { CheckpointError } from './errors.ts';
+
+/**
+ * What an adapter implements. The whole engine rests on these promises; `testkit` checks every one of them.
+ *
+ * Demands on the provider:
+ * - **Create-if-absent is atomic.** Of any number of concurrent creates of one key exactly one succeeds, whoever sends them.
+ * - **Whole or not at all.** No reader, listing included, ever observes a part of an object.
+ * - **Read after write.** Once a create has resolved, every `head`, `get`, `readInto` and `list` from anywhere shows it.
+ * - **Durable when acknowledged.** What a resolved create or `complete` wrote survives the loss of the process and of power.
+ *   What `list` has shown, too.
+ * - **Never replaced.** Nothing in this interface changes an object. The engine never uses a key twice.
+ *
+ * Demands on the adapter:
+ * - It sends each request once. Repeating is the business of the engine, which knows what may be repeated.
+ * - A write that fails with a `permanent` error had no effect. One that fails with a `temporary` error may have had it,
+ *   and may have it later.
+ * - A buffer passed in belongs to the store until the promise settles, not longer: after that nobody reads from it or
+ *   writes to it, abort included. (Over a socket that means: settle on 'close', not at `destroy()`.)
+ * - Each call takes an AbortSignal; after it has fired the call rejects soon, with `Aborted`.
+ * - Errors are `CheckpointError`s: `NotFound`, `AlreadyExists`, `Denied`, `ReadOnly`, `StorageFull`, `Throttled`, `Unavailable`,
+ *   `Corrupt` (the store's own checksum refused the bytes), `Unsupported`, `InvalidArgument`, `Aborted`; what the adapter does not know is `Unexpected`.
+ *
+ * Keys: segments of 1 to 255 bytes of UTF-8 joined by '/', together at most 1,024 bytes; no segment is '.' or '..', none holds NUL.
+ * No key of a run is a proper prefix, at a '/', of another. Everything is below the store's root; an adapter may keep files of its own
+ * there if their keys start with `.holdfast-`, and never lists them.
+ */
+export interface ObjectStore {
+  /** For messages: the URI without credentials. */
+  readonly uri: string;
+  readonly capabilities: StoreCapabilities;
+
+  /**
+   * Writes a new object of at most `capabilities.maxCreateBytes`.
+   * `AlreadyExists`: there is an object under this key, which may be the effect of an earlier call of one's own. Repeating after a
+   * temporary error is safe only if the caller can tell its own object from another's.
+   */
+  create(key: string, bytes: Uint8Array, options?: CreateOptions): Promise<ObjectInfo>;
+
+  /** Size and version of one object. `NotFound` if there is none. One request. Safe to repeat. */
+  head(key: string, options?: CallOptions): Promise<ObjectInfo>;
+
+  /**
+   * The whole of a small object. An object larger than `maxBytes` is refused with `Corrupt` before it is read.
+   * One request where the provider allows. Safe to repeat.
+   */
+  get(key: string, options: GetOptions): Promise<StoredObject>;
+
+  /**
+   * Fills `buffer` with the bytes of the object from `offsetBytes` on, in place: on the hot path nothing is copied.
+   * Resolves to the number of bytes written, which is less than `buffer.byteLength` only where the object ends, and 0 at or past its
+   * end. Bytes of `buffer` past that number are undefined. Safe to repeat into the same buffer once the promise has settled.
+   * Fastest with `offsetBytes`, address and length multiples of `capabilities.alignmentBytes`.
+   */
+  readInto(key: string, offsetBytes: number, buffer: Uint8Array, options?: ReadOptions): Promise<number>;
+
+  /**
+   * Begins an object that is sent in parts. Nothing is visible under `key` before `complete`.
+   * The engine uses it only for keys that no other process uses.
+   */
+  beginUpload(key: string, options: UploadOptions): Promise<Upload>;
+
+  /**
+   * Goes on with an upload of another process, by its token. `NotFound`: it is completed, aborted or expired.
+   * `Unsupported` where `capabilities.resumesUploads` is false.
+   */
+  resumeUpload(token: string, options?: CallOptions): Promise<Upload>;
+
+  /**
+   * Objects whose keys start with `prefix`, in ascending order of the key's UTF-8 bytes, in pages. The first page is requested at the
+   * first `next()`. Every object whose create had resolved before that request is shown (unless it is deleted meanwhile); one created
+   * or deleted later may or may not be. A key is shown at most once. No match: one empty page or none.
+   */
+  list(prefix: string, options?: ListOptions): AsyncIterable<ListPage>;
+
+  /**
+   * Deletes objects; one that does not exist counts as deleted. Resolves to one result per key, in the order given: a failure of one
+   * key does not stop the others. Rejects only if the request as a whole failed, in which case any of them may be gone.
+   * Safe to repeat. One request per `capabilities.maxDeleteKeys`.
+   */
+  deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]>;
+
+  /** Releases connections and files. Calls under way are stopped. Safe to call again. */
+  close(): Promise<void>;
+}
+
+export interface CallOptions {
+  signal?: AbortSignal | undefined;
+}
+
+export interface CreateOptions extends CallOptions {
+  /** CRC32C of `bytes`; the store verifies it where `capabilities.verifiesChecksums`. */
+  crc32c?: number | undefined;
+}
+
+export interface GetOptions extends CallOptions {
+  maxBytes: number;
+}
+
+export interface ReadOptions extends CallOptions {
+  /** From an earlier `head`, `get` or `list`: if the object is another by now, the call fails with `Corrupt` instead of mixing the two. */
+  etag?: string | undefined;
+}
+
+export interface UploadOptions extends CallOptions {
+  /** Every part but the last has exactly this size; between `capabilities.minPartBytes` and `maxPartBytes`. */
+  partSizeBytes: number;
+  /** When known: lets the store reserve room. */
+  sizeBytes?: number | undefined;
+}
+
+export interface ListOptions extends CallOptions {
+  /** Only keys after this one (exclusive), by UTF-8 bytes. It need not exist. */
+  startAfter?: string | undefined;
+}
+
+export interface ObjectInfo {
+  readonly key: string;
+  readonly sizeBytes: number;
+  /** Equal for equal state of an object; says nothing about another object. */
+  readonly etag: string;
+  /** When the store's own clock says it was created, milliseconds since 1970. */
+  readonly createdAtMs: number;
+}
+
+export interface StoredObject extends ObjectInfo {
+  readonly bytes: Uint8Array;
+}
+
+export interface ListPage {
+  readonly objects: readonly ObjectInfo[];
+  /** The store's own clock when it answered. Ages are this, of the first page, minus `createdAtMs`. */
+  readonly storeTimeMs: number;
+}
+
+export interface DeleteResult {
+  readonly key: string;
+  /** Absent: the key is gone. */
+  readonly error?: CheckpointError;
+}
+
+/** One object on its way. Parts may be sent in any order and at the same time. */
+export interface Upload {
+  readonly key: string;
+  /** Everything another process needs to resume or abort it. May be a bearer secret: it is stored, never logged. */
+  readonly token: string;
+  readonly partSizeBytes: number;
+
+  /**
+   * Sends part `index` (0-based): bytes `index * partSizeBytes` onward. Sending a part again replaces it, so it is safe to repeat.
+   * Not visible and not yet durable when it resolves.
+   */
+  putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt>;
+
+  /** The parts the store has, in order of index. Safe to repeat. */
+  listParts(options?: CallOptions): Promise<PartReceipt[]>;
+
+  /**
+   * Makes the object out of `parts`, which are 0..n-1 without a gap. When it resolves, the object is visible and durable.
+   * May be repeated after a temporary error; `NotFound` then may mean that the first call succeeded: look at the object.
+   */
+  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo>;
+
+  /** Frees the parts. Safe to repeat, also after `complete`, which it does not undo. */
+  abort(options?: CallOptions): Promise<void>;
+}
+
+export interface PartOptions extends CallOptions {
+  crc32c: number;
+}
+
+export interface CompleteOptions extends CallOptions {
+  sizeBytes: number;
+  crc32c: number;
+}
+
+export interface PartReceipt {
+  readonly index: number;
+  readonly sizeBytes: number;
+  /** Absent where the store does not keep it. */
+  readonly crc32c?: number | undefined;
+  /** The store's name for the part. */
+  readonly etag: string;
+}
+
+/** Facts about a store, fixed for its life. The engine plans with them; the conformance suite asserts each. */
+export interface StoreCapabilities {
+  /** Largest object of one `create`, and the least at which the engine prefers parts. */
+  readonly maxCreateBytes: number;
+  readonly minPartBytes: number;
+  readonly maxPartBytes: number;
+  readonly maxParts: number;
+  readonly maxDeleteKeys: number;
+  /** Keys of one list page, at most. */
+  readonly maxListKeys: number;
+  /** The store compares the checksum it is given with the bytes it got. */
+  readonly verifiesChecksums: boolean;
+  readonly resumesUploads: boolean;
+  /** Memory and offsets aligned so are read and written without another copy; 1 where it does not matter. */
+  readonly alignmentBytes: number;
+  /** Requests that one process should keep in flight. */
+  readonly preferredConcurrency: number;
+}

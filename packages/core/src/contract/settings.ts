@@ -1,0 +1,115 @@
+/**
+ * Settings of the engine: plain values, each with its unit in its name, a default and limits.
+ * Given in part, they are completed and checked once, when a manager is opened.
+ */
+
+import { CheckpointError } from './errors.ts';
+
+interface SettingFacts {
+  readonly default: number;
+  /** Inclusive. */
+  readonly min: number;
+  /** Inclusive. */
+  readonly max: number;
+  readonly meaning: string;
+}
+
+const MIB = 1024 * 1024;
+const MINUTE_MS = 60_000;
+
+export const SETTINGS = {
+  bufferBytes: {
+    default: 256 * MIB,
+    min: 16 * MIB,
+    max: 4096 * MIB - 64 * 1024, // one WebAssembly.Memory: 65,536 pages of 64 KiB, less one page
+    meaning: 'Memory for bytes on their way, of all saves and restores of one manager together.',
+  },
+  partSizeBytesMin: {
+    default: 8 * MIB,
+    min: 64 * 1024,
+    max: 1024 * MIB,
+    meaning: 'Smallest part of a file that is sent or read in one request. A large file takes larger parts.',
+  },
+  concurrency: {
+    default: 0,
+    min: 0,
+    max: 1024,
+    meaning: 'Requests in flight in one save or restore; 0 takes what the store prefers.',
+  },
+  commitTimeoutMs: {
+    default: 10 * MINUTE_MS,
+    min: 0,
+    max: 7 * 24 * 60 * MINUTE_MS,
+    meaning: 'How long a save waits for the other writers before it ends as `Incomplete`.',
+  },
+  recordTimeoutMs: {
+    default: 2 * MINUTE_MS,
+    min: 1,
+    max: 60 * MINUTE_MS,
+    meaning: 'How long one decision (join, commit, read of the catalog) may take, retries included.',
+  },
+  stallTimeoutMs: {
+    default: 20_000,
+    min: 1,
+    max: 60 * MINUTE_MS,
+    meaning: 'A single request of the data path without an answer for so long is stopped and repeated.',
+  },
+  retryCountMax: {
+    default: 10,
+    min: 0,
+    max: 1000,
+    meaning: 'Repeats of one request after temporary errors.',
+  },
+  retryDelayMsBase: {
+    default: 100,
+    min: 0,
+    max: 60_000,
+    meaning:
+      'First delay before a repeat; doubles each time, and a random part of it is waited (full jitter).',
+  },
+  retryDelayMsMax: {
+    default: 20_000,
+    min: 0,
+    max: 10 * MINUTE_MS,
+    meaning: 'Upper limit of the delay before a repeat.',
+  },
+  leaseTtlMs: {
+    default: 15 * MINUTE_MS,
+    min: 1000,
+    max: 7 * 24 * 60 * MINUTE_MS,
+    meaning:
+      'How long a restore protects its checkpoint from collection without renewing; renewed at a third of it.',
+  },
+} as const satisfies Record<string, SettingFacts>;
+
+export type SettingName = keyof typeof SETTINGS;
+export type Settings = { readonly [name in SettingName]: number };
+
+/** Fills in defaults. `InvalidConfig` names an unknown setting, or one outside its limits together with the limits. */
+export function completeSettings(given: Partial<Settings> = {}): Settings {
+  for (const name of Object.keys(given)) {
+    if (!(name in SETTINGS)) {
+      const known = Object.keys(SETTINGS).join(', ');
+      throw new CheckpointError('InvalidConfig', `unknown setting "${name}"; there are: ${known}`);
+    }
+  }
+  const complete = {} as Record<SettingName, number>;
+  for (const [key, facts] of Object.entries(SETTINGS)) {
+    const name = key as SettingName;
+    const value = given[name] ?? facts.default;
+    if (!Number.isSafeInteger(value) || value < facts.min || value > facts.max) {
+      throw new CheckpointError(
+        'InvalidConfig',
+        `setting ${name} is ${value}; it takes a whole number from ${facts.min} to ${facts.max}`,
+      );
+    }
+    complete[name] = value;
+  }
+  if (complete.partSizeBytesMin * 2 > complete.bufferBytes) {
+    throw new CheckpointError(
+      'InvalidConfig',
+      `setting bufferBytes (${complete.bufferBytes}) must be at least twice partSizeBytesMin (${complete.partSizeBytesMin})`,
+    );
+  }
+  return complete;
+}

@@ -1,0 +1,5 @@
+/** The public API of the engine. */
+
+export * from './contract/index.ts';
+export { crc32c, idText, parseVersion, toVersion } from './format/index.ts';
+export { type ManagerOptions, openCheckpointManager } from './manager/manager.ts';

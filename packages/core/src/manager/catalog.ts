@@ -1,0 +1,296 @@
+/**
+ * The log of decisions. Entries are numbered and created once; the highest is the truth.
+ *
+ * Nobody ever looks for the outcome of a write in "its" slot: the newest state holds the ids of the last transactions, and they tell.
+ */
+
+import { abortError, CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
+import {
+  type CatalogEntry,
+  catalogKey,
+  catalogPrefix,
+  crc32c,
+  decodeRecord,
+  encodeRecord,
+  parseCatalogKey,
+  type State,
+  type Transaction,
+} from '../format/index.ts';
+import { apply } from '../plan/apply.ts';
+import type { Decision, Rejected } from '../plan/decision.ts';
+import { EMPTY_STATE, TXN_RING_LENGTH } from '../plan/state.ts';
+import type { Txn } from '../plan/transaction.ts';
+import { withDeadline } from './deadline.ts';
+import { type Engine, newId } from './engine.ts';
+import { backOff, getOrNull, isTemporary } from './records.ts';
+
+/** The newest entry, as far as it is known. `seq` 0: there is none yet. */
+export interface Head {
+  readonly seq: number;
+  readonly entryId: string;
+  readonly runId: string;
+  readonly state: State;
+}
+
+export type AppendResult =
+  | { readonly kind: 'committed'; readonly head: Head }
+  | {
+      readonly kind: 'decided';
+      readonly decision: Exclude<Decision, { kind: 'applied' }>;
+      readonly head: Head;
+    }
+  /** It was sent, and whether it took effect cannot be known from the catalog any more. */
+  | { readonly kind: 'unknown'; readonly head: Head | null; readonly cause?: unknown };
+
+const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
+
+/** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
+const ENTRIES_KEPT = 320;
+const PRUNE_EVERY = 64;
+
+export class Catalog {
+  readonly #engine: Engine;
+  #seen: Head = EMPTY_HEAD;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /**
+   * Reads the newest entry: one list page, and one GET unless it is the one seen last.
+   * `StoreRegressed` if the store shows less than it has shown before.
+   */
+  async read(signal: AbortSignal | undefined): Promise<Head> {
+    for (let attempt = 0; ; attempt++) {
+      const seen = this.#seen;
+      const highest = await this.#highestSeq(seen.seq, signal);
+      if (highest < seen.seq) throw this.#regressed(seen.seq, highest);
+      if (highest === seen.seq) return seen;
+      const entry = await this.entry(highest, signal);
+      if (entry) return this.#remember(entry);
+      await backOff(this.#engine, attempt, signal); // pruned between LIST and GET: there is a higher one
+    }
+  }
+
+  /** One entry by number; `null` if it is not there (pruned, or never written). */
+  async entry(seq: number, signal: AbortSignal | undefined): Promise<CatalogEntry | null> {
+    const key = catalogKey(seq);
+    const bytes = await getOrNull(this.#engine.records, key, signal);
+    if (!bytes) return null;
+    const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#engine.store.uri });
+    const runId = this.#seen.runId;
+    const problem =
+      entry.seq !== seq
+        ? `it says that it is entry ${entry.seq}`
+        : runId !== '' && entry.runId !== runId
+          ? `it is of run ${entry.runId}, not ${runId}`
+          : !entry.state
+            ? 'it holds no state'
+            : undefined;
+    if (problem) {
+      const context = { store: this.#engine.store.uri, key };
+      throw new CheckpointError('Corrupt', `${key} is not what belongs there: ${problem}`, { context });
+    }
+    return entry;
+  }
+
+  /** Numbers of all entries that are there, ascending. One list page per 1,000. */
+  async listSeqs(signal: AbortSignal | undefined, afterSeq = 0): Promise<number[]> {
+    const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
+    const seqs: number[] = [];
+    for await (const page of this.#engine.records.list(catalogPrefix, { startAfter, signal })) {
+      for (const object of page.objects) {
+        const seq = parseCatalogKey(object.key);
+        if (seq !== null) seqs.push(seq);
+      }
+    }
+    return seqs;
+  }
+
+  /**
+   * Decides and writes: evaluates `txn` on the newest state and appends the result, again and again until it is written, decided
+   * otherwise, or can no longer be known. `head`: a state just read, to save reading it again.
+   *
+   * An error is thrown only if nothing was sent, or what was sent certainly had no effect.
+   */
+  async append(
+    txn: Txn,
+    options: { runId: string; head?: Head; signal: AbortSignal | undefined },
+  ): Promise<AppendResult> {
+    const send = new Sending(this.#engine, this, txn, options.runId);
+    const { clock, settings } = this.#engine;
+    const bounds = {
+      clock,
+      timeoutMs: settings.recordTimeoutMs,
+      what: `the ${txn.kind} decision`,
+      signal: options.signal,
+    };
+    try {
+      return await withDeadline(bounds, (signal) => send.run(options.head, signal));
+    } catch (error) {
+      if (!send.mayHaveTakenEffect) throw error;
+      return { kind: 'unknown', head: null, cause: error };
+    }
+  }
+
+  /** After a write that the store acknowledged. */
+  remember(entry: CatalogEntry): Head {
+    return this.#remember(entry);
+  }
+
+  /**
+   * Deletes the oldest entries, now and then, so that the newest is always on the first list page. Off the save path; losing the race or
+   * failing is harmless.
+   */
+  async prune(signal: AbortSignal | undefined): Promise<void> {
+    const { seq } = this.#seen;
+    if (seq === 0 || seq % PRUNE_EVERY !== 0) return;
+    const old = (await this.listSeqs(signal)).filter((each) => each <= seq - ENTRIES_KEPT);
+    if (old.length === 0) return;
+    await this.#engine.records.deleteMany(old.map(catalogKey), { signal });
+  }
+
+  /** Highest number that the store shows, looking from `fromSeq` on; 0: none. */
+  async #highestSeq(fromSeq: number, signal: AbortSignal | undefined): Promise<number> {
+    const seqs = await this.listSeqs(signal, Math.max(0, fromSeq - 1));
+    return seqs.reduce((highest, seq) => Math.max(highest, seq), 0);
+  }
+
+  #remember(entry: CatalogEntry): Head {
+    const head = headOf(entry);
+    if (head.seq > this.#seen.seq) this.#seen = head;
+    return head;
+  }
+
+  #regressed(seen: number, found: number): CheckpointError {
+    const there = found === 0 ? 'no entry at all' : `only entry ${found}`;
+    return new CheckpointError(
+      'StoreRegressed',
+      `the catalog shows ${there}, although entry ${seen} was seen before: the store has lost acknowledged writes`,
+      { context: { store: this.#engine.store.uri, key: catalogKey(seen) } },
+    );
+  }
+}
+
+export function headOf(entry: CatalogEntry): Head {
+  return { seq: entry.seq, entryId: entry.entryId, runId: entry.runId, state: entry.state ?? EMPTY_STATE };
+}
+
+/** One transaction on its way into the catalog. */
+class Sending {
+  readonly #engine: Engine;
+  readonly #catalog: Catalog;
+  readonly #txn: Txn;
+  readonly #runId: string;
+  /** A create was sent whose effect is not known. */
+  mayHaveTakenEffect = false;
+
+  constructor(engine: Engine, catalog: Catalog, txn: Txn, runId: string) {
+    this.#engine = engine;
+    this.#catalog = catalog;
+    this.#txn = txn;
+    this.#runId = runId;
+  }
+
+  async run(given: Head | undefined, signal: AbortSignal): Promise<AppendResult> {
+    let head = given ?? (await this.#catalog.read(signal));
+    for (let attempt = 0; ; attempt++) {
+      throwIfAborted(signal);
+      const decision = apply(head.state, this.#txn, head.seq + 1);
+      if (decision.kind !== 'applied') return { kind: 'decided', decision, head };
+      const sentOn = head.seq;
+      const sent = await this.#create(this.#entry(head, decision.state), signal);
+      head = sent.isAcknowledged
+        ? await this.#afterSuccess(sent.entry, signal)
+        : await this.#catalog.read(signal);
+      if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
+      if (head.seq - sentOn > TXN_RING_LENGTH) return { kind: 'unknown', head };
+      if (head.seq > sentOn) {
+        // The ring covers the gap and we are not in it: what we sent had no effect, and its number is taken for good.
+        this.mayHaveTakenEffect = false;
+        continue;
+      }
+      if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
+      await backOff(this.#engine, attempt, signal);
+    }
+  }
+
+  #entry(head: Head, state: State): CatalogEntry {
+    return {
+      format: undefined,
+      runId: this.#runId,
+      seq: head.seq + 1,
+      entryId: newId(this.#engine),
+      parentId: head.entryId,
+      transaction: this.#transaction(state),
+      state,
+    };
+  }
+
+  #transaction(state: State): Transaction {
+    const txn = this.#txn;
+    return {
+      id: txn.id,
+      kind: txn.kind,
+      lineage: state.lineage,
+      epoch: state.epoch,
+      checkpoint: 'checkpoint' in txn ? txn.checkpoint : undefined,
+      reason: 'reason' in txn ? txn.reason : '',
+      host: this.#engine.process.host,
+      pid: this.#engine.process.pid,
+      atMs: Math.round(this.#engine.clock.nowMs()),
+      attempt: state.attempt,
+    };
+  }
+
+  async #create(
+    entry: CatalogEntry,
+    signal: AbortSignal,
+  ): Promise<{ isAcknowledged: boolean; entry: CatalogEntry; error?: unknown }> {
+    const { bytes } = encodeRecord('catalog-entry', entry);
+    const wasUnknown = this.mayHaveTakenEffect;
+    this.mayHaveTakenEffect = true;
+    try {
+      await this.#engine.store.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
+      return { isAcknowledged: true, entry };
+    } catch (error) {
+      if (isCheckpointError(error, 'AlreadyExists')) return { isAcknowledged: false, entry };
+      if (isTemporary(error)) return { isAcknowledged: false, entry };
+      if (signal.aborted) throw abortError(signal);
+      this.mayHaveTakenEffect = wasUnknown; // a permanent error promises that it had no effect
+      return { isAcknowledged: false, entry, error };
+    }
+  }
+
+  /**
+   * A create that succeeded may have revived a number that was pruned: then there is a higher entry, and only its ring tells.
+   */
+  async #afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
+    const seqs = await this.#catalog.listSeqs(signal, entry.seq - 1);
+    const highest = Math.max(entry.seq, ...seqs);
+    if (highest === entry.seq) return this.#catalog.remember(entry);
+    return this.#catalog.read(signal);
+  }
+}
+
+/** A decision that no repeat changes, as the error that the caller gets. */
+export function rejectionError(
+  rejection: Rejected,
+  context: { store: string; version?: bigint; attempt?: string },
+): CheckpointError {
+  const { reason, message } = rejection;
+  const code = (
+    {
+      fenced: 'Fenced',
+      superseded: 'Fenced',
+      stale: 'Conflict',
+      abandoned: 'Conflict',
+      'base-gone': 'BaseGone',
+      'world-size': 'WorldSizeMismatch',
+      'receipts-changed': 'Unavailable',
+      unknown: 'OutcomeUnknown',
+      refused: 'Conflict',
+    } as const
+  )[reason];
+  return new CheckpointError(code, message, { context });
+}

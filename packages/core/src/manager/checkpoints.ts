@@ -1,0 +1,224 @@
+/** The two faces of a checkpoint object: one that is being written, and one that is committed. */
+
+import type {
+  Checkpoint,
+  CheckpointDetails,
+  CheckpointSummary,
+  CommitMeta,
+  CommitWaitOptions,
+  WaitOptions,
+} from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import { type CatalogCheckpoint, checkLogicalName, checkLogicalNames } from '../format/index.ts';
+import { requireById } from '../plan/select.ts';
+import { STREAM_PART_BYTES_MAX, type UploadedFile } from '../transfer/index.ts';
+import type { Catalog } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { Handoff } from './handoff.ts';
+import { detailsOf, filesOf, readManifest } from './manifest.ts';
+import { leaseCheckpoint } from './restore.ts';
+import type { SaveSession } from './session.ts';
+import { checkMeta } from './sources.ts';
+
+/** A checkpoint from `create()`. */
+export class WritableCheckpoint implements Checkpoint {
+  readonly #engine: Engine;
+  readonly #session: SaveSession;
+  readonly #summarise: (checkpoint: CatalogCheckpoint) => Promise<CheckpointSummary>;
+  readonly #files = new Map<string, UploadedFile>();
+  readonly #open = new Map<Handoff, string>();
+  readonly #discarded = new AbortController();
+  #committing: Promise<void> | undefined;
+  summary: CheckpointSummary | null = null;
+
+  constructor(
+    engine: Engine,
+    session: SaveSession,
+    summarise: (checkpoint: CatalogCheckpoint) => Promise<CheckpointSummary>,
+  ) {
+    this.#engine = engine;
+    this.#session = session;
+    this.#summarise = summarise;
+  }
+
+  get version(): bigint {
+    return this.#session.id.version;
+  }
+
+  openOutputStream(name: string): WritableStream<Uint8Array> {
+    this.#assertWritable();
+    checkLogicalName(name);
+    const openMax = Math.max(1, Math.floor(this.#engine.settings.bufferBytes / (2 * STREAM_PART_BYTES_MAX)));
+    if (this.#open.size >= openMax) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        `${openMax} output streams are open already: close one first, or raise bufferBytes`,
+      );
+    }
+    const handoff = new Handoff();
+    this.#open.set(handoff, name);
+    const uploaded = this.#session
+      .upload([{ name, sizeBytes: 0, source: { stream: handoff } }], { signal: this.#discarded.signal })
+      .catch((error: unknown) => {
+        handoff.fail(error);
+        throw error;
+      });
+    uploaded.catch(() => {}); // the stream reports it: at write, close or abort
+    const settle = () => this.#open.delete(handoff);
+    return new WritableStream<Uint8Array>({
+      write: (chunk) => handoff.push(chunk),
+      close: async () => {
+        handoff.end();
+        try {
+          for (const file of await uploaded) this.#files.set(name, file);
+        } finally {
+          settle();
+        }
+      },
+      abort: async (reason) => {
+        handoff.fail(reason ?? new CheckpointError('Aborted', 'the output stream was aborted'));
+        await uploaded.catch(() => {}); // the caller wanted it to fail
+        settle();
+      },
+    });
+  }
+
+  openInputStream(): ReadableStream<Uint8Array> {
+    throw new CheckpointError(
+      'InvalidArgument',
+      'this checkpoint is being written: read it through get() or latest() once it is committed',
+    );
+  }
+
+  async details(): Promise<CheckpointDetails> {
+    throw new CheckpointError(
+      'InvalidArgument',
+      'this checkpoint is being written: ask get() or latest() once it is committed',
+    );
+  }
+
+  commit(meta: CommitMeta & CommitWaitOptions = {}): Promise<void> {
+    if (this.summary) return Promise.resolve();
+    this.#committing ??= this.#commit(meta).finally(() => {
+      this.#committing = undefined;
+    });
+    return this.#committing;
+  }
+
+  async #commit(meta: CommitMeta & CommitWaitOptions): Promise<void> {
+    this.#assertWritable();
+    const stillOpen = [...this.#open.values()];
+    if (stillOpen.length > 0) {
+      throw new CheckpointError('InvalidArgument', `an output stream is still open: ${stillOpen.join(', ')}`);
+    }
+    if (this.#files.size === 0) throw new CheckpointError('InvalidArgument', 'there is no file to commit');
+    checkLogicalNames([...this.#files.keys()]);
+    const checked = checkMeta(meta);
+    const stop = this.#discarded.signal;
+    const signal = meta.signal ? AbortSignal.any([meta.signal, stop]) : stop;
+    await this.#session.deliver([...this.#files.values()], checked, signal);
+    const checkpoint = await this.#session.finalise({ ...meta, signal });
+    this.summary = await this.#summarise(checkpoint);
+  }
+
+  async discard(): Promise<void> {
+    if (this.summary) return;
+    const reason = new CheckpointError('Aborted', `version ${this.version} was discarded`);
+    this.#discarded.abort(reason);
+    for (const handoff of this.#open.keys()) handoff.fail(reason);
+    this.#open.clear();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.discard();
+  }
+
+  #assertWritable(): void {
+    if (this.summary)
+      throw new CheckpointError('InvalidArgument', `version ${this.version} is committed already`);
+    if (this.#discarded.signal.aborted)
+      throw new CheckpointError('InvalidArgument', `version ${this.version} was discarded`);
+  }
+}
+
+/** A checkpoint from `get()` or `latest()`. */
+export class CommittedCheckpoint implements Checkpoint {
+  readonly #engine: Engine;
+  readonly #catalog: Catalog;
+  readonly #checkpoint: CatalogCheckpoint;
+  readonly #closed = new AbortController();
+  readonly summary: CheckpointSummary;
+
+  constructor(engine: Engine, catalog: Catalog, checkpoint: CatalogCheckpoint, summary: CheckpointSummary) {
+    this.#engine = engine;
+    this.#catalog = catalog;
+    this.#checkpoint = checkpoint;
+    this.summary = summary;
+  }
+
+  get version(): bigint {
+    return this.summary.version;
+  }
+
+  openOutputStream(): WritableStream<Uint8Array> {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `version ${this.version} is committed: it cannot be written any more`,
+    );
+  }
+
+  openInputStream(name: string): ReadableStream<Uint8Array> {
+    const chunks = this.#read(name);
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => {
+          const { done, value } = await chunks.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        },
+        cancel: async () => {
+          await chunks.return();
+        },
+      },
+      { highWaterMark: 0 },
+    );
+  }
+
+  /** Holds a read lease from the first chunk to the last. */
+  async *#read(name: string): AsyncGenerator<Uint8Array, void, void> {
+    const closed = this.#closed.signal;
+    const { id } = this.summary;
+    const { lease } = await leaseCheckpoint(
+      this.#engine,
+      this.#catalog,
+      (head) => requireById(head.state, id),
+      closed,
+    );
+    const signal = AbortSignal.any([closed, lease.lost]);
+    try {
+      const files = filesOf(await readManifest(this.#engine, this.#checkpoint, signal));
+      const file = files.find((each) => each.name === name);
+      if (!file) {
+        throw new CheckpointError('NotFound', `version ${this.version} has no file "${name}"`, {
+          context: { name, version: this.version },
+        });
+      }
+      yield* this.#engine.transfer.stream(file, { signal });
+    } finally {
+      await lease.release();
+    }
+  }
+
+  async details(options: WaitOptions = {}): Promise<CheckpointDetails> {
+    const manifest = await readManifest(this.#engine, this.#checkpoint, options.signal);
+    return detailsOf(this.summary, manifest, this.#checkpoint.manifestKey);
+  }
+
+  async commit(): Promise<void> {} // it is
+
+  async discard(): Promise<void> {} // after commit: does nothing
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed.abort(new CheckpointError('Aborted', `version ${this.version} was released`));
+  }
+}

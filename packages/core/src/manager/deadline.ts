@@ -1,0 +1,30 @@
+/** Bounds a piece of work in time. */
+
+import type { Clock } from '../contract/components.ts';
+import { CheckpointError } from '../contract/errors.ts';
+
+/**
+ * Runs `work` with a signal that fires when the caller's does, or after `timeoutMs` with `TimedOut`: `what` took longer.
+ * The promise settles when `work` does.
+ */
+export async function withDeadline<T>(
+  {
+    clock,
+    timeoutMs,
+    what,
+    signal,
+  }: { clock: Clock; timeoutMs: number; what: string; signal: AbortSignal | undefined },
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const deadline = new AbortController();
+  const over = new AbortController();
+  clock.sleep(timeoutMs, over.signal).then(
+    () => deadline.abort(new CheckpointError('TimedOut', `${what} took longer than ${timeoutMs / 1000} s`)),
+    () => {}, // the work was done before
+  );
+  try {
+    return await work(signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal);
+  } finally {
+    over.abort();
+  }
+}

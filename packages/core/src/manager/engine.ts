@@ -1,0 +1,29 @@
+/** What the parts of the manager share. */
+
+import type { Clock, Logger, ProcessName, Random } from '../contract/components.ts';
+import type { LocalFiles } from '../contract/files.ts';
+import type { ObjectStore } from '../contract/object-store.ts';
+import type { Settings } from '../contract/settings.ts';
+import type { Transfer } from '../transfer/index.ts';
+
+export interface Engine {
+  readonly store: ObjectStore;
+  /** The same store; reads and deletes are repeated after temporary errors, creates are not. */
+  readonly records: ObjectStore;
+  readonly transfer: Transfer;
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+  readonly process: ProcessName;
+  readonly files: LocalFiles | undefined;
+}
+
+/** Largest record that is read: far above what 1,000 checkpoints or 100,000 files need. */
+export const RECORD_BYTES_MAX = 64 * 1024 * 1024;
+
+const ID_DIGITS = 32; // 128 bits
+
+export function newId(engine: Pick<Engine, 'random'>): string {
+  return engine.random.hex(ID_DIGITS);
+}

@@ -1,0 +1,132 @@
+/** A reader's expiring claim on one checkpoint: as long as it is valid, collection leaves the bytes alone. */
+
+import type { CheckpointId } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError, toCheckpointError } from '../contract/errors.ts';
+import { encodeRecord, leaseKey } from '../format/index.ts';
+import { findById } from '../plan/state.ts';
+import type { Catalog } from './catalog.ts';
+import { type Engine, newId } from './engine.ts';
+import { createRecord } from './records.ts';
+
+const RENEWALS_PER_LIFE = 3;
+const NONCE_DIGITS = 16;
+
+export class LeaseHolder {
+  readonly #engine: Engine;
+  readonly #catalog: Catalog;
+  readonly #id: CheckpointId;
+  readonly #reader: string;
+  readonly #keys: string[] = [];
+  readonly #released = new AbortController();
+  readonly #lost = new AbortController();
+  #validUntilMs = 0;
+  #renewing: Promise<void> = Promise.resolve();
+
+  private constructor(engine: Engine, catalog: Catalog, id: CheckpointId) {
+    this.#engine = engine;
+    this.#catalog = catalog;
+    this.#id = id;
+    this.#reader = `r${engine.random.hex(NONCE_DIGITS)}`;
+  }
+
+  /**
+   * Takes a lease and reads the catalog again. `null`: the checkpoint is not live any more, so another is to be chosen.
+   * On a store that cannot be written there is no lease; the restore goes on without one and says so in the log.
+   */
+  static async take(
+    engine: Engine,
+    catalog: Catalog,
+    id: CheckpointId,
+    signal: AbortSignal | undefined,
+  ): Promise<LeaseHolder | null> {
+    const holder = new LeaseHolder(engine, catalog, id);
+    try {
+      await holder.#add(signal);
+    } catch (error) {
+      if (!isCheckpointError(error, 'Denied') && !isCheckpointError(error, 'ReadOnly')) throw error;
+      engine.logger.log(
+        'warn',
+        'no read lease: the store cannot be written, so collection may remove this checkpoint while it is read',
+        {
+          version: `${id.version}`,
+        },
+      );
+      return holder;
+    }
+    if (!(await holder.#isLive(signal))) {
+      await holder.release();
+      return null;
+    }
+    holder.#renewing = holder.#renew();
+    return holder;
+  }
+
+  /** Fires when the checkpoint was removed after the lease had lapsed. */
+  get lost(): AbortSignal {
+    return this.#lost.signal;
+  }
+
+  /** Ends the claim. Failing to delete the lease is harmless: it expires. */
+  async release(): Promise<void> {
+    this.#released.abort();
+    await this.#renewing;
+    if (this.#keys.length === 0) return;
+    try {
+      await this.#engine.store.deleteMany(this.#keys);
+    } catch (error) {
+      this.#engine.logger.log('debug', 'a read lease was not deleted; it expires by itself', {
+        error: String(error),
+      });
+    }
+  }
+
+  async #add(signal: AbortSignal | undefined): Promise<void> {
+    const sentAtMs = this.#engine.clock.monotonicMs(); // life counts from sending: the store's count begins later
+    const key = leaseKey(this.#id, this.#reader, this.#engine.random.hex(NONCE_DIGITS));
+    const { bytes } = encodeRecord('read-lease', {
+      format: undefined,
+      id: this.#id,
+      reader: this.#reader,
+      ttlMs: this.#engine.settings.leaseTtlMs,
+      host: this.#engine.process.host,
+      pid: this.#engine.process.pid,
+    });
+    this.#keys.push(key);
+    await createRecord(this.#engine, key, bytes, signal);
+    this.#validUntilMs = sentAtMs + this.#engine.settings.leaseTtlMs;
+  }
+
+  async #isLive(signal: AbortSignal | undefined): Promise<boolean> {
+    const { state } = await this.#catalog.read(signal);
+    return findById(state, this.#id)?.state === 'LIVE';
+  }
+
+  /** Adds a lease at a third of the life, again and again; the old ones are left until the end. */
+  async #renew(): Promise<void> {
+    const { clock, settings } = this.#engine;
+    const signal = this.#released.signal;
+    while (!signal.aborted) {
+      try {
+        await clock.sleep(settings.leaseTtlMs / RENEWALS_PER_LIFE, signal);
+        const validUntilMs = this.#validUntilMs;
+        await this.#add(signal);
+        // Acknowledged in time: nothing to ask. After a lapse only a live checkpoint is still ours to read.
+        if (clock.monotonicMs() >= validUntilMs && !(await this.#isLive(signal))) {
+          throw new CheckpointError(
+            'NotFound',
+            `version ${this.#id.version} was removed while it was read: its lease had lapsed`,
+          );
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        if (isCheckpointError(error, 'NotFound')) {
+          this.#lost.abort(error);
+          return;
+        }
+        this.#engine.logger.log('warn', 'a read lease could not be renewed', {
+          error: toCheckpointError(error).message,
+        });
+      }
+    }
+  }
+}

@@ -1,0 +1,47 @@
+/** The history of a run, as far back as the catalog keeps it. */
+
+import type { LogEntry } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import type { CatalogEntry } from '../format/index.ts';
+import type { Catalog } from './catalog.ts';
+
+const LIMIT_DEFAULT = 50;
+const LIMIT_MAX = 1000;
+const READ_AT_ONCE = 8;
+
+/** Newest first. One list page, and one GET per entry. */
+export async function readLog(
+  catalog: Catalog,
+  limit: number = LIMIT_DEFAULT,
+  signal: AbortSignal | undefined,
+): Promise<LogEntry[]> {
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `the limit is ${limit}; it takes a whole number from 1 to ${LIMIT_MAX}`,
+    );
+  }
+  const seqs = (await catalog.listSeqs(signal)).reverse().slice(0, limit);
+  const entries: LogEntry[] = [];
+  for (let at = 0; at < seqs.length; at += READ_AT_ONCE) {
+    const batch = seqs.slice(at, at + READ_AT_ONCE);
+    const read = await Promise.all(batch.map((seq) => catalog.entry(seq, signal)));
+    for (const entry of read) if (entry) entries.push(logEntry(entry)); // one that is missing was pruned meanwhile
+  }
+  return entries;
+}
+
+function logEntry(entry: CatalogEntry): LogEntry {
+  const txn = entry.transaction;
+  return {
+    seq: entry.seq,
+    kind: txn?.kind ?? 'unknown',
+    checkpoint: txn?.checkpoint ?? null,
+    lineage: entry.state?.lineage ?? 0,
+    epoch: entry.state?.epoch ?? 0,
+    attempt: txn?.attempt ?? '',
+    reason: txn?.reason ?? '',
+    process: { host: txn?.host ?? '', pid: txn?.pid ?? 0 },
+    atMs: txn?.atMs ?? 0,
+  };
+}

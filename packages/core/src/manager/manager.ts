@@ -1,0 +1,195 @@
+/** The manager: one run, its writers in this process, its readers. */
+
+import type {
+  Checkpoint,
+  CheckpointManager,
+  CheckpointSummary,
+  CommitWaitOptions,
+  LogEntry,
+  RecoverResult,
+  RestoreOptions,
+  RestoreResult,
+  SaveOptions,
+  SaveResult,
+  VerifyOptions,
+  VerifyResult,
+  VersionInput,
+  WaitOptions,
+  WriterPosition,
+} from '../contract/checkpoint-manager.ts';
+import {
+  type Clock,
+  type Logger,
+  type ProcessName,
+  type Random,
+  silentLogger,
+  systemClock,
+  systemRandom,
+} from '../contract/components.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import type { LocalFiles } from '../contract/files.ts';
+import type { ObjectStore } from '../contract/object-store.ts';
+import { completeSettings, type Settings } from '../contract/settings.ts';
+import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
+import { findByVersion, latestOf } from '../plan/state.ts';
+import { createTransfer, type Transfer } from '../transfer/index.ts';
+import { Catalog } from './catalog.ts';
+import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
+import type { Engine } from './engine.ts';
+import { readLog } from './log.ts';
+import { summaryOf } from './manifest.ts';
+import { recover } from './recover.ts';
+import { restore } from './restore.ts';
+import { finishVersion, save } from './save.ts';
+import { checkWriter } from './sources.ts';
+import { verify } from './verify.ts';
+import { WriterRegistry } from './writers.ts';
+
+export interface ManagerOptions {
+  store: ObjectStore;
+  /** For paths as sources and destinations. */
+  files?: LocalFiles | undefined;
+  /**
+   * Id of this incarnation of the job: the same in all its processes, never used again. Needed with more than one writer; a lone writer
+   * without one draws its own.
+   */
+  attempt?: string | undefined;
+  /** Default: writer 0 of 1. */
+  writer?: WriterPosition | undefined;
+  settings?: Partial<Settings> | undefined;
+  clock?: Clock | undefined;
+  random?: Random | undefined;
+  logger?: Logger | undefined;
+  process?: ProcessName | undefined;
+}
+
+/**
+ * Opens a run. Nothing is read or written before the first call. The manager owns the store from here on: `close` closes it.
+ * `InvalidConfig`, `InvalidArgument`: a setting or the writer is not acceptable.
+ */
+export function openCheckpointManager(options: ManagerOptions): CheckpointManager {
+  const settings = completeSettings(options.settings);
+  const writer = checkWriter(options.writer ?? { index: 0, count: 1 });
+  const parts = {
+    store: options.store,
+    settings,
+    clock: options.clock ?? systemClock,
+    random: options.random ?? systemRandom,
+    logger: options.logger ?? silentLogger,
+  };
+  const transfer = createTransfer(parts);
+  const process = options.process ?? { host: '', pid: 0 };
+  const engine: Engine = { ...parts, transfer, records: transfer.records, process, files: options.files };
+  return new Manager(engine, transfer, writer, options.attempt);
+}
+
+class Manager implements CheckpointManager {
+  readonly #engine: Engine;
+  readonly #transfer: Transfer;
+  readonly #catalog: Catalog;
+  readonly #writers: WriterRegistry;
+  readonly #closing = new AbortController();
+  #closed: Promise<void> | undefined;
+
+  constructor(engine: Engine, transfer: Transfer, writer: WriterPosition, attempt: string | undefined) {
+    this.#engine = engine;
+    this.#transfer = transfer;
+    this.#catalog = new Catalog(engine);
+    this.#writers = new WriterRegistry(engine, this.#catalog, writer, attempt);
+  }
+
+  get uri(): string {
+    return this.#engine.store.uri;
+  }
+
+  async create(version?: VersionInput): Promise<Checkpoint> {
+    const session = await this.#writers.begin(
+      { version: version === undefined ? undefined : toVersion(version), writer: undefined },
+      this.#bounded({}),
+    );
+    return new WritableCheckpoint(this.#engine, session, (checkpoint) => this.#summary(checkpoint));
+  }
+
+  async get(version: VersionInput): Promise<Checkpoint | null> {
+    const { state } = await this.#catalog.read(this.#closing.signal);
+    const found = findByVersion(state, toVersion(version));
+    if (!found || found.state === 'QUARANTINED') return null;
+    return new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found));
+  }
+
+  async latest(): Promise<Checkpoint | null> {
+    const { state } = await this.#catalog.read(this.#closing.signal);
+    const found = latestOf(state);
+    return found
+      ? new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found))
+      : null;
+  }
+
+  async list(): Promise<CheckpointSummary[]> {
+    const { state } = await this.#catalog.read(this.#closing.signal);
+    return state.checkpoints.map((checkpoint) => summaryOf(state, checkpoint)).reverse();
+  }
+
+  async save(options: SaveOptions): Promise<SaveResult> {
+    return save(this.#engine, this.#catalog, this.#writers, this.#bounded(options));
+  }
+
+  async commit(
+    options: CommitWaitOptions & { version?: VersionInput | undefined } = {},
+  ): Promise<CheckpointSummary> {
+    return this.#summary(await finishVersion(this.#engine, this.#catalog, this.#bounded(options)));
+  }
+
+  async restore(options: RestoreOptions): Promise<RestoreResult> {
+    return restore(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
+    return verify(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async recover(token: string, options: WaitOptions = {}): Promise<RecoverResult> {
+    return recover(this.#engine, this.#catalog, token, this.#bounded(options).signal);
+  }
+
+  async log(
+    options: { limit?: number | undefined; signal?: AbortSignal | undefined } = {},
+  ): Promise<LogEntry[]> {
+    return readLog(this.#catalog, options.limit, this.#bounded(options).signal);
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    try {
+      // Pruning is not needed for anything that was promised.
+      await this.#catalog.prune(AbortSignal.timeout(PRUNE_TIMEOUT_MS)).catch((error: unknown) => {
+        this.#engine.logger.log('debug', 'old catalog entries were not pruned', { error: String(error) });
+      });
+      this.#closing.abort(new CheckpointError('Aborted', 'the manager was closed'));
+      await this.#transfer.close();
+    } finally {
+      await this.#engine.store.close();
+    }
+  }
+
+  /** The options with a signal that also fires when the manager is closed. */
+  #bounded<T extends { signal?: AbortSignal | undefined }>(options: T): T & { signal: AbortSignal } {
+    const closing = this.#closing.signal;
+    return { ...options, signal: options.signal ? AbortSignal.any([options.signal, closing]) : closing };
+  }
+
+  async #summary(checkpoint: CatalogCheckpoint): Promise<CheckpointSummary> {
+    const { state } = await this.#catalog.read(this.#closing.signal);
+    return summaryOf(state, checkpoint);
+  }
+}
+
+const PRUNE_TIMEOUT_MS = 5000;

@@ -1,0 +1,84 @@
+/** Creating and reading single records where replies may be lost. */
+
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import type { ObjectStore } from '../contract/object-store.ts';
+import { bytesEqual, crc32c, sha256, toHex } from '../format/index.ts';
+import { type Engine, RECORD_BYTES_MAX } from './engine.ts';
+
+/** What became of a create: ours is there, or another's is. */
+export type Created = { readonly isOurs: true } | { readonly isOurs: false; readonly bytes: Uint8Array };
+
+/**
+ * Creates a record whose bytes only this caller can have written, or which all callers write alike.
+ * Safe against lost replies: whatever the store answers, the object is read and compared. Repeats until the signal fires.
+ */
+export async function createRecord(
+  engine: Engine,
+  key: string,
+  bytes: Uint8Array,
+  signal: AbortSignal | undefined,
+): Promise<Created> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      await engine.store.create(key, bytes, { crc32c: crc32c(bytes), signal });
+      return { isOurs: true };
+    } catch (error) {
+      const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isTemporary(error);
+      if (!mayBeThere) throw error;
+      const found = await getOrNull(engine.records, key, signal);
+      if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
+      // Not there: the request was lost (or the object was deleted at once, which only a collector of a passed epoch does).
+      await backOff(engine, attempt, signal);
+    }
+  }
+}
+
+export function isTemporary(error: unknown): boolean {
+  return isCheckpointError(error) && error.status === 'temporary';
+}
+
+/** Full jitter, between the calls of a loop that is bounded by a deadline. */
+export async function backOff(
+  engine: Engine,
+  attempt: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { retryDelayMsBase, retryDelayMsMax } = engine.settings;
+  const ceilingMs = Math.min(retryDelayMsMax, retryDelayMsBase * 2 ** Math.min(attempt, 30));
+  await engine.clock.sleep(engine.random.fraction() * ceilingMs, signal);
+}
+
+export async function getOrNull(
+  store: ObjectStore,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array | null> {
+  try {
+    const { bytes } = await store.get(key, { maxBytes: RECORD_BYTES_MAX, signal });
+    return bytes;
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) return null;
+    throw error;
+  }
+}
+
+/** Reads a record whose digest is known. Missing or different is `Corrupt`: what the catalog refers to must be there. */
+export async function getByDigest(
+  engine: Engine,
+  key: string,
+  digest: Uint8Array,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array> {
+  const bytes = await getOrNull(engine.records, key, signal);
+  const context = { store: engine.store.uri, key };
+  if (!bytes) throw new CheckpointError('Corrupt', `${key} is missing`, { context });
+  const found = sha256(bytes);
+  if (!bytesEqual(found, digest)) {
+    throw new CheckpointError(
+      'Corrupt',
+      `${key} does not match its checksum (expected sha256 ${toHex(digest)}, found ${toHex(found)})`,
+      { context: { ...context, expected: toHex(digest), found: toHex(found) } },
+    );
+  }
+  return bytes;
+}

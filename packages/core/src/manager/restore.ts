@@ -1,0 +1,173 @@
+/** From the catalog to bytes in a destination: choose, lease, manifest, verified ranges, publish. */
+
+import type { RestoreDestination, RestoreOptions, RestoreResult } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import type { RestoreTarget, SinkFile } from '../contract/files.ts';
+import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
+import { totalBytes } from '../plan/assemble.ts';
+import { chooseCheckpoint, nextOlder, selectByName } from '../plan/select.ts';
+import type { Catalog, Head } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { LeaseHolder } from './lease.ts';
+import { filesOf, idOf, readManifest } from './manifest.ts';
+import { plannedEvent, transferOptions } from './session.ts';
+import { localFiles } from './sources.ts';
+
+export async function restore(
+  engine: Engine,
+  catalog: Catalog,
+  options: RestoreOptions,
+): Promise<RestoreResult> {
+  const version = wantedVersion(options.version);
+  const skipped: { version: bigint; reason: string }[] = [];
+  let wanted = (head: Head) => chooseCheckpoint(head.state, version);
+  for (;;) {
+    const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, wanted, options.signal);
+    try {
+      return { ...(await restoreOne(engine, checkpoint, lease, options)), skipped };
+    } catch (error) {
+      if (!isCheckpointError(error, 'Corrupt') || options.onCorrupt !== 'fallback')
+        throw await withNewestGood(error, catalog, checkpoint);
+      const damaged = idOf(checkpoint);
+      skipped.push({ version: damaged.version, reason: error.message });
+      options.onProgress?.({ type: 'skipped', version: damaged.version, reason: error.message });
+      engine.logger.log('warn', `version ${damaged.version} is damaged and is passed over: ${error.message}`);
+      wanted = (head) => {
+        const older = nextOlder(head.state, damaged);
+        if (older) return older;
+        throw new CheckpointError('Corrupt', `no checkpoint is left that verifies: ${error.message}`, {
+          cause: error,
+          context: error.context,
+        });
+      };
+    } finally {
+      await lease.release();
+    }
+  }
+}
+
+/** The version asked for, checked. */
+export function wantedVersion(version: RestoreOptions['version']): bigint | 'latest' {
+  return version === undefined || version === 'latest' ? 'latest' : toVersion(version);
+}
+
+/** Chooses on the newest state, takes a lease, and chooses again if the checkpoint was retired meanwhile. */
+export async function leaseCheckpoint(
+  engine: Engine,
+  catalog: Catalog,
+  choose: (head: Head) => CatalogCheckpoint,
+  signal: AbortSignal | undefined,
+): Promise<{ checkpoint: CatalogCheckpoint; lease: LeaseHolder }> {
+  for (;;) {
+    const checkpoint = choose(await catalog.read(signal));
+    const id = idOf(checkpoint);
+    if (checkpoint.state !== 'LIVE') {
+      const what =
+        checkpoint.state === 'RETIRING'
+          ? 'is being retired by retention'
+          : `is quarantined: ${checkpoint.reason}`;
+      throw new CheckpointError('NotFound', `version ${id.version} ${what}`, {
+        context: { version: id.version },
+      });
+    }
+    const lease = await LeaseHolder.take(engine, catalog, id, signal);
+    if (lease) return { checkpoint, lease };
+  }
+}
+
+async function restoreOne(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  lease: LeaseHolder,
+  options: RestoreOptions,
+): Promise<Omit<RestoreResult, 'skipped'>> {
+  const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
+  const id = idOf(checkpoint);
+  const all = filesOf(await readManifest(engine, checkpoint, signal));
+  const files = selectByName(namedOnly(all, options.to), options.only);
+  const target = await openTarget(engine, options, signal);
+  try {
+    options.onProgress?.(plannedEvent(id.version, files));
+    const items = files.map((file) => ({ file, sink: () => target.open(sinkFile(file)) }));
+    await engine.transfer.download(items, transferOptions({ ...options, signal }));
+    await target.publish();
+  } catch (error) {
+    await target.discard();
+    throw error;
+  }
+  return { id, version: id.version, sizeBytes: totalBytes(files), fileCount: files.length };
+}
+
+/** With buffers as destination, only what is named there is restored; a name that the checkpoint lacks is `NotFound`. */
+function namedOnly(files: readonly FileRecord[], to: RestoreDestination): readonly FileRecord[] {
+  if (typeof to === 'string' || isTarget(to)) return files;
+  const byName = new Map(files.map((file) => [file.name, file]));
+  return Object.keys(to).map((name) => {
+    const file = byName.get(name);
+    if (file) return file;
+    throw new CheckpointError('NotFound', `the checkpoint has no file "${name}"`, { context: { name } });
+  });
+}
+
+function sinkFile(file: FileRecord): SinkFile {
+  return { name: file.name, sizeBytes: file.sizeBytes, mode: file.mode === 0 ? undefined : file.mode };
+}
+
+async function openTarget(
+  engine: Engine,
+  options: RestoreOptions,
+  signal: AbortSignal,
+): Promise<RestoreTarget> {
+  const { to, replace } = options;
+  if (typeof to === 'string') return localFiles(engine).openTarget(to, { replace, signal });
+  return isTarget(to) ? to : bufferTarget(to);
+}
+
+function isTarget(to: Exclude<RestoreDestination, string>): to is RestoreTarget {
+  return (
+    typeof to.publish === 'function' && typeof to.discard === 'function' && typeof to.open === 'function'
+  );
+}
+
+/** Memory as a destination. A failed restore leaves undefined bytes in it, as its docstring says. */
+function bufferTarget(buffers: Readonly<Record<string, Uint8Array>>): RestoreTarget {
+  return {
+    async open({ name, sizeBytes }) {
+      const buffer = buffers[name];
+      if (!(buffer instanceof Uint8Array) || buffer.byteLength !== sizeBytes) {
+        const given = buffer instanceof Uint8Array ? `${buffer.byteLength} bytes` : typeof buffer;
+        throw new CheckpointError(
+          'InvalidArgument',
+          `the buffer for "${name}" has ${given}; the file has ${sizeBytes} bytes`,
+          { context: { name } },
+        );
+      }
+      return {
+        async writeAt(offsetBytes, bytes) {
+          buffer.set(bytes, offsetBytes);
+        },
+        async close() {},
+      };
+    },
+    async publish() {},
+    async discard() {},
+  };
+}
+
+/** A damaged checkpoint: tells which older one there is, so that the person need not look for it. */
+async function withNewestGood(
+  error: unknown,
+  catalog: Catalog,
+  checkpoint: CatalogCheckpoint,
+): Promise<unknown> {
+  if (!isCheckpointError(error, 'Corrupt')) return error;
+  const { version } = idOf(checkpoint);
+  const { state } = await catalog.read(undefined).catch(() => ({ state: null }));
+  const older = state && nextOlder(state, idOf(checkpoint))?.id?.version;
+  const hint =
+    older === undefined || older === null ? 'there is no older one' : `the next older one is ${older}`;
+  return new CheckpointError('Corrupt', `version ${version} is damaged: ${error.message}; ${hint}`, {
+    cause: error,
+    context: { ...error.context, version },
+  });
+}

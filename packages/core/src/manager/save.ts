@@ -1,0 +1,186 @@
+/** `save()` in one call, and `commit()` by a survivor. */
+
+import type {
+  CommitWaitOptions,
+  SaveOptions,
+  SaveResult,
+  VersionInput,
+  WriterPosition,
+} from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import {
+  type CatalogCheckpoint,
+  type FileRecord,
+  parseCheckpointPrefix,
+  receiptsPrefix,
+  toVersion,
+  versionsPrefix,
+} from '../format/index.ts';
+import { totalBytes } from '../plan/assemble.ts';
+import { sameContent } from '../plan/same-content.ts';
+import { findByVersion, isPastAttempt } from '../plan/state.ts';
+import type { Catalog, Head } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { finalise } from './finalise.ts';
+import { fencedAttempt } from './join.ts';
+import { idOf, readManifest } from './manifest.ts';
+import { plannedEvent, transferOptions } from './session.ts';
+import { checkMeta, type NamedSource, resolveSources } from './sources.ts';
+import type { WriterRegistry } from './writers.ts';
+
+type Bounded<T> = T & { signal: AbortSignal };
+
+export async function save(
+  engine: Engine,
+  catalog: Catalog,
+  writers: WriterRegistry,
+  options: Bounded<SaveOptions>,
+): Promise<SaveResult> {
+  // Everything that can be wrong with the call is found out before the store is touched.
+  const writer = writers.position(options.writer);
+  const meta = checkMeta(options);
+  const version = options.version === undefined ? undefined : toVersion(options.version);
+  writers.attempt(writer);
+  const sources = await resolveSources(engine, options);
+  const before =
+    version === undefined
+      ? null
+      : await committedBefore(engine, catalog, writers, { version, writer, sources, options });
+  if (before) return before;
+
+  const session = await writers.begin({ version, writer }, options);
+  options.onProgress?.(plannedEvent(session.id.version, sources));
+  const files = await session.upload(sources, options);
+  await session.deliver(files, meta, options.signal);
+  const result = {
+    id: session.id,
+    version: session.id.version,
+    wasCommittedBefore: false,
+    sizeBytes: totalBytes(files),
+    fileCount: files.length,
+  };
+  if (options.noWait) return { ...result, ...(await session.finaliseOnce(options)) };
+  await session.finalise(options);
+  return { ...result, isCommitted: true, missingWriters: [] };
+}
+
+/** This version is decided already: success if the content is the same, `Conflict` if not; `null`: it is open. */
+async function committedBefore(
+  engine: Engine,
+  catalog: Catalog,
+  writers: WriterRegistry,
+  call: {
+    version: bigint;
+    writer: WriterPosition;
+    sources: readonly NamedSource[];
+    options: Bounded<SaveOptions>;
+  },
+): Promise<SaveResult | null> {
+  const { version, writer, sources, options } = call;
+  const head = await catalog.read(options.signal);
+  const attempt = writers.attempt(writer);
+  if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
+  const committed = findByVersion(head.state, version);
+  const context = { store: engine.store.uri, version };
+  if (!committed) {
+    const { top } = head.state;
+    if (version > top) return null;
+    throw new CheckpointError('Conflict', `version ${version} is not above ${top}, the highest committed`, {
+      context,
+    });
+  }
+  const share = await committedShare(engine, committed, writer, options.signal);
+  const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
+  const files = await engine.transfer.checksum(items, transferOptions({ signal: options.signal }));
+  if (committed.state === 'QUARANTINED' || !share || !sameContent(share, files)) {
+    throw new CheckpointError('Conflict', `version ${version} is committed already, with other content`, {
+      context,
+    });
+  }
+  return {
+    id: idOf(committed),
+    version,
+    isCommitted: true,
+    wasCommittedBefore: true,
+    sizeBytes: totalBytes(files),
+    fileCount: files.length,
+    missingWriters: [],
+  };
+}
+
+/** What the committed checkpoint holds of a writer at this position; `null` if it had another number of writers. */
+async function committedShare(
+  engine: Engine,
+  committed: CatalogCheckpoint,
+  writer: WriterPosition,
+  signal: AbortSignal,
+): Promise<readonly FileRecord[] | null> {
+  const manifest = await readManifest(engine, committed, signal);
+  if (manifest.worldSize !== writer.count) return null;
+  return manifest.writers[writer.index]?.files ?? null;
+}
+
+/** Finishes a version whose writers have all delivered. */
+export async function finishVersion(
+  engine: Engine,
+  catalog: Catalog,
+  options: Bounded<CommitWaitOptions & { version?: VersionInput | undefined }>,
+): Promise<CatalogCheckpoint> {
+  const { signal } = options;
+  const head = await catalog.read(signal);
+  if (head.seq === 0)
+    throw new CheckpointError('NotFound', `there is no run at ${engine.store.uri}`, {
+      context: { store: engine.store.uri },
+    });
+  const version =
+    options.version === undefined ? await highestDelivered(engine, head, signal) : toVersion(options.version);
+  const committed = findByVersion(head.state, version);
+  if (committed) return committed;
+  const { lineage, epoch } = head.state;
+  return finalise(engine, catalog, {
+    id: { lineage, epoch, version },
+    runId: head.runId,
+    timeoutMs: options.timeoutMs ?? 0, // nobody waits on this call, unless it is told to
+    signal,
+    onProgress: options.onProgress,
+  });
+}
+
+/** Sorts after every key below a version's directory. */
+const LAST_CHARACTER = '\u{10ffff}';
+
+/** The highest version above those committed for which a writer of this epoch has delivered. One list call per version that is there. */
+async function highestDelivered(engine: Engine, head: Head, signal: AbortSignal): Promise<bigint> {
+  const { lineage, epoch, top } = head.state;
+  const begun: bigint[] = [];
+  for (let startAfter: string | undefined; ; ) {
+    const key = await firstKey(engine, versionsPrefix, startAfter, signal);
+    if (key === null) break;
+    const version = parseCheckpointPrefix(key)?.version;
+    if (version !== undefined && version > top) begun.push(version);
+    startAfter = `${key.slice(0, key.indexOf('/') + 1)}${LAST_CHARACTER}`;
+  }
+  begun.sort((a, b) => (a < b ? 1 : -1));
+  for (const version of begun) {
+    if ((await firstKey(engine, receiptsPrefix({ lineage, epoch, version }), undefined, signal)) !== null)
+      return version;
+  }
+  throw new CheckpointError(
+    'NotFound',
+    `no version waits to be committed: no writer of epoch ${epoch} has delivered one above ${top}`,
+    { context: { store: engine.store.uri } },
+  );
+}
+
+async function firstKey(
+  engine: Engine,
+  prefix: string,
+  startAfter: string | undefined,
+  signal: AbortSignal,
+): Promise<string | null> {
+  for await (const page of engine.records.list(prefix, { startAfter, signal })) {
+    const [first] = page.objects;
+    if (first) return first.key;
+  }
+  return null;
+}

@@ -1,0 +1,182 @@
+/** One writer's part in one checkpoint: upload, deliver, finalise. `save()` and `create()` both go through here. */
+
+import type {
+  CheckpointId,
+  CommitMeta,
+  CommitWaitOptions,
+  ProgressEvent,
+  WaitOptions,
+} from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import {
+  type CatalogCheckpoint,
+  compareUtf8,
+  decodeRecord,
+  encodeRecord,
+  type FileRecord,
+  payloadKey,
+  receiptKey,
+  sha256,
+} from '../format/index.ts';
+import { totalBytes } from '../plan/assemble.ts';
+import { sameContent } from '../plan/same-content.ts';
+import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
+import type { Catalog } from './catalog.ts';
+import { withDeadline } from './deadline.ts';
+import type { Engine } from './engine.ts';
+import { type FinaliseOptions, finalise, finaliseOnce, type OwnReceipt } from './finalise.ts';
+import type { Membership } from './join.ts';
+import { createRecord } from './records.ts';
+import type { NamedSource } from './sources.ts';
+
+const NONCE_DIGITS = 16;
+
+export class SaveSession {
+  readonly id: CheckpointId;
+  readonly membership: Membership;
+  readonly #engine: Engine;
+  readonly #catalog: Catalog;
+  #receipt: OwnReceipt | undefined;
+
+  constructor(engine: Engine, catalog: Catalog, membership: Membership, version: bigint) {
+    this.#engine = engine;
+    this.#catalog = catalog;
+    this.membership = membership;
+    this.id = { lineage: membership.lineage, epoch: membership.epoch, version };
+  }
+
+  /** Sends the sources; nothing of it is visible to readers. Every call, and every repeat of an object, has names of its own. */
+  async upload(sources: readonly NamedSource[], options: WaitOptions): Promise<UploadedFile[]> {
+    const { writer, incarnation } = this.membership;
+    const nonce = this.#engine.random.hex(NONCE_DIGITS);
+    const items = sources.map(({ name, source }) => {
+      let sends = 0;
+      const key = () =>
+        payloadKey({
+          id: this.id,
+          writer: writer.index,
+          incarnation,
+          nonce: sends++ === 0 ? nonce : this.#engine.random.hex(NONCE_DIGITS),
+          name,
+        });
+      return { name, key, source };
+    });
+    return this.#engine.transfer.upload(items, transferOptions(options));
+  }
+
+  /** Writes the receipt: from now on the files of this writer count, whatever becomes of this process. */
+  async deliver(
+    files: readonly UploadedFile[],
+    meta: Required<CommitMeta>,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const { writer, incarnation } = this.membership;
+    const key = receiptKey(this.id, writer.index, incarnation);
+    const receipt = {
+      format: undefined,
+      id: this.id,
+      writer: writer.index,
+      incarnation,
+      worldSize: writer.count,
+      files: files.map(fileRecord).sort((a, b) => compareUtf8(a.name, b.name)),
+      bases: [],
+      metrics: meta.metrics ?? {},
+      metadata: meta.metadata ?? {},
+    };
+    const { bytes } = encodeRecord('receipt', receipt);
+    const { clock, settings } = this.#engine;
+    const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'writing the receipt', signal };
+    const created = await withDeadline(bounds, (until) => createRecord(this.#engine, key, bytes, until));
+    this.#receipt = created.isOurs
+      ? { key, sha256: sha256(bytes), receipt, position: writer, incarnation }
+      : this.#adopt(key, created.bytes, receipt.files);
+  }
+
+  /** This process delivered this version before: the same content stands, other content cannot replace it. */
+  #adopt(key: string, bytes: Uint8Array, files: readonly FileRecord[]): OwnReceipt {
+    const { writer, incarnation } = this.membership;
+    const receipt = decodeRecord('receipt', bytes, { key, store: this.#engine.store.uri });
+    if (!sameContent(receipt.files, files)) {
+      throw new CheckpointError(
+        'Conflict',
+        `writer ${writer.index} has already delivered version ${this.id.version}, with other content`,
+        { context: { store: this.#engine.store.uri, key, version: this.id.version, writer: writer.index } },
+      );
+    }
+    return { key, sha256: sha256(bytes), receipt, position: writer, incarnation };
+  }
+
+  /** Waits for the commit that lists this writer's receipt, or makes it. */
+  async finalise(options: CommitWaitOptions): Promise<CatalogCheckpoint> {
+    const checkpoint = await finalise(this.#engine, this.#catalog, this.#finaliseOptions(options));
+    options.onProgress?.({ type: 'committed', id: this.id });
+    return checkpoint;
+  }
+
+  /** One look instead of waiting: commits if this writer was the last. */
+  async finaliseOnce(
+    options: WaitOptions,
+  ): Promise<{ isCommitted: boolean; missingWriters: readonly number[] }> {
+    const result = await finaliseOnce(
+      this.#engine,
+      this.#catalog,
+      this.#finaliseOptions({ ...options, timeoutMs: 0 }),
+    );
+    const isCommitted = result.kind === 'committed';
+    const missingWriters = result.kind === 'waiting' ? result.missing : [];
+    options.onProgress?.(
+      isCommitted
+        ? { type: 'committed', id: this.id }
+        : { type: 'delivered', version: this.id.version, missingWriters },
+    );
+    return { isCommitted, missingWriters };
+  }
+
+  #finaliseOptions(options: CommitWaitOptions): FinaliseOptions {
+    return {
+      id: this.id,
+      runId: this.membership.runId,
+      own: this.#receipt,
+      timeoutMs: options.timeoutMs ?? this.#engine.settings.commitTimeoutMs,
+      signal: options.signal,
+      onProgress: options.onProgress,
+    };
+  }
+}
+
+/** Progress of bytes and repeats, as the caller wants to hear of it. */
+export function transferOptions(options: WaitOptions): TransferOptions {
+  const { signal, onProgress } = options;
+  if (!onProgress) return { signal };
+  return {
+    signal,
+    onBytes: (name, doneBytes, totalBytes) => onProgress({ type: 'bytes', name, doneBytes, totalBytes }),
+    onRetry: (detail) => onProgress({ type: 'retry', detail }),
+  };
+}
+
+export function plannedEvent(
+  version: bigint,
+  files: readonly { readonly name: string; readonly sizeBytes: number }[],
+): ProgressEvent {
+  return {
+    type: 'planned',
+    version,
+    fileCount: files.length,
+    sizeBytes: totalBytes(files),
+    files: files.map(({ name, sizeBytes }) => ({ name, sizeBytes })),
+  };
+}
+
+function fileRecord(file: UploadedFile): FileRecord {
+  return {
+    name: file.name,
+    key: file.key,
+    sizeBytes: file.sizeBytes,
+    crc32c: file.crc32c,
+    partSizeBytes: file.partSizeBytes,
+    partCrc32c: file.partCrc32c,
+    blake3: new Uint8Array(0),
+    mode: file.mode ?? 0,
+  };
+}

@@ -1,0 +1,105 @@
+/** From what a caller wants saved to what is uploaded. Everything is checked before the store is touched. */
+
+import type { CommitMeta, SaveOptions, SaveSource, WriterPosition } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import type { LocalFiles } from '../contract/files.ts';
+import { checkLogicalNames } from '../format/index.ts';
+import type { UploadSource } from '../transfer/index.ts';
+import type { Engine } from './engine.ts';
+
+export interface NamedSource {
+  readonly name: string;
+  readonly source: UploadSource;
+  /** As far as it is known beforehand; 0 of a stream. */
+  readonly sizeBytes: number;
+}
+
+/** Names and sizes of what is to be saved; names are checked. */
+export async function resolveSources(engine: Engine, options: SaveOptions): Promise<NamedSource[]> {
+  const { dir, files, buffers, signal } = options;
+  const given = [dir, files, buffers].filter((each) => each !== undefined);
+  if (given.length !== 1) {
+    throw new CheckpointError('InvalidArgument', 'a save takes exactly one of `dir`, `files` and `buffers`');
+  }
+  if (dir !== undefined) {
+    const local = localFiles(engine);
+    const found = await local.scan(dir, { signal });
+    checkLogicalNames(found.map((file) => file.name));
+    return found.map(({ name, path, sizeBytes }) => ({
+      name,
+      sizeBytes,
+      source: { open: () => local.openSource(path) },
+    }));
+  }
+  const sources = Object.entries<SaveSource>(files ?? buffers ?? {});
+  if (sources.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
+  checkLogicalNames(sources.map(([name]) => name));
+  return Promise.all(sources.map(([name, source]) => resolveSource(engine, name, source)));
+}
+
+async function resolveSource(engine: Engine, name: string, source: SaveSource): Promise<NamedSource> {
+  if (typeof source === 'string') {
+    const local = localFiles(engine);
+    const opened = await local.openSource(source); // a path that cannot be read is found out before anything is written
+    await opened.close();
+    return { name, sizeBytes: opened.sizeBytes, source: { open: () => local.openSource(source) } };
+  }
+  if (source instanceof Uint8Array) return { name, sizeBytes: source.byteLength, source: { bytes: source } };
+  if (typeof source === 'object' && source !== null && Symbol.asyncIterator in source) {
+    return { name, sizeBytes: 0, source: { stream: source } };
+  }
+  throw new CheckpointError(
+    'InvalidArgument',
+    `the source of "${name}" is ${source === null ? 'null' : typeof source}; it takes a path, a Uint8Array or an async iterable of Uint8Array`,
+    { context: { name } },
+  );
+}
+
+export function localFiles(engine: Engine): LocalFiles {
+  if (engine.files) return engine.files;
+  throw new CheckpointError(
+    'InvalidArgument',
+    'this manager was opened without local files: paths cannot be used',
+  );
+}
+
+export function checkWriter(writer: WriterPosition): WriterPosition {
+  const { index, count } = writer;
+  if (!Number.isSafeInteger(count) || count < 1 || count > 1_000_000) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `the writer count is ${count}; it takes a whole number from 1 to 1,000,000`,
+    );
+  }
+  if (!Number.isSafeInteger(index) || index < 0 || index >= count) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `there is no writer ${index} of ${count}: writers count from 0 to ${count - 1}`,
+    );
+  }
+  return writer;
+}
+
+/** Metrics are finite numbers, metadata is text. */
+export function checkMeta(meta: CommitMeta): {
+  metrics: Record<string, number>;
+  metadata: Record<string, string>;
+} {
+  for (const [name, value] of Object.entries(meta.metrics ?? {})) {
+    if (typeof value !== 'number' || !Number.isFinite(value)) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        `metric "${name}" is ${String(value)}; it takes a finite number`,
+      );
+    }
+  }
+  for (const [name, value] of Object.entries(meta.metadata ?? {})) {
+    if (typeof value !== 'string') {
+      throw new CheckpointError(
+        'InvalidArgument',
+        `metadata "${name}" is of type ${typeof value}; it takes text`,
+      );
+    }
+  }
+  return { metrics: { ...meta.metrics }, metadata: { ...meta.metadata } };
+}

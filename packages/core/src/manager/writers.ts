@@ -1,0 +1,113 @@
+/** The writers that live in this process. Each joins once and keeps its place for life. */
+
+import type { ProgressEvent, WriterPosition } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { precheckCommit } from '../plan/apply-commit.ts';
+import { type Catalog, rejectionError } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { type Attempt, chooseAttempt, join, type Membership } from './join.ts';
+import { SaveSession } from './session.ts';
+import { checkWriter } from './sources.ts';
+
+interface Place {
+  readonly joined: Promise<Membership>;
+  /** Highest version that this process has begun; the default goes on from there. */
+  highestBegun: bigint;
+}
+
+export class WriterRegistry {
+  readonly #engine: Engine;
+  readonly #catalog: Catalog;
+  readonly #default: WriterPosition;
+  readonly #givenAttempt: string | undefined;
+  readonly #places = new Map<number, Place>();
+  #attempt: Attempt | undefined;
+  #count: number | undefined;
+
+  constructor(engine: Engine, catalog: Catalog, writer: WriterPosition, attempt: string | undefined) {
+    this.#engine = engine;
+    this.#catalog = catalog;
+    this.#default = writer;
+    this.#givenAttempt = attempt;
+  }
+
+  position(writer: WriterPosition | undefined): WriterPosition {
+    return writer === undefined ? this.#default : checkWriter(writer);
+  }
+
+  /** The attempt of this process; drawn at the first call if none was given. */
+  attempt(writer: WriterPosition): Attempt {
+    this.#attempt ??= chooseAttempt(this.#engine, this.#givenAttempt, writer);
+    if (this.#attempt.isDrawn) chooseAttempt(this.#engine, undefined, writer); // a drawn one never serves more writers
+    return this.#attempt;
+  }
+
+  hasJoined(writer: WriterPosition): boolean {
+    return this.#places.has(writer.index);
+  }
+
+  /**
+   * Joins, if this writer has not, and begins a version: default one above the highest. A version that can no longer be committed is
+   * refused before a byte is sent: `Fenced`, or `Conflict`.
+   */
+  async begin(
+    wanted: { version: bigint | undefined; writer: WriterPosition | undefined },
+    options: { signal: AbortSignal; onProgress?: ((event: ProgressEvent) => void) | undefined },
+  ): Promise<SaveSession> {
+    const writer = this.position(wanted.writer);
+    if (wanted.version === undefined && writer.count > 1) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        `with ${writer.count} writers each save names its version, or they could disagree`,
+      );
+    }
+    const { place, membership } = await this.#join(writer, options.signal);
+    const { state } = await this.#catalog.read(options.signal);
+    const version = wanted.version ?? max(state.top, place.highestBegun) + 1n;
+    const id = { lineage: membership.lineage, epoch: membership.epoch, version };
+    const decided = precheckCommit(state, id, { writer: writer.index, incarnation: membership.incarnation });
+    const context = { store: this.#engine.store.uri, version, attempt: membership.attempt.id };
+    if (decided?.kind === 'rejected') throw rejectionError(decided, context);
+    if (decided) {
+      throw new CheckpointError('Conflict', `version ${version} is committed already`, { context });
+    }
+    place.highestBegun = max(place.highestBegun, version);
+    const { epoch, tookOver } = membership;
+    options.onProgress?.({ type: 'joined', version, writer, epoch, tookOver });
+    return new SaveSession(this.#engine, this.#catalog, membership, version);
+  }
+
+  async #join(
+    writer: WriterPosition,
+    signal: AbortSignal,
+  ): Promise<{ place: Place; membership: Membership }> {
+    this.#count ??= writer.count;
+    if (this.#count !== writer.count) {
+      throw new CheckpointError(
+        'WorldSizeMismatch',
+        `this process has begun as one of ${this.#count} writers, now it says ${writer.count}`,
+      );
+    }
+    const known = this.#places.get(writer.index);
+    const place = known ?? { joined: this.#joinOnce(writer, signal), highestBegun: -1n };
+    this.#places.set(writer.index, place);
+    try {
+      return { place, membership: await place.joined };
+    } catch (error) {
+      // A join that failed may be tried again, but one that was fenced stays so.
+      if (!isCheckpointError(error, 'Fenced') && this.#places.get(writer.index) === place) {
+        this.#places.delete(writer.index);
+      }
+      throw error;
+    }
+  }
+
+  #joinOnce(writer: WriterPosition, signal: AbortSignal): Promise<Membership> {
+    const attempt = this.attempt(writer);
+    return join(this.#engine, this.#catalog, { attempt, writer, signal });
+  }
+}
+
+function max(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}

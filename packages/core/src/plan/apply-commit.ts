@@ -1,0 +1,121 @@
+/**
+ * The guard of a commit. Presence is asked before anything else: a finaliser whose reply was lost must learn that it
+ * succeeded, whatever has happened to epoch and version since.
+ */
+
+import {
+  bytesEqual,
+  type CatalogCheckpoint,
+  type CheckpointId,
+  idEquals,
+  idText,
+  type State,
+} from '../format/index.ts';
+import { type Applied, type CommitAnswer, rejected } from './decision.ts';
+import { findById, incarnationOf, isAbandoned } from './state.ts';
+import type { Commit, WriterLife } from './transaction.ts';
+
+/**
+ * What is known before there is a manifest: `undefined` means that the version can still be committed.
+ * The same clauses, in the same order, as the guard of the commit itself.
+ */
+export function precheckCommit(
+  state: State,
+  id: CheckpointId,
+  own: WriterLife | undefined,
+  manifestSha256?: Uint8Array,
+): CommitAnswer | undefined {
+  const present = findById(state, id);
+  if (present) return { kind: 'present', checkpoint: present };
+  const gone = removedBefore(state, id, manifestSha256);
+  if (gone) return gone;
+  if (id.lineage !== state.lineage || id.epoch !== state.epoch) {
+    return rejected(
+      'fenced',
+      `lineage ${id.lineage}, epoch ${id.epoch} has passed: attempt "${state.attempt}" owns the run at lineage ${state.lineage}, epoch ${state.epoch}`,
+    );
+  }
+  if (isAbandoned(state, id)) return rejected('abandoned', `version ${id.version} was abandoned`);
+  if (id.version <= state.top) {
+    return rejected('stale', `version ${id.version} is not above ${state.top}, the highest committed`);
+  }
+  if (own && own.incarnation < incarnationOf(state, own.writer)) {
+    return rejected('superseded', `a newer process of writer ${own.writer} has registered`);
+  }
+  return undefined;
+}
+
+function removedBefore(
+  state: State,
+  id: CheckpointId,
+  manifestSha256?: Uint8Array,
+): CommitAnswer | undefined {
+  const removed = state.removedRing.find((item) => item.id && idEquals(item.id, id));
+  if (removed) {
+    const isSame = manifestSha256 !== undefined && bytesEqual(removed.manifestSha256, manifestSha256);
+    if (isSame) return { kind: 'present-removed' };
+    return rejected(
+      'unknown',
+      `${idText(id)} was committed and removed; whether with these files is no longer known`,
+    );
+  }
+  const floor = state.removedFloor;
+  const isBelow =
+    floor !== undefined &&
+    (id.lineage < floor.lineage || (id.lineage === floor.lineage && id.version <= floor.version));
+  if (!isBelow) return undefined;
+  return rejected('unknown', `${idText(id)} is older than what the catalog remembers of removed checkpoints`);
+}
+
+export function applyCommit(state: State, txn: Commit): Applied | CommitAnswer {
+  const id = txn.checkpoint;
+  const decided = precheckCommit(state, id, txn.own, txn.manifestSha256);
+  if (decided) return decided;
+  if (txn.worldSize !== state.worldSize) {
+    return rejected(
+      'world-size',
+      `the receipts are of ${txn.worldSize} writers, the run has ${state.worldSize}`,
+    );
+  }
+  const former = txn.writers.find((life) => life.incarnation !== incarnationOf(state, life.writer));
+  if (former) return rejected('receipts-changed', `writer ${former.writer} has restarted since`);
+  const gone = txn.bases.find((base) => !isBase(state, base));
+  if (gone) return rejected('base-gone', `${idText(gone)}, to which it refers, is removed or quarantined`);
+  return { kind: 'applied', state: committed(state, txn) };
+}
+
+/** Retiring is as good as live: remove asks the leases first, and the writer holds one. */
+function isBase(state: State, id: CheckpointId): boolean {
+  const base = findById(state, id);
+  return base !== undefined && base.state !== 'QUARANTINED';
+}
+
+function committed(state: State, txn: Commit): State {
+  return {
+    ...state,
+    latest: txn.checkpoint,
+    top: txn.checkpoint.version,
+    checkpoints: [...state.checkpoints, committedCheckpoint(txn)],
+  };
+}
+
+/** What the catalog holds of a checkpoint right after its commit. */
+export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
+  return {
+    id: txn.checkpoint,
+    manifestKey: txn.manifestKey,
+    manifestSha256: txn.manifestSha256,
+    sizeBytes: txn.sizeBytes,
+    fileCount: txn.fileCount,
+    metrics: txn.metrics,
+    state: 'LIVE',
+    retiringSeq: 0,
+    pins: [],
+    verified: false,
+    suspect: false,
+    reason: '',
+    committedAtMs: txn.atMs,
+    bases: txn.bases,
+    rolledBack: false,
+  };
+}

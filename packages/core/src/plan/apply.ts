@@ -1,0 +1,239 @@
+/**
+ * Every decision about a run: one pure function from the newest state and a transaction to the next state or a rejection.
+ * Each clause is a rule of docs/format.md; the order of the clauses matters, most of all in `commit`.
+ */
+
+import { type CatalogCheckpoint, type CheckpointId, idEquals, idText, type State } from '../format/index.ts';
+import { applyCommit } from './apply-commit.ts';
+import { type Decision, rejected } from './decision.ts';
+import {
+  ABANDONED_LENGTH,
+  attemptHash,
+  findById,
+  incarnationOf,
+  isPastAttempt,
+  isUncommittable,
+  latestOf,
+  newestLive,
+  onPath,
+  PAST_ATTEMPTS_LENGTH,
+  pushBounded,
+  REMOVED_RING_LENGTH,
+  TXN_RING_LENGTH,
+} from './state.ts';
+import type {
+  Abandon,
+  Decided,
+  Pin,
+  Register,
+  Remove,
+  Retire,
+  Rollback,
+  Takeover,
+  Txn,
+} from './transaction.ts';
+
+/** `seq`: the number of the entry that would hold the new state. */
+export function apply(state: State, txn: Txn, seq: number): Decision {
+  const decision = decide(state, txn, seq);
+  if (decision.kind !== 'applied') return decision;
+  const txnRing = pushBounded(state.txnRing, txn.id, TXN_RING_LENGTH);
+  return { kind: 'applied', state: { ...decision.state, txnRing } };
+}
+
+function decide(state: State, txn: Decided, seq: number): Decision {
+  switch (txn.kind) {
+    case 'takeover':
+      return takeover(state, txn);
+    case 'commit':
+      return applyCommit(state, txn);
+    case 'rollback':
+      return rollback(state, txn);
+    default: {
+      const passed = epochPassed(state, txn);
+      return passed ?? decideInEpoch(state, txn, seq);
+    }
+  }
+}
+
+/** Everything but takeover and rollback needs the lineage and epoch of its issuer to be current. */
+function epochPassed(state: State, txn: { lineage: number; epoch: number }): Decision | undefined {
+  if (txn.lineage === state.lineage && txn.epoch === state.epoch) return undefined;
+  return rejected(
+    'fenced',
+    `lineage ${txn.lineage}, epoch ${txn.epoch} has passed: the run is at lineage ${state.lineage}, epoch ${state.epoch}`,
+  );
+}
+
+type InEpochTxn = Exclude<Decided, Takeover | Rollback | { kind: 'commit' }>;
+
+function decideInEpoch(state: State, txn: InEpochTxn, seq: number): Decision {
+  switch (txn.kind) {
+    case 'register':
+      return register(state, txn);
+    case 'abandon':
+      return abandon(state, txn);
+    case 'policy':
+      return { kind: 'applied', state: { ...state, policy: txn.policy } };
+    case 'retire':
+      return retire(state, txn, seq);
+    case 'remove':
+      return remove(state, txn);
+    case 'unretire':
+      return change(state, txn.checkpoint, ['RETIRING'], { state: 'LIVE', retiringSeq: 0, reason: '' });
+    case 'quarantine':
+      return quarantine(state, txn.checkpoint, txn.reason);
+    case 'pin':
+    case 'unpin':
+      return pin(state, txn);
+  }
+}
+
+function takeover(state: State, txn: Takeover): Decision {
+  if (txn.attempt === state.attempt) return { kind: 'already' };
+  if (isPastAttempt(state, txn.attempt)) {
+    return rejected('fenced', `attempt "${txn.attempt}" has passed: attempt "${state.attempt}" owns the run`);
+  }
+  const remembers = state.attempt !== '' && !state.attemptDrawn;
+  const pastAttempts = remembers
+    ? pushBounded(state.pastAttempts, attemptHash(state.attempt), PAST_ATTEMPTS_LENGTH)
+    : state.pastAttempts;
+  return {
+    kind: 'applied',
+    state: {
+      ...state,
+      epoch: state.epoch + 1,
+      attempt: txn.attempt,
+      attemptDrawn: txn.attemptDrawn,
+      pastAttempts,
+      worldSize: txn.worldSize,
+      incarnations: {},
+      abandoned: [],
+    },
+  };
+}
+
+function register(state: State, txn: Register): Decision {
+  const newer = txn.claims.filter((claim) => claim.incarnation > incarnationOf(state, claim.writer));
+  if (newer.length === 0) return { kind: 'already' };
+  const incarnations = { ...state.incarnations };
+  for (const claim of newer) incarnations[claim.writer] = claim.incarnation;
+  return { kind: 'applied', state: { ...state, incarnations } };
+}
+
+function abandon(state: State, txn: Abandon): Decision {
+  const id = txn.checkpoint;
+  if (state.abandoned.some((other) => idEquals(other, id))) return { kind: 'already' };
+  if (isUncommittable(state, id)) return rejected('refused', `${idText(id)} is decided already`);
+  // An entry may go only when another clause covers it; by age alone a late commit would pass.
+  const held = state.abandoned.filter((other) => !isUncommittable({ ...state, abandoned: [] }, other));
+  if (held.length >= ABANDONED_LENGTH) {
+    return rejected(
+      'refused',
+      `${ABANDONED_LENGTH} versions are abandoned already; commit a higher one first`,
+    );
+  }
+  return { kind: 'applied', state: { ...state, abandoned: [...held, id] } };
+}
+
+function retire(state: State, txn: Retire, seq: number): Decision {
+  const found = findById(state, txn.checkpoint);
+  if (state.latest && idEquals(state.latest, txn.checkpoint)) return rejected('refused', 'it is the latest');
+  if (found && found.pins.length > 0) return rejected('refused', `it is pinned: ${found.pins.join(', ')}`);
+  const live = state.checkpoints.filter((checkpoint) => checkpoint.state === 'LIVE');
+  if (live.length === 1 && found?.state === 'LIVE')
+    return rejected('refused', 'it is the only live checkpoint');
+  return change(state, txn.checkpoint, ['LIVE'], {
+    state: 'RETIRING',
+    retiringSeq: seq,
+    reason: txn.reason,
+  });
+}
+
+function remove(state: State, txn: Remove): Decision {
+  const found = findById(state, txn.checkpoint);
+  if (!found) return { kind: 'already' };
+  if (found.state !== 'RETIRING' || found.retiringSeq !== txn.retiringSeq) {
+    return rejected('refused', 'it was taken back or retired again since its leases were listed');
+  }
+  const item = { id: txn.checkpoint, manifestSha256: found.manifestSha256 };
+  const dropped = state.removedRing.length >= REMOVED_RING_LENGTH ? state.removedRing[0]?.id : undefined;
+  return {
+    kind: 'applied',
+    state: {
+      ...state,
+      checkpoints: state.checkpoints.filter((checkpoint) => checkpoint !== found),
+      removedRing: pushBounded(state.removedRing, item, REMOVED_RING_LENGTH),
+      removedFloor: dropped ? higherFloor(state.removedFloor, dropped) : state.removedFloor,
+    },
+  };
+}
+
+function higherFloor(floor: State['removedFloor'], id: CheckpointId): State['removedFloor'] {
+  const isHigher =
+    !floor || id.lineage > floor.lineage || (id.lineage === floor.lineage && id.version > floor.version);
+  return isHigher ? { lineage: id.lineage, version: id.version } : floor;
+}
+
+/** Nothing but a rollback lowers `top`: a quarantined version is never written again. */
+function quarantine(state: State, id: CheckpointId, reason: string): Decision {
+  const changed = change(state, id, ['LIVE'], { state: 'QUARANTINED', reason });
+  if (changed.kind !== 'applied') return changed;
+  const isLatest = latestOf(state)?.id !== undefined && idEquals(id, state.latest as CheckpointId);
+  if (!isLatest) return changed;
+  return { kind: 'applied', state: { ...changed.state, latest: newestLive(changed.state)?.id } };
+}
+
+function pin(state: State, txn: Pin): Decision {
+  const found = findById(state, txn.checkpoint);
+  const has = found?.pins.includes(txn.label) ?? false;
+  if (found && has === (txn.kind === 'pin')) return { kind: 'already' };
+  const pins =
+    txn.kind === 'pin'
+      ? [...(found?.pins ?? []), txn.label]
+      : (found?.pins ?? []).filter((label) => label !== txn.label);
+  return change(state, txn.checkpoint, ['LIVE'], { pins });
+}
+
+function rollback(state: State, txn: Rollback): Decision {
+  if (state.lineage !== txn.lineage) {
+    return rejected(
+      'fenced',
+      `lineage ${txn.lineage} has been left already: the run is at lineage ${state.lineage}`,
+    );
+  }
+  const target = onPath(state).find((checkpoint) => checkpoint.id && idEquals(checkpoint.id, txn.checkpoint));
+  if (target?.state !== 'LIVE') return rejected('refused', `${idText(txn.checkpoint)} is not live`);
+  const { version } = txn.checkpoint;
+  return {
+    kind: 'applied',
+    state: {
+      ...state,
+      lineage: state.lineage + 1,
+      latest: txn.checkpoint,
+      top: version,
+      incarnations: {},
+      abandoned: [],
+      checkpoints: state.checkpoints.map((checkpoint) =>
+        (checkpoint.id?.version ?? 0n) > version ? { ...checkpoint, rolledBack: true } : checkpoint,
+      ),
+    },
+  };
+}
+
+function change(
+  state: State,
+  id: CheckpointId,
+  from: readonly CatalogCheckpoint['state'][],
+  fields: Partial<CatalogCheckpoint>,
+): Decision {
+  const found = findById(state, id);
+  if (!found) return rejected('refused', `${idText(id)} is not in the catalog`);
+  if (!from.includes(found.state)) {
+    return rejected('refused', `${idText(id)} is ${found.state.toLowerCase()}`);
+  }
+  const checkpoints = state.checkpoints.map((checkpoint) =>
+    checkpoint === found ? { ...checkpoint, ...fields } : checkpoint,
+  );
+  return { kind: 'applied', state: { ...state, checkpoints } };
+}

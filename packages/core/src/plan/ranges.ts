@@ -1,0 +1,107 @@
+/**
+ * What to read of a stored file so that every byte can be compared before it is used. Pure.
+ *
+ * A record may be damaged or hostile: everything in it is checked before anything is read or allocated. Small parts are read several at
+ * a time; a part that is larger than the memory for it (the writer had a larger budget) is read in pieces, see `transfer/read.ts`.
+ */
+
+import { CheckpointError } from '../contract/index.ts';
+import { crc32cCombine } from '../format/checksum.ts';
+import type { StoredFile } from './stored-file.ts';
+
+const CRC_BYTES = 4;
+const CRC_MAX = 0xffff_ffff;
+
+/** One read: `partCount` whole parts from `firstPart` on. */
+export interface FileRange {
+  readonly startBytes: number;
+  readonly lengthBytes: number;
+  readonly firstPart: number;
+  readonly partCount: number;
+}
+
+/** `Corrupt` unless the sizes and checksums of the record agree with each other. */
+export function checkStoredFile(file: StoredFile): void {
+  if (!isCount(file.sizeBytes)) throw badRecord(file, `a size of ${file.sizeBytes} bytes`);
+  if (!isCount(file.crc32c) || file.crc32c > CRC_MAX) throw badRecord(file, `a checksum of ${file.crc32c}`);
+  if (!isCount(file.partSizeBytes) || (file.partSizeBytes === 0) !== (file.sizeBytes === 0)) {
+    throw badRecord(file, `a part size of ${file.partSizeBytes} bytes for ${file.sizeBytes} bytes`);
+  }
+  const partCount = countParts(file);
+  if (file.partCrc32c.byteLength !== partCount * CRC_BYTES) {
+    const found = file.partCrc32c.byteLength;
+    throw badRecord(
+      file,
+      `${found} bytes of part checksums where ${partCount} parts need ${partCount * CRC_BYTES}`,
+    );
+  }
+  const combined = combineParts(file);
+  if (combined !== file.crc32c) {
+    const detail = `part checksums that combine to ${hexCrc(combined)} where ${hexCrc(file.crc32c)} is recorded for the whole`;
+    throw badRecord(file, detail, { expected: hexCrc(file.crc32c), found: hexCrc(combined) });
+  }
+}
+
+export function countParts(file: StoredFile): number {
+  return file.sizeBytes === 0 ? 0 : Math.ceil(file.sizeBytes / file.partSizeBytes);
+}
+
+export function partCrc(file: StoredFile, part: number): number {
+  const { buffer, byteOffset, byteLength } = file.partCrc32c;
+  return new DataView(buffer, byteOffset, byteLength).getUint32(part * CRC_BYTES);
+}
+
+/** Reads of the whole file in order, each of about `readBytes` but at least one part. The file is checked (`checkStoredFile`). */
+export function* planRanges(file: StoredFile, readBytes: number): Generator<FileRange> {
+  const partCount = countParts(file);
+  const partsPerRead = Math.max(1, Math.floor(readBytes / Math.max(1, file.partSizeBytes)));
+  for (let first = 0; first < partCount; first += partsPerRead) {
+    yield rangeOf(file, first, Math.min(partsPerRead, partCount - first));
+  }
+}
+
+/** Reads of the first and the last part. The file is checked. */
+export function* planEnds(file: StoredFile): Generator<FileRange> {
+  const partCount = countParts(file);
+  if (partCount > 0) yield rangeOf(file, 0, 1);
+  if (partCount > 1) yield rangeOf(file, partCount - 1, 1);
+}
+
+/** Byte range for people: both ends inclusive, digits in groups. */
+export function describeRange(startBytes: number, lengthBytes: number): string {
+  const group = (value: number) => value.toLocaleString('en-US');
+  return `bytes ${group(startBytes)}–${group(startBytes + lengthBytes - 1)}`;
+}
+
+export function hexCrc(crc32c: number): string {
+  return crc32c.toString(16).padStart(8, '0');
+}
+
+function rangeOf(file: StoredFile, firstPart: number, partCount: number): FileRange {
+  const startBytes = firstPart * file.partSizeBytes;
+  const lengthBytes = Math.min(partCount * file.partSizeBytes, file.sizeBytes - startBytes);
+  return { startBytes, lengthBytes, firstPart, partCount };
+}
+
+function combineParts(file: StoredFile): number {
+  const partCount = countParts(file);
+  let combined = 0;
+  for (let part = 0; part < partCount; part += 1) {
+    combined = crc32cCombine(combined, partCrc(file, part), rangeOf(file, part, 1).lengthBytes);
+  }
+  return combined;
+}
+
+function isCount(value: number): boolean {
+  return Number.isSafeInteger(value) && value >= 0;
+}
+
+function badRecord(
+  file: StoredFile,
+  detail: string,
+  found: { expected?: string; found?: string } = {},
+): CheckpointError {
+  return new CheckpointError('Corrupt', `the record of "${file.name}" has ${detail}`, {
+    context: { name: file.name, key: file.key, ...found },
+  });
+}

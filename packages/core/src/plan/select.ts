@@ -1,0 +1,58 @@
+/** Which checkpoint and which files a restore takes. Pure. */
+
+import picomatch from 'picomatch';
+import { CheckpointError } from '../contract/errors.ts';
+import { type CatalogCheckpoint, type CheckpointId, idEquals, type State } from '../format/index.ts';
+import { findById, findByVersion, latestOf, onPath } from './state.ts';
+
+/** The checkpoint asked for, or the latest. `NotFound` says what there is instead. */
+export function chooseCheckpoint(state: State, version: bigint | 'latest'): CatalogCheckpoint {
+  const found = version === 'latest' ? latestOf(state) : findByVersion(state, version);
+  if (found && (version === 'latest' || found.state !== 'QUARANTINED')) return found;
+  if (found) {
+    throw new CheckpointError('Corrupt', `version ${version} is quarantined: ${found.reason}`, {
+      context: { version: version as bigint },
+    });
+  }
+  const there = onPath(state).filter((checkpoint) => checkpoint.state === 'LIVE');
+  const newest = there.at(-1)?.id?.version;
+  const have =
+    newest === undefined ? 'nothing is committed yet' : `the newest of ${there.length} is ${newest}`;
+  const wanted = version === 'latest' ? 'there is no checkpoint to take' : `there is no version ${version}`;
+  throw new CheckpointError('NotFound', `${wanted}: ${have}`, {
+    context: version === 'latest' ? {} : { version },
+  });
+}
+
+/** The checkpoint of this id; `NotFound` once it is removed. */
+export function requireById(state: State, id: CheckpointId): CatalogCheckpoint {
+  const found = findById(state, id);
+  if (found) return found;
+  throw new CheckpointError('NotFound', `version ${id.version} has been removed`, {
+    context: { version: id.version },
+  });
+}
+
+/** The newest live checkpoint committed before `damaged`; `undefined` when there is none. */
+export function nextOlder(state: State, damaged: CheckpointId): CatalogCheckpoint | undefined {
+  const path = onPath(state);
+  const at = path.findIndex((checkpoint) => checkpoint.id && idEquals(checkpoint.id, damaged));
+  return path.slice(0, at < 0 ? path.length : at).findLast((checkpoint) => checkpoint.state === 'LIVE');
+}
+
+/** The items whose names match one of the globs; all without globs. No match at all is `NotFound`. */
+export function selectByName<T extends { readonly name: string }>(
+  items: readonly T[],
+  only: readonly string[] | undefined,
+): T[] {
+  if (only === undefined || only.length === 0) return [...items];
+  const matches = picomatch([...only], { dot: true, nonegate: true });
+  const selected = items.filter((item) => matches(item.name));
+  if (selected.length > 0) return selected;
+  const names = items.slice(0, 5).map((item) => item.name);
+  const more = items.length > names.length ? `, … (${items.length} in all)` : '';
+  throw new CheckpointError(
+    'NotFound',
+    `no file matches ${only.map((glob) => `"${glob}"`).join(' or ')}; there are: ${names.join(', ')}${more}`,
+  );
+}

@@ -1,0 +1,103 @@
+/** What may be asked of the catalog. Each transaction has an id of its own, so that its issuer can find it again. */
+
+import type { CheckpointId, Policy } from '../format/index.ts';
+
+/** The lineage and epoch in which the issuer acts: those it joined, or, for a command, those it read when it planned. */
+interface InEpoch {
+  readonly lineage: number;
+  readonly epoch: number;
+}
+
+export interface WriterLife {
+  readonly writer: number;
+  readonly incarnation: number;
+}
+
+export interface Takeover {
+  readonly kind: 'takeover';
+  readonly attempt: string;
+  /** Drawn by its only process, which cannot come back: not remembered after it has passed. */
+  readonly attemptDrawn: boolean;
+  readonly worldSize: number;
+}
+
+export interface Register extends InEpoch {
+  readonly kind: 'register';
+  /** Highest claim listed for each writer. */
+  readonly claims: readonly WriterLife[];
+}
+
+export interface Commit {
+  readonly kind: 'commit';
+  readonly checkpoint: CheckpointId;
+  /** The writer that asks; absent for a survivor that only finishes. */
+  readonly own?: WriterLife | undefined;
+  readonly worldSize: number;
+  /** Whose receipts the manifest is made of. */
+  readonly writers: readonly WriterLife[];
+  readonly manifestKey: string;
+  readonly manifestSha256: Uint8Array;
+  readonly sizeBytes: number;
+  readonly fileCount: number;
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly bases: readonly CheckpointId[];
+  readonly atMs: number;
+}
+
+interface OnCheckpoint extends InEpoch {
+  readonly checkpoint: CheckpointId;
+  readonly reason: string;
+}
+
+export interface Abandon extends OnCheckpoint {
+  readonly kind: 'abandon';
+}
+export interface Quarantine extends OnCheckpoint {
+  readonly kind: 'quarantine';
+}
+export interface Retire extends OnCheckpoint {
+  readonly kind: 'retire';
+}
+export interface Unretire extends OnCheckpoint {
+  readonly kind: 'unretire';
+}
+export interface Remove extends OnCheckpoint {
+  readonly kind: 'remove';
+  /** Under which its leases were listed and found empty. */
+  readonly retiringSeq: number;
+}
+export interface Pin extends OnCheckpoint {
+  readonly kind: 'pin' | 'unpin';
+  readonly label: string;
+}
+
+export interface Rollback {
+  readonly kind: 'rollback';
+  /** The lineage it leaves. */
+  readonly lineage: number;
+  readonly checkpoint: CheckpointId;
+  readonly reason: string;
+}
+
+export interface SetPolicy extends InEpoch {
+  readonly kind: 'policy';
+  readonly policy: Policy;
+}
+
+export type Decided =
+  | Takeover
+  | Register
+  | Commit
+  | Abandon
+  | Quarantine
+  | Retire
+  | Unretire
+  | Remove
+  | Pin
+  | Rollback
+  | SetPolicy;
+
+export type Txn = Decided & {
+  /** 128 random bits, hex. */
+  readonly id: string;
+};
