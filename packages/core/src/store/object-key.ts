@@ -1,0 +1,45 @@
+import { CheckpointError } from '../contract/index.ts';
+
+const SEGMENT_BYTES_MAX = 255; // the longest file name of ext4, XFS, APFS and NTFS
+const KEY_BYTES_MAX = 1024; // S3, GCS and Azure limit object names so
+
+const encoder = new TextEncoder();
+
+/** `InvalidArgument` if `key` is outside the grammar of `ObjectStore`; the message says what is wrong with it. */
+export function assertObjectKey(key: string): void {
+  const fault = keyFault(key);
+  if (fault !== null)
+    throw new CheckpointError('InvalidArgument', `key ${JSON.stringify(key)} ${fault}`, { context: { key } });
+}
+
+function keyFault(key: string): string | null {
+  if (!key.isWellFormed()) return 'is not valid Unicode: it holds half of a surrogate pair';
+  if (key.includes('\0')) return 'holds a NUL character';
+  const bytes = encoder.encode(key).byteLength;
+  if (bytes > KEY_BYTES_MAX) return `has ${bytes} bytes of UTF-8; at most ${KEY_BYTES_MAX} are accepted`;
+  for (const segment of key.split('/')) {
+    if (segment === '') return "has an empty segment; segments are joined by single '/'";
+    if (segment === '.' || segment === '..') return `has the segment '${segment}'`;
+    const segmentBytes = encoder.encode(segment).byteLength;
+    if (segmentBytes > SEGMENT_BYTES_MAX)
+      return `has a segment of ${segmentBytes} bytes; at most ${SEGMENT_BYTES_MAX} are accepted`;
+  }
+  return null;
+}
+
+/** Negative, zero or positive as `a` comes before, is or comes after `b` in the order of their UTF-8 bytes. */
+export function compareObjectKeys(a: string, b: string): number {
+  const end = Math.min(a.length, b.length);
+  for (let i = 0; i < end; i++) {
+    const x = a.charCodeAt(i);
+    const y = b.charCodeAt(i);
+    if (x !== y) return utf8Rank(x) - utf8Rank(y);
+  }
+  return a.length - b.length;
+}
+
+/** UTF-16 puts surrogates (characters above U+FFFF) before U+E000 to U+FFFF, UTF-8 puts them after. */
+function utf8Rank(unit: number): number {
+  if (unit < 0xd800) return unit;
+  return unit >= 0xe000 ? unit - 0x800 : unit + 0x2000;
+}

@@ -1,0 +1,229 @@
+import {
+  type CallOptions,
+  type Clock,
+  type CompleteOptions,
+  type CreateOptions,
+  type DeleteResult,
+  type ErrorCode,
+  type GetOptions,
+  isCheckpointError,
+  type ListOptions,
+  type ListPage,
+  type ObjectInfo,
+  type ObjectStore,
+  type PartOptions,
+  type PartReceipt,
+  type ReadOptions,
+  type StoreCapabilities,
+  type StoredObject,
+  type Upload,
+  type UploadOptions,
+} from '../contract/index.ts';
+
+/** The calls of `ObjectStore` and `Upload` that ask something of the provider. */
+export type StoreOperation =
+  | 'create'
+  | 'head'
+  | 'get'
+  | 'readInto'
+  | 'beginUpload'
+  | 'resumeUpload'
+  | 'list'
+  | 'deleteMany'
+  | 'putPart'
+  | 'listParts'
+  | 'complete'
+  | 'abort';
+
+/** One call that has ended. A listing is reported page by page. */
+export interface StoreCall {
+  readonly operation: StoreOperation;
+  /** Of `list` the prefix; of `deleteMany` the first key; of `resumeUpload` empty: a token is never shown. */
+  readonly key: string;
+  /** Objects that the call was about: keys to delete, keys on a page, else 1. */
+  readonly keyCount: number;
+  /** Bytes of objects sent, or received by a call that succeeded. */
+  readonly bytes: number;
+  readonly outcome: 'ok' | ErrorCode;
+  readonly durationMs: number;
+}
+
+export interface ObservedStoreOptions {
+  readonly clock: Clock;
+  /** Called when a call has ended, before its caller learns of it. Must not throw. */
+  readonly onCall: (call: StoreCall) => void;
+}
+
+interface Measure<T> {
+  readonly operation: StoreOperation;
+  readonly key: string;
+  readonly keyCount?: number;
+  readonly sentBytes?: number;
+  readonly receivedBytes?: (result: T) => number;
+}
+
+/** A store that reports every call and changes nothing about it. */
+export class ObservedStore implements ObjectStore {
+  readonly uri: string;
+  readonly capabilities: StoreCapabilities;
+  readonly #store: ObjectStore;
+  readonly #observer: Observer;
+
+  constructor(store: ObjectStore, options: ObservedStoreOptions) {
+    this.uri = store.uri;
+    this.capabilities = store.capabilities;
+    this.#store = store;
+    this.#observer = new Observer(options);
+  }
+
+  create(key: string, bytes: Uint8Array, options?: CreateOptions): Promise<ObjectInfo> {
+    const measure = { operation: 'create', key, sentBytes: bytes.byteLength } as const;
+    return this.#observer.observe(measure, () => this.#store.create(key, bytes, options));
+  }
+
+  head(key: string, options?: CallOptions): Promise<ObjectInfo> {
+    return this.#observer.observe({ operation: 'head', key }, () => this.#store.head(key, options));
+  }
+
+  get(key: string, options: GetOptions): Promise<StoredObject> {
+    const receivedBytes = (object: StoredObject) => object.bytes.byteLength;
+    return this.#observer.observe({ operation: 'get', key, receivedBytes }, () =>
+      this.#store.get(key, options),
+    );
+  }
+
+  readInto(key: string, offsetBytes: number, buffer: Uint8Array, options?: ReadOptions): Promise<number> {
+    const receivedBytes = (count: number) => count;
+    return this.#observer.observe({ operation: 'readInto', key, receivedBytes }, () =>
+      this.#store.readInto(key, offsetBytes, buffer, options),
+    );
+  }
+
+  async beginUpload(key: string, options: UploadOptions): Promise<Upload> {
+    const run = () => this.#store.beginUpload(key, options);
+    return new ObservedUpload(
+      await this.#observer.observe({ operation: 'beginUpload', key }, run),
+      this.#observer,
+    );
+  }
+
+  async resumeUpload(token: string, options?: CallOptions): Promise<Upload> {
+    const run = () => this.#store.resumeUpload(token, options);
+    return new ObservedUpload(
+      await this.#observer.observe({ operation: 'resumeUpload', key: '' }, run),
+      this.#observer,
+    );
+  }
+
+  async *list(prefix: string, options?: ListOptions): AsyncGenerator<ListPage, void, void> {
+    yield* this.#observer.observePages(prefix, this.#store.list(prefix, options));
+  }
+
+  deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]> {
+    const measure = { operation: 'deleteMany', key: keys[0] ?? '', keyCount: keys.length } as const;
+    return this.#observer.observe(measure, () => this.#store.deleteMany(keys, options));
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+}
+
+class ObservedUpload implements Upload {
+  readonly key: string;
+  readonly token: string;
+  readonly partSizeBytes: number;
+  readonly #upload: Upload;
+  readonly #observer: Observer;
+
+  constructor(upload: Upload, observer: Observer) {
+    this.key = upload.key;
+    this.token = upload.token;
+    this.partSizeBytes = upload.partSizeBytes;
+    this.#upload = upload;
+    this.#observer = observer;
+  }
+
+  putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt> {
+    const measure = { operation: 'putPart', key: this.key, sentBytes: bytes.byteLength } as const;
+    return this.#observer.observe(measure, () => this.#upload.putPart(index, bytes, options));
+  }
+
+  listParts(options?: CallOptions): Promise<PartReceipt[]> {
+    return this.#observer.observe({ operation: 'listParts', key: this.key }, () =>
+      this.#upload.listParts(options),
+    );
+  }
+
+  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
+    return this.#observer.observe({ operation: 'complete', key: this.key }, () =>
+      this.#upload.complete(parts, options),
+    );
+  }
+
+  abort(options?: CallOptions): Promise<void> {
+    return this.#observer.observe({ operation: 'abort', key: this.key }, () => this.#upload.abort(options));
+  }
+}
+
+class Observer {
+  readonly #options: ObservedStoreOptions;
+
+  constructor(options: ObservedStoreOptions) {
+    this.#options = options;
+  }
+
+  async observe<T>(measure: Measure<T>, run: () => Promise<T>): Promise<T> {
+    const report = this.#start(measure.operation, measure.key);
+    const keyCount = measure.keyCount ?? 1;
+    const sentBytes = measure.sentBytes ?? 0;
+    try {
+      const result = await run();
+      report('ok', keyCount, sentBytes + (measure.receivedBytes?.(result) ?? 0));
+      return result;
+    } catch (error) {
+      report(outcomeOf(error), keyCount, sentBytes);
+      throw error;
+    }
+  }
+
+  async *observePages(prefix: string, pages: AsyncIterable<ListPage>): AsyncGenerator<ListPage, void, void> {
+    const iterator = pages[Symbol.asyncIterator]();
+    let isFirst = true;
+    let isDone = false;
+    try {
+      for (;;) {
+        const report = this.#start('list', prefix);
+        const next = await iterator.next().catch((error: unknown) => {
+          isDone = true;
+          report(outcomeOf(error), 0, 0);
+          throw error;
+        });
+        isDone = next.done === true;
+        // The end of a listing asks nothing more of the store, unless it is all there is.
+        if (next.done !== true || isFirst)
+          report('ok', next.done === true ? 0 : next.value.objects.length, 0);
+        if (next.done === true) return;
+        isFirst = false;
+        yield next.value;
+      }
+    } finally {
+      if (!isDone) await iterator.return?.();
+    }
+  }
+
+  #start(
+    operation: StoreOperation,
+    key: string,
+  ): (outcome: StoreCall['outcome'], keyCount: number, bytes: number) => void {
+    const { clock, onCall } = this.#options;
+    const startedMs = clock.monotonicMs();
+    return (outcome, keyCount, bytes) => {
+      onCall({ operation, key, keyCount, bytes, outcome, durationMs: clock.monotonicMs() - startedMs });
+    };
+  }
+}
+
+function outcomeOf(error: unknown): ErrorCode {
+  return isCheckpointError(error) ? error.code : 'Unexpected';
+}
