@@ -20,14 +20,13 @@ export function countsLine({ passed, failed, skipped }: TestCounts): string {
 export function countTests(modules: readonly TestModule[], unhandledErrorCount: number): TestCounts {
   const counts: TestCounts = { passed: 0, failed: unhandledErrorCount, skipped: 0 };
   for (const module of modules) {
-    let failedInModule = 0;
+    const failedBefore = counts.failed;
     for (const test of module.children.allTests()) {
       const { state } = test.result();
-      if (state === 'failed') failedInModule++;
       // A test that is still pending when the run ends was cut off.
       counts[state === 'pending' ? 'failed' : state]++;
     }
-    if (!module.ok() && failedInModule === 0) counts.failed++;
+    if (!module.ok() && counts.failed === failedBefore) counts.failed++;
   }
   return counts;
 }

@@ -1,0 +1,219 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import {
+  deadLinks,
+  invariantsWithoutTest,
+  leftovers,
+  registryHosts,
+  undocumentedErrors,
+  undocumentedSettings,
+} from './tidy/documents.ts';
+import {
+  adaptersWithOtherFiles,
+  emptyNames,
+  filesNothingImports,
+  foldersNotKebabCase,
+  impureFiles,
+} from './tidy/files.ts';
+import { forbiddenImports } from './tidy/imports.ts';
+import { ROOT, type Rule, readRepository } from './tidy/repository.ts';
+
+type Sample = Readonly<Record<string, string>>;
+
+interface Case {
+  readonly name: string;
+  readonly rule: Rule;
+  /** Each of these must be found. */
+  readonly bad: readonly Sample[];
+  /** None of these may be. */
+  readonly good: readonly Sample[];
+}
+
+const FORMAT = 'packages/core/src/format';
+const ERRORS = 'packages/core/src/contract/errors.ts';
+const SETTINGS = 'packages/core/src/contract/settings.ts';
+const ERRORS_CODE = 'export const ERROR_CODES = {\n  NotFound: {\n    exitCode: 6,\n  },\n} as const;\n';
+const SETTINGS_CODE = 'export const SETTINGS = {\n  bufferBytes: {\n    default: 1,\n  },\n} as const;\n';
+const LEFTOVER = ['TO', 'DO'].join('');
+
+const CASES: readonly Case[] = [
+  {
+    name: 'imports: each place imports only what its row allows',
+    rule: forbiddenImports,
+    bad: [
+      { 'packages/core/src/manager/a.ts': "import fs from 'node:fs';" },
+      { 'packages/core/src/manager/a.ts': "import type { B } from '@holdfast/wire';" },
+      { 'packages/core/src/manager/a.ts': "import {\n  a,\n} from 'p-limit';" },
+      { [`${FORMAT}/keys.ts`]: "import { createHash } from 'node:crypto';" },
+      { 'packages/core/src/contract/a.ts': "import 'node:stream';" },
+      { 'packages/core/src/index.ts': "export * from '@holdfast/stores';" },
+      { 'packages/store-local/src/store.ts': "import { a } from '@holdfast/core';" },
+      { 'packages/core/src/a.ts': "import { a } from '../../wire/src/index.ts';" },
+      { 'packages/core/src/a.test.ts': "import { a } from '../../wire/src/index.ts';" },
+      { 'packages/cli/src/a.ts': "const a = await import('@holdfast/store-local');" },
+      { 'packages/unheard-of/src/a.ts': "import 'node:fs';" },
+    ],
+    good: [
+      { [`${FORMAT}/checksum.ts`]: "import { createHash } from 'node:crypto';" },
+      { [`${FORMAT}/manifest.ts`]: "import type { Manifest } from '@holdfast/wire';" },
+      { 'packages/core/src/transfer/a.ts': "import pLimit from 'p-limit';" },
+      { 'packages/core/src/manager/a.ts': "// import fs from 'node:fs';\nimport { a } from './b.ts';" },
+      { 'packages/core/src/manager/a.test.ts': "import { test } from 'vitest';" },
+      { 'packages/stores/src/a.ts': "const a = () => import('@holdfast/store-local');" },
+      { 'packages/cli/src/a.ts': "import { Command } from 'commander';" },
+    ],
+  },
+  {
+    name: 'names: no utils, helpers, common, misc',
+    rule: emptyNames,
+    bad: [
+      { 'packages/core/src/utils.ts': '' },
+      { 'test/helpers/a.ts': '' },
+      { 'test/string-utils.test.ts': '' },
+    ],
+    good: [{ 'packages/cli/src/common-options.ts': '', 'proto/common.proto': '' }],
+  },
+  {
+    name: 'names: folders are in kebab-case',
+    rule: foldersNotKebabCase,
+    bad: [{ 'packages/core/src/ByteBudget/a.ts': '' }, { 'packages/core/src/byte_budget/a.ts': '' }],
+    good: [{ 'packages/core/src/byte-budget/a.ts': '' }],
+  },
+  {
+    name: 'adapters: the same five files in each',
+    rule: adaptersWithOtherFiles,
+    bad: [{ 'packages/store-local/src/index.ts': '' }],
+    good: [
+      Object.fromEntries(
+        ['index', 'config', 'store', 'upload', 'errors'].map((name) => [
+          `packages/store-s3/src/${name}.ts`,
+          '',
+        ]),
+      ),
+    ],
+  },
+  {
+    name: 'files: each is needed by more than its own test',
+    rule: filesNothingImports,
+    bad: [
+      { 'packages/core/src/dead.ts': '' },
+      { 'packages/core/src/a.ts': '', 'packages/core/src/a.test.ts': "import './a.ts';" },
+      { 'packages/core/src/self.ts': "import './self.ts';" },
+    ],
+    good: [
+      {
+        'packages/core/package.json': '{ "exports": "./src/index.ts" }',
+        'packages/core/src/index.ts': "export * from './a.ts';",
+        'packages/core/src/a.ts': '',
+      },
+      {
+        'packages/cli/build.mjs': "['src/main.ts']",
+        'packages/cli/src/main.ts': '',
+        'bin/holdfast': 'cli/build.mjs packages/cli/build.mjs',
+      },
+      { 'test/race.test.ts': "new URL('./race/writer.ts', import.meta.url)", 'test/race/writer.ts': '' },
+      { 'package.json': '"demo": "node examples/demo/main.ts"', 'examples/demo/main.ts': '' },
+    ],
+  },
+  {
+    name: 'format and plan: no async, no clock, no chance',
+    rule: impureFiles,
+    bad: [
+      { [`${FORMAT}/a.ts`]: 'export async function a() {}' },
+      { 'packages/core/src/plan/a.ts': 'const now = Date.now();' },
+      { 'packages/core/src/plan/a.ts': 'const now = new Date();' },
+      { 'packages/core/src/plan/a.ts': 'const r = Math.random();' },
+    ],
+    good: [
+      {
+        [`${FORMAT}/a.ts`]:
+          '// async\nconst text = `Math.random()`; const at = new Date(timeMs).toISOString();',
+      },
+      {
+        'packages/core/src/transfer/a.ts': 'async () => Date.now()',
+        [`${FORMAT}/a.test.ts`]: 'await Math.random()',
+      },
+    ],
+  },
+  {
+    name: 'docs/errors.md: a row for each error code, and no other',
+    rule: undocumentedErrors,
+    bad: [
+      { [ERRORS]: ERRORS_CODE },
+      { [ERRORS]: ERRORS_CODE, 'docs/errors.md': '| `Other` | 1 |' },
+      { [ERRORS]: ERRORS_CODE, 'docs/errors.md': '| `NotFound` | 6 |\n| `Other` | 1 |' },
+      { [ERRORS]: '', 'docs/errors.md': '' },
+    ],
+    good: [{ [ERRORS]: ERRORS_CODE, 'docs/errors.md': '| code | exit |\n|---|---|\n| `NotFound` | 6 |' }, {}],
+  },
+  {
+    name: 'docs/settings.md: a row for each setting, and no other',
+    rule: undocumentedSettings,
+    bad: [
+      { [SETTINGS]: SETTINGS_CODE },
+      { [SETTINGS]: SETTINGS_CODE, 'docs/settings.md': '| `partBytes` |' },
+    ],
+    good: [{ [SETTINGS]: SETTINGS_CODE, 'docs/settings.md': '| `bufferBytes` | 1 |' }, {}],
+  },
+  {
+    name: 'docs/format.md: each invariant is in the name of a test',
+    rule: invariantsWithoutTest,
+    bad: [
+      { [`${FORMAT}/a.ts`]: '' },
+      { 'docs/format.md': 'no invariant' },
+      { 'docs/format.md': 'I1 and I11', 'packages/core/src/a.test.ts': "test('I1: …', f); // I11" },
+    ],
+    good: [{ 'docs/format.md': 'I1', 'test/crash.test.ts': "test('I1: nothing missing', f);" }, {}],
+  },
+  {
+    name: 'documents: no dead relative link',
+    rule: (repository) =>
+      deadLinks(repository, (path) => !/^docs\/|^gone/.test(path) && existsSync(join(ROOT, path))),
+    bad: [{ 'README.md': '[a](gone.md)' }, { 'docs/a.md': '[a](b.md#x)' }],
+    good: [
+      {
+        'docs/a.md': '[a](../README.md#x) [b](#here) [c](https://example.org) `[d](e)`',
+        'README.md': '[docs](docs/)',
+      },
+    ],
+  },
+  {
+    name: 'comments: nothing left to do',
+    rule: leftovers,
+    bad: [{ 'a.ts': `// ${LEFTOVER}: later` }],
+    good: [{ 'a.ts': '// done' }],
+  },
+  {
+    name: 'no registry host is committed',
+    rule: registryHosts,
+    bad: [{ 'pnpm-lock.yaml': 'tarball: https://example.org/a.tgz' }, { '.npmrc': 'registry=example.org' }],
+    good: [{ 'pnpm-lock.yaml': 'resolution: {integrity: sha512-…}', '.npmrc': 'engine-strict=true' }],
+  },
+];
+
+const repository = readRepository();
+
+describe.each(CASES)('tidy: $name', ({ rule, bad, good }) => {
+  test('holds', () => {
+    expect(rule(repository)).toEqual([]);
+  });
+
+  test('finds what is wrong and nothing else', () => {
+    for (const sample of bad)
+      expect(rule(new Map(Object.entries(sample))), JSON.stringify(sample)).not.toEqual([]);
+    for (const sample of good)
+      expect(rule(new Map(Object.entries(sample))), JSON.stringify(sample)).toEqual([]);
+  });
+});
+
+test('tidy: the programs that a person runs are executable', () => {
+  const modes = execFileSync('git', ['ls-files', '--stage', 'bin', '.ci'], { cwd: ROOT, encoding: 'utf8' });
+  expect(
+    modes
+      .trim()
+      .split('\n')
+      .map((line) => line.slice(0, 6)),
+  ).toEqual(['100755', '100755']);
+});

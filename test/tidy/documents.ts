@@ -1,0 +1,114 @@
+/** Rules that hold documents and code together. */
+
+import { isTest, type Repository, resolveFrom } from './repository.ts';
+import { stringsOf, withoutComments } from './syntax.ts';
+
+/** Keys of the object literal `export const NAME = {…}`, one level down. */
+function keysOf(source: string, name: string): string[] {
+  const body = new RegExp(`^export const ${name}\\b[^\\n]*\\{\\n([\\s\\S]*?)^\\}`, 'm').exec(
+    withoutComments(source),
+  );
+  return Array.from((body?.[1] ?? '').matchAll(/^ {2}(\w+): /gm), (match) => match[1] ?? '');
+}
+
+/** First cells of table rows that hold one name in code: "| `Name` | …". */
+function namesInTables(document: string): string[] {
+  return Array.from(document.matchAll(/^\| *`(\w+)` *\|/gm), (match) => match[1] ?? '');
+}
+
+interface Documented {
+  /** The code that defines the names; the rule holds once it exists. */
+  readonly source: string;
+  readonly constant: string;
+  /** Has a table whose rows begin with the names. */
+  readonly document: string;
+}
+
+function tableDiffers(repository: Repository, { source, constant, document }: Documented): string[] {
+  const code = repository.get(source);
+  if (code === undefined) return [];
+  const keys = keysOf(code, constant);
+  if (keys.length === 0)
+    return [`${source}: no ${constant} found; correct the rule in test/tidy/documents.ts`];
+  const text = repository.get(document);
+  if (text === undefined) return [`${document}: missing; it lists ${constant} of ${source}`];
+  const names = namesInTables(text);
+  return [
+    ...keys.filter((key) => !names.includes(key)).map((key) => `${document}: no row for \`${key}\``),
+    ...names
+      .filter((name) => !keys.includes(name))
+      .map((name) => `${document}: \`${name}\` is not in ${source}`),
+  ];
+}
+
+export function undocumentedErrors(repository: Repository): string[] {
+  const source = 'packages/core/src/contract/errors.ts';
+  return tableDiffers(repository, { source, constant: 'ERROR_CODES', document: 'docs/errors.md' });
+}
+
+export function undocumentedSettings(repository: Repository): string[] {
+  const source = 'packages/core/src/contract/settings.ts';
+  return tableDiffers(repository, { source, constant: 'SETTINGS', document: 'docs/settings.md' });
+}
+
+/** Each invariant that docs/format.md names (I0, I1, …) stands in the name of a test. */
+export function invariantsWithoutTest(repository: Repository): string[] {
+  const document = repository.get('docs/format.md');
+  if (document === undefined) {
+    const isNeeded = [...repository.keys()].some((path) => path.startsWith('packages/core/src/format/'));
+    return isNeeded
+      ? ['docs/format.md: missing; it describes packages/core/src/format and the invariants']
+      : [];
+  }
+  const invariants = [...new Set(document.match(/\bI\d{1,2}\b/g) ?? [])];
+  if (invariants.length === 0) return ['docs/format.md: names no invariant (I0, I1, …)'];
+  const names = [...repository]
+    .filter(([path]) => isTest(path) || path.startsWith('packages/testkit/src/'))
+    .filter(([path]) => !path.startsWith('test/tidy'))
+    .flatMap(([, text]) => stringsOf(text));
+  return invariants
+    .filter((invariant) => !names.some((name) => new RegExp(`\\b${invariant}\\b`).test(name)))
+    .map((invariant) => `${invariant} of docs/format.md: no test has it in its name`);
+}
+
+function linksOf(markdown: string): string[] {
+  const prose = markdown.replace(/^(```|~~~)[\s\S]*?^\1/gm, '').replace(/`[^`\n]*`/g, '');
+  return Array.from(prose.matchAll(/\]\(<?([^)\s>]+)>?[^)]*\)/g), (match) => match[1] ?? '');
+}
+
+export function deadLinks(repository: Repository, exists: (path: string) => boolean = () => false): string[] {
+  const isThere = (path: string): boolean =>
+    repository.has(path) ||
+    [...repository.keys()].some((file) => file.startsWith(`${path}/`)) ||
+    exists(path);
+  return [...repository]
+    .filter(([path]) => path.endsWith('.md'))
+    .flatMap(([path, text]) =>
+      linksOf(text)
+        .filter((link) => !/^([a-z][a-z+.-]*:|#)/i.test(link))
+        .map((link) => decodeURIComponent(link.replace(/[#?].*$/, '')))
+        .filter((link) => !isThere(resolveFrom(path, link).replace(/\/$/, '')))
+        .map((link) => `${path}: "${link}" leads nowhere`),
+    );
+}
+
+const LEFTOVERS = new RegExp(
+  `\\b(${['FIX', 'TO', 'XX'].map((start, i) => start + ['ME', 'DO', 'X'][i]).join('|')})\\b`,
+);
+
+/** What is left to do is an issue, not a comment. */
+export function leftovers(repository: Repository): string[] {
+  return [...repository]
+    .flatMap(([path, text]) =>
+      text.split('\n').map((line, index) => ({ where: `${path}:${index + 1}`, line })),
+    )
+    .filter(({ line }) => LEFTOVERS.test(line))
+    .map(({ where, line }) => `${where}: do it, or file an issue: ${line.trim()}`);
+}
+
+/** Where packages come from is each machine's own setting. */
+export function registryHosts(repository: Repository): string[] {
+  return ['pnpm-lock.yaml', '.npmrc', 'pnpm-workspace.yaml']
+    .filter((path) => /https?:\/\/|^\s*(@\w+:)?registry\b/m.test(repository.get(path) ?? ''))
+    .map((path) => `${path}: names a registry; leave that to the settings of each machine`);
+}

@@ -1,0 +1,81 @@
+/** Rules about files: their names, whether anything needs them, what adapters consist of. */
+
+import { isCode, isTest, packageFolder, type Repository, resolveFrom } from './repository.ts';
+import { codeOnly, stringsOf } from './syntax.ts';
+
+const EMPTY_WORDS = new Set(['util', 'utils', 'helper', 'helpers', 'misc']);
+
+function isEmptyName(segment: string): boolean {
+  const stem = segment.replace(/(\.test)?\.\w+$/, '');
+  return stem === 'common' || stem.split('-').some((word) => EMPTY_WORDS.has(word));
+}
+
+/** A name like `utils` says nothing, so everything fits into it. */
+export function emptyNames(repository: Repository): string[] {
+  return [...repository.keys()]
+    .filter((path) => isCode(path) && path.split('/').some(isEmptyName))
+    .map((path) => `${path}: name it for what it holds`);
+}
+
+export function foldersNotKebabCase(repository: Repository): string[] {
+  const folders = [...repository.keys()]
+    .filter(isCode)
+    .map((path) => path.split('/').slice(0, -1))
+    .filter((segments) => segments.some((segment) => !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(segment)));
+  return [...new Set(folders.map((segments) => segments.join('/')))].map((path) => `${path}: use kebab-case`);
+}
+
+const ADAPTER_FILES = ['index.ts', 'config.ts', 'store.ts', 'upload.ts', 'errors.ts'];
+
+/** The same file names in every adapter, so that two can be read side by side. */
+export function adaptersWithOtherFiles(repository: Repository): string[] {
+  const folders = new Set([...repository.keys()].map(packageFolder));
+  return [...folders]
+    .filter((folder) => folder?.startsWith('packages/store-'))
+    .flatMap((folder) => ADAPTER_FILES.map((name) => `${folder}/src/${name}`))
+    .filter((path) => !repository.has(path))
+    .map((path) => `${path}: every adapter has this file`);
+}
+
+/** Where a string in a file may point: beside the file, from its package, from the root. */
+function targetsOf(path: string, text: string): string[] {
+  // In a shell script or a command line, words are not quoted.
+  const words = isCode(path) ? stringsOf(text) : text.split(/[\s"'=]+/);
+  const names = words.flatMap((word) => word.split(/[\s"'=]+/)).filter((word) => /\.(ts|mjs|js)$/.test(word));
+  const home = packageFolder(path) ?? path.split('/')[0] ?? '';
+  return names
+    .map((name) => name.replace(/^dist\/(.*)\.js$/, 'src/$1.ts'))
+    .flatMap((name) => [resolveFrom(path, name), resolveFrom(`${home}/x`, name), resolveFrom('x', name)]);
+}
+
+/** Code that nothing but its own test needs. Tests, and what they name in a string, are needed. */
+export function filesNothingImports(repository: Repository): string[] {
+  const needed = new Set<string>();
+  for (const [path, text] of repository) {
+    if (path.endsWith('.md') || (isTest(path) && path.startsWith('packages/'))) continue;
+    for (const target of targetsOf(path, text)) if (target !== path) needed.add(target);
+  }
+  return [...repository.keys()]
+    .filter((path) => isCode(path) && !isTest(path) && path !== 'vitest.config.ts' && !needed.has(path))
+    .map((path) => `${path}: nothing imports it; delete it, or import it`);
+}
+
+const IMPURE: readonly (readonly [RegExp, string])[] = [
+  [/\basync\b|\bawait\b|\bPromise\b/, 'is asynchronous'],
+  [
+    /\bDate\.now\b|\bnew Date\(\s*\)|\bperformance\.now\b|\bset(Timeout|Interval|Immediate)\b/,
+    'reads a clock',
+  ],
+  [/\bMath\.random\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b/, 'takes chance from the air'],
+];
+
+/** `format/` and `plan/` decide; what they need of time and chance comes in as values. */
+export function impureFiles(repository: Repository): string[] {
+  return [...repository]
+    .filter(([path]) => /^packages\/core\/src\/(format|plan)\//.test(path) && !isTest(path))
+    .flatMap(([path, text]) =>
+      IMPURE.filter(([pattern]) => pattern.test(codeOnly(text))).map(
+        ([, what]) => `${path}: ${what}; format/ and plan/ are pure: pass the value in`,
+      ),
+    );
+}

@@ -1,0 +1,63 @@
+/** Who may import whom. Inside core, the order of the folders is in biome.json. */
+
+import { isCode, isTest, packageFolder, type Repository, resolveFrom } from './repository.ts';
+import { importsOf } from './syntax.ts';
+
+const ANY_NODE = 'node:*';
+const CORE = ['@holdfast/core', '@holdfast/core/contract', '@holdfast/core/store'];
+
+/** A place, and what it may import besides its own package. The longest place that fits a file decides. */
+const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
+  'packages/wire/src/': [],
+  'packages/wire/scripts/': ['protobufjs', ANY_NODE],
+
+  // A source is passed in, so nothing here opens a file; nothing here knows a provider or a network.
+  'packages/core/src/': ['node:assert', 'node:async_hooks', 'node:events', 'node:stream', 'node:stream/web'],
+  'packages/core/src/contract/': [],
+  'packages/core/src/format/': ['@holdfast/wire'],
+  'packages/core/src/format/checksum.ts': ['@node-rs/crc32', 'node:crypto', 'node:module', 'node:zlib'],
+  'packages/core/src/plan/': ['picomatch'],
+  'packages/core/src/transfer/': ['p-limit', 'node:stream'],
+
+  // An adapter builds on the contract, not on the engine.
+  'packages/local-files/src/': ['@holdfast/core/contract', ANY_NODE],
+  'packages/store-local/src/': ['@holdfast/core/contract', '@holdfast/local-files', ANY_NODE],
+  'packages/stores/src/': [...CORE, '@holdfast/local-files', '@holdfast/store-*', 'node:path', 'node:url'],
+
+  'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
+  'packages/cli/': [...CORE, '@holdfast/stores', '@holdfast/testkit', '@holdfast/wire', ANY_NODE, 'npm:*'],
+  'test/': ['*'],
+  // What a user can write: public exports.
+  'examples/': [...CORE, '@holdfast/stores', ANY_NODE, 'npm:*'],
+  'scripts/': [ANY_NODE, 'vitest'],
+  'vitest.config.ts': ['vitest/config'],
+};
+
+const PLACES = Object.keys(MAY_IMPORT).sort((a, b) => b.length - a.length);
+
+function fits(specifier: string, pattern: string): boolean {
+  if (pattern === 'npm:*') return !specifier.startsWith('@holdfast/') && !specifier.startsWith('node:');
+  if (pattern.endsWith('*')) return specifier.startsWith(pattern.slice(0, -1));
+  return specifier === pattern;
+}
+
+function forbiddenImport(path: string, specifier: string): string | undefined {
+  if (specifier.startsWith('.')) {
+    const home = packageFolder(path);
+    const leaves = home !== undefined && !resolveFrom(path, specifier).startsWith(`${home}/`);
+    return leaves ? `${path}: "${specifier}" leaves the package; import the package by its name` : undefined;
+  }
+  if (isTest(path)) return undefined;
+  const place = PLACES.find((candidate) => path.startsWith(candidate));
+  if (place === undefined) return `${path}: its place has no row in test/tidy/imports.ts; add one`;
+  const allowed = MAY_IMPORT[place] ?? [];
+  if (allowed.some((pattern) => fits(specifier, pattern))) return undefined;
+  return `${path}: must not import "${specifier}"; ${place} may import ${allowed.join(', ') || 'nothing'}`;
+}
+
+export function forbiddenImports(repository: Repository): string[] {
+  return [...repository]
+    .filter(([path]) => isCode(path))
+    .flatMap(([path, text]) => importsOf(text).map((specifier) => forbiddenImport(path, specifier)))
+    .filter((finding) => finding !== undefined);
+}

@@ -1,0 +1,45 @@
+/** The files of the repository, as the rules see them. */
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+/** Path from the root, with '/', to text. A rule sees nothing else, so a sample can stand for a repository. */
+export type Repository = ReadonlyMap<string, string>;
+
+/** Returns one line for each thing that is wrong: the file, then what to do instead. */
+export type Rule = (repository: Repository) => string[];
+
+const TEXT_FILE = /\.(ts|mjs|js|json|md|proto|yaml|sh)$|^(bin|\.ci)\/|^\.npmrc$/;
+
+/** Every text file that git tracks or would: what is ignored is not ours. */
+export function readRepository(): Repository {
+  const output = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  const paths = output.split('\0').filter((path) => TEXT_FILE.test(path) && existsSync(join(ROOT, path)));
+  return new Map(paths.map((path) => [path, readFileSync(join(ROOT, path), 'utf8')]));
+}
+
+export function isTest(path: string): boolean {
+  return path.endsWith('.test.ts');
+}
+
+export function isCode(path: string): boolean {
+  return /\.(ts|mjs)$/.test(path);
+}
+
+/** The folder of the package a file is in, like `packages/core`; undefined outside `packages/`. */
+export function packageFolder(path: string): string | undefined {
+  return /^packages\/[^/]+/.exec(path)?.[0];
+}
+
+/** `./b.ts` seen from `a/c.ts` is `a/b.ts`. */
+export function resolveFrom(path: string, relative: string): string {
+  return join(dirname(path), relative);
+}

@@ -1,0 +1,40 @@
+/** As much TypeScript as the rules need. Types, lint and format are Biome's and tsc's business. */
+
+const COMMENT_OR_STRING =
+  /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/g;
+
+function blank(text: string): string {
+  return text.replace(/[^\n]/g, ' ');
+}
+
+function isComment(token: string): boolean {
+  return token.startsWith('/');
+}
+
+/** The text with every comment replaced by spaces. */
+export function withoutComments(text: string): string {
+  return text.replace(COMMENT_OR_STRING, (token) => (isComment(token) ? blank(token) : token));
+}
+
+/** The text with every comment and string replaced by spaces. */
+export function codeOnly(text: string): string {
+  return text.replace(COMMENT_OR_STRING, blank);
+}
+
+/** The contents of every string, in order. */
+export function stringsOf(text: string): string[] {
+  const tokens = text.match(COMMENT_OR_STRING) ?? [];
+  return tokens.filter((token) => !isComment(token)).map((token) => token.slice(1, -1));
+}
+
+const IMPORTS = [
+  /^\s*(?:import|export)\b[^'"`;]*?\bfrom\s*['"]([^'"]+)['"]/gm,
+  /^\s*import\s*['"]([^'"]+)['"]/gm,
+  /\bimport\(\s*['"]([^'"]+)['"]\s*\)/g,
+];
+
+/** What a file imports: static, re-exported, dynamic, types too. */
+export function importsOf(text: string): string[] {
+  const code = withoutComments(text);
+  return IMPORTS.flatMap((pattern) => Array.from(code.matchAll(pattern), (match) => match[1] ?? ''));
+}
