@@ -25,7 +25,7 @@ export default defineConfig({
             'test/**/*.test.ts',
             'examples/**/*.test.ts',
           ],
-          exclude: ['test/tidy.test.ts', 'test/tidy/**'],
+          exclude: ['**/node_modules/**', 'test/tidy.test.ts', 'test/tidy/**'],
         },
       },
       { extends: true, test: { name: 'tidy', include: ['test/tidy.test.ts', 'test/tidy/**/*.test.ts'] } },

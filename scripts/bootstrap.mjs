@@ -198,7 +198,10 @@ async function installDependencies(env) {
 }
 
 async function buildCli(env, node) {
+  const asked = Date.now();
   await withCloneLock(() => {
+    // Another process may have built while we waited; its build began after we were asked.
+    if (fs.existsSync(CLI_STAMP) && fs.statSync(CLI_STAMP).mtimeMs > asked) return;
     say('building the holdfast command');
     const started = `${CLI_STAMP}.${process.pid}`;
     fs.writeFileSync(started, `${node}\n`);

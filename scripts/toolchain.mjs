@@ -56,18 +56,12 @@ export function explainNpmFailure(output) {
   return 'npm failed; its own words are above';
 }
 
-/** The environment for pnpm and what it starts: npm's settings of the outer `npm run` would be read as pnpm's. */
+/** What an outer `npm run` tells its script about npm itself; pnpm would take it for its own settings. */
+const NPM_OWN =
+  /^npm_(config_(local_prefix|global_prefix|prefix|init_module|node_gyp|npm_version|user_agent|globalconfig)|package_.*|lifecycle_.*|execpath|node_execpath|command)$/i;
+
+/** The environment for pnpm and what it starts. Settings of the user (cache, registry, proxies) stay. */
 export function childEnv({ env, path }) {
-  const kept = Object.entries(env).filter(
-    ([name]) =>
-      !/^npm_(config_(?!cache$|registry$|https?_proxy$|proxy$|noproxy$|cafile$|strict_ssl$)|package_|lifecycle_|execpath$|command$|node_execpath$)/i.test(
-        name,
-      ),
-  );
-  return {
-    ...Object.fromEntries(kept),
-    PATH: path,
-    TURBO_TELEMETRY_DISABLED: '1',
-    COREPACK_ENABLE_STRICT: '0',
-  };
+  const kept = Object.entries(env).filter(([name]) => !NPM_OWN.test(name));
+  return { ...Object.fromEntries(kept), PATH: path, TURBO_TELEMETRY_DISABLED: '1' };
 }

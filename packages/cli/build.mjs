@@ -1,9 +1,15 @@
 // Bundles the command into one file, because one file starts faster than many.
+import { renameSync } from 'node:fs';
+import { join } from 'node:path';
 import { build } from 'esbuild';
 
+const HERE = import.meta.dirname;
+const TEMPORARY = join(HERE, 'dist', `.holdfast-${process.pid}.mjs`);
+
 await build({
+  absWorkingDir: HERE,
   entryPoints: ['src/main.ts'],
-  outfile: 'dist/holdfast.mjs',
+  outfile: TEMPORARY,
   bundle: true,
   format: 'esm',
   platform: 'node',
@@ -16,3 +22,5 @@ await build({
   },
   logLevel: 'warning',
 });
+// A command that starts meanwhile reads the old file or the new one, never half of one.
+renameSync(TEMPORARY, join(HERE, 'dist', 'holdfast.mjs'));
