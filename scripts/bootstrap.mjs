@@ -29,6 +29,7 @@ const INSTALL_STAMP = path.join(ROOT, 'node_modules', '.holdfast-installed');
 /** Read by bin/holdfast: holds the path of Node; its time is when the build began. */
 const CLI_STAMP = path.join(ROOT, 'node_modules', '.holdfast-cli');
 const CLI_BUNDLE = path.join(ROOT, 'packages', 'cli', 'dist', 'holdfast.mjs');
+const STARTED_MS = Date.now();
 const LOCK_POLL_MS = 200;
 const LOCK_WAIT_MS_MAX = 15 * 60_000;
 
@@ -198,10 +199,9 @@ async function installDependencies(env) {
 }
 
 async function buildCli(env, node) {
-  const asked = Date.now();
   await withCloneLock(() => {
-    // Another process may have built while we waited; its build began after we were asked.
-    if (fs.existsSync(CLI_STAMP) && fs.statSync(CLI_STAMP).mtimeMs > asked) return;
+    // Another process may have built while we waited; its build began after we did.
+    if (fs.existsSync(CLI_STAMP) && fs.statSync(CLI_STAMP).mtimeMs > STARTED_MS) return;
     say('building the holdfast command');
     const started = `${CLI_STAMP}.${process.pid}`;
     fs.writeFileSync(started, `${node}\n`);
