@@ -2,4 +2,4 @@
 
 export * from './contract/index.ts';
 export { crc32c, idText, parseVersion, toVersion } from './format/index.ts';
-export { type ManagerOptions, openCheckpointManager } from './manager/manager.ts';
+export { type CheckpointManagerOptions, openCheckpointManager } from './manager/manager.ts';

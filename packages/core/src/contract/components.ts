@@ -60,4 +60,4 @@ export const systemRandom: Random = {
   fraction: () => Math.random(),
 };
 
-export const silentLogger: Logger = { log: () => {} };
+export const silentLogger: Logger = { log: () => undefined };

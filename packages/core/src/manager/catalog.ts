@@ -61,6 +61,12 @@ export class Catalog {
    * `StoreRegressed` if the store shows less than it has shown before.
    */
   async read(signal: AbortSignal | undefined): Promise<Head> {
+    const { clock, settings } = this.#engine;
+    const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'reading the catalog', signal };
+    return withDeadline(bounds, (until) => this.#read(until));
+  }
+
+  async #read(signal: AbortSignal): Promise<Head> {
     for (let attempt = 0; ; attempt++) {
       const seen = this.#seen;
       const highest = await this.#highestSeq(seen.seq, signal);

@@ -10,8 +10,9 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, checkLogicalName, checkLogicalNames } from '../format/index.ts';
+import { planStream } from '../plan/parts.ts';
 import { requireById } from '../plan/select.ts';
-import { STREAM_PART_BYTES_MAX, type UploadedFile } from '../transfer/index.ts';
+import type { UploadedFile } from '../transfer/index.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { Handoff } from './handoff.ts';
@@ -48,7 +49,7 @@ export class WritableCheckpoint implements Checkpoint {
   openOutputStream(name: string): WritableStream<Uint8Array> {
     this.#assertWritable();
     checkLogicalName(name);
-    const openMax = Math.max(1, Math.floor(this.#engine.settings.bufferBytes / (2 * STREAM_PART_BYTES_MAX)));
+    const openMax = planStream(this.#engine.settings, this.#engine.store.capabilities).streamCountMax;
     if (this.#open.size >= openMax) {
       throw new CheckpointError(
         'InvalidArgument',
@@ -63,7 +64,7 @@ export class WritableCheckpoint implements Checkpoint {
         handoff.fail(error);
         throw error;
       });
-    uploaded.catch(() => {}); // the stream reports it: at write, close or abort
+    uploaded.catch(() => undefined); // the stream reports it: at write, close or abort
     const settle = () => this.#open.delete(handoff);
     return new WritableStream<Uint8Array>({
       write: (chunk) => handoff.push(chunk),
@@ -77,7 +78,7 @@ export class WritableCheckpoint implements Checkpoint {
       },
       abort: async (reason) => {
         handoff.fail(reason ?? new CheckpointError('Aborted', 'the output stream was aborted'));
-        await uploaded.catch(() => {}); // the caller wanted it to fail
+        await uploaded.catch(() => undefined); // the caller wanted it to fail
         settle();
       },
     });

@@ -20,7 +20,7 @@ export async function withDeadline<T>(
   const over = new AbortController();
   clock.sleep(timeoutMs, over.signal).then(
     () => deadline.abort(new CheckpointError('TimedOut', `${what} took longer than ${timeoutMs / 1000} s`)),
-    () => {}, // the work was done before
+    () => undefined, // the work was done before
   );
   try {
     return await work(signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal);

@@ -2,40 +2,20 @@
  * From delivered receipts to a committed checkpoint. Anybody may do it at any time: every writer tries, and so does a survivor.
  */
 
-import type { CheckpointId, ProgressEvent, WriterPosition } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
-import {
-  bytesEqual,
-  type CatalogCheckpoint,
-  checkpointPrefix,
-  decodeRecord,
-  idText,
-  parseReceiptKey,
-  receiptKey,
-  receiptsPrefix,
-  sha256,
-} from '../format/index.ts';
+import type { CheckpointId, ProgressEvent } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { bytesEqual, type CatalogCheckpoint, idText } from '../format/index.ts';
 import { committedCheckpoint, precheckCommit } from '../plan/apply-commit.ts';
-import {
-  type AssembledManifest,
-  assembleManifest,
-  chooseReceipts,
-  nameClash,
-  receiptProblem,
-  type StoredReceipt,
-} from '../plan/assemble.ts';
+import { type AssembledManifest, assembleManifest, nameClash, type StoredReceipt } from '../plan/assemble.ts';
 import type { Present, Rejected } from '../plan/decision.ts';
 import type { Commit, WriterLife } from '../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError } from './catalog.ts';
+import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { describeMissing } from './missing-writers.ts';
-import { createRecord, getByDigest, getOrNull } from './records.ts';
+import { assertPayloads, listsReceipt, type OwnReceipt, readReceipts } from './receipts.ts';
+import { createRecord } from './records.ts';
 import { writeToken } from './recover.ts';
-
-export interface OwnReceipt extends StoredReceipt {
-  readonly position: WriterPosition;
-  readonly incarnation: number;
-}
 
 export interface FinaliseOptions {
   readonly id: CheckpointId;
@@ -71,8 +51,9 @@ export async function finalise(
     const { missing } = result;
     const waitedMs = clock.monotonicMs() - startMs;
     const version = options.id.version;
-    if (round === 0 && options.own)
+    if (round === 0 && options.own) {
       options.onProgress?.({ type: 'delivered', version, missingWriters: missing });
+    }
     if (waitedMs >= options.timeoutMs) throw await incomplete(engine, options, missing);
     if (waitedMs - lastEventMs >= WAITING_EVENT_EVERY_MS) {
       lastEventMs = waitedMs;
@@ -83,26 +64,54 @@ export async function finalise(
   }
 }
 
-/** One look: commits if everything is there. Throws what can no longer change. */
+/**
+ * One look: commits if everything is there. Throws what can no longer change. Once a writer has delivered, others may commit its files at
+ * any time: a store that cannot be asked any more then means `OutcomeUnknown`.
+ */
 export async function finaliseOnce(
   engine: Engine,
   catalog: Catalog,
   options: FinaliseOptions,
 ): Promise<Finalised> {
+  const { clock, settings } = engine;
+  const { id, signal } = options;
+  const bounds = {
+    clock,
+    timeoutMs: settings.recordTimeoutMs,
+    what: `deciding version ${id.version}`,
+    signal,
+  };
+  try {
+    return await withDeadline(bounds, (until) => decideOnce(engine, catalog, { ...options, signal: until }));
+  } catch (error) {
+    if (!options.own || !isUnanswered(error)) throw error;
+    throw outcomeUnknown(engine, options, undefined, error);
+  }
+}
+
+/** The store did not answer within its deadline: nothing is known. */
+export function isUnanswered(error: unknown): boolean {
+  const codes = ['Unavailable', 'Throttled', 'TimedOut'] as const;
+  return codes.some((code) => isCheckpointError(error, code));
+}
+
+async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOptions): Promise<Finalised> {
   const { id, own, signal } = options;
   for (;;) {
     const head = await catalog.read(signal);
     const decided = precheckCommit(head.state, id, life(own));
-    if (decided?.kind === 'present-removed')
+    if (decided?.kind === 'present-removed') {
       throw new Error('without a manifest a removed checkpoint is never the same');
+    }
     if (decided) return settle(engine, options, decided, undefined);
     const { receipts, missing } = await readReceipts(engine, head, options);
     if (missing.length > 0) return { kind: 'waiting', missing };
     const clash = nameClash(receipts);
-    if (clash)
+    if (clash) {
       throw new CheckpointError('Conflict', `version ${id.version} cannot be committed: ${clash}`, {
         context: context(engine, id),
       });
+    }
     await assertPayloads(engine, id, receipts, signal);
     const manifest = assembleManifest(id, receipts);
     await createRecord(engine, manifest.key, manifest.bytes, signal);
@@ -177,98 +186,6 @@ async function settle(
   );
 }
 
-async function listsReceipt(
-  engine: Engine,
-  checkpoint: CatalogCheckpoint,
-  own: OwnReceipt,
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const { manifestKey: key, manifestSha256 } = checkpoint;
-  const bytes = await getByDigest(engine, key, manifestSha256, signal);
-  const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
-  return manifest.writers.some(
-    (share) => share.receiptKey === own.key && bytesEqual(share.receiptSha256, own.sha256),
-  );
-}
-
-async function readReceipts(
-  engine: Engine,
-  head: Head,
-  { id, own, signal }: FinaliseOptions,
-): Promise<{ receipts: StoredReceipt[]; missing: number[] }> {
-  const listed: WriterLife[] = [];
-  for await (const page of engine.records.list(receiptsPrefix(id), { signal })) {
-    for (const object of page.objects) {
-      const parsed = parseReceiptKey(object.key);
-      if (parsed) listed.push(parsed);
-    }
-  }
-  const { chosen, missing } = chooseReceipts(listed, head.state);
-  if (missing.length > 0) return { receipts: [], missing };
-  const receipts = await Promise.all(
-    chosen.map((life) => {
-      const key = receiptKey(id, life.writer, life.incarnation);
-      return own?.key === key ? own : readReceipt(engine, key, signal);
-    }),
-  );
-  for (const { receipt } of receipts) {
-    const problem = receiptProblem(receipt, id, head.state.worldSize);
-    if (problem)
-      throw new CheckpointError('WorldSizeMismatch', problem, {
-        context: { ...context(engine, id), writer: receipt.writer },
-      });
-  }
-  return { receipts, missing };
-}
-
-async function readReceipt(
-  engine: Engine,
-  key: string,
-  signal: AbortSignal | undefined,
-): Promise<StoredReceipt> {
-  const bytes = await getOrNull(engine.records, key, signal);
-  if (!bytes) {
-    // It was listed, so it had been there: whoever deletes receipts has passed this epoch, and the next look will say so.
-    throw new CheckpointError('Unavailable', `${key} was listed but cannot be read`, {
-      context: { store: engine.store.uri, key },
-    });
-  }
-  return {
-    key,
-    sha256: sha256(bytes),
-    receipt: decodeRecord('receipt', bytes, { key, store: engine.store.uri }),
-  };
-}
-
-/** Every payload that the receipts name is there with its size. Looks twice: a listing in pages is no snapshot. */
-async function assertPayloads(
-  engine: Engine,
-  id: CheckpointId,
-  receipts: readonly StoredReceipt[],
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const prefix = checkpointPrefix(id);
-  const wanted = receipts
-    .flatMap(({ receipt }) => receipt.files)
-    .filter((file) => file.key.startsWith(prefix));
-  for (let look = 1; ; look++) {
-    const sizes = new Map<string, number>();
-    for await (const page of engine.records.list(prefix, { signal })) {
-      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
-    }
-    const wrong = wanted.find((file) => sizes.get(file.key) !== file.sizeBytes);
-    if (!wrong) return;
-    if (look === 1) continue;
-    const found = sizes.get(wrong.key);
-    const what = found === undefined ? 'is missing' : `has ${found} bytes`;
-    throw new CheckpointError(
-      'Corrupt',
-      `version ${id.version} cannot be committed: ${wrong.name} (${wrong.key}) was delivered with ${wrong.sizeBytes} bytes but ${what}`,
-      { context: { ...context(engine, id), key: wrong.key, name: wrong.name } },
-    );
-  }
-}
-
 async function incomplete(
   engine: Engine,
   options: FinaliseOptions,
@@ -285,9 +202,9 @@ async function incomplete(
   );
 }
 
-function outcomeUnknown(
+export function outcomeUnknown(
   engine: Engine,
-  options: FinaliseOptions,
+  options: Pick<FinaliseOptions, 'id' | 'runId'> & { own?: Pick<OwnReceipt, 'key'> | undefined },
   manifest: AssembledManifest | undefined,
   cause: unknown,
 ): CheckpointError {

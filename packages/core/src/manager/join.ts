@@ -63,8 +63,9 @@ export async function join(
     for (let round = 0; ; round++) {
       const head = await catalog.read(until);
       if (head.state.attempt !== attempt.id) {
-        const result = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
-        tookOver ||= result;
+        // A drawn attempt is not remembered by the catalog, so its process remembers that it has had its turn.
+        if (tookOver) throw fencedAttempt(engine, head, attempt);
+        tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
         continue; // whatever the outcome: only a fresh read says whose epoch it is
       }
       const { lineage, epoch } = head.state;

@@ -5,7 +5,7 @@ import { CheckpointError, isCheckpointError, toCheckpointError } from '../contra
 import { encodeRecord, leaseKey } from '../format/index.ts';
 import { findById } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
-import { type Engine, newId } from './engine.ts';
+import type { Engine } from './engine.ts';
 import { createRecord } from './records.ts';
 
 const RENEWALS_PER_LIFE = 3;

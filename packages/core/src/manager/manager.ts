@@ -45,7 +45,7 @@ import { checkWriter } from './sources.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
 
-export interface ManagerOptions {
+export interface CheckpointManagerOptions {
   store: ObjectStore;
   /** For paths as sources and destinations. */
   files?: LocalFiles | undefined;
@@ -67,7 +67,7 @@ export interface ManagerOptions {
  * Opens a run. Nothing is read or written before the first call. The manager owns the store from here on: `close` closes it.
  * `InvalidConfig`, `InvalidArgument`: a setting or the writer is not acceptable.
  */
-export function openCheckpointManager(options: ManagerOptions): CheckpointManager {
+export function openCheckpointManager(options: CheckpointManagerOptions): CheckpointManager {
   const settings = completeSettings(options.settings);
   const writer = checkWriter(options.writer ?? { index: 0, count: 1 });
   const parts = {

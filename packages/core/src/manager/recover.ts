@@ -2,11 +2,11 @@
 
 import type { CheckpointId, RecoverResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import { bytesEqual, decodeRecord, fromHex, parseVersion, toHex } from '../format/index.ts';
+import { bytesEqual, fromHex, parseVersion, toHex } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
-import { getByDigest } from './records.ts';
+import { listsReceipt } from './receipts.ts';
 
 /** What a token remembers: enough to recognise one's own commit, and no secret. */
 export interface TokenContent {
@@ -92,7 +92,7 @@ export async function recover(
   if (
     isSame ||
     content.receiptKey === undefined ||
-    (await isListed(engine, checkpoint, content.receiptKey, signal))
+    (await listsReceipt(engine, checkpoint, { key: content.receiptKey }, signal))
   ) {
     return { outcome: 'committed', id, detail: `version ${id.version} is committed` };
   }
@@ -101,16 +101,4 @@ export async function recover(
     id,
     detail: `version ${id.version} was committed with the files of another process of this writer`,
   };
-}
-
-async function isListed(
-  engine: Engine,
-  checkpoint: { manifestKey: string; manifestSha256: Uint8Array },
-  receiptKey: string,
-  signal: AbortSignal | undefined,
-): Promise<boolean> {
-  const { manifestKey: key, manifestSha256 } = checkpoint;
-  const bytes = await getByDigest(engine, key, manifestSha256, signal);
-  const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
-  return manifest.writers.some((share) => share.receiptKey === receiptKey);
 }

@@ -146,11 +146,17 @@ function bufferTarget(buffers: Readonly<Record<string, Uint8Array>>): RestoreTar
         async writeAt(offsetBytes, bytes) {
           buffer.set(bytes, offsetBytes);
         },
-        async close() {},
+        async close() {
+          // Memory needs no closing.
+        },
       };
     },
-    async publish() {},
-    async discard() {},
+    async publish() {
+      // The buffers are the caller's: they are visible all along.
+    },
+    async discard() {
+      // What a failed restore has written into them is undefined.
+    },
   };
 }
 

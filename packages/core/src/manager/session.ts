@@ -24,8 +24,9 @@ import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
-import { type FinaliseOptions, finalise, finaliseOnce, type OwnReceipt } from './finalise.ts';
+import { type FinaliseOptions, finalise, finaliseOnce, isUnanswered, outcomeUnknown } from './finalise.ts';
 import type { Membership } from './join.ts';
+import type { OwnReceipt } from './receipts.ts';
 import { createRecord } from './records.ts';
 import type { NamedSource } from './sources.ts';
 
@@ -86,7 +87,18 @@ export class SaveSession {
     const { bytes } = encodeRecord('receipt', receipt);
     const { clock, settings } = this.#engine;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'writing the receipt', signal };
-    const created = await withDeadline(bounds, (until) => createRecord(this.#engine, key, bytes, until));
+    const created = await withDeadline(bounds, (until) =>
+      createRecord(this.#engine, key, bytes, until),
+    ).catch((error: unknown) => {
+      // It may be there, and then the peers may commit it.
+      if (!isUnanswered(error)) throw error;
+      throw outcomeUnknown(
+        this.#engine,
+        { id: this.id, runId: this.membership.runId, own: { key } },
+        undefined,
+        error,
+      );
+    });
     this.#receipt = created.isOurs
       ? { key, sha256: sha256(bytes), receipt, position: writer, incarnation }
       : this.#adopt(key, created.bytes, receipt.files);

@@ -1,0 +1,115 @@
+/** Reading what the writers of a checkpoint have delivered. */
+
+import type { CheckpointId, WriterPosition } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import {
+  type CatalogCheckpoint,
+  checkpointPrefix,
+  decodeRecord,
+  parseReceiptKey,
+  receiptKey,
+  receiptsPrefix,
+  sha256,
+} from '../format/index.ts';
+import { chooseReceipts, receiptProblem, type StoredReceipt } from '../plan/assemble.ts';
+import type { WriterLife } from '../plan/transaction.ts';
+import type { Head } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { getByDigest, getOrNull } from './records.ts';
+
+export interface OwnReceipt extends StoredReceipt {
+  readonly position: WriterPosition;
+  readonly incarnation: number;
+}
+
+/** The receipts of all writers, once they are all there; `missing` names the writers that have not delivered. */
+export async function readReceipts(
+  engine: Engine,
+  head: Head,
+  { id, own, signal }: { id: CheckpointId; own?: OwnReceipt | undefined; signal: AbortSignal | undefined },
+): Promise<{ receipts: StoredReceipt[]; missing: number[] }> {
+  const listed: WriterLife[] = [];
+  for await (const page of engine.records.list(receiptsPrefix(id), { signal })) {
+    for (const object of page.objects) {
+      const parsed = parseReceiptKey(object.key);
+      if (parsed) listed.push(parsed);
+    }
+  }
+  const { chosen, missing } = chooseReceipts(listed, head.state);
+  if (missing.length > 0) return { receipts: [], missing };
+  const receipts = await Promise.all(
+    chosen.map((life) => {
+      const key = receiptKey(id, life.writer, life.incarnation);
+      return own?.key === key ? own : readReceipt(engine, key, signal);
+    }),
+  );
+  for (const { receipt } of receipts) {
+    const problem = receiptProblem(receipt, id, head.state.worldSize);
+    if (problem)
+      throw new CheckpointError('WorldSizeMismatch', problem, {
+        context: { store: engine.store.uri, version: id.version, writer: receipt.writer },
+      });
+  }
+  return { receipts, missing };
+}
+
+async function readReceipt(
+  engine: Engine,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<StoredReceipt> {
+  const bytes = await getOrNull(engine.records, key, signal);
+  if (!bytes) {
+    // It was listed, so it had been there: whoever deletes receipts has passed this epoch, and the next look will say so.
+    throw new CheckpointError('Unavailable', `${key} was listed but cannot be read`, {
+      context: { store: engine.store.uri, key },
+    });
+  }
+  return {
+    key,
+    sha256: sha256(bytes),
+    receipt: decodeRecord('receipt', bytes, { key, store: engine.store.uri }),
+  };
+}
+
+/** Every payload that the receipts name is there with its size. Looks twice: a listing in pages is no snapshot. */
+export async function assertPayloads(
+  engine: Engine,
+  id: CheckpointId,
+  receipts: readonly StoredReceipt[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const prefix = checkpointPrefix(id);
+  const wanted = receipts
+    .flatMap(({ receipt }) => receipt.files)
+    .filter((file) => file.key.startsWith(prefix));
+  for (let look = 1; ; look++) {
+    const sizes = new Map<string, number>();
+    for await (const page of engine.records.list(prefix, { signal })) {
+      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
+    }
+    const wrong = wanted.find((file) => sizes.get(file.key) !== file.sizeBytes);
+    if (!wrong) return;
+    if (look === 1) continue;
+    const found = sizes.get(wrong.key);
+    const what = found === undefined ? 'is missing' : `has ${found} bytes`;
+    throw new CheckpointError(
+      'Corrupt',
+      `version ${id.version} cannot be committed: ${wrong.name} (${wrong.key}) was delivered with ${wrong.sizeBytes} bytes but ${what}`,
+      { context: { store: engine.store.uri, version: id.version, key: wrong.key, name: wrong.name } },
+    );
+  }
+}
+
+/** Whether a committed checkpoint was made with this very receipt. */
+export async function listsReceipt(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  own: Pick<OwnReceipt, 'key'>,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const { manifestKey: key, manifestSha256 } = checkpoint;
+  const bytes = await getByDigest(engine, key, manifestSha256, signal);
+  const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
+  return manifest.writers.some((share) => share.receiptKey === own.key);
+}

@@ -1,0 +1,164 @@
+import { type CheckpointManager, systemClock } from '@holdfast/core';
+import { MemoryStore, ObservedStore } from '@holdfast/core/store';
+import { describe, expect, test } from 'vitest';
+import { bytes, failure, newBucket, open, readAll } from './memory-run.ts';
+
+describe('bad input is refused before the store is touched', () => {
+  const cases: [string, Parameters<CheckpointManager['save']>[0], string][] = [
+    ['a version below zero', { version: -1, buffers: { a: bytes(1) } }, 'version -1 cannot be used'],
+    [
+      'a version that is no integer',
+      { version: 1.5, buffers: { a: bytes(1) } },
+      'version 1.5 cannot be used',
+    ],
+    ['no source', { version: 1 }, 'exactly one of'],
+    ['two sources', { version: 1, files: {}, buffers: { a: bytes(1) } }, 'exactly one of'],
+    ['no file', { version: 1, buffers: {} }, 'no file to save'],
+    ['.. in a name', { version: 1, buffers: { '../a': bytes(1) } }, '..'],
+    ['an absolute name', { version: 1, buffers: { '/a': bytes(1) } }, '/a'],
+    [
+      'a name that is a directory of another',
+      { version: 1, buffers: { a: bytes(1), 'a/b': bytes(1) } },
+      'a/b',
+    ],
+    [
+      'a metric that is no number',
+      { version: 1, buffers: { a: bytes(1) }, metrics: { loss: Number.NaN } },
+      'finite',
+    ],
+    [
+      'a writer outside its count',
+      { version: 1, buffers: { a: bytes(1) }, writer: { index: 4, count: 4 } },
+      'no writer 4 of 4',
+    ],
+    ['a path without local files', { version: 1, files: { a: '/tmp/x' } }, 'without local files'],
+  ];
+  test.each(cases)('%s', async (_, options, fragment) => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    expect(await failure(manager.save(options))).toContain(fragment);
+    expect(bucket.keys()).toEqual([]);
+  });
+});
+
+describe('reading', () => {
+  test('an empty run is null and an empty list; restore, commit and verify say NotFound', async () => {
+    await using manager = open(newBucket());
+    expect([await manager.latest(), await manager.list(), await manager.log()]).toEqual([null, [], []]);
+    expect(await failure(manager.restore({ to: {} }))).toContain('NotFound');
+    expect(await failure(manager.commit())).toContain('NotFound: there is no run');
+    expect(await failure(manager.verify())).toContain('NotFound');
+  });
+
+  test('damage: restore names file, range, expected and found; fallback takes the newest that verifies and says which it skipped', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    await manager.save({ version: 1, buffers: { a: bytes(200_000, 1) } });
+    await manager.save({ version: 2, buffers: { a: bytes(200_000, 2) } });
+    const key = bucket.keys().find((each) => each.startsWith('version_2/') && each.endsWith('/a')) as string;
+    bucket.damage(key, (data) => data.with(70_000, (data[70_000] as number) ^ 1));
+    const to = { a: new Uint8Array(200_000) };
+    const message = await failure(manager.restore({ to }));
+    expect(message).toMatch(
+      /Corrupt: version 2 is damaged: .*a.*65,536–131,071.*expected.*found.*the next older one is 1/,
+    );
+    const restored = await manager.restore({ to, onCorrupt: 'fallback' });
+    expect(restored).toMatchObject({ version: 1n, skipped: [{ version: 2n }] });
+    expect(Buffer.compare(to.a, bytes(200_000, 1))).toBe(0);
+    const report = await manager.verify();
+    expect(report.problems).toHaveLength(1);
+    expect((await manager.verify({ level: 0 })).problems).toEqual([]);
+  });
+
+  test('verify finds a missing object without reading a payload byte', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    await manager.save({ version: 1, buffers: { a: bytes(100), b: bytes(100) } });
+    bucket.remove(bucket.keys().find((key) => key.endsWith('/b')) as string);
+    const report = await manager.verify({ level: 0 });
+    expect(report).toMatchObject({ bytesRead: 0, problems: [{ name: 'b' }] });
+  });
+
+  test('a damaged manifest and a damaged catalog entry are Corrupt', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    await manager.save({ version: 1, buffers: { a: bytes(100) } });
+    const flip = (data: Uint8Array) => data.with(200, (data[200] as number) ^ 4);
+    bucket.damage(bucket.keys().find((key) => key.includes('manifest-')) as string, flip);
+    expect(await failure(manager.restore({ to: { a: new Uint8Array(100) } }))).toContain(
+      'does not match its checksum',
+    );
+    bucket.damage(bucket.keys().findLast((key) => key.startsWith('catalog/')) as string, flip);
+    await using fresh = open(bucket);
+    expect(await failure(fresh.latest())).toContain('Corrupt');
+  });
+
+  test('a catalog that shows less than before is StoreRegressed', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    await manager.save({ version: 1, buffers: { a: bytes(100) } });
+    bucket.remove(bucket.keys().findLast((key) => key.startsWith('catalog/')) as string);
+    expect(await failure(manager.latest())).toContain('StoreRegressed');
+  });
+
+  test('leases and nothing else are left by nobody: a restore cleans up after itself', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    await manager.save({ version: 1, buffers: { a: bytes(100) } });
+    const before = bucket.keys();
+    await manager.restore({ to: { a: new Uint8Array(100) } });
+    await readAll((await manager.latest())?.openInputStream('a') as ReadableStream);
+    expect(bucket.keys()).toEqual(before);
+  });
+
+  test('the log tells who did what, newest first', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket, { attempt: 'job-7', process: { host: 'node-3', pid: 42 } });
+    await manager.save({ version: 1, buffers: { a: bytes(1) } });
+    const log = await manager.log();
+    expect(log.map((entry) => entry.kind)).toEqual(['commit', 'takeover']);
+    expect(log[0]).toMatchObject({
+      attempt: 'job-7',
+      process: { host: 'node-3', pid: 42 },
+      checkpoint: { version: 1n },
+    });
+    expect(await failure(manager.log({ limit: 0 }))).toContain('InvalidArgument');
+  });
+
+  test('a closed manager stops what is under way and says so', async () => {
+    const bucket = newBucket();
+    const manager = open(bucket, { attempt: 'job', writer: { index: 0, count: 2 } });
+    const saving = failure(manager.save({ version: 1, buffers: { a: bytes(1) } }));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await manager.close();
+    expect(await saving).toContain('Aborted');
+    await manager.close();
+  });
+});
+
+describe('requests', () => {
+  test('latest: at most two; commit after the last receipt: at most five beside listings of the version', async () => {
+    const bucket = newBucket();
+    await using peer = open(bucket, { attempt: 'job', writer: { index: 1, count: 2 } });
+    const calls: string[] = [];
+    const store = new ObservedStore(new MemoryStore(bucket), {
+      clock: systemClock,
+      onCall: ({ operation, key }) => calls.push(`${operation} ${key}`),
+    });
+    await using last = open(bucket, { store, attempt: 'job', writer: { index: 0, count: 2 } });
+    const files = (prefix: string) =>
+      Object.fromEntries(Array.from({ length: 500 }, (_, i) => [`${prefix}${i}`, bytes(8)]));
+    await peer.save({ version: 1, buffers: files('p'), noWait: true });
+    await last.save({ version: 1, buffers: files('l') });
+    const receipt = calls.findIndex((call) => call.startsWith('create') && call.includes('/receipts/'));
+    const after = calls
+      .slice(receipt + 1)
+      .filter((call) => !call.startsWith('list version_') && !call.startsWith('get version_'));
+    expect(after.length, after.join('\n')).toBeLessThanOrEqual(5);
+
+    calls.length = 0;
+    const fresh = open(bucket, { store });
+    await fresh.latest();
+    expect(calls.length, calls.join('\n')).toBeLessThanOrEqual(2);
+  });
+});
