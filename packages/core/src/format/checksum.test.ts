@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fromHex } from './bytes.ts';
 import { crc32c, crc32cCombine, crc32cFallback, crc32cImplementation, sha256, toHex } from './checksum.ts';
 
 const IMPLEMENTATIONS = { crc32c, crc32cFallback };

@@ -1,10 +1,10 @@
 /** Values ⇄ canonical JSON, along the schema. Knows nothing of files, checksums and keys. */
 
 import { type FieldSchema, MESSAGES } from '@holdfast/wire';
-import { FIELD_RULES, MESSAGE_RULES } from './record-rules.ts';
-import { isUint32, numberToJson, scalarCodec, stringToJson } from './scalars.ts';
+import { FIELD_RULES, MESSAGE_RULES, type Rule } from './record-rules.ts';
+import { isUint32, numberToJson, type ScalarCodec, scalarCodec, stringToJson } from './scalars.ts';
 
-/** Arrays and objects within each other, at most. The records themselves need 6. */
+/** Arrays and objects within each other, at most, the outermost included. The records themselves need 6. */
 export const NESTING_MAX = 32;
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -35,17 +35,49 @@ function describe(value: unknown): string {
   return text.length > DESCRIPTION_CHARS_MAX ? `${text.slice(0, DESCRIPTION_CHARS_MAX)}…` : text;
 }
 
-const FIELDS: ReadonlyMap<string, ReadonlyMap<string, FieldSchema>> = new Map(
-  Object.entries(MESSAGES).map(([message, fields]) => [
-    message,
-    new Map(fields.map((field) => [field.name, field])),
-  ]),
+/** A field with all that the walk needs at hand: a manifest has hundreds of thousands of values. */
+interface FieldPlan {
+  readonly name: string;
+  readonly shape: 'one' | 'list' | 'map';
+  readonly mapKey: FieldSchema['mapKey'];
+  readonly isRequired: boolean;
+  /** Either the message that it holds, or how its scalars are written. */
+  readonly type: string;
+  readonly codec: ScalarCodec | undefined;
+  readonly rule: Rule | undefined;
+}
+
+interface MessagePlan {
+  readonly fields: ReadonlyMap<string, FieldPlan>;
+  /** By name, in the order of the JSON. */
+  readonly sorted: readonly FieldPlan[];
+  readonly rule: (typeof MESSAGE_RULES)[string] | undefined;
+}
+
+function planField(message: string, field: FieldSchema): FieldPlan {
+  return {
+    name: field.name,
+    shape: field.mapKey !== undefined ? 'map' : field.repeated === true ? 'list' : 'one',
+    mapKey: field.mapKey,
+    isRequired: field.required === true,
+    type: field.type,
+    codec: field.kind === 'message' ? undefined : scalarCodec(field),
+    rule: FIELD_RULES[`${message}.${field.name}`],
+  };
+}
+
+const PLANS: ReadonlyMap<string, MessagePlan> = new Map(
+  Object.entries(MESSAGES).map(([message, schema]) => {
+    const fields = new Map(schema.map((field) => [field.name, planField(message, field)]));
+    const sorted = [...fields.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return [message, { fields, sorted, rule: MESSAGE_RULES[message] }];
+  }),
 );
 
-function fieldsOf(message: string): ReadonlyMap<string, FieldSchema> {
-  const fields = FIELDS.get(message);
-  if (fields === undefined) throw new Error(`the schema has no message ${message}`);
-  return fields;
+function planOf(message: string): MessagePlan {
+  const plan = PLANS.get(message);
+  if (plan === undefined) throw new Error(`the schema has no message ${message}`);
+  return plan;
 }
 
 function isObject(value: unknown): value is JsonObject {
@@ -54,173 +86,227 @@ function isObject(value: unknown): value is JsonObject {
   );
 }
 
+/** Either may be empty. */
 function joined(path: string, name: string): string {
+  if (name === '') return path;
   return path === '' ? name : `${path}.${name}`;
 }
 
-function assertRule(message: string, field: FieldSchema, value: unknown, path: string): void {
-  const rule = FIELD_RULES[`${message}.${field.name}`];
-  if (rule !== undefined && !rule.holds(value)) throw new ValueProblem(path, rule.accepted, value);
-}
-
-function assertMessageRule(message: string, value: JsonObject, path: string): void {
-  const rule = MESSAGE_RULES[message];
-  if (rule !== undefined && !rule.holds(value))
-    throw new ValueProblem(joined(path, rule.field), rule.accepted, value[rule.field]);
+function assertMessageRule(plan: MessagePlan, value: JsonObject, path: string): void {
+  const { rule } = plan;
+  if (rule === undefined || rule.holds(value)) return;
+  throw new ValueProblem(joined(path, rule.field), rule.accepted, value[rule.field]);
 }
 
 /**
  * JSON text of a message: keys sorted by UTF-16 code units, defaults left out, no white space. Properties that the schema does not know
- * are taken to be JSON values that a newer Holdfast wrote.
+ * are taken to be JSON values that a newer Holdfast wrote. `levels`: how many more `{` and `[` may lie within each other.
  */
-export function messageToJson(message: string, value: unknown, path: string): string {
+export function messageToJson(message: string, value: unknown, path: string, levels: number): string {
   if (!isObject(value)) throw new ValueProblem(path, 'an object', value);
-  const fields = fieldsOf(message);
-  const whole: Record<string, unknown> = {};
-  for (const field of fields.values()) {
-    const given = value[field.name];
-    whole[field.name] = given === undefined ? defaultOf(field, joined(path, field.name)) : given;
-  }
+  assertLevel(levels, path);
+  const plan = planOf(message);
+  const unknown = Object.keys(value).filter((key) => !plan.fields.has(key) && value[key] !== undefined);
   const members: string[] = [];
-  for (const key of Object.keys({ ...value, ...whole }).sort()) {
-    const field = fields.get(key);
-    const at = joined(path, key);
-    const text =
-      field === undefined ? rawMember(value[key], at) : fieldToJson(message, field, whole[key], at);
-    if (text !== undefined) members.push(`${keyToJson(key, at)}:${text}`);
+  if (unknown.length === 0) {
+    for (const field of plan.sorted) {
+      const text = fieldToJson(field, value[field.name], path, levels - 1);
+      if (text !== undefined) members.push(`"${field.name}":${text}`);
+    }
+  } else {
+    for (const key of [...plan.fields.keys(), ...unknown].sort()) {
+      const field = plan.fields.get(key);
+      const text = field
+        ? fieldToJson(field, value[key], path, levels - 1)
+        : rawToJson(value[key], joined(path, key), levels - 1);
+      if (text !== undefined) members.push(`${keyToJson(key, path)}:${text}`);
+    }
   }
-  assertMessageRule(message, whole, path);
+  assertMessageRule(plan, value, path);
   return `{${members.join(',')}}`;
 }
 
-/** `undefined`: the field has its default and is left out. */
-function fieldToJson(message: string, field: FieldSchema, value: unknown, path: string): string | undefined {
-  if (field.mapKey !== undefined) return mapToJson(message, field, value, path);
-  if (field.repeated === true) {
-    if (!Array.isArray(value)) throw new ValueProblem(path, 'an array', value);
-    if (value.length === 0) return undefined;
-    return `[${Array.from(value, (element, index) => elementToJson(message, field, element, `${path}[${index}]`)).join(',')}]`;
+/** `undefined`: the field has its default and is left out. A value that is not given is the default. */
+function fieldToJson(field: FieldPlan, value: unknown, path: string, levels: number): string | undefined {
+  if (field.shape === 'map')
+    return value === undefined ? undefined : mapToJson(field, value, joined(path, field.name), levels);
+  if (field.shape === 'list')
+    return value === undefined ? undefined : listToJson(field, value, joined(path, field.name), levels);
+  const { codec } = field;
+  if (codec !== undefined) {
+    const given = value === undefined ? codec.default() : value;
+    const text = scalarToJson(field, codec, given, path, field.name);
+    return codec.isDefault(given) ? undefined : text;
   }
-  if (value === undefined) return undefined;
-  const text = elementToJson(message, field, value, path);
-  return field.kind !== 'message' && scalarCodec(field).isDefault(value) ? undefined : text;
+  if (value === undefined && !field.isRequired) return undefined;
+  return messageToJson(field.type, value, joined(path, field.name), levels);
 }
 
-function mapToJson(message: string, field: FieldSchema, value: unknown, path: string): string | undefined {
+function listToJson(field: FieldPlan, value: unknown, path: string, levels: number): string | undefined {
+  if (!Array.isArray(value)) throw new ValueProblem(path, 'an array', value);
+  if (value.length === 0) return undefined;
+  assertLevel(levels, path);
+  const { codec } = field;
+  const elements = Array.from(value, (element: unknown, index) => {
+    if (codec !== undefined) return scalarToJson(field, codec, element, `${path}[${index}]`, '');
+    return messageToJson(field.type, element, `${path}[${index}]`, levels - 1);
+  });
+  return `[${elements.join(',')}]`;
+}
+
+function mapToJson(field: FieldPlan, value: unknown, path: string, levels: number): string | undefined {
   if (!isObject(value)) throw new ValueProblem(path, 'an object', value);
   const keys = Object.keys(value).sort();
   if (keys.length === 0) return undefined;
+  assertLevel(levels, path);
   const members = keys.map((key) => {
-    const at = joined(path, key);
-    assertMapKey(field, key, at);
-    return `${keyToJson(key, at)}:${elementToJson(message, field, value[key], at)}`;
+    assertMapKey(field, key, path);
+    const text =
+      field.codec !== undefined
+        ? scalarToJson(field, field.codec, value[key], path, key)
+        : messageToJson(field.type, value[key], joined(path, key), levels - 1);
+    return `${keyToJson(key, path)}:${text}`;
   });
   return `{${members.join(',')}}`;
 }
 
-function elementToJson(message: string, field: FieldSchema, value: unknown, path: string): string {
-  if (field.kind === 'message') return messageToJson(field.type, value, path);
-  const codec = scalarCodec(field);
+/** `name`: of the field or map key below `path`; the two are joined only when something is wrong. */
+function scalarToJson(
+  field: FieldPlan,
+  codec: ScalarCodec,
+  value: unknown,
+  path: string,
+  name: string,
+): string {
   const text = codec.toJson(value);
-  if (text === undefined) throw new ValueProblem(path, codec.accepted, value);
-  assertRule(message, field, value, path);
+  if (text === undefined) throw new ValueProblem(joined(path, name), codec.accepted, value);
+  assertRule(field, value, path, name);
   return text;
 }
 
 function keyToJson(key: string, path: string): string {
   const text = stringToJson(key);
-  if (text === undefined) throw new ValueProblem(path, 'a key that UTF-8 can express', key);
+  if (text === undefined) throw new ValueProblem(joined(path, key), 'a key that UTF-8 can express', key);
   return text;
 }
 
-function assertMapKey(field: FieldSchema, key: string, path: string): void {
+function assertMapKey(field: FieldPlan, key: string, path: string): void {
   if (field.mapKey !== 'uint32') return;
   const isCanonical = isUint32(Number(key)) && String(Number(key)) === key;
   if (!isCanonical)
     throw new ValueProblem(
-      path,
-      'below a key that is a whole number from 0 to 2^32 - 1 in decimal digits',
+      joined(path, key),
+      'below a key that is a whole number from 0 to 4294967295 in decimal digits',
       key,
     );
 }
 
-function rawMember(value: unknown, path: string): string | undefined {
-  return value === undefined ? undefined : rawToJson(value, path, NESTING_MAX);
+function assertLevel(levels: number, path: string): void {
+  if (levels <= 0) throw new ValueProblem(path, `nested at most ${NESTING_MAX} levels deep`, 'nested deeper');
 }
 
-function rawToJson(value: unknown, path: string, depthLeft: number): string {
-  const accepted = `a JSON value with at most ${NESTING_MAX} levels`;
-  if (depthLeft === 0) throw new ValueProblem(path, accepted, value);
+function rawToJson(value: unknown, path: string, levels: number): string {
   if (value === null || typeof value === 'boolean') return String(value);
-  if (Array.isArray(value))
-    return `[${Array.from(value, (element, index) => rawToJson(element, `${path}[${index}]`, depthLeft - 1)).join(',')}]`;
+  if (Array.isArray(value)) {
+    assertLevel(levels, path);
+    return `[${Array.from(value, (element, index) => rawToJson(element, `${path}[${index}]`, levels - 1)).join(',')}]`;
+  }
   if (isObject(value)) {
+    assertLevel(levels, path);
     const members = Object.keys(value)
       .sort()
-      .map((key) => `${keyToJson(key, path)}:${rawToJson(value[key], joined(path, key), depthLeft - 1)}`);
+      .map((key) => `${keyToJson(key, path)}:${rawToJson(value[key], joined(path, key), levels - 1)}`);
     return `{${members.join(',')}}`;
   }
   let text: string | undefined;
   if (typeof value === 'number') text = numberToJson(value);
   if (typeof value === 'string') text = stringToJson(value);
-  if (text === undefined) throw new ValueProblem(path, accepted, value);
+  if (text === undefined) throw new ValueProblem(path, 'a JSON value, or it must not be there', value);
   return text;
 }
 
 /** Absent fields get their defaults, absent messages stay away, and what the schema does not know stays as it is. */
 export function messageFromJson(message: string, json: unknown, path: string): Record<string, unknown> {
   if (!isObject(json)) throw new ValueProblem(path, 'an object', json);
-  const fields = fieldsOf(message);
+  const plan = planOf(message);
   const value: Record<string, unknown> = {};
-  for (const field of fields.values()) {
-    const at = joined(path, field.name);
-    const decoded = Object.hasOwn(json, field.name)
-      ? fieldFromJson(message, field, json[field.name], at)
-      : defaultOf(field, at);
-    if (decoded === undefined) continue;
-    const isSingleScalar = field.kind !== 'message' && field.repeated !== true && field.mapKey === undefined;
-    if (isSingleScalar) assertRule(message, field, decoded, at);
-    value[field.name] = decoded;
+  for (const field of plan.fields.values()) {
+    const decoded = fieldFromJson(
+      field,
+      Object.hasOwn(json, field.name) ? json[field.name] : undefined,
+      path,
+    );
+    if (decoded !== undefined) value[field.name] = decoded;
   }
-  assertMessageRule(message, value, path);
+  assertMessageRule(plan, value, path);
   for (const key of Object.keys(json)) {
-    if (!fields.has(key)) setOwn(value, key, json[key]);
+    if (!plan.fields.has(key)) setOwn(value, key, json[key]);
   }
   return value;
 }
 
-function fieldFromJson(message: string, field: FieldSchema, json: unknown, path: string): unknown {
-  if (field.mapKey !== undefined) {
-    if (!isObject(json)) throw new ValueProblem(path, 'an object', json);
-    // Without a prototype, `map['constructor']` is what the record says, which is mostly nothing.
-    const map: Record<string, unknown> = Object.create(null);
-    for (const key of Object.keys(json)) {
-      const at = joined(path, key);
-      assertMapKey(field, key, at);
-      map[key] = elementFromJson(message, field, json[key], at);
-    }
-    return map;
-  }
-  if (field.repeated !== true) return elementFromJson(message, field, json, path);
+/** `undefined` (which JSON does not have): the field is absent. */
+function fieldFromJson(field: FieldPlan, json: unknown, path: string): unknown {
+  if (field.shape === 'map') return mapFromJson(field, json, joined(path, field.name));
+  if (field.shape === 'list') return listFromJson(field, json, joined(path, field.name));
+  const { codec } = field;
+  if (codec !== undefined)
+    return json === undefined
+      ? defaultOf(field, codec, path)
+      : scalarFromJson(field, codec, json, path, field.name);
+  if (json === undefined && !field.isRequired) return undefined;
+  return messageFromJson(field.type, json, joined(path, field.name));
+}
+
+function listFromJson(field: FieldPlan, json: unknown, path: string): unknown[] {
+  if (json === undefined) return [];
   if (!Array.isArray(json)) throw new ValueProblem(path, 'an array', json);
-  return json.map((element: unknown, index) => elementFromJson(message, field, element, `${path}[${index}]`));
+  const { codec } = field;
+  return json.map((element: unknown, index) => {
+    if (codec !== undefined) return scalarFromJson(field, codec, element, `${path}[${index}]`, '');
+    return messageFromJson(field.type, element, `${path}[${index}]`);
+  });
 }
 
-function elementFromJson(message: string, field: FieldSchema, json: unknown, path: string): unknown {
-  if (field.kind === 'message') return messageFromJson(field.type, json, path);
-  const codec = scalarCodec(field);
+function mapFromJson(field: FieldPlan, json: unknown, path: string): Record<string, unknown> {
+  // Without a prototype, `map['constructor']` is what the record says, which is mostly nothing.
+  const map: Record<string, unknown> = Object.create(null);
+  if (json === undefined) return map;
+  if (!isObject(json)) throw new ValueProblem(path, 'an object', json);
+  for (const key of Object.keys(json)) {
+    assertMapKey(field, key, path);
+    map[key] =
+      field.codec !== undefined
+        ? scalarFromJson(field, field.codec, json[key], path, key)
+        : messageFromJson(field.type, json[key], joined(path, key));
+  }
+  return map;
+}
+
+function scalarFromJson(
+  field: FieldPlan,
+  codec: ScalarCodec,
+  json: unknown,
+  path: string,
+  name: string,
+): unknown {
   const value = codec.fromJson(json);
-  if (value === undefined) throw new ValueProblem(path, codec.accepted, json);
-  assertRule(message, field, value, path);
+  if (value === undefined) throw new ValueProblem(joined(path, name), codec.accepted, json);
+  assertRule(field, value, path, name);
   return value;
 }
 
-function defaultOf(field: FieldSchema, path: string): unknown {
-  if (field.mapKey !== undefined) return Object.create(null);
-  if (field.repeated === true) return [];
-  if (field.kind !== 'message') return scalarCodec(field).default();
-  if (field.required === true) throw new ValueProblem(path, 'an object', undefined);
-  return undefined;
+/** A default may break a rule: an absent seq is 0, and no seq is. */
+function defaultOf(field: FieldPlan, codec: ScalarCodec, path: string): unknown {
+  const value = codec.default();
+  assertRule(field, value, path, field.name);
+  return value;
+}
+
+function assertRule(field: FieldPlan, value: unknown, path: string, name: string): void {
+  const { rule } = field;
+  if (rule !== undefined && !rule.holds(value))
+    throw new ValueProblem(joined(path, name), rule.accepted, value);
 }
 
 /** Plain assignment would take the key `__proto__` for the prototype. */

@@ -14,8 +14,12 @@ const LONGEST_PREFIX = `version_${VERSION_MAX}/4294967295.4294967295/4294967295.
 /** With the longest possible prefix a payload key still fits into 1,024 bytes. */
 export const LOGICAL_NAME_BYTES_MAX = KEY_BYTES_MAX - LONGEST_PREFIX.length;
 
+/** Names of most files: decided at once, and short enough for every limit. */
+const PLAIN_NAME = /^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*\/)*[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
+
 /** What keeps `name` from being a logical name, in words; `null` if it is one. */
 export function logicalNameProblem(name: string): string | null {
+  if (name.length <= SEGMENT_BYTES_MAX && PLAIN_NAME.test(name)) return null;
   if (name === '') return 'it is empty';
   if (name.startsWith('/')) return 'it is absolute; names are relative to the checkpoint';
   if (!name.isWellFormed()) return 'it holds half of a surrogate pair, which UTF-8 cannot express';

@@ -7,7 +7,7 @@ import type { Checkpoint, File } from '@holdfast/wire';
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
-interface Rule {
+export interface Rule {
   readonly accepted: string;
   holds(value: unknown): boolean;
 }
@@ -63,6 +63,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
 };
 
 const BYTES_PER_CRC = 4;
+const NO_BYTES = new Uint8Array(0);
 
 /** Across the fields of one message; each has held its own rules before. */
 export const MESSAGE_RULES: Readonly<
@@ -72,11 +73,11 @@ export const MESSAGE_RULES: Readonly<
     field: 'partCrc32c',
     accepted: '4 bytes for each part of partSizeBytes bytes that sizeBytes makes (both 0 for an empty file)',
     holds(message) {
-      const file = message as File;
-      if (file.sizeBytes === 0 || file.partSizeBytes === 0) {
-        return file.sizeBytes === 0 && file.partSizeBytes === 0 && file.partCrc32c.length === 0;
-      }
-      return file.partCrc32c.length === Math.ceil(file.sizeBytes / file.partSizeBytes) * BYTES_PER_CRC;
+      // Fields that are not given have their defaults.
+      const { sizeBytes = 0, partSizeBytes = 0, partCrc32c = NO_BYTES } = message as Partial<File>;
+      if (sizeBytes === 0 || partSizeBytes === 0)
+        return sizeBytes === 0 && partSizeBytes === 0 && partCrc32c.length === 0;
+      return partCrc32c.length === Math.ceil(sizeBytes / partSizeBytes) * BYTES_PER_CRC;
     },
   },
 };

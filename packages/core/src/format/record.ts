@@ -101,14 +101,17 @@ function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Arra
       throw new ValueProblem(`format.${field}`, JSON.stringify(wanted), found);
   }
   if (Object.hasOwn(rest, 'checksum')) throw new ValueProblem('checksum', 'absent: it is computed', 'given');
-  const formatJson = messageToJson('Format', { ...format, kind, major: FORMAT_MAJOR }, 'format');
-  const members = messageToJson(MESSAGE_OF_KIND[kind], rest, '').slice(1);
+  const formatJson = messageToJson(
+    'Format',
+    { ...format, kind, major: FORMAT_MAJOR },
+    'format',
+    NESTING_MAX - 1,
+  );
+  const members = messageToJson(MESSAGE_OF_KIND[kind], rest, '', NESTING_MAX).slice(1);
   const tail = new TextEncoder().encode(`,"format":${formatJson}${members === '}' ? '' : ','}${members}\n`);
   const sizeBytes = TAIL_OFFSET + tail.length;
   if (sizeBytes > RECORD_BYTES_MAX)
     throw new ValueProblem('the record', `at most ${RECORD_BYTES_MAX} bytes`, `${sizeBytes} bytes`);
-  if (nestingOf(tail) >= NESTING_MAX)
-    throw new ValueProblem('the record', `nested at most ${NESTING_MAX} levels deep`, 'nested deeper');
   return tail;
 }
 

@@ -1,0 +1,42 @@
+import { afterEach, describe, expect, test, vi } from 'vitest';
+
+afterEach(() => {
+  vi.doUnmock('node:module');
+  vi.resetModules();
+});
+
+/** `checksum.ts` as it is when its `require` gives what `load` gives. */
+async function loadWith(load: () => unknown): Promise<typeof import('./checksum.ts')> {
+  vi.resetModules();
+  vi.doMock('node:module', () => ({ createRequire: () => load }));
+  return await import('./checksum.ts');
+}
+
+function notInstalled(): never {
+  throw Object.assign(new Error("Cannot find module '@node-rs/crc32'"), { code: 'MODULE_NOT_FOUND' });
+}
+
+describe('the fall-back is in use, with the same values', () => {
+  test.each([
+    ['the native module is not there', notInstalled],
+    ['it exports something else', () => ({})],
+    ['it computes another CRC', () => ({ crc32c: () => 0 })],
+    ['it is wrong only for a seed', () => ({ crc32c: withoutSeed })],
+  ])('when %s', async (_why, load) => {
+    const checksum = await loadWith(load);
+    expect(checksum.crc32cImplementation).toBe('fallback');
+    expect(checksum.crc32c(new TextEncoder().encode('123456789'))).toBe(0xe3069283);
+    expect(
+      checksum.crc32c(new TextEncoder().encode('789'), checksum.crc32c(new TextEncoder().encode('123456'))),
+    ).toBe(0xe3069283);
+  });
+});
+
+function withoutSeed(bytes: Uint8Array): number {
+  let crc = ~0;
+  for (const byte of bytes) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1;
+  }
+  return ~crc >>> 0;
+}

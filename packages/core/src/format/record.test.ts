@@ -1,0 +1,382 @@
+import { createHash } from 'node:crypto';
+import { type FieldSchema, MESSAGES } from '@holdfast/wire';
+import fc, { type Arbitrary } from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
+import { decodeRecord, encodeRecord, RECORD_BYTES_MAX } from './record.ts';
+import {
+  type Claim,
+  MESSAGE_OF_KIND,
+  type Receipt,
+  type RecordKind,
+  type RecordTypes,
+} from './record-types.ts';
+
+const KINDS = Object.keys(MESSAGE_OF_KIND) as RecordKind[];
+const where = { key: 'some/record.json', store: 'memory://test' };
+const HEAD_LENGTH = '{"checksum":"sha256:'.length + 64 + 1;
+
+/** Values of every type, and for fields with rules of their own, values that keep them. */
+const text = fc.string({ unit: 'grapheme', maxLength: 12 });
+const count = fc.maxSafeNat();
+const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length });
+const uint32 = fc.nat(2 ** 32 - 1);
+const int64 = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n });
+
+const SCALARS: Record<string, Arbitrary<unknown>> = {
+  string: text,
+  bool: fc.boolean(),
+  bytes: fc.uint8Array({ maxLength: 40 }),
+  uint32,
+  double: fc.double({ noNaN: true, noDefaultInfinity: true }),
+  'int64-number': fc.maxSafeInteger(),
+  'int64-bigint': fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
+};
+
+const PAYLOAD_KEY = 'version_7/1.2/3.0-0123abcd/model/weights.bin';
+const MANIFEST_KEY = 'version_7/1.2/manifest-0123456789abcdef.json';
+
+const SPECIAL: Record<string, Arbitrary<unknown>> = {
+  'CatalogEntry.seq': fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+  'Checkpoint.fileCount': count,
+  'Checkpoint.manifestKey': fc.constant(MANIFEST_KEY),
+  'Checkpoint.manifestSha256': bytesOf(32),
+  'Checkpoint.retiringSeq': count,
+  'Checkpoint.sizeBytes': count,
+  'Checkpoint.state': fc.constantFrom('LIVE', 'RETIRING', 'QUARANTINED'),
+  'CheckpointId.version': int64,
+  'File.blake3': fc.oneof(bytesOf(0), bytesOf(32)),
+  'File.key': fc.constant(PAYLOAD_KEY),
+  'File.mode': fc.nat(0o777),
+  'File.name': fc.constantFrom('a', 'b/c', 'ü/__proto__', 'constructor'),
+  'ReadLease.ttlMs': fc.integer({ min: 1, max: 2 ** 40 }),
+  'Removed.manifestSha256': bytesOf(32),
+  'RemovedFloor.version': int64,
+  'State.top': fc.bigInt({ min: -1n, max: 2n ** 63n - 1n }),
+  'Upload.partSizeBytes': fc.integer({ min: 1, max: 2 ** 40 }),
+  'Upload.sizeBytes': fc.integer({ min: -1, max: Number.MAX_SAFE_INTEGER }),
+  'WriterShare.receiptSha256': bytesOf(32),
+};
+
+/** Parts that fit the size. */
+const fileParts = fc
+  .record({ parts: fc.nat(5), partSizeBytes: fc.integer({ min: 1, max: 2 ** 40 }), short: fc.nat() })
+  .chain(({ parts, partSizeBytes, short }) =>
+    bytesOf(parts * 4).map((partCrc32c) => ({
+      partCrc32c,
+      partSizeBytes: parts === 0 ? 0 : partSizeBytes,
+      sizeBytes: parts === 0 ? 0 : parts * partSizeBytes - (short % partSizeBytes),
+    })),
+  );
+
+function fieldValue(message: string, field: FieldSchema): Arbitrary<unknown> {
+  if (field.kind === 'message') return messageValue(field.type);
+  return SPECIAL[`${message}.${field.name}`] ?? (SCALARS[field.type] as Arbitrary<unknown>);
+}
+
+function mapOf(field: FieldSchema, value: Arbitrary<unknown>): Arbitrary<unknown> {
+  const keys =
+    field.mapKey === 'uint32'
+      ? uint32.map(String)
+      : fc.oneof(text, fc.constantFrom('__proto__', 'constructor'));
+  return fc.dictionary(keys as Arbitrary<string>, value, { maxKeys: 4 });
+}
+
+/** What a newer minor may have added: anything JSON, under names that no message has. */
+const unknownFields = fc.dictionary(
+  fc.oneof(
+    fc.constantFrom('__proto__', 'toString', 'zz', '0', 'Ａ'),
+    text.map((name) => `new${name}`),
+  ),
+  fc.jsonValue({ maxDepth: 3, stringUnit: 'grapheme' }),
+  { maxKeys: 3 },
+);
+
+function messageValue(message: string): Arbitrary<object> {
+  const known: Record<string, Arbitrary<unknown>> = {};
+  const optional: string[] = [];
+  for (const field of MESSAGES[message] as readonly FieldSchema[]) {
+    if (field.name === 'format') continue;
+    const one = fieldValue(message, field);
+    if (field.mapKey !== undefined) known[field.name] = mapOf(field, one);
+    else known[field.name] = field.repeated ? fc.array(one, { maxLength: 3 }) : one;
+    const mayBeAbsent = field.kind === 'message' && !field.repeated && !field.required;
+    if (mayBeAbsent) optional.push(field.name);
+  }
+  const requiredKeys = Object.keys(known).filter((name) => !optional.includes(name));
+  return fc
+    .tuple(
+      fc.record(known, { requiredKeys }),
+      unknownFields,
+      message === 'File' ? fileParts : fc.constant({}),
+    )
+    .map(([value, unknown, parts]) => ({ ...unknown, ...value, ...parts }));
+}
+
+const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711 };
+const receipt: Receipt = {
+  id: { lineage: 1, epoch: 2, version: 7n },
+  writer: 3,
+  incarnation: 0,
+  worldSize: 4,
+  files: [
+    {
+      name: 'model/weights.bin',
+      key: PAYLOAD_KEY,
+      sizeBytes: 10,
+      crc32c: 0xffffffff,
+      partSizeBytes: 8,
+      partCrc32c: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8),
+      blake3: new Uint8Array(0),
+      mode: 0o644,
+    },
+  ],
+  bases: [{ lineage: 1, epoch: 1, version: 6n }],
+  metrics: { loss: 0.25 },
+  metadata: { note: 'ü' },
+};
+
+/** A file with a right checksum over whatever follows it. */
+function sealed(rest: string | Uint8Array): Uint8Array {
+  const tail = typeof rest === 'string' ? new TextEncoder().encode(rest) : rest;
+  const digest = createHash('sha256').update(tail).digest('hex');
+  return Buffer.concat([Buffer.from(`{"checksum":"sha256:${digest}"`), tail]);
+}
+
+const _sealedClaim = (members: string) => sealed(`,"format":{"kind":"claim","major":1}${members}}\n`);
+
+function errorOf(run: () => unknown): CheckpointError {
+  try {
+    run();
+  } catch (error) {
+    if (isCheckpointError(error)) return error;
+    throw error;
+  }
+  throw new Error('it was accepted');
+}
+
+const refusal = (bytes: Uint8Array, kind: RecordKind = 'claim') =>
+  errorOf(() => decodeRecord(kind, bytes, where));
+
+function tailOf(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes.subarray(HEAD_LENGTH));
+}
+
+describe('layout', () => {
+  test('a record is its checksum, its format and its fields in order, without defaults and white space', () => {
+    const { bytes } = encodeRecord('claim', { ...claim, incarnation: 0, host: '' });
+    const tail = ',"format":{"kind":"claim","major":1},"nonce":"ab12","pid":4711,"writer":3}\n';
+    expect(new TextDecoder().decode(bytes)).toBe(new TextDecoder().decode(sealed(tail)));
+  });
+
+  test('the checksum is the SHA-256 of every byte after its closing quote', () => {
+    const { bytes } = encodeRecord('claim', claim);
+    const digest = createHash('sha256').update(bytes.subarray(HEAD_LENGTH)).digest('hex');
+    expect(new TextDecoder().decode(bytes.subarray(0, HEAD_LENGTH))).toBe(`{"checksum":"sha256:${digest}"`);
+  });
+
+  test('sha256 is of the whole file', () => {
+    const { bytes, sha256 } = encodeRecord('claim', claim);
+    expect(Buffer.from(sha256).toString('hex')).toBe(createHash('sha256').update(bytes).digest('hex'));
+  });
+
+  test('int64 are decimal strings, bytes base64, enums names, uint32 and doubles numbers', () => {
+    const tail = tailOf(encodeRecord('receipt', receipt).bytes);
+    expect(tail).toContain('"version":"7"');
+    expect(tail).toContain('"sizeBytes":"10"');
+    expect(tail).toContain('"partCrc32c":"AQIDBAUGBwg="');
+    expect(tail).toContain('"crc32c":4294967295');
+    expect(tail).toContain('"metrics":{"loss":0.25}');
+  });
+
+  test('a map keeps values that are defaults', () => {
+    const tail = tailOf(
+      encodeRecord('receipt', { ...receipt, metrics: { a: 0, b: -0 }, metadata: { c: '' } }).bytes,
+    );
+    expect(tail).toContain('"metrics":{"a":0,"b":-0}');
+    expect(tail).toContain('"metadata":{"c":""}');
+  });
+
+  test('a record with no field but its format is whole', () => {
+    const empty: Claim = { writer: 0, incarnation: 0, nonce: '', host: '', pid: 0 };
+    const { bytes } = encodeRecord('claim', empty);
+    expect(tailOf(bytes)).toBe(',"format":{"kind":"claim","major":1}}\n');
+    expect(decodeRecord('claim', bytes, where)).toEqual({
+      ...empty,
+      format: { kind: 'claim', major: 1, minor: 0 },
+    });
+  });
+});
+
+describe.each(KINDS)('%s', (kind) => {
+  const values = messageValue(MESSAGE_OF_KIND[kind]) as Arbitrary<RecordTypes[RecordKind]>;
+
+  test('what is decoded is what was encoded, unknown fields included, and is encoded to the same bytes again', () => {
+    fc.assert(
+      fc.property(values, fc.nat(9), (value, minor) => {
+        const format = { kind, major: 1, minor };
+        const { bytes } = encodeRecord(kind, { ...value, format });
+        const decoded = decodeRecord(kind, bytes, where);
+        expect(decoded).toEqual({ ...value, format });
+        expect(Buffer.compare(encodeRecord(kind, decoded).bytes, bytes)).toBe(0);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('the order in which properties were set makes no difference', () => {
+    fc.assert(
+      fc.property(values, (value) => {
+        const reversed = Object.fromEntries(Object.entries(value).reverse()) as unknown as typeof value;
+        expect(encodeRecord(kind, reversed)).toEqual(encodeRecord(kind, value));
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('every single bit that is flipped is found, and so is every byte that is missing or added', () => {
+    const [value] = fc.sample(values, { numRuns: 1, seed: 7 });
+    const { bytes } = encodeRecord(kind, value as RecordTypes[RecordKind]);
+    for (let bit = 0; bit < Math.min(bytes.length, 3000) * 8; bit++) {
+      const flipped = Uint8Array.from(bytes);
+      flipped[bit >> 3]! ^= 1 << (bit & 7);
+      expect(refusal(flipped, kind).code).toBe('Corrupt');
+    }
+    for (let length = 0; length < bytes.length; length++) {
+      expect(refusal(bytes.subarray(0, length), kind).code).toBe('Corrupt');
+    }
+    expect(refusal(Buffer.concat([bytes, Uint8Array.of(0x0a)]), kind).code).toBe('Corrupt');
+  });
+
+  test('bytes that are no record are Corrupt, never another error', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.uint8Array({ maxLength: 300 }), fc.uint8Array({ maxLength: 300 }).map(sealed)),
+        (bytes) => {
+          expect(refusal(bytes, kind).code).toBe('Corrupt');
+        },
+      ),
+    );
+  });
+
+  test('any JSON under a right checksum is Corrupt or the one spelling of its value', () => {
+    const names = (MESSAGES[MESSAGE_OF_KIND[kind]] as readonly FieldSchema[]).map((field) => field.name);
+    const members = fc.dictionary(fc.oneof(fc.constantFrom(...names), text), fc.jsonValue(), { maxKeys: 4 });
+    fc.assert(
+      fc.property(members, (fields) => {
+        const { format: _, ...rest } = fields;
+        const body = JSON.stringify(rest).slice(1);
+        const bytes = sealed(`,"format":{"kind":"${kind}","major":1}${body === '}' ? '' : ','}${body}\n`);
+        try {
+          const decoded = decodeRecord(kind, bytes, where);
+          expect(Buffer.compare(encodeRecord(kind, decoded).bytes, bytes)).toBe(0);
+        } catch (error) {
+          expect(isCheckpointError(error, 'Corrupt') ? 'Corrupt' : error).toBe('Corrupt');
+        }
+      }),
+    );
+  });
+});
+
+describe('a newer format', () => {
+  test('a newer major is UnsupportedFormat and says what to do', () => {
+    const error = refusal(sealed(',"format":{"kind":"claim","major":2,"minor":3},"whatever":{}}\n'));
+    expect(error.code).toBe('UnsupportedFormat');
+    expect(error.message).toContain(
+      'some/record.json was written by a newer Holdfast (format 2.3; this one reads up to 1.x): upgrade',
+    );
+    expect(error.context).toMatchObject(where);
+  });
+
+  test('a newer minor is read, and written again with the same number', () => {
+    const bytes = sealed(',"format":{"added":[],"kind":"claim","major":1,"minor":5},"pid":1}\n');
+    const decoded = decodeRecord('claim', bytes, where);
+    expect(decoded.format).toEqual({ kind: 'claim', major: 1, minor: 5, added: [] });
+    expect(Buffer.compare(encodeRecord('claim', decoded).bytes, bytes)).toBe(0);
+  });
+
+  test('unknown fields survive a change of known ones by spread, at every level', () => {
+    const tail = tailOf(encodeRecord('receipt', receipt).bytes)
+      .replace('"name":"model/weights.bin"', '"name":"model/weights.bin","new":{"b":[1,{"c":null}]}')
+      .replace('"lineage":1,"version":"7"', '"lineage":1,"new":true,"version":"7"')
+      .replace('"metadata":', '"later":"new","metadata":')
+      .replace('"incarnation":0,', '');
+    const decoded = decodeRecord('receipt', sealed(tail), where);
+    const files = decoded.files.map((file) => ({ ...file, mode: 0 }));
+    const changed = tailOf(
+      encodeRecord('receipt', { ...decoded, id: { ...decoded.id, epoch: 3 }, files }).bytes,
+    );
+    expect(changed).toBe(tail.replace('"mode":420,', '').replace('"id":{"epoch":2', '"id":{"epoch":3'));
+  });
+});
+
+describe('encodeRecord refuses what it could not read again', () => {
+  const refused = (value: unknown) => errorOf(() => encodeRecord('claim', value as Claim));
+
+  test.each([
+    ['a wrong type', { ...claim, pid: '1' }, 'pid is "1"; it must be a whole number'],
+    ['a fraction', { ...claim, pid: 0.5 }, 'pid is 0.5'],
+    ['null', { ...claim, host: null }, 'host is null'],
+    ['half a surrogate pair', { ...claim, host: '\ud800' }, 'host is'],
+    ['an unknown field that JSON cannot hold', { ...claim, size: 1n }, 'size is 1; it must be a JSON value'],
+    ['an unknown field that is no number', { ...claim, size: Number.NaN }, 'size is NaN'],
+    ['bytes in an unknown field', { ...claim, data: new Uint8Array(2) }, 'data is 2 bytes'],
+    [
+      'a key with half a surrogate pair',
+      { ...claim, '\udc00': 1 },
+      'it must be a key that UTF-8 can express',
+    ],
+    ['a checksum of one’s own', { ...claim, checksum: 'x' }, 'checksum is "given"; it must be absent'],
+    [
+      'another kind',
+      { ...claim, format: { kind: 'run', major: 1, minor: 0 } },
+      'format.kind is "run"; it must be "claim"',
+    ],
+    [
+      'another major',
+      { ...claim, format: { kind: 'claim', major: 2, minor: 0 } },
+      'format.major is 2; it must be 1',
+    ],
+    [
+      'too many bytes',
+      { ...claim, host: 'x'.repeat(RECORD_BYTES_MAX) },
+      `it must be at most ${RECORD_BYTES_MAX} bytes`,
+    ],
+  ])('%s', (_what, value, message) => {
+    const error = refused(value);
+    expect(error.code).toBe('InvalidArgument');
+    expect(error.message).toContain(`a record of kind "claim" cannot be written: `);
+    expect(error.message).toContain(message);
+  });
+
+  test('a structure without end', () => {
+    const endless: Record<string, unknown> = {};
+    endless['self'] = endless;
+    expect(refused({ ...claim, endless }).code).toBe('InvalidArgument');
+  });
+
+  test('an int64 that is not safe, out of range, or rounded', () => {
+    const id = { lineage: 1, epoch: 1, version: 2n ** 63n };
+    expect(errorOf(() => encodeRecord('receipt', { ...receipt, id })).message).toContain(
+      'id.version is 9223372036854775808',
+    );
+    const files = [{ ...receipt.files[0]!, sizeBytes: 2 ** 53 }];
+    expect(errorOf(() => encodeRecord('receipt', { ...receipt, files })).message).toContain(
+      'files[0].sizeBytes',
+    );
+  });
+
+  test('a metric that is not finite', () => {
+    const error = errorOf(() =>
+      encodeRecord('receipt', { ...receipt, metrics: { loss: Number.POSITIVE_INFINITY } }),
+    );
+    expect(error.message).toContain('metrics.loss is Infinity; it must be a finite number');
+  });
+
+  test('properties that are undefined count as absent', () => {
+    const value = { ...claim, host: undefined, later: undefined } as unknown as Claim;
+    expect(tailOf(encodeRecord('claim', value).bytes)).toBe(
+      tailOf(encodeRecord('claim', { ...claim, host: '' }).bytes),
+    );
+  });
+});
