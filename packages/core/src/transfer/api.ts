@@ -1,0 +1,109 @@
+import type {
+  Clock,
+  Logger,
+  ObjectStore,
+  Random,
+  RandomSink,
+  RandomSource,
+  Settings,
+} from '../contract/index.ts';
+import type { StoredFile } from '../plan/stored-file.ts';
+import type { RetryBudget } from './retry.ts';
+
+export interface TransferParts {
+  readonly store: ObjectStore;
+  readonly settings: Settings;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly logger: Logger;
+}
+
+/**
+ * Moves bytes between sources, one store and sinks, within one byte budget (`settings.bufferBytes`) for all calls together.
+ *
+ * Every call: the first error stops the rest at once, everything in flight is settled, buffers are back in the pool, sources and sinks
+ * are closed, and only then that first error is thrown. A caller's signal is such an error (`Aborted`). A call that the store does not
+ * end even after it was told to stop is left behind after a second `stallTimeoutMs`; its buffer stays out of use until it ends.
+ */
+export interface Transfer {
+  /**
+   * The store with `head`, `get`, `readInto`, `list` and `deleteMany` repeated after temporary errors. A listing that breaks is taken up
+   * again after the last key it has shown. `create`, `beginUpload` and `resumeUpload` are sent once: the caller knows what may be
+   * repeated.
+   */
+  readonly records: ObjectStore;
+  /** Of all repeats of this transfer, for callers that use `retrying` themselves. */
+  readonly retryBudget: RetryBudget;
+  /**
+   * So many streams are uploaded at the same time, over all calls; further ones wait unread. Of producers that wait for each other there
+   * must be no more than this. At least 1.
+   */
+  readonly streamCountMax: number;
+
+  /** Sends each item to an object of its own. Resolves in the order given, when all are durable. Deletes nothing. */
+  upload(items: readonly UploadItem[], options?: TransferOptions): Promise<UploadedFile[]>;
+  /** What `upload` would answer, without sending anything: sources are read (a stream is used up by it), `key` is empty. */
+  checksum(items: readonly UploadItem[], options?: TransferOptions): Promise<UploadedFile[]>;
+  /** Reads each file, compares every byte with its checksum, and only then writes it to its sink. `Corrupt` names file and range. */
+  download(items: readonly DownloadItem[], options?: TransferOptions): Promise<void>;
+  /** Reads and compares; what is damaged or missing is reported, not thrown. Other errors (an unreachable store) are thrown. */
+  verify(items: readonly VerifyItem[], options?: TransferOptions): Promise<VerifyReport>;
+  /**
+   * The bytes of one file in order, each verified before it is handed out, in chunks of at least one part. A few are read ahead, outside
+   * the pool: at most a quarter of `bufferBytes` for all streams together. A chunk is the reader's own. Nothing is read before the first
+   * `read()`.
+   */
+  stream(file: StoredFile, options?: TransferOptions): ReadableStream<Uint8Array>;
+  /** Stops what is under way (`Aborted`), waits for it to settle and gives the memory back. The store stays open. Safe to call again. */
+  close(): Promise<void>;
+}
+
+export interface UploadItem {
+  /** Logical name, for messages and progress. */
+  readonly name: string;
+  /** Called once for each attempt to send the object; a key that was never used before, each time. */
+  readonly key: () => string;
+  readonly source: UploadSource;
+}
+
+export type UploadSource =
+  /** Opened when its turn comes and closed by the transfer. */
+  | { open(): Promise<RandomSource> }
+  /** Read once, in order. Chunks are copied before the next one is asked for. */
+  | { readonly stream: AsyncIterable<Uint8Array> }
+  | { readonly bytes: Uint8Array };
+
+export interface UploadedFile extends StoredFile {
+  /** POSIX permission bits, where the source has some. */
+  readonly mode?: number | undefined;
+}
+
+export interface DownloadItem {
+  readonly file: StoredFile;
+  /** Called when the file's turn comes; the transfer closes what it resolves to, also after a failure. */
+  readonly sink: () => Promise<RandomSink>;
+}
+
+export interface VerifyItem {
+  readonly file: StoredFile;
+  /** 1: the first and the last part. 2: every byte. */
+  readonly level: 1 | 2;
+}
+
+export interface VerifyReport {
+  /** Bytes read and compared. */
+  readonly bytesRead: number;
+  /** In the order of the items; empty: all is well. At most 10 of one file. */
+  readonly problems: readonly { readonly name: string; readonly message: string }[];
+}
+
+export interface TransferOptions {
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Bytes of `name` that are in the store, or verified and written. Never goes back; the last call of a file, once it is complete, has
+   * `doneBytes` equal to `totalBytes`, and no other has. Of a stream, `totalBytes` is unknown (`doneBytes + 1` at least) until it ends.
+   */
+  readonly onBytes?: ((name: string, doneBytes: number, totalBytes: number) => void) | undefined;
+  /** A request is about to be repeated; in words, why. */
+  readonly onRetry?: ((detail: string) => void) | undefined;
+}

@@ -1,0 +1,278 @@
+/**
+ * The byte budget, as memory: one WebAssembly.Memory (always page-aligned, so direct I/O works with it; never grown, since that would
+ * detach every buffer), allocated at the first use and cut into loans that begin on pages. The lowest gap is taken, so that small saves
+ * touch little of it.
+ *
+ * Two kinds of loan, so that nobody outside can stop the engine:
+ * - **transit**: of any size up to half; filled and emptied by the engine alone, so it comes back as soon as the store answers.
+ * - **stream**: one slot of fixed size and place in the upper half; waits for a producer, who may take as long as he likes.
+ * Transit loans use the upper half only while no stream waits for a slot. So the lower half is always free again after a while, and a
+ * transit loan is never blocked by a stream; and slots never leave gaps between them.
+ *
+ * Within each kind it is first come, first served: a large loan at the head makes later ones wait, so it is never starved.
+ */
+
+import { abortError, CheckpointError, throwIfAborted } from '../contract/index.ts';
+
+const PAGE_BYTES = 4096;
+const WASM_PAGE_BYTES = 64 * 1024;
+
+/** In the order they are served. */
+const KINDS = ['stream', 'transit'] as const;
+type LoanKind = (typeof KINDS)[number];
+
+/** Memory on loan. `bytes` has the size asked for and begins on a page; what was in it before is still there. */
+export interface PooledBuffer {
+  readonly bytes: Uint8Array;
+  /** Gives it back; exactly once. */
+  release(): void;
+  /** Somebody may still touch the memory: after `release` it stays out of use until `call` has settled, if it ever does. */
+  keepFor(call: Promise<unknown>): void;
+}
+
+/** The part of `WebAssembly` that is used; the platform's types are not among those of the language. */
+interface WasmMemoryConstructor {
+  new (pages: { initial: number; maximum: number }): { readonly buffer: ArrayBuffer };
+}
+declare const WebAssembly: { readonly Memory: WasmMemoryConstructor };
+
+interface Gap {
+  readonly start: number;
+  /** Where a loan there belongs in the list by address. */
+  readonly index: number;
+}
+
+interface Waiter {
+  readonly sizeBytes: number;
+  readonly grant: (loan: PooledBuffer) => void;
+  readonly refuse: (error: CheckpointError) => void;
+}
+
+export class BufferPool {
+  readonly totalBytes: number;
+  readonly slotBytes: number;
+  #memory: ArrayBuffer | undefined;
+  /** By address. */
+  readonly #loans: Loan[] = [];
+  readonly #waiting: Readonly<Record<LoanKind, Waiter[]>> = { transit: [], stream: [] };
+  #usedBytes = 0;
+  #peakBytes = 0;
+  #isClosed = false;
+
+  /** `totalBytes`: a multiple of 64 KiB, see `poolBytes`. `slotBytes`: what `acquireSlot` lends, at most half of it. */
+  constructor(totalBytes: number, slotBytes: number) {
+    if (totalBytes % WASM_PAGE_BYTES !== 0)
+      throw new Error(`a pool has whole pages of ${WASM_PAGE_BYTES} bytes, not ${totalBytes}`);
+    if (slotBytes > totalBytes / 2)
+      throw new Error(`a slot of ${slotBytes} bytes is more than half of ${totalBytes}`);
+    this.totalBytes = totalBytes;
+    this.slotBytes = slotBytes;
+  }
+
+  get freeBytes(): number {
+    return this.totalBytes - this.#usedBytes;
+  }
+
+  /** Most that was ever on loan at once. */
+  get peakBytes(): number {
+    return this.#peakBytes;
+  }
+
+  /**
+   * A transit loan; waits for its turn and for room. `sizeBytes`: 1 to half of the pool. `Aborted` when the signal fires or the pool is
+   * closed; `Unavailable` (exhausted) when too much of the memory is held by calls that were left behind.
+   */
+  async acquire(sizeBytes: number, signal?: AbortSignal): Promise<PooledBuffer> {
+    if (!(sizeBytes >= 1 && sizeBytes <= this.totalBytes / 2)) {
+      throw new Error(`a loan is of 1 to ${this.totalBytes / 2} bytes, not ${sizeBytes}`);
+    }
+    return this.#lend('transit', sizeBytes, signal);
+  }
+
+  /** A stream's loan of `slotBytes`; waits and fails like `acquire`. */
+  async acquireSlot(signal?: AbortSignal): Promise<PooledBuffer> {
+    return this.#lend('stream', this.slotBytes, signal);
+  }
+
+  /** Refuses whoever waits and whoever comes. Loans may still be given back. The memory goes when the last one has. */
+  close(): void {
+    this.#isClosed = true;
+    for (const kind of KINDS) {
+      for (const waiter of this.#waiting[kind].splice(0)) waiter.refuse(closedError());
+    }
+    if (this.#loans.length === 0) this.#memory = undefined;
+  }
+
+  #lend(
+    kind: LoanKind,
+    sizeBytes: number,
+    signal: AbortSignal | undefined,
+  ): PooledBuffer | Promise<PooledBuffer> {
+    throwIfAborted(signal);
+    if (this.#isClosed) throw closedError();
+    const ready = this.#waiting[kind].length > 0 ? null : this.#place(kind, sizeBytes);
+    return ready ?? this.#wait(kind, sizeBytes, signal);
+  }
+
+  #wait(kind: LoanKind, sizeBytes: number, signal: AbortSignal | undefined): Promise<PooledBuffer> {
+    return new Promise((resolve, reject) => {
+      const queue = this.#waiting[kind];
+      const stop = () => {
+        queue.splice(queue.indexOf(waiter), 1);
+        this.#serve(); // whoever stood behind may fit
+        reject(abortError(signal as AbortSignal));
+      };
+      const settle = <V>(then: (value: V) => void) => {
+        return (value: V) => {
+          signal?.removeEventListener('abort', stop);
+          then(value);
+        };
+      };
+      const waiter: Waiter = { sizeBytes, grant: settle(resolve), refuse: settle(reject) };
+      signal?.addEventListener('abort', stop, { once: true });
+      queue.push(waiter);
+      this.#refuseHopeless();
+    });
+  }
+
+  #place(kind: LoanKind, sizeBytes: number): PooledBuffer | null {
+    const room = roundUp(sizeBytes);
+    const gap = this.#findRoom(kind, room, this.#loans);
+    if (gap === null) return null;
+    this.#memory ??= new WebAssembly.Memory({
+      initial: this.totalBytes / WASM_PAGE_BYTES,
+      maximum: this.totalBytes / WASM_PAGE_BYTES,
+    }).buffer;
+    const loan = new Loan(
+      gap.start,
+      room,
+      new Uint8Array(this.#memory, gap.start, sizeBytes),
+      this.#takeBack,
+      this.#refuseHopeless,
+    );
+    this.#loans.splice(gap.index, 0, loan);
+    this.#usedBytes += room;
+    this.#peakBytes = Math.max(this.#peakBytes, this.#usedBytes);
+    return loan;
+  }
+
+  #findRoom(kind: LoanKind, room: number, loans: readonly Loan[]): Gap | null {
+    const half = this.totalBytes / 2;
+    if (kind === 'transit')
+      return findGap(loans, room, 0, this.#waiting.stream.length > 0 ? half : this.totalBytes);
+    for (let start = half; start + room <= this.totalBytes; start += room) {
+      const gap = findGap(loans, room, start, start + room);
+      if (gap !== null) return gap;
+    }
+    return null;
+  }
+
+  readonly #takeBack = (loan: Loan): void => {
+    this.#loans.splice(this.#loans.indexOf(loan), 1);
+    this.#usedBytes -= loan.roomBytes;
+    if (this.#isClosed && this.#loans.length === 0) this.#memory = undefined;
+    this.#serve();
+  };
+
+  #serve(): void {
+    // Streams first: as long as one waits, transit loans keep to the lower half.
+    for (const kind of KINDS) {
+      const queue = this.#waiting[kind];
+      for (let first = queue[0]; first !== undefined; first = queue[0]) {
+        queue.shift();
+        const loan = this.#place(kind, first.sizeBytes);
+        if (loan === null) {
+          queue.unshift(first);
+          break;
+        }
+        first.grant(loan);
+      }
+    }
+  }
+
+  /** Whoever could not be served even if every other loan came back would wait for ever. */
+  readonly #refuseHopeless = (): void => {
+    const stuck = this.#loans.filter((loan) => loan.isStuck);
+    if (stuck.length === 0) return;
+    for (const kind of KINDS) {
+      const queue = this.#waiting[kind];
+      for (const waiter of [...queue]) {
+        if (this.#findRoom(kind, roundUp(waiter.sizeBytes), stuck) !== null) continue;
+        queue.splice(queue.indexOf(waiter), 1);
+        waiter.refuse(stuckError(stuck));
+      }
+    }
+    this.#serve();
+  };
+}
+
+class Loan implements PooledBuffer {
+  readonly start: number;
+  readonly roomBytes: number;
+  readonly bytes: Uint8Array;
+  readonly #takeBack: (loan: Loan) => void;
+  readonly #onStuck: () => void;
+  #isReleased = false;
+  #callCount = 0;
+
+  constructor(
+    start: number,
+    roomBytes: number,
+    bytes: Uint8Array,
+    takeBack: (loan: Loan) => void,
+    onStuck: () => void,
+  ) {
+    this.start = start;
+    this.roomBytes = roomBytes;
+    this.bytes = bytes;
+    this.#takeBack = takeBack;
+    this.#onStuck = onStuck;
+  }
+
+  /** Its owner is done with it, a call is not. */
+  get isStuck(): boolean {
+    return this.#isReleased && this.#callCount > 0;
+  }
+
+  release(): void {
+    if (this.#isReleased) throw new Error('a buffer was given back twice');
+    this.#isReleased = true;
+    if (this.#callCount === 0) this.#takeBack(this);
+    else this.#onStuck();
+  }
+
+  keepFor(call: Promise<unknown>): void {
+    if (this.#isReleased) throw new Error('a buffer that was given back cannot be kept');
+    this.#callCount += 1;
+    const settled = () => {
+      this.#callCount -= 1;
+      if (this.#isReleased && this.#callCount === 0) this.#takeBack(this);
+    };
+    call.then(settled, settled);
+  }
+}
+
+/** The lowest gap of `size` bytes in [start, end). `loans`: by address. */
+function findGap(loans: readonly Loan[], size: number, start: number, end: number): Gap | null {
+  let at = start;
+  for (const [index, loan] of loans.entries()) {
+    if (loan.start + loan.roomBytes <= at) continue;
+    if (loan.start - at >= size) return at + size <= end ? { start: at, index } : null;
+    at = loan.start + loan.roomBytes;
+  }
+  return at + size <= end ? { start: at, index: loans.length } : null;
+}
+
+function roundUp(sizeBytes: number): number {
+  return Math.ceil(sizeBytes / PAGE_BYTES) * PAGE_BYTES;
+}
+
+function closedError(): CheckpointError {
+  return new CheckpointError('Aborted', 'the manager was closed');
+}
+
+function stuckError(stuck: readonly Loan[]): CheckpointError {
+  const bytes = stuck.reduce((sum, loan) => sum + loan.roomBytes, 0);
+  const message = `${bytes} bytes of the budget (setting bufferBytes) are held by calls that the store never ended; open a new manager`;
+  return new CheckpointError('Unavailable', message, { status: 'exhausted' });
+}

@@ -1,0 +1,68 @@
+import { CheckpointError, isCheckpointError } from '../contract/index.ts';
+import { untilAborted } from './stall.ts';
+
+/** Reads a stream into memory of ours, whatever the sizes of its chunks. */
+export class ChunkReader {
+  readonly #name: string;
+  readonly #signal: AbortSignal;
+  readonly #iterator: AsyncIterator<Uint8Array>;
+  #rest: Uint8Array = new Uint8Array(0);
+  #isEnded = false;
+
+  constructor(name: string, stream: AsyncIterable<Uint8Array>, signal: AbortSignal) {
+    this.#name = name;
+    this.#signal = signal;
+    this.#iterator = stream[Symbol.asyncIterator]();
+  }
+
+  /** Bytes that were read; fewer than `target` holds only where the stream has ended. A chunk is copied before the next is asked for. */
+  async fill(target: Uint8Array): Promise<number> {
+    let filledBytes = 0;
+    while (filledBytes < target.byteLength) {
+      if (this.#rest.byteLength === 0 && !(await this.#next())) break;
+      const taken = this.#rest.subarray(0, target.byteLength - filledBytes);
+      target.set(taken, filledBytes);
+      filledBytes += taken.byteLength;
+      this.#rest = this.#rest.subarray(taken.byteLength);
+    }
+    return filledBytes;
+  }
+
+  /** Tells the producer that nobody reads on. It is not waited for: a producer may be stuck, and it holds no memory of ours. */
+  cancel(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    Promise.resolve(this.#iterator.return?.()).catch(() => undefined); // the error that made us stop is the one to report
+  }
+
+  async #next(): Promise<boolean> {
+    if (this.#isEnded) return false;
+    const { done, value } = await untilAborted(this.#iterator.next(), this.#signal).catch(
+      (error: unknown) => {
+        throw isCheckpointError(error) ? error : this.#failed(error);
+      },
+    );
+    if (done) {
+      this.#isEnded = true;
+      return false;
+    }
+    if (!(value instanceof Uint8Array)) {
+      const found = value === null ? 'null' : typeof value;
+      throw new CheckpointError(
+        'InvalidArgument',
+        `the stream of "${this.#name}" gave a chunk of type ${found}; it takes Uint8Array`,
+      );
+    }
+    this.#rest = value;
+    return true;
+  }
+
+  #failed(error: unknown): CheckpointError {
+    const reason = error instanceof Error ? error.message : String(error);
+    const context = { name: this.#name };
+    return new CheckpointError('Unexpected', `the stream of "${this.#name}" failed: ${reason}`, {
+      context,
+      cause: error,
+    });
+  }
+}

@@ -1,0 +1,141 @@
+import { CheckpointError, throwIfAborted } from '../contract/index.ts';
+import { checkStoredFile, type FileRange, planRanges } from '../plan/ranges.ts';
+import type { StoredFile } from '../plan/stored-file.ts';
+import { FileProgress } from './progress.ts';
+import { isOversized, readOversizedPart, readParts } from './read.ts';
+import type { Run } from './run.ts';
+
+/** Reads that are under way or done before the reader asks for them. */
+const AHEAD_MAX = 3;
+/** All reader streams together read ahead at most this share of the budget. */
+const AHEAD_BUDGET_SHARE = 0.25;
+
+/**
+ * Chunks in order, each verified before it is handed out. Nothing happens before the first one is asked for. `begin` is called then;
+ * the run ends with the stream.
+ *
+ * Its memory is not the pool's but the reader's: a chunk is read straight into the memory that is handed out. So a reader that stops
+ * reading blocks nobody, and no byte is copied.
+ */
+export function openFileStream(file: StoredFile, begin: () => Run): ReadableStream<Uint8Array> {
+  let reading: OrderedReads | undefined;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        reading ??= new OrderedReads(file, begin());
+        const { done, value } = await reading.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel(reason) {
+        await reading?.stop(
+          new CheckpointError('Aborted', 'the reader cancelled the stream', { cause: reason }),
+        );
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** One read, begun. `countedBytes` of it count as read ahead until it is handed out. */
+interface Read {
+  readonly ready: Promise<Uint8Array>;
+  readonly countedBytes: number;
+}
+
+class OrderedReads {
+  readonly #file: StoredFile;
+  readonly #run: Run;
+  readonly #progress: FileProgress;
+  readonly #chunks: AsyncGenerator<Uint8Array, void, void>;
+  /** In the order of the file; the first one is handed out next. */
+  readonly #reads: Read[] = [];
+  #pulled: Promise<unknown> = Promise.resolve();
+  #ended: Promise<void> | undefined;
+
+  constructor(file: StoredFile, run: Run) {
+    this.#file = file;
+    this.#run = run;
+    this.#progress = new FileProgress(file.name, file.sizeBytes, run.options);
+    this.#chunks = this.#inOrder();
+    run.signal.addEventListener('abort', () => void this.#end(), { once: true });
+  }
+
+  async next(): Promise<IteratorResult<Uint8Array, void>> {
+    try {
+      throwIfAborted(this.#run.signal);
+      const pulled = this.#chunks.next();
+      this.#pulled = pulled;
+      const next = await pulled;
+      if (!next.done) this.#progress.add(next.value.byteLength);
+      else {
+        this.#progress.finish(this.#file.sizeBytes);
+        await this.#end();
+      }
+      return next;
+    } catch (error) {
+      this.#run.fail(error);
+      await this.#end();
+      throw error;
+    }
+  }
+
+  async stop(why: CheckpointError): Promise<void> {
+    this.#run.fail(why);
+    await this.#end();
+  }
+
+  /** Waits for what is under way and forgets what was read ahead for nothing. */
+  #end(): Promise<void> {
+    this.#ended ??= Promise.allSettled([this.#pulled, ...this.#reads.map((read) => read.ready)]).then(() => {
+      for (const read of this.#reads.splice(0)) this.#run.shared.aheadBytes -= read.countedBytes;
+      this.#run.end();
+    });
+    return this.#ended;
+  }
+
+  async *#inOrder(): AsyncGenerator<Uint8Array, void, void> {
+    checkStoredFile(this.#file);
+    const ranges = planRanges(this.#file, this.#run.settings.partSizeBytesMin);
+    for (let range = take(ranges); range || this.#reads.length > 0; ) {
+      if (range && this.#reads.length === 0) {
+        if (isOversized(range, this.#run)) yield* this.#oversized(range);
+        else this.#begin(range, 0);
+        range = take(ranges);
+      }
+      while (range && this.#mayReadAhead(range)) {
+        this.#begin(range, range.lengthBytes);
+        range = take(ranges);
+      }
+      const read = this.#reads[0];
+      if (!read) continue;
+      const chunk = await read.ready;
+      this.#reads.shift();
+      this.#run.shared.aheadBytes -= read.countedBytes;
+      yield chunk;
+    }
+  }
+
+  async *#oversized(range: FileRange): AsyncGenerator<Uint8Array, void, void> {
+    const memory = (lengthBytes: number) => ({ bytes: new Uint8Array(lengthBytes) });
+    for await (const { bytes } of readOversizedPart(this.#run, this.#file, range, memory)) yield bytes;
+  }
+
+  #begin(range: FileRange, countedBytes: number): void {
+    this.#run.shared.aheadBytes += countedBytes;
+    const ready = readParts(this.#run, this.#file, range, { bytes: new Uint8Array(range.lengthBytes) });
+    ready.catch(() => undefined); // thrown when its turn comes
+    this.#reads.push({ ready, countedBytes });
+  }
+
+  #mayReadAhead(range: FileRange): boolean {
+    const { aheadBytes, pool } = this.#run.shared;
+    const hasRoom = aheadBytes + range.lengthBytes <= pool.totalBytes * AHEAD_BUDGET_SHARE;
+    return hasRoom && this.#reads.length <= AHEAD_MAX && !isOversized(range, this.#run);
+  }
+}
+
+function take(ranges: Generator<FileRange>): FileRange | undefined {
+  const next = ranges.next();
+  return next.done ? undefined : next.value;
+}

@@ -1,0 +1,18 @@
+/** Moving bytes: the only folder that starts concurrent work. `docs/decisions/0003-transfer.md` says why it is as it is. */
+
+export { STREAM_PART_BYTES_MAX } from '../plan/parts.ts';
+export type { StoredFile } from '../plan/stored-file.ts';
+export type {
+  DownloadItem,
+  Transfer,
+  TransferOptions,
+  TransferParts,
+  UploadedFile,
+  UploadItem,
+  UploadSource,
+  VerifyItem,
+  VerifyReport,
+} from './api.ts';
+export { RetryBudget, type RetryPolicy, retrying } from './retry.ts';
+export { type StallOptions, withStallTimeout } from './stall.ts';
+export { createTransfer } from './transfer.ts';

@@ -1,0 +1,200 @@
+/**
+ * Reading what is stored, so that no byte is used before it was compared. What does not match is read once more, since a bit may have
+ * flipped on the way; then it is `Corrupt`, with file, range, expected and found.
+ */
+
+import { CheckpointError, isCheckpointError } from '../contract/index.ts';
+import { crc32c as computeCrc32c, crc32cCombine } from '../format/checksum.ts';
+import { partBytesMax } from '../plan/parts.ts';
+import { describeRange, type FileRange, hexCrc, partCrc } from '../plan/ranges.ts';
+import type { StoredFile } from '../plan/stored-file.ts';
+import type { PooledBuffer } from './buffer-pool.ts';
+import type { Run } from './run.ts';
+
+/** Memory for one read. `buffer` is its owner where it comes from the pool. */
+export interface ReadMemory {
+  readonly bytes: Uint8Array;
+  readonly buffer?: PooledBuffer | undefined;
+}
+
+/** Verified bytes of a file. */
+export interface VerifiedPiece {
+  readonly startBytes: number;
+  readonly bytes: Uint8Array;
+}
+
+/** The part does not fit the memory for one read: its writer had a larger budget. */
+export function isOversized(range: FileRange, run: Run): boolean {
+  return range.lengthBytes > partBytesMax(run.settings);
+}
+
+/** How much of an oversized part is read at a time. */
+export function pieceBytes(run: Run): number {
+  return Math.min(run.settings.partSizeBytesMin, partBytesMax(run.settings));
+}
+
+/** Memory to ask for: at the end of a file rounded up, so that an aligned read is possible there too. */
+export function memoryBytes(file: StoredFile, range: FileRange, run: Run): number {
+  const isLast = range.startBytes + range.lengthBytes === file.sizeBytes;
+  const unit = run.capabilities.alignmentBytes;
+  return isLast
+    ? Math.min(Math.ceil(range.lengthBytes / unit) * unit, partBytesMax(run.settings))
+    : range.lengthBytes;
+}
+
+/** Reads the parts of `range` into `memory` (`memoryBytes` of it, or exactly its length) and compares each. Resolves to the range's bytes. */
+export async function readParts(
+  run: Run,
+  file: StoredFile,
+  range: FileRange,
+  memory: ReadMemory,
+): Promise<Uint8Array> {
+  const bytes = memory.bytes.subarray(0, range.lengthBytes);
+  await twice(run, async () => {
+    const problem = await fill(run, file, range.startBytes, range.lengthBytes, memory);
+    return problem ?? comparePartsOf(file, range, bytes);
+  });
+  return bytes;
+}
+
+/**
+ * An oversized part cannot be compared before some of it is handed out, so it is read twice: once to compare it as a whole and to note
+ * the checksum of each piece, and once more piece by piece, compared with those. `memory` is called for each piece of the second reading.
+ */
+export async function* readOversizedPart(
+  run: Run,
+  file: StoredFile,
+  range: FileRange,
+  memory: (lengthBytes: number) => ReadMemory,
+): AsyncGenerator<VerifiedPiece, void, void> {
+  const crcs = await checkOversizedPart(run, file, range, memory(pieceBytes(run)));
+  let startBytes = range.startBytes;
+  for (const crc of crcs) {
+    const lengthBytes = Math.min(pieceBytes(run), range.startBytes + range.lengthBytes - startBytes);
+    const target = memory(lengthBytes);
+    const bytes = target.bytes.subarray(0, lengthBytes);
+    await twice(run, async () => {
+      const problem = await fill(run, file, startBytes, lengthBytes, { ...target, bytes });
+      return problem ?? compare(file, startBytes, bytes, crc);
+    });
+    yield { startBytes, bytes };
+    startBytes += lengthBytes;
+  }
+}
+
+/** Compares an oversized part without handing anything out. Resolves to the checksums of its pieces. */
+export async function checkOversizedPart(
+  run: Run,
+  file: StoredFile,
+  range: FileRange,
+  memory: ReadMemory,
+): Promise<number[]> {
+  let crcs: number[] = [];
+  await twice(run, async () => {
+    crcs = [];
+    let combined = 0;
+    for (let done = 0; done < range.lengthBytes; ) {
+      const lengthBytes = Math.min(memory.bytes.byteLength, range.lengthBytes - done);
+      const bytes = memory.bytes.subarray(0, lengthBytes);
+      const problem = await fill(run, file, range.startBytes + done, lengthBytes, { ...memory, bytes });
+      if (problem) return problem;
+      const crc = computeCrc32c(bytes);
+      crcs.push(crc);
+      combined = crc32cCombine(combined, crc, lengthBytes);
+      done += lengthBytes;
+    }
+    const expected = partCrc(file, range.firstPart);
+    return combined === expected
+      ? null
+      : mismatch(file, range.startBytes, range.lengthBytes, expected, combined);
+  });
+  return crcs;
+}
+
+async function twice(run: Run, read: () => Promise<CheckpointError | null>): Promise<void> {
+  const first = await read();
+  if (first === null) return;
+  run.options.onRetry?.(`${first.message}; reading it once more`);
+  const second = await read();
+  if (second !== null) throw second;
+}
+
+/** Null, or what is wrong with the answer. A missing object is thrown at once. */
+async function fill(
+  run: Run,
+  file: StoredFile,
+  startBytes: number,
+  lengthBytes: number,
+  { bytes, buffer }: ReadMemory,
+): Promise<CheckpointError | null> {
+  const what = `read of "${file.name}" at ${startBytes}`;
+  const read = (signal: AbortSignal) => run.store.readInto(file.key, startBytes, bytes, { signal });
+  const found = await run.request(what, read, { buffer }).catch((error: unknown) => {
+    throw isCheckpointError(error, 'NotFound') ? missing(file, error) : error;
+  });
+  if (found === lengthBytes) return null;
+  const isShort = found < lengthBytes;
+  const size = isShort
+    ? `ends after ${startBytes + found} of ${file.sizeBytes} bytes`
+    : `is longer than its ${file.sizeBytes} bytes`;
+  return corrupt(
+    file,
+    `"${file.name}" ${size} (${file.key})`,
+    startBytes,
+    lengthBytes,
+    String(lengthBytes),
+    String(found),
+  );
+}
+
+function comparePartsOf(file: StoredFile, range: FileRange, bytes: Uint8Array): CheckpointError | null {
+  for (let index = 0; index < range.partCount; index += 1) {
+    const at = index * file.partSizeBytes;
+    const part = bytes.subarray(at, at + file.partSizeBytes);
+    const problem = compare(file, range.startBytes + at, part, partCrc(file, range.firstPart + index));
+    if (problem !== null) return problem;
+  }
+  return null;
+}
+
+function compare(
+  file: StoredFile,
+  startBytes: number,
+  bytes: Uint8Array,
+  expected: number,
+): CheckpointError | null {
+  const found = computeCrc32c(bytes);
+  return found === expected ? null : mismatch(file, startBytes, bytes.byteLength, expected, found);
+}
+
+function mismatch(
+  file: StoredFile,
+  startBytes: number,
+  lengthBytes: number,
+  expected: number,
+  found: number,
+): CheckpointError {
+  const range = describeRange(startBytes, lengthBytes);
+  const detail = `checksum ${hexCrc(expected)} expected, ${hexCrc(found)} found`;
+  const message = `"${file.name}" is damaged in ${range}: ${detail} (${file.key})`;
+  return corrupt(file, message, startBytes, lengthBytes, hexCrc(expected), hexCrc(found));
+}
+
+function missing(file: StoredFile, cause: CheckpointError): CheckpointError {
+  const message = `"${file.name}" is missing: there is no object ${file.key}`;
+  return new CheckpointError('Corrupt', message, { context: { name: file.name, key: file.key }, cause });
+}
+
+function corrupt(
+  file: StoredFile,
+  message: string,
+  start: number,
+  lengthBytes: number,
+  expected: string,
+  found: string,
+): CheckpointError {
+  const range = { start, end: start + lengthBytes };
+  return new CheckpointError('Corrupt', message, {
+    context: { name: file.name, key: file.key, range, expected, found },
+  });
+}

@@ -1,0 +1,133 @@
+/** The store for records: what may be repeated is repeated, one request at a time. */
+
+import type { CallOptions, DeleteResult, ListOptions, ListPage, ObjectStore } from '../contract/index.ts';
+import { retrying } from './retry.ts';
+import { retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
+import { withStallTimeout } from './stall.ts';
+
+/** See `Transfer.records`. */
+export function retryingRecords(shared: Shared): ObjectStore {
+  const { store } = shared;
+  return {
+    uri: store.uri,
+    capabilities: store.capabilities,
+    create: (key, bytes, options) => store.create(key, bytes, options),
+    head: (key, options) => send(shared, `head ${key}`, options, (signal) => store.head(key, { signal })),
+    get: (key, options) =>
+      send(shared, `get ${key}`, options, (signal) => store.get(key, { ...options, signal })),
+    // Not watched for silence: the caller's buffer cannot be left behind.
+    readInto: (key, offsetBytes, buffer, options) =>
+      retrying(
+        () => store.readInto(key, offsetBytes, buffer, options),
+        retryPolicy(shared, `read ${key}`, { signal: options?.signal }),
+      ),
+    beginUpload: (key, options) => store.beginUpload(key, options),
+    resumeUpload: (token, options) => store.resumeUpload(token, options),
+    list: (prefix, options) => listPages(shared, prefix, options ?? {}),
+    deleteMany: (keys, options) =>
+      deleteInBatches(keys, store.capabilities.maxDeleteKeys, (batch) =>
+        send(shared, `delete of ${batch.length} keys`, options, (signal) =>
+          store.deleteMany(batch, { signal }),
+        ),
+      ),
+    close: () => store.close(),
+  };
+}
+
+/** Page by page. A listing that breaks is begun again after the last key it has shown. */
+async function* listPages(
+  shared: Shared,
+  prefix: string,
+  options: ListOptions,
+): AsyncGenerator<ListPage, void, void> {
+  const listing = new Listing(shared, prefix, options);
+  try {
+    for (let page = await listing.next(); page; page = await listing.next()) yield page;
+  } finally {
+    listing.close();
+  }
+}
+
+class Listing {
+  readonly #shared: Shared;
+  readonly #prefix: string;
+  readonly #options: ListOptions;
+  #pages: AsyncIterator<ListPage> | undefined;
+  #stop = new AbortController();
+  #startAfter: string | undefined;
+
+  constructor(shared: Shared, prefix: string, options: ListOptions) {
+    this.#shared = shared;
+    this.#prefix = prefix;
+    this.#options = options;
+    this.#startAfter = options.startAfter;
+  }
+
+  async next(): Promise<ListPage | undefined> {
+    const page = await send(this.#shared, `list ${this.#prefix}`, this.#options, (signal) =>
+      this.#nextPage(signal),
+    );
+    this.#startAfter = page?.objects.at(-1)?.key ?? this.#startAfter;
+    return page;
+  }
+
+  /** The reader has gone, or a page failed. Not waited for: a page may hang, and nobody wants it any more. */
+  close(): void {
+    this.#stop.abort();
+    Promise.resolve(this.#pages?.return?.()).catch(() => undefined); // nothing is read from it any more
+    this.#pages = undefined;
+  }
+
+  async #nextPage(signal: AbortSignal): Promise<ListPage | undefined> {
+    if (!this.#pages) {
+      this.#stop = new AbortController();
+      const startAfter = this.#startAfter === undefined ? {} : { startAfter: this.#startAfter };
+      const pages = this.#shared.store.list(this.#prefix, { ...startAfter, signal: this.#stop.signal });
+      this.#pages = pages[Symbol.asyncIterator]();
+    }
+    const listing = this.#stop;
+    const stop = () => listing.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      const { done, value } = await this.#pages.next();
+      return done ? undefined : value;
+    } catch (error) {
+      this.close();
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+}
+
+async function deleteInBatches(
+  keys: readonly string[],
+  batchSize: number,
+  deleteBatch: (keys: readonly string[]) => Promise<DeleteResult[]>,
+): Promise<DeleteResult[]> {
+  const results: DeleteResult[] = [];
+  for (let start = 0; start < keys.length; start += batchSize) {
+    results.push(...(await deleteBatch(keys.slice(start, start + batchSize))));
+  }
+  return results;
+}
+
+/** One request, watched for silence and repeated after temporary errors. */
+function send<T>(
+  shared: Shared,
+  what: string,
+  options: CallOptions | undefined,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { clock, settings } = shared;
+  const signal = options?.signal;
+  const watched = (attempt: number) =>
+    withStallTimeout(call, {
+      what,
+      stallTimeoutMs: stallTimeoutMs(settings, attempt),
+      graceMs: settings.stallTimeoutMs,
+      clock,
+      signal,
+    });
+  return retrying(watched, retryPolicy(shared, what, { signal }));
+}

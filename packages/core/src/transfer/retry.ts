@@ -1,0 +1,103 @@
+/** Repeating what failed for a while: full jitter, a limit of its own for each call, and one budget for all calls together. */
+
+import {
+  CheckpointError,
+  type Clock,
+  isCheckpointError,
+  type Random,
+  throwIfAborted,
+} from '../contract/index.ts';
+
+/** A success gives back so much of a repeat: a store that fails less than one call in six can be used without end. */
+const REPEATS_PER_SUCCESS = 0.2;
+
+export interface RetryPolicy {
+  /** What is tried, for messages: "part 3 of model.bin". */
+  readonly what: string;
+  /** Repeats after the first try. */
+  readonly countMax: number;
+  readonly delayMsBase: number;
+  readonly delayMsMax: number;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly budget?: RetryBudget | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Told before the delay, in words. */
+  readonly onRetry?: ((detail: string) => void) | undefined;
+}
+
+/**
+ * A bucket of repeats, shared by all calls to one store, so that many calls that fail together do not become a storm. It starts full;
+ * each repeat takes one out, each success puts a fifth of one back.
+ */
+export class RetryBudget {
+  readonly repeatsMax: number;
+  #repeats: number;
+
+  constructor(repeatsMax: number) {
+    this.repeatsMax = repeatsMax;
+    this.#repeats = repeatsMax;
+  }
+
+  get repeats(): number {
+    return this.#repeats;
+  }
+
+  /** False: none left, give up. */
+  take(): boolean {
+    if (this.#repeats < 1) return false;
+    this.#repeats -= 1;
+    return true;
+  }
+
+  succeeded(): void {
+    this.#repeats = Math.min(this.repeatsMax, this.#repeats + REPEATS_PER_SUCCESS);
+  }
+}
+
+/**
+ * Calls `operation` until it succeeds, at most `countMax + 1` times. Only errors of status `temporary` are repeated; the n-th repeat
+ * (from 0) waits a random part of min(`delayMsMax`, `delayMsBase` * 2^n). When count or budget are used up the last error is thrown with
+ * status `exhausted` and the number of tries in its message. `Aborted` as soon as the signal fires, also while waiting.
+ */
+export async function retrying<T>(
+  operation: (attempt: number) => Promise<T>,
+  policy: RetryPolicy,
+): Promise<T> {
+  for (let attempt = 0; ; attempt += 1) {
+    throwIfAborted(policy.signal);
+    try {
+      const result = await operation(attempt);
+      policy.budget?.succeeded();
+      return result;
+    } catch (error) {
+      if (!isCheckpointError(error) || error.status !== 'temporary') throw error;
+      throwIfAborted(policy.signal);
+      await prepareRepeat(error, attempt, policy);
+    }
+  }
+}
+
+async function prepareRepeat(error: CheckpointError, attempt: number, policy: RetryPolicy): Promise<void> {
+  const tries = attempt + 1;
+  if (attempt >= policy.countMax)
+    throw exhausted(error, `${policy.what}: tried ${tries} ${tries === 1 ? 'time' : 'times'}`);
+  if (policy.budget && !policy.budget.take()) {
+    throw exhausted(
+      error,
+      `${policy.what}: tried ${tries} ${tries === 1 ? 'time' : 'times'}; too many calls to this store fail to go on`,
+    );
+  }
+  const delayMs = policy.random.fraction() * Math.min(policy.delayMsMax, policy.delayMsBase * 2 ** attempt);
+  const next = `try ${tries + 1} of ${policy.countMax + 1} in ${Math.round(delayMs)} ms`;
+  policy.onRetry?.(`${policy.what}: ${error.code}: ${error.message}; ${next}`);
+  await policy.clock.sleep(delayMs, policy.signal);
+}
+
+function exhausted(error: CheckpointError, what: string): CheckpointError {
+  return new CheckpointError(error.code, `${what}: ${error.message}`, {
+    context: error.context,
+    cause: error,
+    status: 'exhausted',
+  });
+}

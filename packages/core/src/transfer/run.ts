@@ -1,0 +1,229 @@
+/**
+ * One call of the transfer: its signal, its first error, its share of the concurrency.
+ *
+ * Whatever goes wrong anywhere is reported to `fail`: the first error stops the rest, and `files` throws it once all of it has settled.
+ */
+
+import pLimit, { type LimitFunction } from 'p-limit';
+import {
+  abortError,
+  CheckpointError,
+  type ObjectStore,
+  type Settings,
+  type StoreCapabilities,
+  throwIfAborted,
+  toCheckpointError,
+} from '../contract/index.ts';
+import type { TransferOptions } from './api.ts';
+import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
+import { type RetryPolicy, retrying } from './retry.ts';
+import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
+import { untilAborted, withStallTimeout } from './stall.ts';
+
+/** Files that are open at the same time in one call: enough for fair turns, far below the 1,024 open files a process may have. */
+const FILES_OPEN_MAX = 64;
+/** Tidying up after a failure (ending an upload, closing a source) may not hold up the caller for longer. */
+const TIDY_TIMEOUT_MS_MAX = 5000;
+
+export interface CallExtras<T> {
+  /** Memory that the call reads or writes. */
+  readonly buffer?: PooledBuffer | undefined;
+  /** What came of the call after it was left behind: it may need undoing. */
+  readonly onLate?: ((value: T) => unknown) | undefined;
+}
+
+export class Run implements ActiveRun {
+  readonly shared: Shared;
+  readonly options: TransferOptions;
+  /** Resolves when nothing of this call is under way any more. */
+  readonly finished: Promise<void>;
+  readonly #controller = new AbortController();
+  readonly #turns: LimitFunction;
+  #error: CheckpointError | undefined;
+  #finish: () => void = () => undefined;
+
+  constructor(shared: Shared, options: TransferOptions) {
+    if (shared.isClosed) throw new CheckpointError('Aborted', 'the manager was closed');
+    throwIfAborted(options.signal);
+    this.shared = shared;
+    this.options = options;
+    this.#turns = pLimit(
+      Math.max(1, shared.settings.concurrency || shared.store.capabilities.preferredConcurrency),
+    );
+    this.finished = new Promise((resolve) => {
+      this.#finish = resolve;
+    });
+    options.signal?.addEventListener('abort', this.#onAbort, { once: true });
+    shared.runs.add(this);
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get store(): ObjectStore {
+    return this.shared.store;
+  }
+
+  get settings(): Settings {
+    return this.shared.settings;
+  }
+
+  get capabilities(): StoreCapabilities {
+    return this.shared.store.capabilities;
+  }
+
+  get pool(): BufferPool {
+    return this.shared.pool;
+  }
+
+  fail(error: unknown): void {
+    if (this.#error) return;
+    this.#error = toCheckpointError(error);
+    this.#controller.abort(this.#error);
+  }
+
+  end(): void {
+    this.options.signal?.removeEventListener('abort', this.#onAbort);
+    this.shared.runs.delete(this);
+    this.#finish();
+  }
+
+  /** Works on all items, a limited number at a time, begun in the order given. Throws the first error, when nothing is under way. */
+  async files<I, O>(items: readonly I[], work: (item: I) => Promise<O>): Promise<O[]> {
+    const limit = pLimit(FILES_OPEN_MAX);
+    const results = new Array<O>(items.length);
+    const workOn = async (item: I, index: number) => {
+      if (this.signal.aborted) return; // p-limit would start what is queued even after a failure
+      try {
+        results[index] = await work(item);
+      } catch (error) {
+        this.fail(error);
+      }
+    };
+    await Promise.all(items.map((item, index) => limit(workOn, item, index)));
+    throwIfAborted(this.signal);
+    return results;
+  }
+
+  /** One of the requests that may be under way at once. First come, first served. */
+  turn<T>(work: () => Promise<T>): Promise<T> {
+    return this.#turns(work);
+  }
+
+  /** As one of the streams that may be filled at once, over all calls. */
+  async inStreamSeat<T>(work: () => Promise<T>): Promise<T> {
+    let leave: () => void = () => undefined;
+    const left = new Promise<void>((resolve) => {
+      leave = resolve;
+    });
+    const seated = new Promise<void>((resolve) => {
+      void this.shared.streamSeats(() => {
+        resolve();
+        return left;
+      });
+    });
+    try {
+      await untilAborted(seated, this.signal);
+      return await work();
+    } finally {
+      leave();
+    }
+  }
+
+  /** One request that may be sent again: watched for silence, repeated after temporary errors. */
+  request<T>(
+    what: string,
+    send: (signal: AbortSignal) => Promise<T>,
+    extras: CallExtras<T> = {},
+  ): Promise<T> {
+    const sendOnce = (attempt: number) =>
+      this.#watched(what, send, stallTimeoutMs(this.settings, attempt), extras);
+    return retrying(sendOnce, this.retryPolicy(what));
+  }
+
+  /** A call of a source or sink: only the end of this run ends it early. */
+  local<T>(what: string, call: () => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
+    return this.#watched(what, call, undefined, extras);
+  }
+
+  /** Undoes or closes something, also after a failure. Takes seconds at most; an error is only logged, for it changes nothing. */
+  async tidyUp(what: string, call: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const { clock, logger, settings } = this.shared;
+    const limitMs = Math.min(settings.stallTimeoutMs, TIDY_TIMEOUT_MS_MAX);
+    try {
+      await withStallTimeout(call, { what, stallTimeoutMs: limitMs, graceMs: limitMs, clock });
+    } catch (error) {
+      logger.log('warn', `${what} failed: ${toCheckpointError(error).message}`);
+    }
+  }
+
+  retryPolicy(what: string, countMax?: number): RetryPolicy {
+    const policy = retryPolicy(this.shared, what, { signal: this.signal, onRetry: this.options.onRetry });
+    return countMax === undefined ? policy : { ...policy, countMax };
+  }
+
+  readonly #onAbort = (): void => this.fail(abortError(this.options.signal as AbortSignal));
+
+  #watched<T>(
+    what: string,
+    call: (signal: AbortSignal) => Promise<T>,
+    timeoutMs: number | undefined,
+    extras: CallExtras<T>,
+  ): Promise<T> {
+    const { clock, logger, settings } = this.shared;
+    const onAbandoned = (late: Promise<T>) => {
+      logger.log('warn', `${what}: left behind, for it did not end when it was stopped`);
+      extras.buffer?.keepFor(late);
+      // Nobody waits for it any more: only what it may have left in the store matters.
+      if (extras.onLate) late.then(extras.onLate).catch(() => undefined);
+    };
+    const { stallTimeoutMs: graceMs } = settings;
+    return withStallTimeout(call, {
+      what,
+      stallTimeoutMs: timeoutMs,
+      graceMs,
+      clock,
+      signal: this.signal,
+      onAbandoned,
+    });
+  }
+}
+
+/** The requests of one file. Each is begun before the next one queues for its turn: so files take turns, and each keeps its order. */
+export class FileTurns {
+  readonly #run: Run;
+  #underWay = 0;
+  #settle: (() => void) | undefined;
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  /** Resolves when `work` has begun. Its failure is the run's. It is begun even after a failure, so that it can free what it holds. */
+  next(work: () => Promise<void>): Promise<void> {
+    this.#underWay += 1;
+    return new Promise((begun) => {
+      const done = this.#run.turn(() => {
+        begun();
+        return work();
+      });
+      void done.catch((error: unknown) => this.#run.fail(error)).then(() => this.#ended());
+    });
+  }
+
+  /** Waits for all that was begun; then throws if the run has failed. */
+  async settled(): Promise<void> {
+    if (this.#underWay > 0) {
+      await new Promise<void>((resolve) => {
+        this.#settle = resolve;
+      });
+    }
+    throwIfAborted(this.#run.signal);
+  }
+
+  #ended(): void {
+    this.#underWay -= 1;
+    if (this.#underWay === 0) this.#settle?.();
+  }
+}

@@ -1,0 +1,43 @@
+import type { LimitFunction } from 'p-limit';
+import type { Settings } from '../contract/index.ts';
+import type { TransferOptions, TransferParts } from './api.ts';
+import type { BufferPool } from './buffer-pool.ts';
+import type { RetryBudget, RetryPolicy } from './retry.ts';
+
+/** A request that was silent for too long may only have been slow: each further try is given twice the time, up to 32 times. */
+const STALL_DOUBLINGS_MAX = 5;
+
+/** What all calls of one transfer share. */
+export interface Shared extends TransferParts {
+  readonly pool: BufferPool;
+  readonly retryBudget: RetryBudget;
+  /** Streams that are being filled by their producers. */
+  readonly streamSeats: LimitFunction;
+  readonly runs: Set<ActiveRun>;
+  /** Bytes that reader streams have read ahead. */
+  aheadBytes: number;
+  isClosed: boolean;
+}
+
+export interface ActiveRun {
+  readonly finished: Promise<void>;
+  fail(error: unknown): void;
+}
+
+export function stallTimeoutMs(settings: Settings, attempt: number): number {
+  return settings.stallTimeoutMs * 2 ** Math.min(attempt, STALL_DOUBLINGS_MAX);
+}
+
+export function retryPolicy(
+  shared: Shared,
+  what: string,
+  caller: Pick<TransferOptions, 'signal' | 'onRetry'>,
+): RetryPolicy {
+  const { clock, random, logger, retryBudget: budget, settings } = shared;
+  const { retryCountMax: countMax, retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
+  const onRetry = (detail: string) => {
+    logger.log('info', detail);
+    caller.onRetry?.(detail);
+  };
+  return { what, countMax, delayMsBase, delayMsMax, clock, random, budget, signal: caller.signal, onRetry };
+}

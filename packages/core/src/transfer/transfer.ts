@@ -1,0 +1,84 @@
+import pLimit from 'p-limit';
+import { CheckpointError } from '../contract/index.ts';
+import { planStream, poolBytes } from '../plan/parts.ts';
+import type { Transfer, TransferOptions, TransferParts, VerifyReport } from './api.ts';
+import { BufferPool } from './buffer-pool.ts';
+import { nowhere, StoreDestination } from './destination.ts';
+import { downloadFile } from './download.ts';
+import { openFileStream } from './file-stream.ts';
+import { retryingRecords } from './records.ts';
+import { RetryBudget } from './retry.ts';
+import { Run } from './run.ts';
+import type { Shared } from './shared.ts';
+import { uploadFile } from './upload.ts';
+import { verifyFile } from './verify.ts';
+
+/** Repeats of all requests together that are always allowed: a short outage meets whatever is in flight at once. */
+const RETRY_BUDGET_MIN = 100;
+
+/** `Unsupported` where the budget cannot hold a part that the store takes. Memory is allocated at the first use. */
+export function createTransfer(parts: TransferParts): Transfer {
+  const { settings } = parts;
+  const { capabilities } = parts.store;
+  const { partSizeBytes, streamCountMax } = planStream(settings, capabilities);
+  const concurrency = settings.concurrency || capabilities.preferredConcurrency;
+  const shared: Shared = {
+    ...parts,
+    pool: new BufferPool(poolBytes(settings), partSizeBytes),
+    // Enough for every request in flight to use up its own repeats once: then an outage ends a call, not the budget.
+    retryBudget: new RetryBudget(Math.max(RETRY_BUDGET_MIN, concurrency * settings.retryCountMax)),
+    streamSeats: pLimit(streamCountMax),
+    runs: new Set(),
+    aheadBytes: 0,
+    isClosed: false,
+  };
+  return {
+    records: retryingRecords(shared),
+    retryBudget: shared.retryBudget,
+    streamCountMax,
+    upload: (items, options) =>
+      during(shared, options, (run) =>
+        run.files(items, (item) => uploadFile(item, new StoreDestination(item, run), run)),
+      ),
+    checksum: (items, options) =>
+      during(shared, options, (run) => run.files(items, (item) => uploadFile(item, nowhere, run))),
+    download: (items, options) =>
+      during(shared, options, async (run) => {
+        await run.files(items, (item) => downloadFile(item, run));
+      }),
+    verify: (items, options) =>
+      during(shared, options, async (run) =>
+        mergeReports(await run.files(items, (item) => verifyFile(item, run))),
+      ),
+    stream: (file, options) => openFileStream(file, () => new Run(shared, options ?? {})),
+    close: () => close(shared),
+  };
+}
+
+async function during<T>(
+  shared: Shared,
+  options: TransferOptions | undefined,
+  work: (run: Run) => Promise<T>,
+): Promise<T> {
+  const run = new Run(shared, options ?? {});
+  try {
+    return await work(run);
+  } finally {
+    run.end();
+  }
+}
+
+function mergeReports(reports: readonly VerifyReport[]): VerifyReport {
+  return {
+    bytesRead: reports.reduce((sum, report) => sum + report.bytesRead, 0),
+    problems: reports.flatMap((report) => report.problems),
+  };
+}
+
+async function close(shared: Shared): Promise<void> {
+  shared.isClosed = true;
+  const runs = [...shared.runs];
+  for (const run of runs) run.fail(new CheckpointError('Aborted', 'the manager was closed'));
+  await Promise.all(runs.map((run) => run.finished));
+  shared.pool.close();
+}

@@ -1,0 +1,85 @@
+import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
+import { checkStoredFile, type FileRange, planEnds, planRanges } from '../plan/ranges.ts';
+import type { StoredFile } from '../plan/stored-file.ts';
+import type { VerifyItem, VerifyReport } from './api.ts';
+import { FileProgress } from './progress.ts';
+import { checkOversizedPart, isOversized, memoryBytes, pieceBytes, readParts } from './read.ts';
+import { FileTurns, type Run } from './run.ts';
+
+/** A file with so many damaged places is not read on. */
+const PROBLEMS_PER_FILE_MAX = 10;
+
+/** Compares one file with its record. What is damaged is in the report; any other error is thrown. */
+export async function verifyFile({ file, level }: VerifyItem, run: Run): Promise<VerifyReport> {
+  return new FileCheck(file, run).check(level);
+}
+
+class FileCheck {
+  readonly #file: StoredFile;
+  readonly #run: Run;
+  readonly #problems: { startBytes: number; message: string }[] = [];
+  #bytesRead = 0;
+  #isHopeless = false;
+
+  constructor(file: StoredFile, run: Run) {
+    this.#file = file;
+    this.#run = run;
+  }
+
+  async check(level: 1 | 2): Promise<VerifyReport> {
+    const { name } = this.#file;
+    await this.#collect(0, async () => checkStoredFile(this.#file));
+    if (this.#problems.length === 0) await this.#checkRanges(level);
+    this.#problems.sort((a, b) => a.startBytes - b.startBytes);
+    const problems = this.#problems.slice(0, PROBLEMS_PER_FILE_MAX).map(({ message }) => ({ name, message }));
+    return { bytesRead: this.#bytesRead, problems };
+  }
+
+  async #checkRanges(level: 1 | 2): Promise<void> {
+    const file = this.#file;
+    const ranges = level === 1 ? planEnds(file) : planRanges(file, this.#run.settings.partSizeBytesMin);
+    const progress = new FileProgress(file.name, file.sizeBytes, this.#run.options);
+    const turns = new FileTurns(this.#run);
+    for (const range of ranges) {
+      if (this.#run.signal.aborted || this.#isHopeless || this.#problems.length >= PROBLEMS_PER_FILE_MAX)
+        break;
+      await turns.next(async () => {
+        await this.#collect(range.startBytes, () => this.#read(range));
+        progress.add(range.lengthBytes);
+      });
+    }
+    await turns.settled();
+    progress.finish(file.sizeBytes);
+  }
+
+  async #read(range: FileRange): Promise<void> {
+    const [run, file] = [this.#run, this.#file];
+    const oversized = isOversized(range, run);
+    const buffer = await run.pool.acquire(
+      oversized ? pieceBytes(run) : memoryBytes(file, range, run),
+      run.signal,
+    );
+    try {
+      const memory = { bytes: buffer.bytes, buffer };
+      await (oversized ? checkOversizedPart(run, file, range, memory) : readParts(run, file, range, memory));
+      this.#bytesRead += range.lengthBytes;
+    } finally {
+      buffer.release();
+    }
+  }
+
+  async #collect(startBytes: number, check: () => Promise<void>): Promise<void> {
+    try {
+      await check();
+    } catch (error) {
+      if (!isCheckpointError(error, 'Corrupt')) throw error;
+      if (this.#isHopeless) return; // said once
+      this.#isHopeless = isMissing(error);
+      this.#problems.push({ startBytes, message: error.message });
+    }
+  }
+}
+
+function isMissing(error: CheckpointError): boolean {
+  return isCheckpointError(error.cause, 'NotFound');
+}
