@@ -1,0 +1,132 @@
+import { CheckpointError, ERROR_CODES, type ErrorCode } from '@holdfast/core/contract';
+import { describe, expect, it } from 'vitest';
+import { adviceFor, type Situation } from './advice.ts';
+import type { Subject } from './command.ts';
+import { ProgressState } from './progress/progress-state.ts';
+import { renderError } from './report-error.ts';
+import { plainStyle } from './style.ts';
+
+function situation(command: string, subject: Subject = {}, progress = new ProgressState()): Situation {
+  return { command, subject, progress };
+}
+
+describe('adviceFor', () => {
+  it('every code has something to do', () => {
+    for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
+      const lines = adviceFor(new CheckpointError(code, 'what'), situation('save', { uri: 'memory://a' }));
+      expect(lines.join('').length, code).toBeGreaterThan(10);
+      for (const line of lines) expect(line, code).not.toMatch(/^[A-Z].*\.$/);
+    }
+  });
+
+  it('Incomplete: who is missing, that the files are safe, and the command that finishes', () => {
+    const error = new CheckpointError('Incomplete', 'version 1200 is not complete', {
+      context: {
+        version: 1200n,
+        missing: [
+          { writer: 0, detail: 'writer 0 last uploaded 4 min ago' },
+          { writer: 3, detail: 'writer 3 never joined' },
+        ],
+      },
+    });
+    expect(adviceFor(error, situation('save', { uri: 's3://runs/gpt' }))).toEqual([
+      'writer 0 last uploaded 4 min ago; writer 3 never joined',
+      'your files are safe in the store; `holdfast commit s3://runs/gpt --version 1200` finishes it once they deliver',
+    ]);
+    expect(adviceFor(error, situation('commit', { uri: 's3://runs/gpt' }))[1]).toBe(
+      '`holdfast commit s3://runs/gpt --version 1200` finishes it once they deliver',
+    );
+  });
+
+  it('Incomplete: of very many writers some are named and the rest counted', () => {
+    const missing = Array.from({ length: 100 }, (_, writer) => ({
+      writer,
+      detail: `writer ${writer} never joined`,
+    }));
+    const error = new CheckpointError('Incomplete', 'x', { context: { missing } });
+    expect(adviceFor(error, situation('save'))[0]).toContain('writer 7 never joined; 92 more');
+  });
+
+  it('Fenced: a lone save is told what --attempt is for, another to stop', () => {
+    const error = new CheckpointError('Fenced', 'x');
+    expect(adviceFor(error, situation('save', { isLoneWriter: true })).join('\n')).toContain(
+      'the same --attempt, and they work side by side',
+    );
+    expect(adviceFor(error, situation('save', { isLoneWriter: false })).join('\n')).toContain(
+      'stop this job',
+    );
+  });
+
+  it('OutcomeUnknown: the command to recover with its token, and that nothing may be deleted', () => {
+    const error = new CheckpointError('OutcomeUnknown', 'x', { context: { token: 'hf1-abc' } });
+    const advice = adviceFor(error, situation('save', { uri: 'file:///my run' })).join('\n');
+    expect(advice).toContain("`holdfast recover 'file:///my run' hf1-abc`");
+    expect(advice).toContain('delete nothing');
+  });
+
+  it('Corrupt on restore: the command that falls back, only when there is something to fall back to', () => {
+    const error = new CheckpointError('Corrupt', 'x');
+    const subject = { uri: 'memory://a', path: './d' };
+    expect(adviceFor(error, situation('restore', { ...subject, alternative: 3n })).join('\n')).toContain(
+      '`holdfast restore memory://a ./d --on-corrupt fallback`',
+    );
+    expect(adviceFor(error, situation('restore', subject)).join('\n')).not.toContain('--on-corrupt');
+  });
+
+  it('an interrupted save says what is left behind, by how far it had come', () => {
+    const error = new CheckpointError('Aborted', 'interrupted');
+    const subject = { uri: 'memory://a', version: 5n };
+    expect(adviceFor(error, situation('save', subject))).toEqual(['nothing was sent']);
+    const progress = new ProgressState();
+    progress.apply(
+      { type: 'planned', version: 5n, fileCount: 1, sizeBytes: 1, files: [{ name: 'a', sizeBytes: 1 }] },
+      0,
+    );
+    expect(adviceFor(error, situation('save', subject, progress))[0]).toContain(
+      'version 5 is not committed; what was sent of it',
+    );
+    progress.apply({ type: 'delivered', version: 5n, missingWriters: [1] }, 0);
+    expect(adviceFor(error, situation('save', subject, progress)).join('\n')).toContain(
+      '`holdfast commit memory://a --version 5` finishes it',
+    );
+    expect(adviceFor(error, situation('restore', { path: './d' }))).toEqual(['nothing was put at ./d']);
+    expect(adviceFor(error, situation('list'))).toEqual(['nothing was changed']);
+  });
+});
+
+describe('renderError', () => {
+  const options = { style: plainStyle, stack: false };
+
+  it('what, why, what to do, then code and exit status', () => {
+    const error = new CheckpointError('Unavailable', 'the store did not answer', {
+      cause: new Error('connect ECONNREFUSED'),
+    });
+    expect(renderError(error, ['try again'], options)).toBe(
+      'holdfast: the store did not answer\n  because: connect ECONNREFUSED\n  try again\n  (Unavailable, exit 75)',
+    );
+  });
+
+  it('a cause that the message repeats is not shown twice, and details that the advice gives stand only there', () => {
+    const repeated = new CheckpointError('Unexpected', 'it broke: boom', { cause: new Error('boom') });
+    expect(renderError(repeated, [], options)).toBe('holdfast: it broke: boom\n  (Unexpected, exit 1)');
+    const incomplete = new CheckpointError(
+      'Incomplete',
+      'version 2 is not complete: writer 1 has not delivered (waited 1 s); writer 1 never joined',
+    );
+    expect(renderError(incomplete, ['writer 1 never joined'], options).split('\n')[0]).toBe(
+      'holdfast: version 2 is not complete: writer 1 has not delivered (waited 1 s)',
+    );
+  });
+
+  it('a stack only when asked for, the causes with it', () => {
+    const error = new CheckpointError('Unexpected', 'outer', { cause: new Error('inner') });
+    expect(renderError(error, [], options)).not.toContain('at ');
+    const text = renderError(error, [], { ...options, stack: true });
+    expect(text).toContain('  caused by Error: inner');
+    expect(text).toContain('advice.test.ts');
+  });
+
+  it('control characters of a message do not reach the terminal', () => {
+    expect(renderError(new CheckpointError('NotFound', 'no \u001b[2J'), [], options)).not.toContain('\u001b');
+  });
+});

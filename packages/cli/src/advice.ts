@@ -1,0 +1,119 @@
+/** What a person does about an error: the lines between what happened and its code. Pure. */
+
+import type { CheckpointError } from '@holdfast/core/contract';
+import type { Subject } from './command.ts';
+import { printable, shellQuote } from './format.ts';
+import type { ProgressState } from './progress/progress-state.ts';
+
+export interface Situation {
+  /** Name of the command; empty before one is known. */
+  readonly command: string;
+  readonly subject: Subject;
+  readonly progress: ProgressState;
+}
+
+/** Why, then what to do: a line each, without indentation. */
+export function adviceFor(error: CheckpointError, situation: Situation): string[] {
+  const given = error.context['advice'];
+  if (Array.isArray(given)) return given.map(String);
+  return SPECIFIC[error.code]?.(error, situation) ?? [sentence(error.advice)];
+}
+
+type Advise = (error: CheckpointError, situation: Situation) => string[] | null;
+
+const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
+  Incomplete: incomplete,
+  Fenced: fenced,
+  OutcomeUnknown: outcomeUnknown,
+  Corrupt: corrupt,
+  NotFound: notFound,
+  Conflict: (_, { subject }) => [
+    'a version is committed once; nothing of it was changed',
+    `save a higher one${subject.uri === undefined ? '' : `; ${command('latest', subject.uri)} prints the newest`}`,
+  ],
+  TargetExists: () => [
+    'restore into a new or empty directory, or pass --replace to put the checkpoint in its place',
+  ],
+  Aborted: aborted,
+};
+
+function incomplete(error: CheckpointError, { command: name, subject }: Situation): string[] {
+  const missing = error.context.missing ?? [];
+  const shown = missing.slice(0, 8).map(({ detail }) => printable(detail));
+  if (missing.length > shown.length) shown.push(`${missing.length - shown.length} more`);
+  const finish = `${finishCommand(error, subject)} finishes it once they deliver`;
+  return [
+    ...(shown.length > 0 ? [shown.join('; ')] : []),
+    name === 'save' ? `your files are safe in the store; ${finish}` : finish,
+  ];
+}
+
+function fenced(_: CheckpointError, { subject }: Situation): string[] {
+  const stop = 'stop this job: nothing it saves can be committed any more';
+  if (subject.isLoneWriter !== true) return [stop];
+  return [
+    'a save without --attempt takes the run over, and another one did so meanwhile',
+    'give processes of one job the same --attempt, and they work side by side',
+  ];
+}
+
+function outcomeUnknown(error: CheckpointError, { subject }: Situation): string[] {
+  const token = error.context.token;
+  if (token === undefined || subject.uri === undefined) return [sentence(error.advice)];
+  return [
+    'it may have taken effect, or may yet; delete nothing',
+    `${command('recover', subject.uri, token)} tells what became of it`,
+  ];
+}
+
+function corrupt(_: CheckpointError, { command: name, subject }: Situation): string[] | null {
+  if (name !== 'restore' || subject.uri === undefined || subject.path === undefined) return null;
+  if (subject.alternative === undefined)
+    return ['nothing was restored, and there is no other version to fall back to'];
+  const fallback = command('restore', subject.uri, subject.path, '--on-corrupt', 'fallback');
+  return ['nothing was restored', `${fallback} takes the newest version whose bytes all verify`];
+}
+
+function notFound(error: CheckpointError, { subject }: Situation): string[] {
+  if (error.context.path !== undefined || subject.uri === undefined) return ['check the path'];
+  if (error.context['run'] === 'missing') return ['check the URI; a run begins with its first save'];
+  return [`${command('list', subject.uri)} shows what is there`];
+}
+
+function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {
+  if (name === 'restore') return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
+  if (name !== 'save') return ['nothing was changed'];
+  const version = progress.version ?? subject.version;
+  if (progress.isCommitted) return [`version ${version} is committed`];
+  if (progress.isDelivered) {
+    return [
+      `your files are safe in the store; version ${version} is not committed as far as this process knows`,
+      `${finishCommand(error, subject, version)} finishes it`,
+    ];
+  }
+  if (progress.phase === 'starting') return ['nothing was sent'];
+  return [
+    `version ${version} is not committed; what was sent of it stays in the store, belongs to no checkpoint and can be collected`,
+  ];
+}
+
+function finishCommand(
+  error: CheckpointError,
+  subject: Subject,
+  version = error.context.version ?? subject.version,
+): string {
+  const uri = subject.uri ?? 'URI';
+  return version === undefined
+    ? command('commit', uri)
+    : command('commit', uri, '--version', String(version));
+}
+
+/** A command line to copy, in backquotes. */
+function command(...words: string[]): string {
+  return `\`holdfast ${words.map(shellQuote).join(' ')}\``;
+}
+
+/** A full sentence as a line of its own: no capital, no full stop. */
+function sentence(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, '');
+}

@@ -1,0 +1,48 @@
+import type { Call, Command, CommandResult } from '../command.ts';
+import { timeout, version } from '../common-options.ts';
+import { formatBytes, formatPlural } from '../format.ts';
+import { jsonSummary } from '../json.ts';
+import { withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+
+export const commit: Command = {
+  name: 'commit',
+  group: 'Save and restore',
+  summary: 'Finish a version whose writers have all delivered',
+  description:
+    'Any machine can do it: no writer has to be alive. Without --version: the highest that was begun.\n' +
+    'It looks once; --timeout makes it wait for writers that are still to deliver.',
+  operands: 'URI',
+  options: [
+    version,
+    { ...timeout, help: 'how long to wait for writers, such as 30s or 10m; default 0: look once' },
+  ],
+  examples: [
+    'holdfast commit "file://$PWD/pair" --version 1',
+    'holdfast commit "file://$PWD/pair" --version 1 --timeout 10m',
+  ],
+  isSilentWhenQuiet: true,
+  run: runCommit,
+};
+
+async function runCommit(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const given = call.get(version);
+  if (given !== undefined) call.subject.version = given;
+  const summary = await withRun(call, { uri }, async (manager) => {
+    await call.reporter.begin({ verb: 'committed', headline: () => null });
+    const timeoutMs = call.get(timeout) ?? 0;
+    return manager.commit({
+      version: given,
+      timeoutMs,
+      signal: call.signal,
+      onProgress: call.reporter.onProgress,
+    });
+  });
+  const size = `${formatBytes(summary.sizeBytes)} in ${formatPlural(summary.fileCount, 'file')}`;
+  const latest = summary.isLatest ? ['latest'] : [];
+  return {
+    text: [`${call.style('green', 'committed')}  version ${summary.version}`, size, ...latest].join('   '),
+    json: { uri: call.subject.uri ?? null, ...jsonSummary(summary) },
+  };
+}

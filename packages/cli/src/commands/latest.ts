@@ -1,0 +1,33 @@
+import { CheckpointError } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { jsonSummary } from '../json.ts';
+import { requireRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+
+export const latest: Command = {
+  name: 'latest',
+  group: 'Look',
+  summary: 'Print the version a restart would load, and nothing else',
+  description: 'Exit status 6 when there is none, so that a script can tell a first start from a restart.',
+  operands: 'URI',
+  options: [],
+  examples: [
+    'holdfast latest "file://$PWD/run"',
+    'if step=$(holdfast latest "file://$PWD/run" --quiet); then echo "resume at $step"; else echo "start at 0"; fi',
+  ],
+  run: runLatest,
+};
+
+async function runLatest(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const summary = await withRun(call, { uri, closesOnInterrupt: true }, async (manager) => {
+    const checkpoint = await manager.latest();
+    if (checkpoint?.summary) return checkpoint.summary;
+    const shown = call.subject.uri as string;
+    await requireRun(manager, shown);
+    throw new CheckpointError('NotFound', `the run at ${shown} has no checkpoint yet`, {
+      context: { store: shown },
+    });
+  });
+  return { text: String(summary.version), json: { uri: call.subject.uri ?? null, ...jsonSummary(summary) } };
+}

@@ -1,0 +1,89 @@
+import type { LogEntry } from '@holdfast/core/contract';
+import { CheckpointError } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { formatAge, printable } from '../format.ts';
+import { jsonId, jsonTime, toJson } from '../json.ts';
+import { withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+import { value } from '../option.ts';
+import { renderTable } from '../table.ts';
+import { parseWhole } from '../values.ts';
+
+const LIMIT_DEFAULT = 50;
+const limit = value(
+  '--limit <n>',
+  `how many decisions, newest first; default ${LIMIT_DEFAULT}`,
+  parseWhole(1, 100_000),
+);
+
+export const log: Command = {
+  name: 'log',
+  group: 'Look',
+  summary: 'Show the decisions on a run: takeovers, commits, deletions, with who and why',
+  description: 'As far back as the catalog keeps its entries: 64 at least.',
+  operands: 'URI',
+  options: [limit],
+  examples: ['holdfast log "file://$PWD/run"', 'holdfast log "file://$PWD/run" --limit 5 --json'],
+  run: runLog,
+};
+
+async function runLog(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const entries = await withRun(call, { uri }, async (manager) => {
+    const found = await manager.log({ limit: call.get(limit) ?? LIMIT_DEFAULT, signal: call.signal });
+    const store = call.subject.uri as string;
+    if (found.length === 0)
+      throw new CheckpointError('NotFound', `no run at ${store}`, { context: { store, run: 'missing' } });
+    return found;
+  });
+  return {
+    text: textOf(entries, call),
+    json: { uri: call.subject.uri ?? null, entries: entries.map(jsonOf) },
+  };
+}
+
+function textOf(entries: readonly LogEntry[], call: Call): string {
+  const nowMs = call.clock.nowMs();
+  const [titles, ...rows] = renderTable(
+    [
+      { title: 'SEQ', align: 'right' },
+      { title: 'WHEN', align: 'left' },
+      { title: 'WHAT', align: 'left' },
+      { title: 'VERSION', align: 'right' },
+      { title: 'EPOCH', align: 'right' },
+      { title: 'ATTEMPT', align: 'left' },
+      { title: 'BY', align: 'left' },
+      { title: 'WHY', align: 'left' },
+    ],
+    entries.map((entry) => [
+      String(entry.seq),
+      formatAge(entry.atMs, nowMs),
+      printable(entry.kind),
+      entry.checkpoint === null ? '' : String(entry.checkpoint.version),
+      entry.lineage === 0 ? String(entry.epoch) : `${entry.lineage}.${entry.epoch}`,
+      shorten(printable(entry.attempt)),
+      `${printable(entry.process.host)}:${entry.process.pid}`,
+      printable(entry.reason),
+    ]),
+  );
+  return [call.style('bold', titles as string), ...rows].join('\n');
+}
+
+// A drawn attempt is 128 bits of hex: its beginning tells it from the others.
+function shorten(attempt: string): string {
+  return attempt.startsWith('drawn-') ? `${attempt.slice(0, 'drawn-'.length + 8)}…` : attempt;
+}
+
+function jsonOf(entry: LogEntry) {
+  return {
+    seq: entry.seq,
+    at: jsonTime(entry.atMs),
+    kind: entry.kind,
+    checkpoint: entry.checkpoint === null ? null : jsonId(entry.checkpoint),
+    lineage: entry.lineage,
+    epoch: entry.epoch,
+    attempt: entry.attempt,
+    process: toJson(entry.process),
+    reason: entry.reason,
+  };
+}

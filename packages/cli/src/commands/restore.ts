@@ -1,0 +1,132 @@
+import {
+  type CheckpointManager,
+  isCheckpointError,
+  type ProgressEvent,
+  type RestoreResult,
+} from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { buffer, concurrency, versionOrLatest } from '../common-options.ts';
+import { formatBytes, formatPlural, printable } from '../format.ts';
+import { jsonId, jsonVersion } from '../json.ts';
+import { requireRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+import { flag, list, value } from '../option.ts';
+import { elapsedAndRate } from '../outcome.ts';
+import { parseChoice } from '../values.ts';
+
+const only = list(
+  '--only <glob>',
+  'only files that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
+  (text) => text,
+);
+const replace = flag('--replace', 'put the checkpoint in the place of a directory that is not empty');
+const onCorrupt = value(
+  '--on-corrupt <what>',
+  'fail (the default), or fallback: the newest older one that verifies',
+  parseChoice(['fail', 'fallback']),
+  ['fail', 'fallback'],
+);
+
+export const restore: Command = {
+  name: 'restore',
+  group: 'Save and restore',
+  summary: 'Restore a checkpoint into a directory, every byte verified',
+  description:
+    'DIR appears whole or not at all. One that exists and is not empty is refused, unless with --replace.',
+  operands: 'URI DIR',
+  options: [versionOrLatest, only, replace, onCorrupt, concurrency, buffer],
+  examples: [
+    'holdfast restore "file://$PWD/run" ./resume',
+    'holdfast restore "file://$PWD/run" ./resume --version 1200 --replace',
+    'holdfast restore "file://$PWD/run" ./weights --only "*.safetensors"',
+  ],
+  isSilentWhenQuiet: true,
+  run: runRestore,
+};
+
+async function runRestore(call: Call): Promise<CommandResult> {
+  const { uri, rest } = takeUriFirst(call.command, call.operands, call.env, ['DIR']);
+  const directory = rest[0] as string;
+  call.subject.path = directory;
+  const given = call.get(versionOrLatest);
+  if (typeof given === 'bigint') call.subject.version = given;
+  const beganMs = call.clock.monotonicMs();
+  const result = await withRun(call, { uri }, async (manager) => {
+    await call.reporter.begin({ verb: 'restored', headline: (event) => headline(event, call) });
+    const { signal } = call;
+    const { onProgress } = call.reporter;
+    return explainFailure(call, manager, () =>
+      manager.restore({
+        version: given,
+        to: directory,
+        only: call.get(only),
+        replace: call.get(replace),
+        onCorrupt: call.get(onCorrupt),
+        signal,
+        onProgress,
+      }),
+    );
+  });
+  return describe(result, call, call.clock.monotonicMs() - beganMs);
+}
+
+/** Finds out what an error needs to be explained: whether there is a run at all, and what could be restored instead. */
+async function explainFailure<T>(
+  call: Call,
+  manager: CheckpointManager,
+  restoring: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await restoring();
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) await requireRun(manager, call.subject.uri as string);
+    if (isCheckpointError(error, 'Corrupt') && call.get(onCorrupt) !== 'fallback') {
+      const damaged = error.context.version;
+      // Only advice depends on it: if the list cannot be read now, the damage is still what is to be told.
+      const others = await manager.list().catch(() => []);
+      const alternative = others.find(
+        (each) => each.state === 'live' && damaged !== undefined && each.version < damaged,
+      );
+      if (alternative !== undefined) call.subject.alternative = alternative.version;
+    }
+    throw error;
+  }
+}
+
+function headline(event: ProgressEvent, call: Call): string | null {
+  if (event.type === 'skipped') {
+    call.messages.warn(
+      `holdfast: version ${event.version} is damaged and is passed over: ${printable(event.reason)}`,
+    );
+    return null;
+  }
+  if (event.type !== 'planned') return null;
+  const destination = printable(call.subject.path as string);
+  return `version ${event.version} → ${destination}   ${formatPlural(event.fileCount, 'file')}   ${formatBytes(event.sizeBytes)}`;
+}
+
+function describe(result: RestoreResult, call: Call, durationMs: number): CommandResult {
+  const skipped = result.skipped.map(
+    (each) => `${call.style('yellow', 'skipped')}   version ${each.version}   ${printable(each.reason)}`,
+  );
+  const head = `${call.style('green', 'restored')}  version ${result.version}`;
+  const done = [
+    head,
+    formatBytes(result.sizeBytes),
+    ...elapsedAndRate(durationMs, result.sizeBytes),
+    'every byte verified',
+  ].join('   ');
+  return {
+    text: [...skipped, done].join('\n'),
+    json: {
+      uri: call.subject.uri ?? null,
+      directory: call.subject.path ?? null,
+      version: jsonVersion(result.version),
+      id: jsonId(result.id),
+      sizeBytes: result.sizeBytes,
+      fileCount: result.fileCount,
+      skipped: result.skipped.map((each) => ({ version: jsonVersion(each.version), reason: each.reason })),
+      durationMs: Math.round(durationMs),
+    },
+  };
+}

@@ -1,0 +1,200 @@
+import { type Stats, statSync } from 'node:fs';
+import { basename } from 'node:path';
+import {
+  CheckpointError,
+  type ProgressEvent,
+  type SaveOptions,
+  type SaveResult,
+} from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import {
+  attempt,
+  buffer,
+  concurrency,
+  meta,
+  metric,
+  timeout,
+  version as versionOption,
+  writer,
+} from '../common-options.ts';
+import { type Job, resolveJob } from '../env.ts';
+import { formatBytes, formatPlural, formatWriters, printable } from '../format.ts';
+import { jsonId, jsonVersion } from '../json.ts';
+import { withRun } from '../open-run.ts';
+import { takeUriLast } from '../operands.ts';
+import { checked, flag } from '../option.ts';
+import { elapsedAndRate } from '../outcome.ts';
+import type { ProgressState } from '../progress/progress-state.ts';
+import { usageError } from '../usage-error.ts';
+import { pairsToRecord } from '../values.ts';
+
+const version = {
+  ...versionOption,
+  help: 'such as the step of the training; default: one above the highest',
+};
+const noWait = flag('--no-wait', 'deliver and leave the commit to the writer that comes last');
+
+export const save: Command = {
+  name: 'save',
+  group: 'Save and restore',
+  summary: 'Save files as a checkpoint, whole or not at all',
+  description:
+    'DIR: every file below it. FILE: under its own name, without the directory.\n' +
+    'Each of several writers saves its own files with the same --version and --attempt;\n' +
+    'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.',
+  operands: 'DIR|FILE... URI',
+  options: [version, writer, attempt, timeout, noWait, metric, meta, concurrency, buffer],
+  examples: [
+    'holdfast save ./ckpt "file://$PWD/run"',
+    'holdfast save ./ckpt "file://$PWD/run" --version 1200 --metric loss=2.131 --meta host="$(hostname)"',
+    'for i in 0 1; do holdfast save ./ckpt "file://$PWD/pair" --version 1 --writer $i/2 --attempt first & done; wait',
+  ],
+  isSilentWhenQuiet: true,
+  run: runSave,
+};
+
+async function runSave(call: Call): Promise<CommandResult> {
+  const { uri, rest, isUriFromEnvironment } = takeUriLast(
+    call.command,
+    call.operands,
+    call.env,
+    'DIR or FILE',
+  );
+  const job = jobOf(call);
+  if (isUriFromEnvironment) call.messages.detail(`run ${uri} from HOLDFAST_URI`);
+  const options = { ...saveOptions(call, job), ...sourcesOf(rest) };
+  call.subject.path = rest[0] as string;
+  call.subject.isLoneWriter = job.attempt === null;
+  const beganMs = call.clock.monotonicMs();
+  const result = await withRun(call, { uri, job }, async (manager) => {
+    await call.reporter.begin({ verb: 'saved', headline: (event, state) => headline(event, state, call) });
+    return manager.save({ ...options, signal: call.signal, onProgress: call.reporter.onProgress });
+  });
+  return describe(result, job, call, call.clock.monotonicMs() - beganMs);
+}
+
+function jobOf(call: Call): Job {
+  const job = resolveJob({ writer: call.sourced(writer), attempt: call.sourced(attempt) }, call.env);
+  const { index, count } = job.writer.value;
+  call.messages.detail(`writer ${index} of ${count} from ${job.writer.source}`);
+  if (job.attempt !== null)
+    call.messages.detail(`attempt ${printable(job.attempt.value)} from ${job.attempt.source}`);
+  if (count > 1 && call.get(version) === undefined) {
+    throw usageError(`writer ${index} of ${count} needs --version`, [
+      'only a lone writer can take the next one: several would each choose for themselves',
+      'pass the same --version in every writer, such as the step of the training',
+    ]);
+  }
+  return job;
+}
+
+function saveOptions(call: Call, job: Job): SaveOptions {
+  const given = call.get(version);
+  if (given !== undefined) call.subject.version = given;
+  return {
+    version: given,
+    writer: job.writer.value,
+    timeoutMs: call.get(timeout),
+    noWait: call.get(noWait),
+    metrics: checked('InvalidArgument', '--metric', () => pairsToRecord(call.get(metric) ?? [])),
+    metadata: checked('InvalidArgument', '--meta', () => pairsToRecord(call.get(meta) ?? [])),
+  };
+}
+
+/** One directory, or files by their own names. */
+function sourcesOf(paths: readonly string[]): Pick<SaveOptions, 'dir' | 'files'> {
+  const found = paths.map((path) => ({ path, stats: statOf(path) }));
+  const directory = found.find(({ stats }) => stats.isDirectory());
+  if (directory !== undefined) {
+    if (found.length === 1) return { dir: directory.path };
+    throw usageError(
+      `${printable(directory.path)} is a directory, and ${formatPlural(found.length, 'source')} were given`,
+      ['save takes one directory, or any number of files'],
+    );
+  }
+  const byName = new Map<string, string>();
+  for (const { path } of found) {
+    const name = basename(path);
+    const other = byName.get(name);
+    if (other !== undefined) {
+      throw usageError(
+        `two files of one name, "${printable(name)}": ${printable(other)} and ${printable(path)}`,
+        [
+          'a file is saved under its own name, without the directory; put them into one directory and save that',
+        ],
+      );
+    }
+    byName.set(name, path);
+  }
+  return { files: Object.fromEntries(byName) };
+}
+
+function statOf(path: string): Stats {
+  try {
+    return statSync(path);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') {
+      throw new CheckpointError('NotFound', `there is nothing to save at ${path}`, { context: { path } });
+    }
+    const isDenied = code === 'EACCES' || code === 'EPERM';
+    throw new CheckpointError(isDenied ? 'Denied' : 'Unexpected', `${path} cannot be looked at: ${message}`, {
+      context: { path },
+      cause: error,
+    });
+  }
+}
+
+function headline(event: ProgressEvent, state: ProgressState, call: Call): string | null {
+  if (event.type === 'joined') {
+    call.subject.version = event.version;
+    if (event.tookOver) call.messages.detail('took the run over: writers of an older attempt are fenced');
+    const { index, count } = event.writer;
+    return `version ${event.version} → ${call.subject.uri}   writer ${index} of ${count} · epoch ${event.epoch}`;
+  }
+  if (event.type === 'delivered' && event.missingWriters.length > 0 && call.get(noWait) !== true) {
+    return `${deliveredText(state.version, state.writer, state.doneBytes)}   waiting for ${formatWriters(event.missingWriters)}`;
+  }
+  return null;
+}
+
+function deliveredText(
+  given: bigint | null,
+  position: { index: number; count: number } | null,
+  sizeBytes: number,
+): string {
+  return `delivered  version ${given}${position === null ? '' : ` (writer ${position.index} of ${position.count})`}   ${formatBytes(sizeBytes)}`;
+}
+
+function describe(result: SaveResult, job: Job, call: Call, durationMs: number): CommandResult {
+  const position = job.writer.value;
+  return {
+    text: textOf(result, job, call, durationMs),
+    json: {
+      uri: call.subject.uri ?? null,
+      version: jsonVersion(result.version),
+      id: jsonId(result.id),
+      isCommitted: result.isCommitted,
+      wasCommittedBefore: result.wasCommittedBefore,
+      sizeBytes: result.sizeBytes,
+      fileCount: result.fileCount,
+      writer: { index: position.index, count: position.count },
+      missingWriters: result.missingWriters,
+      durationMs: Math.round(durationMs),
+    },
+  };
+}
+
+function textOf(result: SaveResult, job: Job, call: Call, durationMs: number): string {
+  const position = job.writer.value;
+  if (!result.isCommitted) {
+    const missing =
+      result.missingWriters.length === 0 ? '' : `   ${formatWriters(result.missingWriters)} to come`;
+    return deliveredText(result.version, position, result.sizeBytes) + missing;
+  }
+  const who = position.count > 1 ? ` (writer ${position.index} of ${position.count})` : '';
+  const head = `${call.style('green', 'committed')}  version ${result.version}${who}`;
+  if (result.wasCommittedBefore) return `${head}   already, with the same content; nothing was sent`;
+  const size = `${formatBytes(result.sizeBytes)} in ${formatPlural(result.fileCount, 'file')}`;
+  return [head, size, ...elapsedAndRate(durationMs, result.sizeBytes), 'latest'].join('   ');
+}

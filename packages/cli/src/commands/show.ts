@@ -1,0 +1,131 @@
+import {
+  type CheckpointDetails,
+  CheckpointError,
+  type CheckpointManager,
+  type LogEntry,
+} from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { versionOrLatest } from '../common-options.ts';
+import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
+import { jsonSummary, toJson } from '../json.ts';
+import { requireRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+import { stateText } from '../state-text.ts';
+import { renderTable } from '../table.ts';
+
+const LOG_ENTRIES_MAX = 1000;
+
+export const show: Command = {
+  name: 'show',
+  group: 'Look',
+  summary: 'Show one checkpoint: its files, who committed it and when, its metadata',
+  operands: 'URI',
+  options: [versionOrLatest],
+  examples: ['holdfast show "file://$PWD/run"', 'holdfast show "file://$PWD/run" --version 1200 --json'],
+  run: runShow,
+};
+
+async function runShow(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const given = call.get(versionOrLatest) ?? 'latest';
+  if (given !== 'latest') call.subject.version = given;
+  const { details, entry } = await withRun(call, { uri, closesOnInterrupt: true }, (manager) =>
+    read(manager, given, call.subject.uri as string),
+  );
+  return { text: textOf(details, entry, call), json: jsonOf(details, entry, call.subject.uri as string) };
+}
+
+async function read(manager: CheckpointManager, given: bigint | 'latest', uri: string) {
+  const checkpoint = given === 'latest' ? await manager.latest() : await manager.get(given);
+  if (checkpoint === null) {
+    await requireRun(manager, uri);
+    throw new CheckpointError(
+      'NotFound',
+      given === 'latest' ? `the run at ${uri} has no checkpoint yet` : `no version ${given} in ${uri}`,
+      {
+        context: { store: uri, ...(given === 'latest' ? {} : { version: given }) },
+      },
+    );
+  }
+  const details = await checkpoint.details();
+  return { details, entry: await findCommit(manager, details) };
+}
+
+/** Who committed it; `null` once the catalog no longer keeps that entry. */
+async function findCommit(manager: CheckpointManager, { id }: CheckpointDetails): Promise<LogEntry | null> {
+  const entries = await manager.log({ limit: LOG_ENTRIES_MAX });
+  const isItsCommit = ({ kind, checkpoint }: LogEntry) =>
+    kind === 'commit' &&
+    checkpoint?.version === id.version &&
+    checkpoint.epoch === id.epoch &&
+    checkpoint.lineage === id.lineage;
+  return entries.find(isItsCommit) ?? null;
+}
+
+function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call): string {
+  const by = entry === null ? '' : ` by ${printable(entry.process.host)}, process ${entry.process.pid}`;
+  const when = `${formatTime(details.committedAtMs)} (${formatAge(details.committedAtMs, call.clock.nowMs())})${by}`;
+  const rows: [string, string][] = [
+    [
+      'version',
+      [String(details.version), stateText(details, new Map())].filter((part) => part !== '').join('   '),
+    ],
+    ['run', printable(call.subject.uri as string)],
+    ['committed', when],
+    ['writers', `${details.worldSize}   lineage ${details.id.lineage} · epoch ${details.id.epoch}`],
+    ...(entry === null || entry.attempt === ''
+      ? []
+      : [['attempt', printable(entry.attempt)] as [string, string]]),
+    ['size', `${formatBytes(details.sizeBytes)} in ${formatPlural(details.fileCount, 'file')}`],
+    ...Object.entries(details.metrics).map(([name, metric]): [string, string] => [
+      'metric',
+      `${printable(name)} ${formatMetric(metric)}`,
+    ]),
+    ...Object.entries(details.metadata).map(([name, text]): [string, string] => [
+      'metadata',
+      `${printable(name)}=${printable(text)}`,
+    ]),
+    ['manifest', printable(details.manifestKey)],
+  ];
+  const facts = rows.map(([name, text]) => `${call.style('dim', name.padEnd(10))} ${text}`);
+  const [titles, ...files] = renderTable(
+    [
+      { title: 'FILE', align: 'left' },
+      { title: 'SIZE', align: 'right' },
+      { title: 'WRITER', align: 'right' },
+      { title: 'CRC32C', align: 'left' },
+      { title: 'KEY', align: 'left' },
+    ],
+    details.files.map((file) => [
+      printable(file.name),
+      formatBytes(file.sizeBytes),
+      String(file.writer),
+      crcText(file.crc32c),
+      printable(file.key),
+    ]),
+  );
+  return [...facts, '', call.style('bold', titles as string), ...files].join('\n');
+}
+
+function crcText(crc32c: number): string {
+  return crc32c.toString(16).padStart(8, '0');
+}
+
+function jsonOf(details: CheckpointDetails, entry: LogEntry | null, uri: string): CommandResult['json'] {
+  return {
+    uri,
+    ...jsonSummary(details),
+    worldSize: details.worldSize,
+    metadata: details.metadata,
+    manifestKey: details.manifestKey,
+    attempt: entry?.attempt ?? null,
+    process: entry === null ? null : toJson(entry.process),
+    files: details.files.map(({ name, sizeBytes, crc32c, writer, key }) => ({
+      name,
+      sizeBytes,
+      crc32c: crcText(crc32c),
+      writer,
+      key,
+    })),
+  };
+}

@@ -1,0 +1,62 @@
+/** Options and operands that several commands share. */
+
+import { flag, list, value } from './option.ts';
+import {
+  parseChoice,
+  parseDuration,
+  parseMeta,
+  parseMetric,
+  parseSize,
+  parseVersion,
+  parseVersionOrLatest,
+  parseWhole,
+  parseWriter,
+} from './values.ts';
+
+export const json = flag('--json', 'print one JSON object on standard output when done');
+export const progress = value(
+  '--progress <how>',
+  'auto, bars, plain or json (one event per line on standard error)',
+  parseChoice(['auto', 'bars', 'plain', 'json']),
+  ['auto', 'bars', 'plain', 'json'],
+);
+export const quiet = flag('-q, --quiet', 'no progress and no messages, only errors and what was asked for');
+export const verbose = flag('-v, --verbose', 'say where each value came from; errors with their stack');
+export const noColor = flag('--no-color', 'no colour');
+
+/** Every command has these. */
+export const GLOBAL_OPTIONS = [json, progress, quiet, verbose, noColor] as const;
+
+export const version = value('--version <v>', 'the version', parseVersion);
+export const versionOrLatest = value(
+  '--version <v>',
+  'the version; default: the latest',
+  parseVersionOrLatest,
+);
+export const writer = value('--writer <i/n>', 'this process is writer I of N; I counts from 0', parseWriter);
+export const attempt = value(
+  '--attempt <id>',
+  'id of this start of the job: the same in all its processes, never used again',
+  (text) => text,
+);
+export const timeout = value(
+  '--timeout <duration>',
+  'how long to wait for other writers, such as 30s or 10m; default 10m',
+  parseDuration,
+);
+export const metric = list(
+  '--metric <name=number>',
+  'a metric of this checkpoint; may be repeated',
+  parseMetric,
+);
+export const meta = list('--meta <key=value>', 'metadata of this checkpoint; may be repeated', parseMeta);
+export const concurrency = value(
+  '--concurrency <n>',
+  'requests in flight; default: what the store prefers',
+  parseWhole(1, 1024),
+);
+export const buffer = value(
+  '--buffer <size>',
+  'memory for bytes on their way, such as 1GiB; default 256MiB',
+  parseSize,
+);

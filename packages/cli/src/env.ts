@@ -1,0 +1,76 @@
+/**
+ * The environment, read here and nowhere else: each option's own name, the run's URI, colour, and what launchers say of the job.
+ * An option wins over the environment.
+ */
+
+import type { CheckpointError, WriterPosition } from '@holdfast/core/contract';
+import { launcherAttempt, launcherWriter, underTorchrun } from './launcher.ts';
+import { type Option, readOption } from './option.ts';
+import { usageError } from './usage-error.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A value and where it came from, in words: `--attempt`, `HOLDFAST_ATTEMPT`, `SLURM_JOB_ID and SLURM_RESTART_COUNT`. */
+export interface Sourced<T> {
+  readonly value: T;
+  readonly source: string;
+}
+
+/** The option's value from the environment; an empty variable counts as none. */
+export function optionFromEnvironment(option: Option<unknown>, env: Environment): Sourced<unknown> | null {
+  const text = env[option.envName];
+  if (text === undefined || text === '') return null;
+  const texts = option.kind === 'list' ? text.split('\n').filter((line) => line.trim() !== '') : [text];
+  const values = texts.map((each) => readOption(option, each, 'environment'));
+  if (option.kind === 'flag' && values[0] === false) return null;
+  return { value: option.kind === 'list' ? values : values[0], source: option.envName };
+}
+
+/** The run to use where the command line names none. */
+export function uriFromEnvironment(env: Environment): string | null {
+  return env['HOLDFAST_URI'] || null;
+}
+
+/** Whether to colour what goes to a stream. */
+export function wantsColor(env: Environment, isTerminal: boolean): boolean {
+  if (env['NO_COLOR']) return false;
+  if (env['FORCE_COLOR']) return env['FORCE_COLOR'] !== '0';
+  return isTerminal && env['TERM'] !== 'dumb';
+}
+
+/** Whether a stream that is a terminal can move its cursor. */
+export function canRedraw(env: Environment, isTerminal: boolean): boolean {
+  return isTerminal && env['TERM'] !== 'dumb';
+}
+
+/** Which process of the job this is. */
+export interface Job {
+  readonly writer: Sourced<WriterPosition>;
+  readonly attempt: Sourced<string> | null;
+}
+
+/**
+ * The writer and the attempt from what was given, else from the launcher. `InvalidArgument`: several writers without an attempt.
+ * `InvalidConfig`: a launcher's variables that make no sense.
+ */
+export function resolveJob(
+  given: { writer: Sourced<WriterPosition> | null; attempt: Sourced<string> | null },
+  env: Environment,
+): Job {
+  const writer = given.writer ??
+    launcherWriter(env) ?? { value: { index: 0, count: 1 }, source: 'the default' };
+  const attempt = given.attempt ?? launcherAttempt(env);
+  if (writer.value.count > 1 && attempt === null) throw attemptMissing(writer, env);
+  return { writer, attempt };
+}
+
+function attemptMissing(writer: Sourced<WriterPosition>, env: Environment): CheckpointError {
+  const { index, count } = writer.value;
+  const why = underTorchrun(env)
+    ? 'torchrun gives none: its run id and restart count differ between nodes after a failure, so they are not one attempt; let rank 0 draw an id at each start and hand it to the others'
+    : 'an attempt is the id of one start of the job: the same in all its processes, and never used again';
+  return usageError(`writer ${index} of ${count} needs an attempt id (writer from ${writer.source})`, [
+    why,
+    'pass --attempt ID, or set HOLDFAST_ATTEMPT, to the same value in every writer',
+  ]);
+}

@@ -1,0 +1,127 @@
+/** Values as a person reads them. Pure. */
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
+
+/** Whole numbers with their digits in groups of three. */
+export function formatCount(value: number | bigint): string {
+  return String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** `1 file`, `2 files`, `1,000 files`. */
+export function formatPlural(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
+}
+
+// The unit changes at 999.5 and not at 1,024, so that there are never more than three figures.
+function unitFor(bytes: number): { size: number; name: string } {
+  let size = 1;
+  let index = 0;
+  while (bytes / size >= 999.5 && index < UNITS.length - 1) {
+    size *= 1024;
+    index += 1;
+  }
+  return { size, name: UNITS[index] as string };
+}
+
+function formatFigures(value: number, isWhole: boolean): string {
+  if (isWhole) return formatCount(Math.round(value));
+  if (value >= 99.95) return formatCount(Math.round(value));
+  return value < 0.995 ? value.toFixed(2) : value.toFixed(1);
+}
+
+/** Binary units with two or three figures: `12.0 GiB`, `412 MiB`, `17 B`. */
+export function formatBytes(bytes: number): string {
+  const unit = unitFor(bytes);
+  return `${formatFigures(bytes / unit.size, unit.size === 1)} ${unit.name}`;
+}
+
+/** `3.1 of 4.0 GiB`: both in the unit of the whole. A whole of 0 is one of unknown length. */
+export function formatShare(doneBytes: number, totalBytes: number): string {
+  if (totalBytes === 0) return formatBytes(doneBytes);
+  const unit = unitFor(totalBytes);
+  const figure = (bytes: number) => (bytes === 0 ? '0' : formatFigures(bytes / unit.size, unit.size === 1));
+  return `${figure(doneBytes)} of ${figure(totalBytes)} ${unit.name}`;
+}
+
+export function formatRate(bytesPerSecond: number): string {
+  return `${formatBytes(bytesPerSecond)}/s`;
+}
+
+/** Time taken: `412 ms`, `29.4 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
+export function formatDuration(ms: number): string {
+  if (ms < 999.5) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 99_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return joinUnits(Math.floor(seconds / 60), 'min', seconds % 60, 's');
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 48 * 60) return joinUnits(Math.floor(minutes / 60), 'h', minutes % 60, 'min');
+  const hours = Math.round(minutes / 60);
+  return joinUnits(Math.floor(hours / 24), 'd', hours % 24, 'h');
+}
+
+function joinUnits(large: number, largeUnit: string, small: number, smallUnit: string): string {
+  return small === 0
+    ? `${formatCount(large)} ${largeUnit}`
+    : `${formatCount(large)} ${largeUnit} ${small} ${smallUnit}`;
+}
+
+/** One unit is enough for what is about to come or long gone: `17 s`, `4 min`, `2 h`, `12 d`. */
+export function formatRoughDuration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 90) return `${seconds} s`;
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 48 * 3600) return `${Math.round(seconds / 3600)} h`;
+  return `${formatCount(Math.round(seconds / 86_400))} d`;
+}
+
+/** `2 min ago`; the date where it lies in the future by more than a clock may be wrong, or over 60 days back. */
+export function formatAge(atMs: number, nowMs: number): string {
+  const ageMs = nowMs - atMs;
+  if (ageMs < -60_000 || ageMs > 60 * 86_400_000) return new Date(atMs).toISOString().slice(0, 10);
+  return ageMs < 1000 ? 'just now' : `${formatRoughDuration(ageMs)} ago`;
+}
+
+/** `2026-07-31 10:00:05 UTC`. */
+export function formatTime(atMs: number): string {
+  return `${new Date(atMs).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+}
+
+/** A number as it was meant: at most four significant figures, but never fewer digits than its whole part has. */
+export function formatMetric(value: number): string {
+  if (value === 0 || Number.isInteger(value)) return String(value);
+  const size = Math.abs(value);
+  if (size >= 1e15 || size < 1e-4) return value.toExponential(3);
+  return String(Number(value.toFixed(Math.max(0, 3 - Math.floor(Math.log10(size))))));
+}
+
+/** `loss 2.131, auc 0.81`. */
+export function formatMetrics(metrics: Readonly<Record<string, number>>): string {
+  return Object.entries(metrics)
+    .map(([name, value]) => `${printable(name)} ${formatMetric(value)}`)
+    .join(', ');
+}
+
+/** `writer 2`, `writers 0 and 3`, `writers 0, 1, 2, 3, 4, 5, 6 and 93 more`. */
+export function formatWriters(writers: readonly number[]): string {
+  const shown = writers.length > 8 ? writers.slice(0, 7) : writers;
+  const rest = writers.length - shown.length;
+  if (shown.length === 1) return `writer ${shown[0]}`;
+  const last = rest > 0 ? `${formatCount(rest)} more` : String(shown.at(-1));
+  const first = rest > 0 ? shown : shown.slice(0, -1);
+  return `writers ${first.join(', ')} and ${last}`;
+}
+
+/** Names and reasons come from a store anybody may have written to: control characters must not reach a terminal. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) => {
+    const code = character.codePointAt(0) as number;
+    return code < 0x100
+      ? `\\x${code.toString(16).padStart(2, '0')}`
+      : `\\u${code.toString(16).padStart(4, '0')}`;
+  });
+}
+
+/** The argument as a POSIX shell takes it. */
+export function shellQuote(argument: string): string {
+  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", `'\\''`)}'`;
+}

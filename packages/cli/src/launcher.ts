@@ -1,0 +1,48 @@
+/**
+ * What a job's launcher tells each of its processes. Only what is clear is understood:
+ * - torchrun and everything that follows its names: `RANK` of `WORLD_SIZE`.
+ * - Slurm: `SLURM_PROCID` of `SLURM_NTASKS`, and the job with its restart count as the attempt.
+ *
+ * torchrun's run id and restart count are no attempt: after a failure the count may differ between nodes. Nor is Slurm's job then,
+ * because torchrun starts its workers again within one Slurm job.
+ */
+
+import type { WriterPosition } from '@holdfast/core/contract';
+import type { Environment, Sourced } from './env.ts';
+import { checked } from './option.ts';
+import { BadValue, checkedWriter } from './values.ts';
+
+export function underTorchrun(env: Environment): boolean {
+  return Boolean(env['TORCHELASTIC_RUN_ID']);
+}
+
+/** Writer index and count; `null` where no launcher speaks. `InvalidConfig` names the variables when they contradict each other. */
+export function launcherWriter(env: Environment): Sourced<WriterPosition> | null {
+  return writerFrom(env, 'RANK', 'WORLD_SIZE') ?? writerFrom(env, 'SLURM_PROCID', 'SLURM_NTASKS');
+}
+
+function writerFrom(env: Environment, indexName: string, countName: string): Sourced<WriterPosition> | null {
+  const index = env[indexName];
+  const count = env[countName];
+  if (!index || !count) return null;
+  const source = `${indexName} and ${countName}`;
+  const value = checked('InvalidConfig', source, () =>
+    checkedWriter(wholeNumber(indexName, index), wholeNumber(countName, count)),
+  );
+  return { value, source };
+}
+
+function wholeNumber(name: string, text: string): number {
+  if (!/^\d{1,9}$/.test(text))
+    throw new BadValue(`${name} is "${text}", not a whole number; --writer I/N overrides it`);
+  return Number(text);
+}
+
+/** The id of this start of the job, the same in all its processes; `null` where the launcher has none. */
+export function launcherAttempt(env: Environment): Sourced<string> | null {
+  const job = env['SLURM_JOB_ID'];
+  if (!job || underTorchrun(env)) return null;
+  const restart = env['SLURM_RESTART_COUNT'];
+  const source = restart ? 'SLURM_JOB_ID and SLURM_RESTART_COUNT' : 'SLURM_JOB_ID';
+  return { value: `slurm-${job}-${restart || '0'}`, source };
+}

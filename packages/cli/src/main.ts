@@ -1,0 +1,23 @@
+/** The `holdfast` program. */
+
+import { systemClock } from '@holdfast/core/contract';
+import packageJson from '../package.json' with { type: 'json' };
+import { listenForInterrupt } from './interrupt.ts';
+import { runCli } from './run-cli.ts';
+
+// A reader that has seen enough (`holdfast list … | head -1`) is no error.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error;
+  });
+}
+
+// Not `process.exit`: what was written to a pipe is to arrive.
+process.exitCode = await runCli(process.argv.slice(2), {
+  env: process.env,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  clock: systemClock,
+  programVersion: packageJson.version,
+  listenForInterrupt,
+});

@@ -1,0 +1,72 @@
+import { hostname } from 'node:os';
+import type { CheckpointManager, CheckpointSummary, Settings } from '@holdfast/core/contract';
+import { CheckpointError } from '@holdfast/core/contract';
+import type { Call } from './command.ts';
+import { buffer, concurrency } from './common-options.ts';
+import type { Job } from './env.ts';
+
+/**
+ * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
+ * `closesOnInterrupt`: for calls that take no signal; the others are to end by themselves and clean up first.
+ */
+export async function withRun<T>(
+  call: Call,
+  { uri, job, closesOnInterrupt = false }: { uri: string; job?: Job; closesOnInterrupt?: boolean },
+  use: (manager: CheckpointManager) => Promise<T>,
+): Promise<T> {
+  // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
+  const { openCheckpointManager, redactUri } = await import('@holdfast/stores');
+  call.subject.uri = redactUri(uri);
+  const manager = await openCheckpointManager(uri, {
+    env: call.env,
+    attempt: job?.attempt?.value,
+    writer: job?.writer.value,
+    settings: settingsOf(call),
+    process: { host: hostname(), pid: process.pid },
+    logger: { log: (level, message, details) => call.messages.detail(logLine(level, message, details)) },
+  });
+  const onAbort = () => void manager.close().catch(() => undefined); // the call that is cut off reports the error
+  if (closesOnInterrupt) call.signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await use(manager);
+  } finally {
+    call.signal.removeEventListener('abort', onAbort);
+    await manager.close();
+  }
+}
+
+function settingsOf(call: Call): Partial<Settings> {
+  const bufferBytes = call.get(buffer);
+  const requests = call.get(concurrency);
+  return {
+    ...(bufferBytes === undefined ? {} : { bufferBytes }),
+    ...(requests === undefined ? {} : { concurrency: requests }),
+  };
+}
+
+function logLine(level: string, message: string, details: Record<string, unknown> | undefined): string {
+  const shown =
+    details === undefined
+      ? ''
+      : ` ${Object.entries(details)
+          .map(([name, item]) => `${name}=${String(item)}`)
+          .join(' ')}`;
+  return `${level}: ${message}${shown}`;
+}
+
+/**
+ * The checkpoints of a run that is there. A run begins with its first writer, so an empty one may still be one that nothing
+ * has been committed to. `NotFound`: there is no run.
+ */
+export async function listRun(manager: CheckpointManager, uri: string): Promise<CheckpointSummary[]> {
+  const summaries = await manager.list();
+  if (summaries.length === 0) await requireRun(manager, uri);
+  return summaries;
+}
+
+/** `NotFound` if nothing was ever begun under this URI. One read. */
+export async function requireRun(manager: CheckpointManager, uri: string): Promise<void> {
+  const entries = await manager.log({ limit: 1 });
+  if (entries.length === 0)
+    throw new CheckpointError('NotFound', `no run at ${uri}`, { context: { store: uri, run: 'missing' } });
+}

@@ -1,0 +1,74 @@
+/** Which operand is the run's URI, and what the others are. */
+
+import type { Command } from './command.ts';
+import { type Environment, uriFromEnvironment } from './env.ts';
+import { usageError } from './usage-error.ts';
+
+export interface Operands {
+  readonly uri: string;
+  readonly rest: readonly string[];
+  readonly isUriFromEnvironment: boolean;
+}
+
+/** `URI OTHER...`, as many others as `otherNames` has; with HOLDFAST_URI set the first may be left out. */
+export function takeUriFirst(
+  command: Command,
+  operands: readonly string[],
+  env: Environment,
+  otherNames: readonly string[] = [],
+): Operands {
+  if (operands.length > otherNames.length + 1) throw tooMany(command, operands.slice(otherNames.length + 1));
+  const [first, ...rest] = operands;
+  if (first !== undefined && rest.length === otherNames.length)
+    return { uri: first, rest, isUriFromEnvironment: false };
+  const uri = uriFromEnvironment(env);
+  if (isUri(first)) throw missing(command, otherNames.slice(rest.length));
+  if (operands.length < otherNames.length)
+    throw missing(command, [...(uri === null ? ['URI'] : []), ...otherNames.slice(operands.length)]);
+  if (uri === null) throw missing(command, ['URI']);
+  return { uri, rest: operands, isUriFromEnvironment: true };
+}
+
+/** `OTHER... URI`, at least one other; with HOLDFAST_URI set the URI may be left out. */
+export function takeUriLast(
+  command: Command,
+  operands: readonly string[],
+  env: Environment,
+  otherName: string,
+): Operands {
+  const last = operands.at(-1);
+  const uri = uriFromEnvironment(env);
+  if (isUri(last) || (uri === null && operands.length > 1)) {
+    if (operands.length < 2) throw missing(command, [otherName]);
+    return { uri: last as string, rest: operands.slice(0, -1), isUriFromEnvironment: false };
+  }
+  if (last === undefined) throw missing(command, [otherName, ...(uri === null ? ['URI'] : [])]);
+  if (uri === null) throw missing(command, ['URI']);
+  return { uri, rest: operands, isUriFromEnvironment: true };
+}
+
+/** For a command without operands, or with one that is no URI. */
+export function takeOperands(
+  command: Command,
+  operands: readonly string[],
+  names: readonly string[],
+): readonly string[] {
+  if (operands.length > names.length) throw tooMany(command, operands.slice(names.length));
+  if (operands.length < names.length) throw missing(command, names.slice(operands.length));
+  return operands;
+}
+
+const isUri = (text: string | undefined): boolean => text?.includes('://') ?? false;
+
+function missing(command: Command, names: readonly string[]): Error {
+  const advice = names.includes('URI') ? ['HOLDFAST_URI stands in for a URI that is left out'] : [];
+  return usageError(`${command.name} needs ${names.join(' and ')}`, [usageOf(command), ...advice]);
+}
+
+function tooMany(command: Command, extra: readonly string[]): Error {
+  return usageError(`too many operands for ${command.name}: ${extra.join(' ')}`, [usageOf(command)]);
+}
+
+function usageOf(command: Command): string {
+  return `usage: holdfast ${command.name} ${command.operands} [options]`;
+}

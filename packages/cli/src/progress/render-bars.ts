@@ -1,0 +1,110 @@
+/** The moving picture of a terminal, as lines. Pure. */
+
+import stringWidth from 'string-width';
+import {
+  formatCount,
+  formatPlural,
+  formatRate,
+  formatRoughDuration,
+  formatShare,
+  formatWriters,
+  printable,
+} from '../format.ts';
+import type { FileProgress, Pace, ProgressState } from './progress-state.ts';
+
+export interface Screen {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const;
+
+/** A bar of `width` places, exact to an eighth of one, with spaces to its right. */
+export function renderBar(fraction: number, width: number): string {
+  const eighths = Math.round(Math.min(1, Math.max(0, fraction)) * width * 8);
+  const bar = '█'.repeat(Math.floor(eighths / 8)) + EIGHTHS[eighths % 8];
+  return bar + ' '.repeat(width - bar.length);
+}
+
+/** Lines that are redrawn in place; none is wider than the screen, and there are fewer than it has rows. */
+export function renderBars(state: ProgressState, verb: string, nowMs: number, screen: Screen): string[] {
+  if (state.phase === 'starting' || state.phase === 'ended') return [];
+  const lines = state.phase === 'waiting' ? [waitingLine(state)] : transferLines(state, verb, nowMs, screen);
+  return lines.map((line) => cut(line, screen.columns - 1));
+}
+
+function waitingLine(state: ProgressState): string {
+  if (state.missingWriters.length === 0) return '  committing';
+  const count = state.writer === null ? '' : ` of ${state.writer.count}`;
+  return `  waiting for ${formatWriters(state.missingWriters)}${count}   ${formatRoughDuration(state.waitedMs)}`;
+}
+
+function transferLines(state: ProgressState, verb: string, nowMs: number, screen: Screen): string[] {
+  const room = Math.max(1, Math.min(8, screen.rows - 4));
+  const files = chooseFiles([...state.files.values()], room);
+  const nameWidth = Math.min(
+    Math.max(...files.map((file) => stringWidth(printable(file.name)))),
+    Math.max(12, screen.columns - 68),
+  );
+  const barWidth = screen.columns >= 88 ? 24 : 12;
+  const lines = files.map((file) => fileLine(file, { nameWidth, barWidth }, nowMs));
+  return [...lines, totalLine(state, verb, nowMs)];
+}
+
+/** All of them while there is room; then those under way, the oldest first. */
+function chooseFiles(files: FileProgress[], room: number): FileProgress[] {
+  if (files.length <= room) return files;
+  const underWay = files.filter((file) => file.startedAtMs !== null && !file.isDone);
+  return underWay.sort((a, b) => (a.startedAtMs as number) - (b.startedAtMs as number)).slice(0, room);
+}
+
+function fileLine(
+  file: FileProgress,
+  layout: { nameWidth: number; barWidth: number },
+  nowMs: number,
+): string {
+  const name = fitName(printable(file.name), layout.nameWidth);
+  const fraction = file.totalBytes === 0 ? Number(file.isDone) : file.doneBytes / file.totalBytes;
+  const share = formatShare(file.doneBytes, file.totalBytes).padStart(17);
+  const pace = file.isDone ? 'done' : paceText(file.pace, file.totalBytes - file.doneBytes, nowMs);
+  return `  ${name}   ${renderBar(fraction, layout.barWidth)}   ${share}   ${pace}`;
+}
+
+function totalLine(state: ProgressState, verb: string, nowMs: number): string {
+  const parts = [
+    `${verb} ${formatShare(state.doneBytes, state.totalBytes)}`,
+    ...(state.fileCount > 1
+      ? [`${formatCount(state.doneFiles)} of ${formatPlural(state.fileCount, 'file')}`]
+      : []),
+    paceText(state.pace, state.totalBytes - state.doneBytes, nowMs)
+      .replace(/\s{2,}/, ' · ')
+      .trim(),
+    ...(state.retries > 0 ? [`${formatPlural(state.retries, 'request')} repeated`] : []),
+  ];
+  return `  ${parts.filter((part) => part !== '').join(' · ')}`;
+}
+
+/** `412 MiB/s   17 s left`. */
+export function paceText(pace: Pace, leftBytes: number, nowMs: number): string {
+  const rate = pace.bytesPerSecond(nowMs);
+  if (rate === null) return '';
+  const left = leftBytes > 0 ? `   ${formatRoughDuration((leftBytes / rate) * 1000)} left` : '';
+  return `${formatRate(rate).padStart(10)}${left}`;
+}
+
+/** Exactly `width` places; of a long name the end tells more than the beginning. */
+function fitName(text: string, width: number): string {
+  const missing = width - stringWidth(text);
+  if (missing >= 0) return text + ' '.repeat(missing);
+  const characters = [...text];
+  while (stringWidth(characters.join('')) > width - 1) characters.shift();
+  const end = `…${characters.join('')}`;
+  return end + ' '.repeat(Math.max(0, width - stringWidth(end)));
+}
+
+function cut(line: string, width: number): string {
+  if (stringWidth(line) <= width) return line;
+  const characters = [...line];
+  while (characters.length > 0 && stringWidth(characters.join('')) > width - 1) characters.pop();
+  return `${characters.join('')}…`;
+}

@@ -1,0 +1,48 @@
+import type { CheckpointError } from '@holdfast/core/contract';
+import { printable } from './format.ts';
+import type { Style } from './style.ts';
+
+/**
+ * The error for people: what, why and what to do, then code and exit status. `stack`: with stacks, those of the causes too.
+ */
+export function renderError(
+  error: CheckpointError,
+  advice: readonly string[],
+  options: { style: Style; stack: boolean },
+): string {
+  const lines = [
+    `${options.style('red', 'holdfast:')} ${printable(headlineOf(error, advice))}`,
+    ...causeLine(error),
+    ...advice.map((line) => `  ${line}`),
+    options.style('dim', `  (${error.code}, exit ${error.exitCode})`),
+  ];
+  return [...lines, ...(options.stack ? stackLines(error) : [])].join('\n');
+}
+
+// What the advice says in a line of its own is cut from the end of the message.
+function headlineOf(error: CheckpointError, advice: readonly string[]): string {
+  const repeated = advice.find((line) => error.message.endsWith(`; ${line}`));
+  return repeated === undefined ? error.message : error.message.slice(0, -`; ${repeated}`.length);
+}
+
+// A cause that says more than the message is the why; one that the message repeats is not shown twice.
+function causeLine(error: CheckpointError): string[] {
+  const { cause } = error;
+  if (!(cause instanceof Error) || error.code === 'Aborted') return [];
+  const text = printable(cause.message.split('\n')[0] ?? '');
+  return text === '' || error.message.includes(cause.message) ? [] : [`  because: ${text}`];
+}
+
+const CAUSES_MAX = 8;
+
+function stackLines(error: Error): string[] {
+  const lines: string[] = [];
+  let at: unknown = error;
+  for (let depth = 0; at instanceof Error && depth < CAUSES_MAX; depth += 1) {
+    lines.push(
+      ...`${depth === 0 ? '' : 'caused by '}${at.stack ?? at.message}`.split('\n').map((line) => `  ${line}`),
+    );
+    at = at.cause;
+  }
+  return lines;
+}

@@ -1,0 +1,194 @@
+/** One call of the command line, from its arguments to its exit status. */
+
+import { type Clock, isCheckpointError, toCheckpointError } from '@holdfast/core/contract';
+import { adviceFor } from './advice.ts';
+import type { Call, Command, CommandResult, Subject } from './command.ts';
+import { json, noColor, progress, quiet, verbose } from './common-options.ts';
+import { canRedraw, type Environment, optionFromEnvironment, type Sourced, wantsColor } from './env.ts';
+import type { Interrupt } from './interrupt.ts';
+import { type JsonObject, jsonError } from './json.ts';
+import { createMessages } from './messages.ts';
+import type { Option } from './option.ts';
+import { type OptionValues, parseCommandLine } from './parse-command-line.ts';
+import {
+  createReporter,
+  type ProgressMode,
+  type ProgressStream,
+  type Reporter,
+} from './progress/reporter.ts';
+import { renderError } from './report-error.ts';
+import { colorStyle, plainStyle, type Style } from './style.ts';
+
+export interface OutputStream extends ProgressStream {
+  readonly isTTY?: boolean | undefined;
+}
+
+/** What the program has of its surroundings. */
+export interface Surroundings {
+  readonly env: Environment;
+  readonly stdout: OutputStream;
+  readonly stderr: OutputStream;
+  readonly clock: Clock;
+  readonly programVersion: string;
+  readonly listenForInterrupt: (onFirst: () => void) => Interrupt;
+}
+
+/** Runs one command line and resolves to the exit status. Never rejects. */
+export async function runCli(argv: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { env, stdout } = surroundings;
+  try {
+    const parsed = parseCommandLine(argv, env, surroundings.programVersion);
+    if (parsed.kind === 'text') {
+      stdout.write(parsed.text);
+      return 0;
+    }
+    return await runCommand(parsed.command, parsed.operands, parsed.values, surroundings);
+  } catch (error) {
+    const manners = mannersOfRaw(argv, surroundings);
+    const reporter = createReporter({ mode: 'none', stream: surroundings.stderr, clock: surroundings.clock });
+    return report(error, { command: '', subject: {}, reporter, manners, surroundings });
+  }
+}
+
+/** How to speak. */
+interface Manners {
+  readonly isJson: boolean;
+  readonly isQuiet: boolean;
+  readonly isVerbose: boolean;
+  readonly progress: ProgressMode;
+  readonly outStyle: Style;
+  readonly errorStyle: Style;
+}
+
+async function runCommand(
+  command: Command,
+  operands: readonly string[],
+  values: OptionValues,
+  surroundings: Surroundings,
+): Promise<number> {
+  const { stderr, clock } = surroundings;
+  const manners = mannersOf(values, surroundings);
+  const reporter = createReporter({ mode: manners.progress, stream: stderr, clock });
+  const level = manners.isVerbose ? 'verbose' : manners.isQuiet ? 'quiet' : 'normal';
+  const messages = createMessages(level, (line) => reporter.write(line));
+  const interrupt = surroundings.listenForInterrupt(() =>
+    messages.note('holdfast: ending cleanly; Ctrl-C again ends at once'),
+  );
+  const call: Call = {
+    command,
+    operands,
+    get: <T>(option: Option<T>) => values.get(option.name)?.value as T | undefined,
+    sourced: <T>(option: Option<T>) => (values.get(option.name) as Sourced<T> | undefined) ?? null,
+    env: surroundings.env,
+    clock,
+    signal: interrupt.signal,
+    messages,
+    reporter,
+    style: manners.outStyle,
+    subject: {},
+  };
+  sayWhatTheEnvironmentGave(values, call);
+  try {
+    const result = await command.run(call);
+    reporter.end();
+    return conclude(
+      result,
+      { command: command.name, subject: call.subject, reporter, manners, surroundings },
+      command,
+    );
+  } catch (error) {
+    return report(causeOf(error, interrupt.signal), {
+      command: command.name,
+      subject: call.subject,
+      reporter,
+      manners,
+      surroundings,
+    });
+  } finally {
+    reporter.end();
+    interrupt.dispose();
+  }
+}
+
+function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
+  for (const [name, { source }] of values) {
+    if (!source.startsWith('--')) call.messages.detail(`--${name} from ${source}`);
+  }
+}
+
+/** What an interrupt brings down is an interruption, except an outcome that is not known: its token must be shown. */
+function causeOf(thrown: unknown, signal: AbortSignal): unknown {
+  return signal.aborted && !isCheckpointError(thrown, 'OutcomeUnknown') ? signal.reason : thrown;
+}
+
+interface Ending {
+  readonly command: string;
+  readonly subject: Subject;
+  readonly reporter: Reporter;
+  readonly manners: Manners;
+  readonly surroundings: Surroundings;
+}
+
+function conclude(result: CommandResult, ending: Ending, command: Command): number {
+  const { manners, surroundings } = ending;
+  if (!manners.isJson) {
+    const isWanted =
+      result.text !== '' && !(manners.isQuiet && command.isSilentWhenQuiet === true && !result.error);
+    if (isWanted) surroundings.stdout.write(`${result.text}\n`);
+  }
+  if (result.error) return report(result.error, ending, result.json);
+  if (manners.isJson) surroundings.stdout.write(`${JSON.stringify(result.json)}\n`);
+  return result.exitCode ?? 0;
+}
+
+/** Tells the error to people on standard error, and with `--json` to programs on standard output, beside what was found. */
+function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number {
+  const { command, subject, reporter, manners, surroundings } = ending;
+  const error = toCheckpointError(thrown);
+  const advice = adviceFor(error, { command, subject, progress: reporter.state });
+  reporter.end();
+  const asJson = jsonError(error, advice);
+  const text = renderError(error, advice, { style: manners.errorStyle, stack: manners.isVerbose });
+  surroundings.stderr.write(
+    `${manners.progress === 'json' ? JSON.stringify({ type: 'error', error: asJson }) : text}\n`,
+  );
+  if (manners.isJson) surroundings.stdout.write(`${JSON.stringify({ ...found, error: asJson })}\n`);
+  return error.exitCode;
+}
+
+function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings): Manners {
+  const given = <T>(option: Option<T>) => values.get(option.name)?.value as T | undefined;
+  const isQuiet = given(quiet) ?? false;
+  const style = (stream: OutputStream) =>
+    given(noColor) !== true && wantsColor(env, stream.isTTY === true) ? colorStyle : plainStyle;
+  const how = given(progress) ?? 'auto';
+  const automatic = isQuiet ? 'none' : canRedraw(env, stderr.isTTY === true) ? 'bars' : 'plain';
+  return {
+    isJson: given(json) ?? false,
+    isQuiet,
+    isVerbose: given(verbose) ?? false,
+    progress: how === 'auto' ? automatic : how,
+    outStyle: style(stdout),
+    errorStyle: style(stderr),
+  };
+}
+
+/** For a command line that could not be understood: the flags that change how its error is printed are looked for one by one. */
+function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Manners {
+  const end = argv.indexOf('--');
+  const words = end === -1 ? argv : argv.slice(0, end);
+  const values = new Map<string, Sourced<unknown>>();
+  for (const option of [json, verbose, noColor]) {
+    const isGiven = words.includes(`--${option.name}`) || isSetInEnvironment(option, surroundings.env);
+    if (isGiven) values.set(option.name, { value: true, source: '' });
+  }
+  return mannersOf(values, surroundings);
+}
+
+function isSetInEnvironment(option: Option<boolean>, env: Environment): boolean {
+  try {
+    return optionFromEnvironment(option, env) !== null;
+  } catch {
+    return false; // a value that is refused is the error being reported, or will be once this one is gone
+  }
+}

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import {
+  BadValue,
+  pairsToRecord,
+  parseChoice,
+  parseDuration,
+  parseMeta,
+  parseMetric,
+  parseSize,
+  parseVersion,
+  parseVersionOrLatest,
+  parseWhole,
+  parseWriter,
+} from './values.ts';
+
+function refusal(parse: () => unknown): string {
+  try {
+    parse();
+  } catch (error) {
+    if (error instanceof BadValue) return error.message;
+    throw error;
+  }
+  throw new Error('it was accepted');
+}
+
+describe('parseVersion', () => {
+  it('is exact up to 2^63 - 1', () => {
+    expect(parseVersion('0')).toBe(0n);
+    expect(parseVersion('9007199254740993')).toBe(9007199254740993n);
+    expect(parseVersion('9223372036854775807')).toBe(9223372036854775807n);
+  });
+
+  it.each(['-1', '1.5', '1e3', '', ' 1', '9223372036854775808', '0x10', '1,000', '99999999999999999999999'])(
+    'refuses "%s" and says what is accepted',
+    (text) => {
+      expect(refusal(() => parseVersion(text))).toBe(
+        `"${text}" is not a version; a version is a whole number from 0 to 9223372036854775807`,
+      );
+    },
+  );
+
+  it('latest is a word of its own', () => {
+    expect(parseVersionOrLatest('latest')).toBe('latest');
+    expect(parseVersionOrLatest('7')).toBe(7n);
+    expect(refusal(() => parseVersionOrLatest('newest'))).toContain('or "latest"');
+  });
+});
+
+describe('parseDuration', () => {
+  it.each([
+    ['500ms', 500],
+    ['30s', 30_000],
+    ['10m', 600_000],
+    ['2h', 7_200_000],
+    ['1.5h', 5_400_000],
+    ['1d', 86_400_000],
+    ['0', 0],
+    ['0s', 0],
+  ])('%s is %d ms', (text, ms) => {
+    expect(parseDuration(text)).toBe(ms);
+  });
+
+  it('a number without a unit is refused: seconds for one are minutes for another', () => {
+    expect(refusal(() => parseDuration('600'))).toContain('"600" has no unit; write it like 500ms, 30s');
+  });
+
+  it.each(['', 's', '-5s', '5 minutes', '5M', '1h30m', 'NaNs', 'Infinitys'])('refuses "%s"', (text) => {
+    expect(refusal(() => parseDuration(text))).toContain('is not a duration');
+  });
+});
+
+describe('parseSize', () => {
+  it.each([
+    ['65536B', 65_536],
+    ['64KiB', 65_536],
+    ['256MiB', 268_435_456],
+    ['256mib', 268_435_456],
+    ['1.5GiB', 1_610_612_736],
+  ])('%s is %d bytes', (text, bytes) => {
+    expect(parseSize(text)).toBe(bytes);
+  });
+
+  it('decimal units are refused with the binary one', () => {
+    expect(refusal(() => parseSize('256MB'))).toBe('"256MB" is not a size in binary units; write 256MiB');
+    expect(refusal(() => parseSize('1g'))).toContain('write 1GiB');
+  });
+
+  it.each(['256', '', 'MiB', '-1MiB', '5 XiB'])('refuses "%s"', (text) => {
+    expect(refusal(() => parseSize(text))).toContain('write it like');
+  });
+});
+
+describe('parseWriter', () => {
+  it('counts from 0', () => {
+    expect(parseWriter('0/1')).toEqual({ index: 0, count: 1 });
+    expect(parseWriter('3/4')).toEqual({ index: 3, count: 4 });
+  });
+
+  it('writer 4 of 4 does not exist, and the message says how writers count', () => {
+    expect(refusal(() => parseWriter('4/4'))).toBe(
+      'there is no writer 4 of 4: I counts from 0 to N-1, here from 0 to 3',
+    );
+  });
+
+  it.each(['0/0', '1', '1/', '/4', '-1/4', '1/4/2', 'a/b', '1.0/4'])('refuses "%s"', (text) => {
+    expect(refusal(() => parseWriter(text))).not.toBe('');
+  });
+});
+
+describe('pairs', () => {
+  it('a metric is a finite number', () => {
+    expect(parseMetric('loss=2.1')).toEqual(['loss', 2.1]);
+    expect(parseMetric('d=-1e-3')).toEqual(['d', -0.001]);
+  });
+
+  it.each(['loss=NaN', 'loss=inf', 'loss=', 'loss=1e999', 'loss=0x10', 'loss=2,1'])(
+    'refuses "%s"',
+    (text) => {
+      expect(refusal(() => parseMetric(text))).toContain('a metric is a finite number');
+    },
+  );
+
+  it.each(['loss', '=2'])('refuses "%s": no name or no value', (text) => {
+    expect(refusal(() => parseMetric(text))).toContain('NAME=VALUE');
+  });
+
+  it('metadata keeps everything after the first =', () => {
+    expect(parseMeta('url=http://h/?a=b')).toEqual(['url', 'http://h/?a=b']);
+    expect(parseMeta('empty=')).toEqual(['empty', '']);
+  });
+
+  it('a name given twice is refused, not overwritten', () => {
+    expect(pairsToRecord([parseMeta('a=1'), parseMeta('b=2')])).toEqual({ a: '1', b: '2' });
+    expect(refusal(() => pairsToRecord([parseMeta('a=1'), parseMeta('a=2')]))).toBe('"a" is given twice');
+  });
+});
+
+describe('parseWhole and parseChoice', () => {
+  it('limits are inclusive', () => {
+    expect(parseWhole(1, 3)('1')).toBe(1);
+    expect(parseWhole(1, 3)('3')).toBe(3);
+    expect(refusal(() => parseWhole(1, 3)('4'))).toBe('"4" is not a whole number from 1 to 3');
+    expect(refusal(() => parseWhole(1, 3)('1.0'))).toContain('not a whole number');
+  });
+
+  it('a word outside the choice is answered with the choice', () => {
+    expect(parseChoice(['fail', 'fallback'])('fail')).toBe('fail');
+    expect(refusal(() => parseChoice(['fail', 'fallback'])('skip'))).toBe('"skip" is none of fail, fallback');
+  });
+});

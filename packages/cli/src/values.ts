@@ -1,0 +1,137 @@
+/** Option values, from text. Strict: what is not clearly meant is refused, with what is accepted. Pure. */
+
+import type { WriterPosition } from '@holdfast/core/contract';
+
+/** The reason why a value is refused; whoever knows the option's name turns it into the error. */
+export class BadValue extends Error {}
+
+const VERSION_MAX = 2n ** 63n - 1n;
+
+/** A version: a whole number from 0 to 2^63 - 1, never rounded. */
+export function parseVersion(text: string): bigint {
+  const version = /^\d{1,19}$/.test(text) ? BigInt(text) : -1n;
+  if (version < 0n || version > VERSION_MAX) {
+    throw new BadValue(`"${text}" is not a version; a version is a whole number from 0 to ${VERSION_MAX}`);
+  }
+  return version;
+}
+
+/** A version, or the word `latest`. */
+export function parseVersionOrLatest(text: string): bigint | 'latest' {
+  if (text === 'latest') return 'latest';
+  try {
+    return parseVersion(text);
+  } catch (error) {
+    throw new BadValue(`${(error as BadValue).message}, or "latest"`);
+  }
+}
+
+const DURATION_UNITS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** Milliseconds of `500ms`, `30s`, `10m`, `1.5h`, `2d` or `0`. */
+export function parseDuration(text: string): number {
+  if (text === '0') return 0;
+  const match = /^(\d{1,12}(?:\.\d{1,6})?)\s?(ms|s|m|h|d)$/.exec(text);
+  if (match !== null) return Math.round(Number(match[1]) * (DURATION_UNITS[match[2] as string] as number));
+  const reason = /^\d+(\.\d+)?$/.test(text) ? `"${text}" has no unit` : `"${text}" is not a duration`;
+  throw new BadValue(`${reason}; write it like 500ms, 30s, 10m, 2h or 1d`);
+}
+
+const SIZE_UNITS: Readonly<Record<string, number>> = {
+  b: 1,
+  kib: 1024,
+  mib: 1024 ** 2,
+  gib: 1024 ** 3,
+  tib: 1024 ** 4,
+};
+
+/** Bytes of `256MiB`, `1.5GiB`, `65536B`. Decimal units are refused: they are nearly always binary ones misspelt. */
+export function parseSize(text: string): number {
+  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s?([A-Za-z]+)$/.exec(text);
+  const factor = match === null ? undefined : SIZE_UNITS[(match[2] as string).toLowerCase()];
+  if (match !== null && factor !== undefined) return Math.round(Number(match[1]) * factor);
+  const letter = /^(\d+(?:\.\d+)?)\s?([KMGT])B?$/i.exec(text);
+  if (letter !== null) {
+    throw new BadValue(
+      `"${text}" is not a size in binary units; write ${letter[1]}${letter[2]?.toUpperCase()}iB`,
+    );
+  }
+  const reason = /^\d+(\.\d+)?$/.test(text) ? `"${text}" has no unit` : `"${text}" is not a size`;
+  throw new BadValue(`${reason}; write it like 65536B, 64KiB, 256MiB or 1GiB`);
+}
+
+/** `I/N`: writer I of N, I from 0. */
+export function parseWriter(text: string): WriterPosition {
+  const match = /^(\d{1,9})\/(\d{1,9})$/.exec(text);
+  if (match === null)
+    throw new BadValue(`"${text}" is not a writer; write I/N, such as 0/4 for the first of four`);
+  return checkedWriter(Number(match[1]), Number(match[2]));
+}
+
+/** The same from two numbers. */
+export function checkedWriter(index: number, count: number): WriterPosition {
+  if (count < 1) throw new BadValue(`there is no writer ${index} of ${count}; at least one process writes`);
+  if (index >= count) {
+    throw new BadValue(
+      `there is no writer ${index} of ${count}: I counts from 0 to N-1, here from 0 to ${count - 1}`,
+    );
+  }
+  return { index, count };
+}
+
+/** A whole number within limits, both inclusive. */
+export function parseWhole(min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    if (!(value >= min && value <= max))
+      throw new BadValue(`"${text}" is not a whole number from ${min} to ${max}`);
+    return value;
+  };
+}
+
+/** One of a few words. */
+export function parseChoice<const T extends string>(choices: readonly T[]): (text: string) => T {
+  return (text) => {
+    const found = choices.find((choice) => choice === text);
+    if (found === undefined) throw new BadValue(`"${text}" is none of ${choices.join(', ')}`);
+    return found;
+  };
+}
+
+function splitPair(text: string, example: string): [string, string] {
+  const at = text.indexOf('=');
+  if (at < 1) throw new BadValue(`"${text}" is not of the form NAME=VALUE, such as ${example}`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+/** `loss=2.1`: a name and a finite number. */
+export function parseMetric(text: string): readonly [string, number] {
+  const [name, value] = splitPair(text, 'loss=2.1');
+  const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(value) ? Number(value) : Number.NaN;
+  if (!Number.isFinite(number))
+    throw new BadValue(
+      `the value of "${name}" is "${value}"; a metric is a finite number, such as ${name}=2.1`,
+    );
+  return [name, number];
+}
+
+/** `key=value`: the value is the rest of the text, further `=` included. */
+export function parseMeta(text: string): readonly [string, string] {
+  return splitPair(text, 'job=4711');
+}
+
+/** Pairs as a record; a name given twice is refused. */
+export function pairsToRecord<T>(pairs: readonly (readonly [string, T])[]): Record<string, T> {
+  const names = new Set<string>();
+  for (const [name] of pairs) {
+    if (names.has(name)) throw new BadValue(`"${name}" is given twice`);
+    names.add(name);
+  }
+  return Object.fromEntries(pairs);
+}

@@ -1,0 +1,5 @@
+/** From a URI to a store, and to the manager of the run in it. */
+
+export { type OpenOptions, openCheckpointManager } from './open-checkpoint-manager.ts';
+export { openStore, type StoreEnvironment, storeUriForms } from './open-store.ts';
+export { redactUri } from './uri.ts';

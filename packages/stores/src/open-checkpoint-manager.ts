@@ -1,0 +1,31 @@
+import {
+  type CheckpointManager,
+  type CheckpointManagerOptions,
+  openCheckpointManager as openManager,
+} from '@holdfast/core';
+import { localFiles } from '@holdfast/local-files';
+import { openStore, type StoreEnvironment } from './open-store.ts';
+
+/** What the engine takes, without what the URI decides. */
+export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store' | 'files'> {
+  /** Fills what the URI leaves open; default: nothing. */
+  env?: StoreEnvironment | undefined;
+}
+
+/**
+ * The manager of the run under a URI; paths given to `save` and `restore` are files of this machine.
+ * `close()` of the manager closes the store. `InvalidConfig`: the URI or a setting.
+ */
+export async function openCheckpointManager(
+  uri: string,
+  options: OpenOptions = {},
+): Promise<CheckpointManager> {
+  const { env, ...rest } = options;
+  const store = await openStore(uri, env);
+  try {
+    return openManager({ ...rest, store, files: localFiles });
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+}

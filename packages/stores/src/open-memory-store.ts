@@ -1,0 +1,18 @@
+import { crc32c } from '@holdfast/core';
+import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { MemoryStore, memoryBucket } from '@holdfast/core/store';
+
+/**
+ * A store in the memory of this process: `memory://name`. All stores of one name share their objects, which live as long as the process.
+ * `InvalidConfig`: no name, or anything after it.
+ */
+export function openMemoryStore(uri: string): ObjectStore {
+  const name = /^memory:\/\/([A-Za-z0-9._-]{1,100})$/.exec(uri)?.[1];
+  if (name === undefined) {
+    throw new CheckpointError(
+      'InvalidConfig',
+      `"${uri}" does not name a memory store; write memory://name, the name of letters, digits, ".", "_" and "-"`,
+    );
+  }
+  return new MemoryStore(memoryBucket(name, { crc32c }));
+}

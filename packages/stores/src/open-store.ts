@@ -1,0 +1,45 @@
+import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { redactUri, schemeOf } from './uri.ts';
+
+/** Environment variables an adapter may fill gaps of the URI from. */
+export type StoreEnvironment = Readonly<Record<string, string | undefined>>;
+
+interface Adapter {
+  /** How its URIs look, for messages. */
+  readonly form: string;
+  readonly open: (uri: string, env: StoreEnvironment) => Promise<ObjectStore>;
+}
+
+// One entry per scheme. An adapter is imported when its scheme is used, so its SDK is loaded only by those who need it.
+const ADAPTERS: Readonly<Record<string, Adapter>> = {
+  file: {
+    form: 'file:///abs/dir',
+    open: async (uri) => (await import('@holdfast/store-local')).openLocalStore(uri),
+  },
+  memory: {
+    form: 'memory://name',
+    open: async (uri) => (await import('./open-memory-store.ts')).openMemoryStore(uri),
+  },
+};
+
+/** The accepted forms of URI, one per scheme. */
+export function storeUriForms(): string[] {
+  return Object.values(ADAPTERS).map((adapter) => adapter.form);
+}
+
+/**
+ * Opens the store of a URI. Nothing is written, and no run need be there.
+ * `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does not know.
+ */
+export async function openStore(uri: string, env: StoreEnvironment = {}): Promise<ObjectStore> {
+  const scheme = schemeOf(uri);
+  const adapter = Object.hasOwn(ADAPTERS, scheme) ? ADAPTERS[scheme] : undefined;
+  if (adapter === undefined) {
+    const forms = storeUriForms().join(', ');
+    throw new CheckpointError(
+      'InvalidConfig',
+      `unknown scheme "${scheme}" in ${redactUri(uri)}; accepted: ${forms}`,
+    );
+  }
+  return adapter.open(uri, env);
+}
