@@ -1,0 +1,69 @@
+/**
+ * Writes the golden files that are not there yet: `node --conditions=holdfast-source test/golden/make.ts`.
+ * One that is there is never written again: it stands for what some Holdfast has written into somebody's store.
+ */
+
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { encodeRecord } from '../../packages/core/src/format/index.ts';
+import { GOLDEN_VALUES } from './values.ts';
+
+const HERE = new URL('./', import.meta.url);
+const CHECKSUM_END = 85;
+
+function read(path: string): Buffer {
+  return readFileSync(new URL(path, HERE));
+}
+
+function writeNew(path: string, bytes: Uint8Array): void {
+  if (existsSync(new URL(path, HERE))) return;
+  writeFileSync(new URL(path, HERE), bytes, { flag: 'wx' });
+  console.log(`new: ${path}`);
+}
+
+/** The record again with another text after its checksum, and a checksum that is right for it. */
+function resealed(path: string, from: string, to: string): Uint8Array {
+  const tail = read(path).subarray(CHECKSUM_END).toString();
+  if (!tail.includes(from)) throw new Error(`${path} has no ${from}`);
+  const changed = Buffer.from(tail.replace(from, to));
+  return Buffer.concat([Buffer.from(`{"checksum":"sha256:${createHash('sha256').update(changed).digest('hex')}"`), changed]);
+}
+
+function flipped(path: string, byte: number, bit: number): Uint8Array {
+  const bytes = Uint8Array.from(read(path));
+  bytes[byte] = (bytes[byte] ?? 0) ^ (1 << bit);
+  return bytes;
+}
+
+for (const [name, { kind, value }] of Object.entries(GOLDEN_VALUES)) {
+  writeNew(`v1/${name}`, encodeRecord(kind, value).bytes);
+}
+
+const receipt = 'v1/receipt.json';
+const entry = 'v1/catalog-entry.json';
+const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {
+  'empty.json': () => new Uint8Array(0),
+  'bit-flip.json': () => flipped(entry, 700, 2),
+  'bit-flip-in-checksum.json': () => flipped(receipt, 30, 0),
+  'truncated.json': () => read('v1/manifest.json').subarray(0, 600),
+  'truncated-in-checksum.json': () => read('v1/claim.json').subarray(0, 50),
+  'wrong-checksum.json': () => Buffer.concat([read('v1/claim.json').subarray(0, CHECKSUM_END), read('v1/run.json').subarray(CHECKSUM_END)]),
+  'trailing-garbage.json': () => Buffer.concat([read('v1/claim.json'), Buffer.from('\n')]),
+  'trailing-garbage-sealed.json': () => resealed('v1/claim.json', '}\n', '}\n{}\n'),
+  'wrong-kind.json': () => read('v1/run.json'),
+  'newer-major.json': () => resealed(receipt, '"major":1', '"major":2,"minor":4'),
+  'int64-out-of-range.json': () => resealed(receipt, '"version":"9007199254740993"', '"version":"9223372036854775808"'),
+  'int64-as-number.json': () => resealed(receipt, '"version":"9007199254740993"', '"version":9007199254740993'),
+  'unsafe-size.json': () => resealed(receipt, '"sizeBytes":"20000000"', '"sizeBytes":"9007199254740992"'),
+  'wrong-type.json': () => resealed(receipt, '"worldSize":2', '"worldSize":"2"'),
+  'bad-base64.json': () => resealed(receipt, 'ipE2qmKoq0NG3XlO', 'ipE2qmKoq0NG3XlO='),
+  'duplicate-key.json': () => resealed('v1/claim.json', '"pid":4711', '"pid":4711,"pid":4711'),
+  'white-space.json': () => resealed('v1/claim.json', '"pid":4711', '"pid": 4711'),
+  'keys-out-of-order.json': () => resealed('v1/claim.json', '"nonce":"c0ffee","pid":4711', '"pid":4711,"nonce":"c0ffee"'),
+  'unknown-enum.json': () => resealed(entry, '"state":"RETIRING"', '"state":"RESTING"'),
+  'missing-id.json': () => resealed('v1/read-lease.json', '"id":{"epoch":3,"lineage":2,"version":"9007199254740993"},', ''),
+  'name-leads-out.json': () => resealed(receipt, '"name":"model/weights-0-of-2.bin"', '"name":"../../home/user/.profile"'),
+  'no-json.json': () => resealed('v1/claim.json', '}\n', '\n'),
+};
+
+for (const [name, make] of Object.entries(DAMAGED)) writeNew(`damaged/${name}`, make());

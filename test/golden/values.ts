@@ -1,0 +1,227 @@
+/** What the golden files hold: one small run of two writers, with a value in every field. Add to it; what is there stays. */
+
+import type {
+  CatalogCheckpoint,
+  CatalogEntry,
+  Claim,
+  FileRecord,
+  Manifest,
+  ReadLease,
+  Receipt,
+  RecordKind,
+  RecordTypes,
+  Run,
+  UploadRecord,
+} from '../../packages/core/src/format/index.ts';
+
+export type GoldenValue = { [Kind in RecordKind]: { readonly kind: Kind; readonly value: RecordTypes[Kind] } }[RecordKind];
+
+const hex = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'hex'));
+const RUN_ID = '5f0c7a3e9b1d4f6288aa01c2d3e4f506';
+const ID = { lineage: 2, epoch: 3, version: 9007199254740993n };
+const BASE = { lineage: 2, epoch: 3, version: 9007199254740992n };
+const AT_MS = 1767225600000;
+
+const weights: FileRecord = {
+  name: 'model/weights-0-of-2.bin',
+  key: 'version_9007199254740993/2.3/0.1-00112233445566778899aabbccddeeff/model/weights-0-of-2.bin',
+  sizeBytes: 20000000,
+  crc32c: 0xe3069283,
+  partSizeBytes: 8388608,
+  partCrc32c: hex('8a9136aa62a8ab4346dd794e'),
+  blake3: hex('af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262'),
+  mode: 0o644,
+};
+
+const empty: FileRecord = {
+  name: 'grüße/空 🙂 "quoted".txt',
+  key: 'version_9007199254740992/2.3/0.0-0f/grüße/空 🙂 "quoted".txt',
+  sizeBytes: 0,
+  crc32c: 0,
+  partSizeBytes: 0,
+  partCrc32c: new Uint8Array(0),
+  blake3: new Uint8Array(0),
+  mode: 0,
+};
+
+const run: Run = { runId: RUN_ID, policy: { keepLast: 5 }, createdAtMs: AT_MS };
+
+const claim: Claim = { writer: 1, incarnation: 2, nonce: 'c0ffee', host: 'node-7.example', pid: 4711 };
+
+const receipt: Receipt = {
+  id: ID,
+  writer: 0,
+  incarnation: 1,
+  worldSize: 2,
+  files: [empty, weights],
+  bases: [BASE],
+  metrics: { loss: 0.1, accuracy: 1e-7, perplexity: 1.5e300, zero: 0, minus: -0, tokens: 4503599627370496.5 },
+  metadata: { note: 'line one\nline "two"\\', '': 'empty key', __proto__x: '\u0000\u007f\u2028' },
+};
+
+const manifest: Manifest = {
+  id: ID,
+  worldSize: 2,
+  writers: [
+    {
+      writer: 0,
+      incarnation: 1,
+      receiptKey: 'version_9007199254740993/2.3/receipts/0.1.json',
+      receiptSha256: hex('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'),
+      files: [empty, weights],
+    },
+    {
+      writer: 1,
+      incarnation: 0,
+      receiptKey: 'version_9007199254740993/2.3/receipts/1.0.json',
+      receiptSha256: hex('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'),
+      files: [],
+    },
+  ],
+  bases: [BASE],
+  metrics: { loss: 0.1 },
+  metadata: { note: 'ü' },
+};
+
+const live: CatalogCheckpoint = {
+  id: ID,
+  manifestKey: 'version_9007199254740993/2.3/manifest-ba7816bf8f01cfea.json',
+  manifestSha256: hex('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'),
+  sizeBytes: 20000000,
+  fileCount: 2,
+  metrics: { loss: 0.1 },
+  state: 'LIVE',
+  retiringSeq: 0,
+  pins: ['paper', 'release 1.0'],
+  verified: true,
+  suspect: false,
+  reason: '',
+  committedAtMs: AT_MS,
+  bases: [BASE],
+  rolledBack: false,
+};
+
+const entry: CatalogEntry = {
+  runId: RUN_ID,
+  seq: 42,
+  entryId: '000102030405060708090a0b0c0d0e0f',
+  parentId: '101112131415161718191a1b1c1d1e1f',
+  transaction: {
+    id: '202122232425262728292a2b2c2d2e2f',
+    kind: 'commit',
+    lineage: 2,
+    epoch: 3,
+    checkpoint: ID,
+    reason: 'asked for',
+    host: 'node-7.example',
+    pid: 4711,
+    atMs: AT_MS,
+    attempt: 'slurm-815-0',
+  },
+  state: {
+    lineage: 2,
+    epoch: 3,
+    attempt: 'slurm-815-0',
+    attemptDrawn: true,
+    pastAttempts: ['a1b2c3d4e5f60718', '0011223344556677'],
+    worldSize: 2,
+    incarnations: { 0: 1, 10: 4, 2: 0 },
+    latest: ID,
+    top: 9007199254740993n,
+    checkpoints: [
+      {
+        ...live,
+        id: BASE,
+        manifestKey: 'version_9007199254740992/2.3/manifest-e3b0c44298fc1c14.json',
+        manifestSha256: hex('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'),
+        metrics: {},
+        state: 'RETIRING',
+        retiringSeq: 41,
+        pins: [],
+        verified: false,
+        suspect: true,
+        reason: 'keep-last 1',
+        bases: [],
+        rolledBack: true,
+      },
+      live,
+    ],
+    abandoned: [{ lineage: 2, epoch: 3, version: 9007199254740999n }],
+    removedRing: [
+      {
+        id: { lineage: 1, epoch: 1, version: 0n },
+        manifestSha256: hex('00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff'),
+      },
+    ],
+    removedFloor: { lineage: 1, version: 9223372036854775807n },
+    txnRing: ['303132333435363738393a3b3c3d3e3f', '202122232425262728292a2b2c2d2e2f'],
+    policy: { keepLast: 3 },
+  },
+};
+
+const first: CatalogEntry = {
+  runId: RUN_ID,
+  seq: 1,
+  entryId: '000102030405060708090a0b0c0d0e0f',
+  parentId: '',
+  transaction: {
+    id: '202122232425262728292a2b2c2d2e2f',
+    kind: 'takeover',
+    lineage: 1,
+    epoch: 1,
+    reason: '',
+    host: 'node-7.example',
+    pid: 4711,
+    atMs: AT_MS,
+    attempt: 'slurm-815-0',
+  },
+  state: {
+    lineage: 1,
+    epoch: 1,
+    attempt: 'slurm-815-0',
+    attemptDrawn: false,
+    pastAttempts: [],
+    worldSize: 2,
+    incarnations: {},
+    top: -1n,
+    checkpoints: [],
+    abandoned: [],
+    removedRing: [],
+    txnRing: ['202122232425262728292a2b2c2d2e2f'],
+  },
+};
+
+const lease: ReadLease = { id: ID, reader: 'eval-3', ttlMs: 900000, host: 'node-9.example', pid: 12 };
+
+const upload: UploadRecord = {
+  id: ID,
+  writer: 1,
+  incarnation: 2,
+  key: 'version_9007199254740993/2.3/1.2-0f/model/weights-1-of-2.bin',
+  token: 'opaque+token/==',
+  partSizeBytes: 8388608,
+  sizeBytes: -1,
+  name: 'model/weights-1-of-2.bin',
+};
+
+/** As a later minor format may write it: fields that this one does not know, at every level. */
+const newerMinor = {
+  ...receipt,
+  format: { kind: 'receipt', major: 1, minor: 7, writtenBy: 'holdfast 9' },
+  files: [{ ...weights, codec: { name: 'zstd', level: 3, dictionary: null } } as FileRecord],
+  id: { ...ID, branch: 'main' },
+  zones: ['a', { b: [true, 1.5, 'ü'] }],
+  Quota: '9223372036854775807',
+} as Receipt;
+
+export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
+  'run.json': { kind: 'run', value: run },
+  'catalog-entry.json': { kind: 'catalog-entry', value: entry },
+  'catalog-entry-first.json': { kind: 'catalog-entry', value: first },
+  'claim.json': { kind: 'claim', value: claim },
+  'receipt.json': { kind: 'receipt', value: receipt },
+  'receipt-newer-minor.json': { kind: 'receipt', value: newerMinor },
+  'manifest.json': { kind: 'manifest', value: manifest },
+  'read-lease.json': { kind: 'read-lease', value: lease },
+  'upload.json': { kind: 'upload', value: upload },
+};
