@@ -1,0 +1,146 @@
+import type { ObjectStore } from '@holdfast/core/contract';
+import { crc32c } from '../crc32c.ts';
+import { type Check, check } from './check.ts';
+import { expectBytes, expectEqual, expectRejection, expectTrue, settle } from './expect.ts';
+import { watchForParts } from './observe-object.ts';
+import type { Scratch } from './scratch.ts';
+
+const MIB = 1024 * 1024;
+
+/** CRC-32Cs whose highest bit is set, and whose first byte is zero: where signs and leading zeros get lost. */
+const CHECKSUM_SAMPLES: readonly Uint8Array[] = [
+  new Uint8Array(),
+  new TextEncoder().encode('123456789'), // 0xe3069283
+  Uint8Array.of(0x00), // 0x527d5351
+  findBytes((crc) => crc < 2 ** 24),
+  findBytes((crc) => crc >= 2 ** 31),
+];
+
+export const createChecks: readonly Check[] = [
+  check('create: the object has the key, size and bytes that were sent', async (t) => {
+    for (const size of [0, 1, 4095, 4096, 4097, 100_000, MIB]) {
+      const bytes = t.creatableBytes(size);
+      const info = await t.create(`size-${size}`, bytes);
+      const key = t.key(`size-${size}`);
+      expectEqual([info.key, info.sizeBytes], [key, bytes.byteLength], 'key and size that create answers');
+      const object = await t.store.get(key, { maxBytes: bytes.byteLength });
+      expectEqual([object.key, object.sizeBytes], [key, bytes.byteLength], 'key and size that get answers');
+      expectBytes(object.bytes, bytes, `an object of ${bytes.byteLength} bytes`);
+    }
+  }),
+
+  check('create: right checksums are taken, whatever their bits', async (t) => {
+    for (const [index, bytes] of CHECKSUM_SAMPLES.entries()) await t.create(`sample-${index}`, bytes);
+    expectEqual((await t.listNames()).length, CHECKSUM_SAMPLES.length, 'count of objects');
+    await t.store.create(t.key('without'), t.creatableBytes(10));
+  }),
+
+  check('create: bytes may be a view into a larger buffer', async (t) => {
+    const buffer = t.creatableBytes(3000);
+    const view = buffer.subarray(buffer.byteLength >> 2, buffer.byteLength >> 1);
+    await t.create('view', view);
+    const { bytes } = await t.store.get(t.key('view'), { maxBytes: view.byteLength });
+    expectBytes(bytes, view, 'an object made from a view');
+  }),
+
+  check('create: a second create of the same key is AlreadyExists and changes nothing', async (t) => {
+    const bytes = t.creatableBytes(100);
+    const first = await t.create('a', bytes);
+    const other = await t.open();
+    for (const store of [t.store, other]) {
+      for (const again of [t.creatableBytes(50), bytes, new Uint8Array()]) {
+        const what = `a second create with ${again.byteLength} bytes`;
+        await expectRejection(
+          () => store.create(t.key('a'), again, { crc32c: crc32c(again) }),
+          'AlreadyExists',
+          what,
+        );
+      }
+    }
+    const object = await t.store.get(t.key('a'), { maxBytes: 100 });
+    expectEqual(object.etag, first.etag, 'etag of the object');
+    expectBytes(object.bytes, bytes, 'bytes of the object');
+  }),
+
+  check(
+    'create: once it has resolved, every client sees the object by head, get, readInto and list',
+    async (t) => {
+      const other = await t.open();
+      for (let round = 0; round < 10; round++) {
+        const name = `round-${round}`;
+        const bytes = t.creatableBytes(64);
+        const info = await t.create(name, bytes);
+        await expectSeen(t, other, name, bytes);
+        expectEqual((await other.head(info.key)).etag, info.etag, 'etag that another client sees');
+      }
+    },
+  ),
+
+  check('create: no reader sees a part of an object', async (t) => {
+    const other = await t.open();
+    const bytes = t.creatableBytes(2 * MIB);
+    for (let round = 0; round < 8; round++) {
+      const name = `round-${round}`;
+      const created = t.create(name, bytes);
+      await watchForParts({ store: other, key: t.key(name), bytes, until: created });
+      await created;
+    }
+  }),
+
+  check('create: the caller may use its buffer again once the call has ended', async (t) => {
+    for (const size of [10, 100_000, MIB]) {
+      const bytes = t.creatableBytes(size);
+      const sent = bytes.slice();
+      await t.create(`size-${size}`, sent);
+      sent.fill(0xee);
+      const { bytes: found } = await t.store.get(t.key(`size-${size}`), { maxBytes: size });
+      expectBytes(found, bytes, `an object of ${size} bytes whose buffer was used again`);
+    }
+  }),
+
+  check(
+    "create: createdAtMs is the store's time in milliseconds, and head, get and list agree on it",
+    async (t) => {
+      const { createdAtMs } = await t.create('a');
+      const views = [await t.store.head(t.key('a')), await t.store.get(t.key('a'), { maxBytes: 16 })];
+      for await (const page of t.store.list(t.key('a'))) {
+        views.push(...(page.objects as typeof views));
+        const ageMs = page.storeTimeMs - createdAtMs;
+        // Some providers tell whole seconds only.
+        expectTrue(
+          ageMs > -2000 && ageMs < 10 * 60_000,
+          'age of a new object by storeTimeMs',
+          'from 0 to some seconds',
+          ageMs,
+        );
+      }
+      expectEqual(views.length, 3, 'count of views of the object');
+      for (const view of views) {
+        const difference = Math.abs(view.createdAtMs - createdAtMs);
+        expectTrue(difference < 2000, 'createdAtMs', `about ${createdAtMs}`, view.createdAtMs);
+      }
+    },
+  ),
+];
+
+async function expectSeen(t: Scratch, store: ObjectStore, name: string, bytes: Uint8Array): Promise<void> {
+  const key = t.key(name);
+  const what = 'of an object just created, seen by another client';
+  expectEqual((await store.head(key)).sizeBytes, bytes.byteLength, `size ${what}`);
+  expectBytes((await store.get(key, { maxBytes: bytes.byteLength })).bytes, bytes, `bytes ${what}`);
+  const buffer = new Uint8Array(bytes.byteLength);
+  expectEqual(await store.readInto(key, 0, buffer), bytes.byteLength, `count of bytes ${what}`);
+  expectBytes(buffer, bytes, `bytes by readInto ${what}`);
+  const names = await t.listNames('', { store });
+  expectTrue(names.includes(name), `a listing ${what}`, name, names);
+  const again = await settle(store.create(key, bytes));
+  expectTrue(again.status === 'rejected', 'another create by another client', 'AlreadyExists', again.status);
+}
+
+/** The first number, as four bytes, whose checksum is as wanted. */
+function findBytes(isWanted: (crc: number) => boolean): Uint8Array {
+  for (let n = 0; ; n++) {
+    const bytes = new Uint8Array(Uint32Array.of(n).buffer);
+    if (isWanted(crc32c(bytes))) return bytes;
+  }
+}

@@ -1,0 +1,35 @@
+import { isCheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { crc32c } from '../crc32c.ts';
+import { pause } from './expect.ts';
+
+const ATTEMPTS_MAX = 10;
+
+/**
+ * Repeats a create after temporary errors (a busy provider has them) until the outcome is sure. `bytes` must be nobody else's:
+ * by them one's own object is told from another's. Throws what is neither success, nor `AlreadyExists`, nor temporary.
+ */
+export async function createForSure(
+  store: ObjectStore,
+  key: string,
+  bytes: Uint8Array,
+): Promise<'created' | 'lost'> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await store.create(key, bytes, { crc32c: crc32c(bytes) });
+      return 'created';
+    } catch (error) {
+      if (!isCheckpointError(error)) throw error;
+      if (error.code === 'AlreadyExists') {
+        const isOwn = attempt > 1 && (await holds(store, key, bytes));
+        return isOwn ? 'created' : 'lost';
+      }
+      if (error.status !== 'temporary' || attempt === ATTEMPTS_MAX) throw error;
+      await pause(10 * 2 ** attempt);
+    }
+  }
+}
+
+async function holds(store: ObjectStore, key: string, bytes: Uint8Array): Promise<boolean> {
+  const object = await store.get(key, { maxBytes: 2 ** 30 });
+  return Buffer.compare(object.bytes, bytes) === 0;
+}

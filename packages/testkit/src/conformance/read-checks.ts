@@ -1,0 +1,205 @@
+import { type Check, check } from './check.ts';
+import { expectBytes, expectEqual, expectRejection, expectTrue } from './expect.ts';
+import type { Scratch } from './scratch.ts';
+
+const MIB = 1024 * 1024;
+/** What untouched memory holds. */
+const GUARD = 0xa5;
+/** Memory around a buffer that a careless store would hit. */
+const GUARD_BYTES = 4096;
+
+export const readChecks: readonly Check[] = [
+  check('head, get, readInto: an object that does not exist is NotFound', async (t) => {
+    await t.create('dir/file');
+    // A name that only begins others is no object, also where it is a directory.
+    for (const name of ['missing', 'dir/missing', 'dir', 'dir/fil', 'dir/file/below', 'missing/below']) {
+      const key = t.key(name);
+      await expectRejection(() => t.store.head(key), 'NotFound', `head of ${name}`);
+      await expectRejection(() => t.store.get(key, { maxBytes: 100 }), 'NotFound', `get of ${name}`);
+      const read = () => t.store.readInto(key, 0, new Uint8Array(10));
+      await expectRejection(read, 'NotFound', `readInto of ${name}`);
+    }
+  }),
+
+  check('etag and size: create, head, get and list agree, each time', async (t) => {
+    const bytes = t.creatableBytes(300);
+    const { etag } = await t.create('a', bytes);
+    await t.create('b');
+    expectTrue(etag.length > 0, 'etag', 'some text', etag);
+    for (let round = 0; round < 3; round++) {
+      const head = await t.store.head(t.key('a'));
+      const object = await t.store.get(t.key('a'), { maxBytes: 300 });
+      for (const info of [head, object]) {
+        expectEqual([info.etag, info.sizeBytes], [etag, bytes.byteLength], 'etag and size');
+      }
+      for await (const page of t.store.list(t.key('a'))) {
+        const found = page.objects.map((info) => [info.etag, info.sizeBytes]);
+        expectEqual(found, [[etag, bytes.byteLength]], 'etag and size by list');
+      }
+    }
+  }),
+
+  check('get: an object of maxBytes is read, a larger one is Corrupt', async (t) => {
+    const bytes = t.creatableBytes(1000);
+    const size = bytes.byteLength;
+    await t.create('a', bytes);
+    await t.create('empty', new Uint8Array());
+    for (const maxBytes of [size, size + 1, 2 ** 40]) {
+      const found = await t.store.get(t.key('a'), { maxBytes });
+      expectBytes(found.bytes, bytes, `get with maxBytes ${maxBytes}`);
+    }
+    for (const maxBytes of [size - 1, 0]) {
+      const what = `get of ${size} bytes with maxBytes ${maxBytes}`;
+      await expectRejection(() => t.store.get(t.key('a'), { maxBytes }), 'Corrupt', what);
+    }
+    expectEqual(
+      (await t.store.get(t.key('empty'), { maxBytes: 0 })).bytes.byteLength,
+      0,
+      'bytes of an empty object',
+    );
+  }),
+
+  check("get: the bytes are the caller's own and are never written again", async (t) => {
+    const bytes = t.creatableBytes(5000);
+    await t.create('a', bytes);
+    await t.create('b', t.creatableBytes(5000));
+    const first = (await t.store.get(t.key('a'), { maxBytes: 5000 })).bytes;
+    for (let round = 0; round < 5; round++) {
+      await t.store.get(t.key('b'), { maxBytes: 5000 });
+      await t.store.readInto(t.key('b'), 0, new Uint8Array(5000));
+    }
+    expectBytes(first, bytes, 'bytes from get, after other calls');
+    first.fill(0);
+    const second = (await t.store.get(t.key('a'), { maxBytes: 5000 })).bytes;
+    expectBytes(second, bytes, 'the object, after the bytes of an earlier get were changed');
+  }),
+
+  check('readInto: fills the buffer from any offset, and less only where the object ends', async (t) => {
+    const bytes = t.creatableBytes(20_000);
+    const size = bytes.byteLength;
+    await t.create('a', bytes);
+    const half = size >> 1;
+    const ranges: [offset: number, length: number][] = [
+      [0, size],
+      [0, 1],
+      [0, half],
+      [1, half],
+      [half, size - half],
+      [half, 1],
+      [size - 1, 1],
+      [size - 1, 100], // across the end
+      [half, size],
+      [0, size + 1],
+      [0, 4 * size],
+      [size, 1], // at the end
+      [size, 100],
+      [size + 1, 100], // past it
+      [size + MIB, 100],
+      [0, 0],
+      [half, 0],
+      [size, 0],
+    ];
+    for (const [offset, length] of ranges) await readsRange(t, bytes, offset, length);
+  }),
+
+  check('readInto: an empty object has no bytes at any offset', async (t) => {
+    await t.create('a', new Uint8Array());
+    for (const [offset, length] of [
+      [0, 0],
+      [0, 1],
+      [0, 5000],
+      [1, 10],
+      [4096, 4096],
+    ] as const) {
+      await readsRange(t, new Uint8Array(), offset, length);
+    }
+  }),
+
+  check('readInto: memory outside the buffer is never touched, aligned or not', async (t) => {
+    const { alignmentBytes } = t.capabilities;
+    const block = Math.max(alignmentBytes, 4096);
+    const bytes = t.creatableBytes(4 * block + 123);
+    await t.create('a', bytes);
+    for (const address of [0, 1, block - 1, 512]) {
+      for (const offset of [0, 1, block, block + 512, 3 * block]) {
+        for (const length of [block, block - 1, 2 * block, 100, 4 * block]) {
+          await readsGuarded(t, bytes, { address, offset, length });
+        }
+      }
+    }
+  }),
+
+  check('readInto: many ranges at once fill one buffer', async (t) => {
+    const bytes = t.creatableBytes(MIB);
+    await t.create('a', bytes);
+    const buffer = alignedMemory(bytes.byteLength).subarray(0, bytes.byteLength);
+    const step = Math.ceil(bytes.byteLength / 37);
+    const offsets = t.random.shuffle(Array.from({ length: 37 }, (_, index) => index * step));
+    await Promise.all(
+      offsets.map((offset) => t.store.readInto(t.key('a'), offset, buffer.subarray(offset, offset + step))),
+    );
+    expectBytes(buffer, bytes, 'a buffer filled by concurrent reads');
+  }),
+
+  check("readInto: with the object's etag it reads, with another it is Corrupt", async (t) => {
+    const bytes = t.creatableBytes(100);
+    const { etag } = await t.create('a', bytes);
+    const other = await t.create('b', t.creatableBytes(77));
+    expectTrue(other.etag !== etag, 'etag of another object, with other bytes', `not ${etag}`, other.etag);
+    const buffer = new Uint8Array(bytes.byteLength);
+    await t.store.readInto(t.key('a'), 0, buffer, { etag });
+    expectBytes(buffer, bytes, 'bytes read with an etag');
+    for (const offset of [0, 10]) {
+      const read = () => t.store.readInto(t.key('a'), offset, buffer, { etag: other.etag });
+      await expectRejection(read, 'Corrupt', `readInto at ${offset} with the etag of another object`);
+    }
+  }),
+];
+
+async function readsRange(t: Scratch, bytes: Uint8Array, offset: number, length: number): Promise<void> {
+  const expected = bytes.subarray(offset, offset + length);
+  const buffer = new Uint8Array(length).fill(GUARD);
+  const what = `readInto of ${length} bytes at ${offset} of ${bytes.byteLength}`;
+  expectEqual(await t.store.readInto(t.key('a'), offset, buffer), expected.byteLength, `count of ${what}`);
+  expectBytes(buffer.subarray(0, expected.byteLength), expected, what);
+}
+
+interface GuardedRange {
+  /** Of the buffer in memory, after the guard: 0 is aligned to a page. */
+  readonly address: number;
+  readonly offset: number;
+  readonly length: number;
+}
+
+async function readsGuarded(
+  t: Scratch,
+  bytes: Uint8Array,
+  { address, offset, length }: GuardedRange,
+): Promise<void> {
+  const start = GUARD_BYTES + address;
+  const memory = alignedMemory(start + length + GUARD_BYTES).fill(GUARD);
+  const expected = bytes.subarray(offset, offset + length);
+  const what = `readInto of ${length} bytes at ${offset}, to address ${address}`;
+  const count = await t.store.readInto(t.key('a'), offset, memory.subarray(start, start + length));
+  expectEqual(count, expected.byteLength, `count of ${what}`);
+  expectBytes(memory.subarray(start, start + count), expected, what);
+  const outside = memory.findIndex((byte, at) => byte !== GUARD && (at < start || at >= start + length));
+  expectTrue(outside === -1, what, 'nothing written outside the buffer', `a byte at ${outside - start}`);
+}
+
+interface WasmMemory {
+  readonly buffer: ArrayBuffer;
+}
+
+/** The part of `WebAssembly` that is used; the platform's types are not among those of the language. */
+declare const WebAssembly: {
+  readonly Memory: new (limits: { initial: number; maximum: number }) => WasmMemory;
+};
+
+const WASM_PAGE_BYTES = 64 * 1024;
+
+/** At least `sizeBytes`, page-aligned as the engine's own buffers are, and as they cannot be detached. */
+function alignedMemory(sizeBytes: number): Uint8Array {
+  const pages = Math.ceil(sizeBytes / WASM_PAGE_BYTES);
+  return new Uint8Array(new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer);
+}

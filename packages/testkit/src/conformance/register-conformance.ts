@@ -1,0 +1,88 @@
+import type { ObjectStore } from '@holdfast/core/contract';
+import { SeededRandom } from '../seeded-random.ts';
+import type { Check } from './check.ts';
+import { conformanceChecks } from './conformance-checks.ts';
+
+/** A place with a store in it, for the length of a test file. */
+export interface ConformanceTarget {
+  /** A new client of the store; all see the same objects. */
+  open(): Promise<ObjectStore>;
+  /** Removes the place, after the last test. */
+  remove?(): Promise<void>;
+}
+
+export interface ConformanceOptions {
+  /** Replays the names and bytes of an earlier run. Default: drawn; a failure tells it. */
+  readonly seed?: number | undefined;
+  readonly raceRounds?: number | undefined;
+  /**
+   * Promises the store is known to break (an emulator's faults), by the check's name, each with the reason and what will let us remove
+   * the entry. Such a check must fail; once it passes, the entry is an error.
+   */
+  readonly deviations?: Readonly<Record<string, string>> | undefined;
+  /** Of one check. Default 60 s. */
+  readonly timeoutMs?: number | undefined;
+}
+
+/** The part of vitest that is used. */
+export interface TestApi {
+  describe(name: string, body: () => void): unknown;
+  test(name: string, body: () => Promise<void>, timeoutMs: number): unknown;
+  beforeAll(body: () => Promise<void>): unknown;
+  afterAll(body: () => Promise<void>): unknown;
+}
+
+/** Registers one test per check under `name`. `make` is called once, before the first. */
+export function registerConformance(
+  api: TestApi,
+  name: string,
+  make: () => Promise<ConformanceTarget> | ConformanceTarget,
+  options: ConformanceOptions = {},
+): void {
+  const deviations = options.deviations ?? {};
+  const unknown = Object.keys(deviations).filter(
+    (known) => !conformanceChecks.some((check) => check.name === known),
+  );
+  if (unknown.length > 0)
+    throw new Error(`deviations of ${name} name checks that do not exist: ${unknown.join('; ')}`);
+  const seed = options.seed ?? Math.floor(Math.random() * 2 ** 32);
+
+  api.describe(`${name} keeps the contract of ObjectStore`, () => {
+    let target: ConformanceTarget | undefined;
+    let store: ObjectStore | undefined;
+    api.beforeAll(async () => {
+      target = await make();
+      store = await target.open();
+    });
+    api.afterAll(async () => {
+      await store?.close();
+      await target?.remove?.();
+    });
+    for (const [index, check] of conformanceChecks.entries()) {
+      const body = async () => {
+        if (target === undefined || store === undefined) throw new Error(`${name} was not opened`);
+        const random = new SeededRandom(seed + index);
+        const context = { store, open: target.open, random, raceRounds: options.raceRounds };
+        await runAsExpected(check, context, seed, deviations[check.name]);
+      };
+      api.test(check.name, body, options.timeoutMs ?? 60_000);
+    }
+  });
+}
+
+async function runAsExpected(
+  check: Check,
+  context: Parameters<Check['run']>[0],
+  seed: number,
+  deviation: string | undefined,
+): Promise<void> {
+  const [outcome] = await Promise.allSettled([check.run(context)]);
+  if (deviation !== undefined && outcome.status === 'fulfilled') {
+    throw new Error(`the deviation is gone, remove its entry (${deviation})`);
+  }
+  if (deviation === undefined && outcome.status === 'rejected') {
+    const reason: unknown = outcome.reason;
+    if (reason instanceof Error) reason.message += ` (seed ${seed})`;
+    throw reason;
+  }
+}

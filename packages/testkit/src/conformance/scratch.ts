@@ -1,0 +1,127 @@
+import type {
+  ObjectInfo,
+  ObjectStore,
+  Random,
+  StoreCapabilities,
+  Upload,
+  UploadOptions,
+} from '@holdfast/core/contract';
+import { crc32c } from '../crc32c.ts';
+import type { SeededRandom } from '../seeded-random.ts';
+
+const KIB = 1024;
+
+export interface CheckContext {
+  /** A client of the store. Left open. */
+  readonly store: ObjectStore;
+  /** Another client of the same objects, as another process would open it. The check closes it. */
+  open(): Promise<ObjectStore>;
+  readonly random: Random;
+  /** Rounds of a race, each of 32 committers. Default 10. */
+  readonly raceRounds?: number | undefined;
+}
+
+/** Where one check works: a prefix of its own, and what it leaves behind. */
+export class Scratch {
+  readonly store: ObjectStore;
+  readonly random: SeededRandom;
+  /** Ends in a slash. */
+  readonly prefix: string;
+  readonly raceRounds: number;
+  readonly #context: CheckContext;
+  readonly #clients: ObjectStore[] = [];
+  readonly #uploads: Upload[] = [];
+
+  constructor(context: CheckContext, random: SeededRandom) {
+    this.#context = context;
+    this.store = context.store;
+    this.random = random;
+    this.raceRounds = context.raceRounds ?? 10;
+    this.prefix = `conformance-${context.random.hex(16)}/`;
+  }
+
+  get capabilities(): StoreCapabilities {
+    return this.store.capabilities;
+  }
+
+  /** A part size that the store takes: 64 KiB where it may be. */
+  get partSizeBytes(): number {
+    const { minPartBytes, maxPartBytes } = this.capabilities;
+    return Math.min(maxPartBytes, Math.max(minPartBytes, 64 * KIB));
+  }
+
+  key(name: string): string {
+    return this.prefix + name;
+  }
+
+  /** A second client; closed at the end. */
+  async open(): Promise<ObjectStore> {
+    const store = await this.#context.open();
+    this.#clients.push(store);
+    return store;
+  }
+
+  /** Random bytes, or fewer than `count` where one create takes no more. */
+  creatableBytes(count: number): Uint8Array {
+    return this.random.bytes(Math.min(count, this.capabilities.maxCreateBytes));
+  }
+
+  create(name: string, bytes: Uint8Array = this.creatableBytes(16)): Promise<ObjectInfo> {
+    return this.store.create(this.key(name), bytes, { crc32c: crc32c(bytes) });
+  }
+
+  /** Creates objects of one byte each, some at a time. */
+  async createAll(names: readonly string[]): Promise<void> {
+    const one = Uint8Array.of(1);
+    const AT_A_TIME = 32;
+    for (let i = 0; i < names.length; i += AT_A_TIME) {
+      await Promise.all(names.slice(i, i + AT_A_TIME).map((name) => this.create(name, one)));
+    }
+  }
+
+  async beginUpload(name: string, options: Partial<UploadOptions> = {}): Promise<Upload> {
+    const upload = await this.store.beginUpload(this.key(name), {
+      partSizeBytes: this.partSizeBytes,
+      ...options,
+    });
+    this.#uploads.push(upload);
+    return upload;
+  }
+
+  /** Keys below the scratch prefix that a listing shows, without the prefix, page by page. */
+  async listPages(
+    prefix = '',
+    options: { startAfter?: string; store?: ObjectStore } = {},
+  ): Promise<string[][]> {
+    const { store = this.store, startAfter } = options;
+    const after = startAfter === undefined ? undefined : this.key(startAfter);
+    const pages: string[][] = [];
+    for await (const page of store.list(this.key(prefix), { startAfter: after })) {
+      pages.push(page.objects.map((object) => this.#nameOf(object.key)));
+    }
+    return pages;
+  }
+
+  async listNames(
+    prefix = '',
+    options: { startAfter?: string; store?: ObjectStore } = {},
+  ): Promise<string[]> {
+    return (await this.listPages(prefix, options)).flat();
+  }
+
+  /** Ends uploads, deletes objects, closes second clients. */
+  async remove(): Promise<void> {
+    await Promise.all(this.#uploads.map((upload) => upload.abort()));
+    const keys: string[] = [];
+    for await (const page of this.store.list(this.prefix))
+      keys.push(...page.objects.map((object) => object.key));
+    const results = await this.store.deleteMany(keys);
+    await Promise.all(this.#clients.map((client) => client.close()));
+    const failed = results.find((result) => result.error !== undefined);
+    if (failed?.error) throw failed.error;
+  }
+
+  #nameOf(key: string): string {
+    return key.startsWith(this.prefix) ? key.slice(this.prefix.length) : `(outside the prefix: ${key})`;
+  }
+}

@@ -1,0 +1,38 @@
+/** Checks for stores, stores that misbehave on purpose, and time and chance that a test controls. */
+
+export type { Check } from './conformance/check.ts';
+export { conformanceChecks } from './conformance/conformance-checks.ts';
+export { ConformanceError } from './conformance/expect.ts';
+export {
+  type ConformanceOptions,
+  type ConformanceTarget,
+  registerConformance,
+  type TestApi,
+} from './conformance/register-conformance.ts';
+export type { CheckContext } from './conformance/scratch.ts';
+export { crc32c } from './crc32c.ts';
+export {
+  type Effect,
+  FAULTS,
+  type Fault,
+  type FaultName,
+  type FaultPlan,
+  type PlannedCall,
+  refuse,
+} from './faults/fault.ts';
+export {
+  faultAt,
+  type ScriptStep,
+  type SeededFaultsOptions,
+  scriptedFaults,
+  seededFaults,
+} from './faults/fault-plan.ts';
+export {
+  type CallRecord,
+  FaultyStore,
+  type FaultyStoreOptions,
+  ProcessStopped,
+} from './faults/faulty-store.ts';
+export { LateEffects } from './faults/late-effects.ts';
+export { ManualClock, type ManualClockOptions } from './manual-clock.ts';
+export { SeededRandom } from './seeded-random.ts';

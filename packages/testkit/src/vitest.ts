@@ -1,0 +1,15 @@
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import {
+  type ConformanceOptions,
+  type ConformanceTarget,
+  registerConformance,
+} from './conformance/register-conformance.ts';
+
+/** The conformance suite as tests of the file that calls this. */
+export function storeConformance(
+  name: string,
+  make: () => Promise<ConformanceTarget> | ConformanceTarget,
+  options: ConformanceOptions = {},
+): void {
+  registerConformance({ describe, test, beforeAll, afterAll }, name, make, options);
+}
