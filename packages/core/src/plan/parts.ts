@@ -131,7 +131,8 @@ function tooSmallBudget(partBytes: number, settings: PartSettings): CheckpointEr
 }
 
 function storePartMax(store: PartCapabilities): number {
-  return store.maxPartBytes >= PAGE_BYTES ? roundDown(store.maxPartBytes, PAGE_BYTES) : store.maxPartBytes;
+  const aligned = roundDown(store.maxPartBytes, PAGE_BYTES);
+  return aligned >= Math.max(store.minPartBytes, 1) ? aligned : store.maxPartBytes;
 }
 
 function nextPowerOfTwo(value: number): number {

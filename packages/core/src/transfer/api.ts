@@ -39,6 +39,8 @@ export interface Transfer {
    * must be no more than this. At least 1.
    */
   readonly streamCountMax: number;
+  /** Of the pool, for figures and tests. */
+  readonly memory: MemoryUse;
 
   /** Sends each item to an object of its own. Resolves in the order given, when all are durable. Deletes nothing. */
   upload(items: readonly UploadItem[], options?: TransferOptions): Promise<UploadedFile[]>;
@@ -56,6 +58,13 @@ export interface Transfer {
   stream(file: StoredFile, options?: TransferOptions): ReadableStream<Uint8Array>;
   /** Stops what is under way (`Aborted`), waits for it to settle and gives the memory back. The store stays open. Safe to call again. */
   close(): Promise<void>;
+}
+
+export interface MemoryUse {
+  readonly totalBytes: number;
+  readonly freeBytes: number;
+  /** Most that was ever in use at once. */
+  readonly peakBytes: number;
 }
 
 export interface UploadItem {

@@ -4,6 +4,7 @@ export { STREAM_PART_BYTES_MAX } from '../plan/parts.ts';
 export type { StoredFile } from '../plan/stored-file.ts';
 export type {
   DownloadItem,
+  MemoryUse,
   Transfer,
   TransferOptions,
   TransferParts,

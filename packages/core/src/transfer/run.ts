@@ -39,7 +39,7 @@ export class Run implements ActiveRun {
   readonly finished: Promise<void>;
   readonly #controller = new AbortController();
   readonly #turns: LimitFunction;
-  #error: CheckpointError | undefined;
+  #failure: { readonly error: unknown } | undefined;
   #finish: () => void = () => undefined;
 
   constructor(shared: Shared, options: TransferOptions) {
@@ -78,9 +78,9 @@ export class Run implements ActiveRun {
   }
 
   fail(error: unknown): void {
-    if (this.#error) return;
-    this.#error = toCheckpointError(error);
-    this.#controller.abort(this.#error);
+    if (this.#failure) return;
+    this.#failure = { error };
+    this.#controller.abort(toCheckpointError(error));
   }
 
   end(): void {
@@ -102,7 +102,7 @@ export class Run implements ActiveRun {
       }
     };
     await Promise.all(items.map((item, index) => limit(workOn, item, index)));
-    throwIfAborted(this.signal);
+    if (this.#failure) throw this.#failure.error;
     return results;
   }
 

@@ -49,7 +49,7 @@ const ENDED = new CheckpointError('Aborted', 'the call has ended');
 class Guard<T> {
   readonly #options: StallOptions<T>;
   readonly #request = new AbortController();
-  readonly #waits = new AbortController();
+  #waits: AbortController | undefined;
   #stoppedBy: CheckpointError | undefined;
   #giveUp: ((error: CheckpointError) => void) | undefined;
 
@@ -77,7 +77,7 @@ class Guard<T> {
 
   end(): void {
     this.#options.signal?.removeEventListener('abort', this.#onAbort);
-    this.#waits.abort(ENDED);
+    this.#waits?.abort(ENDED);
   }
 
   readonly #onAbort = (): void => this.#stop(abortError(this.#options.signal as AbortSignal));
@@ -91,6 +91,7 @@ class Guard<T> {
 
   #after(delayMs: number, then: () => void): void {
     // The sleep rejects when the call has settled first: then there is nothing left to do.
+    this.#waits ??= new AbortController();
     this.#options.clock.sleep(delayMs, this.#waits.signal).then(then, () => undefined);
   }
 }

@@ -36,6 +36,10 @@ export function createTransfer(parts: TransferParts): Transfer {
     records: retryingRecords(shared),
     retryBudget: shared.retryBudget,
     streamCountMax,
+    get memory() {
+      const { totalBytes, freeBytes, peakBytes } = shared.pool;
+      return { totalBytes, freeBytes, peakBytes };
+    },
     upload: (items, options) =>
       during(shared, options, (run) =>
         run.files(items, (item) => uploadFile(item, new StoreDestination(item, run), run)),
