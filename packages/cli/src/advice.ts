@@ -28,8 +28,8 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   Corrupt: corrupt,
   NotFound: notFound,
   Conflict: (_, { subject }) => [
-    'a version is committed once; nothing of it was changed',
-    `save a higher one${subject.uri === undefined ? '' : `; ${command('latest', subject.uri)} prints the newest`}`,
+    'nothing that is committed was changed',
+    `save a higher version${subject.uri === undefined ? '' : `; ${command('latest', subject.uri)} prints the newest`}`,
   ],
   TargetExists: () => [
     'restore into a new or empty directory, or pass --replace to put the checkpoint in its place',
@@ -74,10 +74,14 @@ function corrupt(_: CheckpointError, { command: name, subject }: Situation): str
   return ['nothing was restored', `${fallback} takes the newest version whose bytes all verify`];
 }
 
-function notFound(error: CheckpointError, { subject }: Situation): string[] {
-  if (error.context.path !== undefined || subject.uri === undefined) return ['check the path'];
+function notFound(error: CheckpointError, { command: name, subject }: Situation): string[] {
+  const { uri } = subject;
+  if (error.context.path !== undefined || uri === undefined) return ['check the path'];
   if (error.context['run'] === 'missing') return ['check the URI; a run begins with its first save'];
-  return [`${command('list', subject.uri)} shows what is there`];
+  if (error.context['run'] === 'empty')
+    return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];
+  const files = name === 'restore' ? `; ${command('show', uri)} the files of the latest` : '';
+  return [`${command('list', uri)} shows the versions${files}`];
 }
 
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { CheckpointManager, CheckpointSummary, Settings } from '@holdfast/core/contract';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { buffer, concurrency } from './common-options.ts';
 import type { Job } from './env.ts';
@@ -69,4 +69,25 @@ export async function requireRun(manager: CheckpointManager, uri: string): Promi
   const entries = await manager.log({ limit: 1 });
   if (entries.length === 0)
     throw new CheckpointError('NotFound', `no run at ${uri}`, { context: { store: uri, run: 'missing' } });
+}
+
+/** Runs a call; where it finds nothing and there is no run at all, that is the error. */
+export async function expectingRun<T>(
+  call: Call,
+  manager: CheckpointManager,
+  run: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) await requireRun(manager, call.subject.uri as string);
+    throw error;
+  }
+}
+
+/** There is a run, and nothing was ever committed to it. */
+export function emptyRun(uri: string): CheckpointError {
+  return new CheckpointError('NotFound', `the run at ${uri} has no checkpoint yet`, {
+    context: { store: uri, run: 'empty' },
+  });
 }

@@ -1,4 +1,4 @@
-import type { CheckpointError } from '@holdfast/core/contract';
+import type { CheckpointError, ErrorCode } from '@holdfast/core/contract';
 import { printable } from './format.ts';
 import type { Style } from './style.ts';
 
@@ -25,10 +25,22 @@ function headlineOf(error: CheckpointError, advice: readonly string[]): string {
   return repeated === undefined ? error.message : error.message.slice(0, -`; ${repeated}`.length);
 }
 
-// A cause that says more than the message is the why; one that the message repeats is not shown twice.
+/** Codes whose cause comes from outside, where its own words help. What refuses an argument has said it all itself. */
+const EXPLAINED_BY_CAUSE: ReadonlySet<ErrorCode> = new Set([
+  'Denied',
+  'OutcomeUnknown',
+  'ReadOnly',
+  'StorageFull',
+  'Throttled',
+  'TimedOut',
+  'Unavailable',
+  'Unexpected',
+]);
+
+// A cause that the message repeats is not shown twice.
 function causeLine(error: CheckpointError): string[] {
   const { cause } = error;
-  if (!(cause instanceof Error) || error.code === 'Aborted') return [];
+  if (!(cause instanceof Error) || !EXPLAINED_BY_CAUSE.has(error.code)) return [];
   const text = printable(cause.message.split('\n')[0] ?? '');
   return text === '' || error.message.includes(cause.message) ? [] : [`  because: ${text}`];
 }

@@ -2,7 +2,7 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { timeout, version } from '../common-options.ts';
 import { formatBytes, formatPlural } from '../format.ts';
 import { jsonSummary } from '../json.ts';
-import { withRun } from '../open-run.ts';
+import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 
 export const commit: Command = {
@@ -32,12 +32,14 @@ async function runCommit(call: Call): Promise<CommandResult> {
   const summary = await withRun(call, { uri }, async (manager) => {
     await call.reporter.begin({ verb: 'committed', headline: () => null });
     const timeoutMs = call.get(timeout) ?? 0;
-    return manager.commit({
-      version: given,
-      timeoutMs,
-      signal: call.signal,
-      onProgress: call.reporter.onProgress,
-    });
+    return expectingRun(call, manager, () =>
+      manager.commit({
+        version: given,
+        timeoutMs,
+        signal: call.signal,
+        onProgress: call.reporter.onProgress,
+      }),
+    );
   });
   const size = `${formatBytes(summary.sizeBytes)} in ${formatPlural(summary.fileCount, 'file')}`;
   const latest = summary.isLatest ? ['latest'] : [];

@@ -1,7 +1,6 @@
-import { CheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { jsonSummary } from '../json.ts';
-import { requireRun, withRun } from '../open-run.ts';
+import { emptyRun, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 
 export const latest: Command = {
@@ -25,9 +24,7 @@ async function runLatest(call: Call): Promise<CommandResult> {
     if (checkpoint?.summary) return checkpoint.summary;
     const shown = call.subject.uri as string;
     await requireRun(manager, shown);
-    throw new CheckpointError('NotFound', `the run at ${shown} has no checkpoint yet`, {
-      context: { store: shown },
-    });
+    throw emptyRun(shown);
   });
   return { text: String(summary.version), json: { uri: call.subject.uri ?? null, ...jsonSummary(summary) } };
 }

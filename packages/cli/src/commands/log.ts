@@ -60,7 +60,7 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
       formatAge(entry.atMs, nowMs),
       printable(entry.kind),
       entry.checkpoint === null ? '' : String(entry.checkpoint.version),
-      entry.lineage === 0 ? String(entry.epoch) : `${entry.lineage}.${entry.epoch}`,
+      entry.lineage <= 1 ? String(entry.epoch) : `${entry.lineage}.${entry.epoch}`,
       shorten(printable(entry.attempt)),
       `${printable(entry.process.host)}:${entry.process.pid}`,
       printable(entry.reason),

@@ -30,7 +30,10 @@ export const recover: Command = {
     'Exit status 0 when the outcome is settled, committed or not: --json tells which; 75 when it is not.',
   operands: 'URI TOKEN',
   options: [],
-  examples: [],
+  examples: [
+    'holdfast recover "file://$PWD/run" "$TOKEN"',
+    'holdfast recover "file://$PWD/run" "$TOKEN" --json',
+  ],
   run: runRecover,
 };
 

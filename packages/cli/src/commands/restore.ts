@@ -8,7 +8,7 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency, versionOrLatest } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
-import { requireRun, withRun } from '../open-run.ts';
+import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
@@ -70,16 +70,15 @@ async function runRestore(call: Call): Promise<CommandResult> {
   return describe(result, call, call.clock.monotonicMs() - beganMs);
 }
 
-/** Finds out what an error needs to be explained: whether there is a run at all, and what could be restored instead. */
+/** Finds out what an error needs to be explained: what could be restored instead. */
 async function explainFailure<T>(
   call: Call,
   manager: CheckpointManager,
   restoring: () => Promise<T>,
 ): Promise<T> {
   try {
-    return await restoring();
+    return await expectingRun(call, manager, restoring);
   } catch (error) {
-    if (isCheckpointError(error, 'NotFound')) await requireRun(manager, call.subject.uri as string);
     if (isCheckpointError(error, 'Corrupt') && call.get(onCorrupt) !== 'fallback') {
       const damaged = error.context.version;
       // Only advice depends on it: if the list cannot be read now, the damage is still what is to be told.

@@ -47,7 +47,7 @@ export const save: Command = {
   examples: [
     'holdfast save ./ckpt "file://$PWD/run"',
     'holdfast save ./ckpt "file://$PWD/run" --version 1200 --metric loss=2.131 --meta host="$(hostname)"',
-    'for i in 0 1; do holdfast save ./ckpt "file://$PWD/pair" --version 1 --writer $i/2 --attempt first & done; wait',
+    'for i in 0 1; do echo $i > part-$i; holdfast save part-$i "file://$PWD/pair" --version 1 --writer $i/2 --attempt a & done; wait',
   ],
   isSilentWhenQuiet: true,
   run: runSave,
@@ -189,7 +189,7 @@ function textOf(result: SaveResult, job: Job, call: Call, durationMs: number): s
   const position = job.writer.value;
   if (!result.isCommitted) {
     const missing =
-      result.missingWriters.length === 0 ? '' : `   ${formatWriters(result.missingWriters)} to come`;
+      result.missingWriters.length === 0 ? '' : `   ${formatWriters(result.missingWriters)} still to deliver`;
     return deliveredText(result.version, position, result.sizeBytes) + missing;
   }
   const who = position.count > 1 ? ` (writer ${position.index} of ${position.count})` : '';

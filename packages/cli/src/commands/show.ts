@@ -8,7 +8,7 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
 import { jsonSummary, toJson } from '../json.ts';
-import { requireRun, withRun } from '../open-run.ts';
+import { emptyRun, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { stateText } from '../state-text.ts';
 import { renderTable } from '../table.ts';
@@ -39,13 +39,10 @@ async function read(manager: CheckpointManager, given: bigint | 'latest', uri: s
   const checkpoint = given === 'latest' ? await manager.latest() : await manager.get(given);
   if (checkpoint === null) {
     await requireRun(manager, uri);
-    throw new CheckpointError(
-      'NotFound',
-      given === 'latest' ? `the run at ${uri} has no checkpoint yet` : `no version ${given} in ${uri}`,
-      {
-        context: { store: uri, ...(given === 'latest' ? {} : { version: given }) },
-      },
-    );
+    if (given === 'latest') throw emptyRun(uri);
+    throw new CheckpointError('NotFound', `no version ${given} in ${uri}`, {
+      context: { store: uri, version: given },
+    });
   }
   const details = await checkpoint.details();
   return { details, entry: await findCommit(manager, details) };

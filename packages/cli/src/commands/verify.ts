@@ -1,9 +1,9 @@
-import { CheckpointError, isCheckpointError, type VerifyResult } from '@holdfast/core/contract';
+import { CheckpointError, type VerifyResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency, versionOrLatest } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
-import { requireRun, withRun } from '../open-run.ts';
+import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
@@ -50,17 +50,11 @@ async function runVerify(call: Call): Promise<CommandResult> {
           ? `version ${event.version} of ${call.subject.uri}   ${formatPlural(event.fileCount, 'file')}   ${formatBytes(event.sizeBytes)}`
           : null,
     });
-    try {
-      return await manager.verify({
-        version: given,
-        level: call.get(level),
-        signal: call.signal,
-        onProgress: call.reporter.onProgress,
-      });
-    } catch (error) {
-      if (isCheckpointError(error, 'NotFound')) await requireRun(manager, call.subject.uri as string);
-      throw error;
-    }
+    const { signal } = call;
+    const { onProgress } = call.reporter;
+    return expectingRun(call, manager, () =>
+      manager.verify({ version: given, level: call.get(level), signal, onProgress }),
+    );
   });
   return describe(result, call, call.clock.monotonicMs() - beganMs);
 }

@@ -1,5 +1,5 @@
 import type { Clock, ProgressEvent } from '@holdfast/core/contract';
-import stringWidth from 'string-width';
+import stringWidth from 'fast-string-width';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { Pace, ProgressState } from './progress-state.ts';
 import { renderBar, renderBars } from './render-bars.ts';

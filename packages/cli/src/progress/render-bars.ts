@@ -1,6 +1,6 @@
 /** The moving picture of a terminal, as lines. Pure. */
 
-import stringWidth from 'string-width';
+import stringWidth from 'fast-string-width';
 import {
   formatCount,
   formatPlural,
