@@ -1,0 +1,170 @@
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DirectorySync } from './directory-sync.ts';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
+
+const errnoError = (code: string) =>
+  Object.assign(new Error(`${code}: made to fail`), { code, syscall: 'test' });
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'holdfast-sync-'));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+/** Writes down which directories are synced; `atSync` may wait or fail. */
+function traced(
+  atSync: (path: string) => Promise<void> = () => Promise.resolve(),
+  overrides: Partial<FileSystem> = {},
+) {
+  const synced: string[] = [];
+  const names = new Map<number, string>();
+  const fileSystem: FileSystem = {
+    ...nodeFileSystem,
+    open: async (path, flags, mode) => {
+      const descriptor = await nodeFileSystem.open(path, flags, mode);
+      names.set(descriptor, path);
+      return descriptor;
+    },
+    fsync: async (descriptor) => {
+      const path = names.get(descriptor) ?? '';
+      await atSync(path);
+      await nodeFileSystem.fsync(descriptor);
+      synced.push(path);
+    },
+    ...overrides,
+  };
+  return { synced, sync: new DirectorySync({ fileSystem }) };
+}
+
+const belowRoot = (paths: string[]) =>
+  paths.filter((path) => path.startsWith(root)).map((path) => path.slice(root.length));
+
+test('syncs the directory and those above it, up to the mount point', async () => {
+  mkdirSync(join(root, 'a/b'), { recursive: true });
+  const { synced, sync } = traced();
+  await sync.sync(join(root, 'a/b'));
+  expect(belowRoot(synced)).toEqual(['/a/b', '/a', '']);
+  expect(synced).toContain(dirname(root));
+});
+
+test('a directory whose name is known to be durable is synced alone', async () => {
+  mkdirSync(join(root, 'a/b'), { recursive: true });
+  const { synced, sync } = traced();
+  await sync.sync(join(root, 'a/b'));
+  synced.length = 0;
+  await sync.sync(join(root, 'a/b'));
+  expect(belowRoot(synced)).toEqual(['/a/b']);
+  mkdirSync(join(root, 'a/c'));
+  await sync.sync(join(root, 'a/c'));
+  expect(belowRoot(synced)).toEqual(['/a/b', '/a/c', '/a']);
+});
+
+test('a directory that was removed and made again by somebody else is a new one', async () => {
+  const path = join(root, 'a');
+  mkdirSync(path);
+  const { synced, sync } = traced();
+  await sync.sync(path);
+  synced.length = 0;
+  rmdirSync(path);
+  mkdirSync(path);
+  await sync.sync(path);
+  expect(belowRoot(synced)).toEqual(['/a', '']);
+});
+
+test('concurrent calls share one sync, which begins after the last of them', async () => {
+  const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+  const begun: string[] = [];
+  const { synced, sync } = traced(async (path) => {
+    begun.push(path);
+    if (begun.length === 1) await gate;
+  });
+  const first = sync.sync(root);
+  while (begun.length === 0) await new Promise(setImmediate);
+  // The one under way may have missed what these callers did before they called.
+  const later = [sync.sync(root), sync.sync(root), sync.sync(root)];
+  open();
+  await Promise.all([first, ...later]);
+  expect(belowRoot(synced)).toEqual(['', '']);
+});
+
+test('a failure reaches those who shared the sync, and the next one tries again', async () => {
+  let failures = 1;
+  const { synced, sync } = traced(async () => {
+    if (failures-- > 0) throw errnoError('EIO');
+  });
+  const first = sync.sync(root);
+  const second = sync.sync(root);
+  await expect(first).rejects.toMatchObject({ code: 'EIO' });
+  await second;
+  expect(belowRoot(synced)).toEqual(['']);
+});
+
+test('a failure above is a failure, and is not remembered as a success', async () => {
+  mkdirSync(join(root, 'a'));
+  let isBroken = true;
+  const { synced, sync } = traced(async (path) => {
+    if (isBroken && path === root) throw errnoError('EIO');
+  });
+  await expect(sync.sync(join(root, 'a'))).rejects.toMatchObject({ code: 'EIO' });
+  isBroken = false;
+  await sync.sync(join(root, 'a'));
+  expect(belowRoot(synced)).toContain('');
+});
+
+test.each(['EROFS', 'EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'])(
+  'where a directory cannot be synced (%s) nothing is reported',
+  async (errno) => {
+    const { sync } = traced(async () => {
+      throw errnoError(errno);
+    });
+    await sync.sync(root);
+  },
+);
+
+test('a directory that is gone has no name to keep', async () => {
+  await traced().sync.sync(join(root, 'gone'));
+});
+
+test('stops at a mount point: what lies above is another file system', async () => {
+  const { synced, sync } = traced(undefined, {
+    stat: async (path) => Object.assign(await nodeFileSystem.stat(path), { dev: 424242n }),
+  });
+  await sync.sync(root);
+  expect(synced).toEqual([root]);
+});
+
+test('switched off, it does nothing', async () => {
+  const sync = new DirectorySync({
+    isEnabled: false,
+    fileSystem: { ...nodeFileSystem, open: () => Promise.reject(errnoError('EIO')) },
+  });
+  await sync.sync(root);
+});
+
+test('descriptors are closed, whether the sync works or not', async () => {
+  const open = new Set<number>();
+  let fails = false;
+  const fileSystem: FileSystem = {
+    ...nodeFileSystem,
+    open: async (path, flags) => {
+      const descriptor = await nodeFileSystem.open(path, flags);
+      open.add(descriptor);
+      return descriptor;
+    },
+    close: async (descriptor) => {
+      open.delete(descriptor);
+      await nodeFileSystem.close(descriptor);
+    },
+    fsync: async () => {
+      if (fails) throw errnoError('EIO');
+    },
+  };
+  const sync = new DirectorySync({ fileSystem });
+  await sync.sync(root);
+  fails = true;
+  await expect(sync.sync(root)).rejects.toMatchObject({ code: 'EIO' });
+  expect(open.size).toBe(0);
+});

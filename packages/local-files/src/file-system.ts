@@ -1,0 +1,121 @@
+/**
+ * The file-system calls that Holdfast makes, under their POSIX names, descriptors as numbers. They are passed in, so that a test can
+ * make any one of them fail. Errors are Node's, with the errno name in `code`; `errno.ts` translates them.
+ */
+
+import {
+  access,
+  type BigIntStats,
+  chmod,
+  close,
+  type Dirent,
+  fchmod,
+  fdatasync,
+  fstat,
+  fsync,
+  ftruncate,
+  link,
+  lstat,
+  mkdir,
+  open,
+  read,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  symlink,
+  unlink,
+  write,
+} from 'node:fs';
+import { promisify } from 'node:util';
+
+/** Where in a file and in a buffer a transfer takes place. */
+export interface Transfer {
+  readonly buffer: Uint8Array;
+  /** First byte of `buffer`. */
+  readonly start: number;
+  readonly lengthBytes: number;
+  readonly offsetBytes: number;
+}
+
+export interface FileSystem {
+  open(path: string, flags: number, mode?: number): Promise<number>;
+  close(descriptor: number): Promise<void>;
+  /** One system call: may read less than asked for; 0 at the end of the file. */
+  read(descriptor: number, transfer: Transfer): Promise<number>;
+  /** One system call: may write less than asked for. */
+  write(descriptor: number, transfer: Transfer): Promise<number>;
+  fsync(descriptor: number): Promise<void>;
+  fdatasync(descriptor: number): Promise<void>;
+  ftruncate(descriptor: number, sizeBytes: number): Promise<void>;
+  fchmod(descriptor: number, mode: number): Promise<void>;
+  fstat(descriptor: number): Promise<BigIntStats>;
+  stat(path: string): Promise<BigIntStats>;
+  lstat(path: string): Promise<BigIntStats>;
+  access(path: string, mode: number): Promise<void>;
+  chmod(path: string, mode: number): Promise<void>;
+  link(existing: string, path: string): Promise<void>;
+  symlink(target: string, path: string): Promise<void>;
+  readlink(path: string): Promise<string>;
+  rename(from: string, to: string): Promise<void>;
+  unlink(path: string): Promise<void>;
+  mkdir(path: string): Promise<void>;
+  /** With all missing parents; succeeds if it is there already. */
+  mkdirAll(path: string): Promise<void>;
+  rmdir(path: string): Promise<void>;
+  /** Removes a tree without following links; succeeds if it is not there. */
+  removeAll(path: string): Promise<void>;
+  /** Names as bytes: they need not be UTF-8. */
+  readdir(path: string): Promise<Dirent<Buffer>[]>;
+  realpath(path: string): Promise<string>;
+  readText(path: string): Promise<string>;
+}
+
+const nodeOpen = promisify(open);
+const nodeRead = promisify(read);
+const nodeWrite = promisify(write);
+const nodeFstat = promisify(fstat);
+const nodeStat = promisify(stat);
+const nodeLstat = promisify(lstat);
+const nodeMkdir = promisify(mkdir);
+const nodeReaddir = promisify(readdir);
+const nodeReadFile = promisify(readFile);
+const nodeRm = promisify(rm);
+const nodeSymlink = promisify(symlink);
+
+/** The system calls of this machine. Each takes one trip through libuv's thread pool. */
+export const nodeFileSystem: FileSystem = {
+  open: (path, flags, mode) => nodeOpen(path, flags, mode),
+  close: promisify(close),
+  read: async (descriptor, { buffer, start, lengthBytes, offsetBytes }) =>
+    (await nodeRead(descriptor, buffer, start, lengthBytes, offsetBytes)).bytesRead,
+  write: async (descriptor, { buffer, start, lengthBytes, offsetBytes }) =>
+    (await nodeWrite(descriptor, buffer, start, lengthBytes, offsetBytes)).bytesWritten,
+  fsync: promisify(fsync),
+  fdatasync: promisify(fdatasync),
+  ftruncate: promisify(ftruncate),
+  fchmod: promisify(fchmod),
+  fstat: (descriptor) => nodeFstat(descriptor, { bigint: true }),
+  stat: (path) => nodeStat(path, { bigint: true }),
+  lstat: (path) => nodeLstat(path, { bigint: true }),
+  access: promisify(access),
+  chmod: promisify(chmod),
+  link: promisify(link),
+  symlink: (target, path) => nodeSymlink(target, path),
+  readlink: promisify(readlink),
+  rename: promisify(rename),
+  unlink: promisify(unlink),
+  mkdir: (path) => nodeMkdir(path),
+  mkdirAll: async (path) => {
+    await nodeMkdir(path, { recursive: true });
+  },
+  rmdir: promisify(rmdir),
+  removeAll: (path) => nodeRm(path, { recursive: true, force: true }),
+  readdir: (path) => nodeReaddir(path, { withFileTypes: true, encoding: 'buffer' }),
+  realpath: promisify(realpath),
+  readText: (path) => nodeReadFile(path, 'utf8'),
+};

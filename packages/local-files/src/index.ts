@@ -1,0 +1,28 @@
+/** Files of this machine: what is saved from, what is restored to, and what the local store is built of. */
+
+import type { LocalFiles } from '@holdfast/core/contract';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { scanDirectory } from './scan.ts';
+import { FileSource } from './source.ts';
+import { openTarget } from './target.ts';
+
+export { type Check, DIRECT_ALIGNMENT_BYTES, DirectFile, type DirectFileOptions } from './direct-file.ts';
+export { DirectorySync, type DirectorySyncOptions } from './directory-sync.ts';
+export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
+export { type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+export { bucketMount, type Mount, mountOf, parseMountInfo } from './mounts.ts';
+export { OpenFiles } from './open-files.ts';
+export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
+export { compareUtf8 } from './utf8-order.ts';
+
+/** Files through the given system calls; a test passes some that fail. */
+export function createLocalFiles(fileSystem: FileSystem): LocalFiles {
+  return {
+    scan: (directory, options) => scanDirectory(directory, options, fileSystem),
+    openSource: (path) => FileSource.open(path, fileSystem),
+    openTarget: (directory, options) => openTarget(directory, options, fileSystem),
+  };
+}
+
+/** The files of this machine. */
+export const localFiles: LocalFiles = createLocalFiles(nodeFileSystem);

@@ -1,0 +1,66 @@
+/** Which file system a path lies on, from Linux's /proc/self/mountinfo (proc_pid_mountinfo(5)). */
+
+export interface Mount {
+  readonly mountPoint: string;
+  /** `ext4`, `fuse.s3fs`. */
+  readonly fsType: string;
+  /** `/dev/sda1`, a server's export, or whatever a FUSE program calls itself. */
+  readonly source: string;
+}
+
+/** In the order of the file. A line that is not understood is left out. */
+export function parseMountInfo(text: string): Mount[] {
+  return text.split('\n').flatMap((line) => {
+    // Optional fields, of any number, end with a lone "-".
+    const [before, after] = line.split(' - ', 2);
+    const mountPoint = before?.split(' ')[4];
+    const [fsType, source] = after?.split(' ') ?? [];
+    if (mountPoint === undefined || fsType === undefined) return [];
+    return [{ mountPoint: unescapeOctal(mountPoint), fsType, source: unescapeOctal(source ?? '') }];
+  });
+}
+
+/** The mount that an absolute path without links lies on. */
+export function mountOf(mounts: readonly Mount[], path: string): Mount | undefined {
+  let found: Mount | undefined;
+  for (const mount of mounts) {
+    const { mountPoint } = mount;
+    const isAbove = mountPoint === '/' || path === mountPoint || path.startsWith(`${mountPoint}/`);
+    // Of two on one mount point the later covers the earlier.
+    if (isAbove && mountPoint.length >= (found?.mountPoint.length ?? 0)) found = mount;
+  }
+  return found;
+}
+
+/** The kernel writes space, tab, newline and backslash as three octal digits each; the rest is UTF-8 as it is. */
+function unescapeOctal(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 8)),
+  );
+}
+
+/**
+ * Programs that show a bucket as a directory, and the scheme of the store behind it. They have no atomic `link`, forget fsync, or show
+ * files that are half written. JuiceFS and CephFS keep files of their own in a bucket, with the semantics of a disk: they are not here.
+ */
+const BUCKET_MOUNTS: Readonly<Record<string, string>> = {
+  s3fs: 's3://',
+  goofys: 's3://',
+  geesefs: 's3://',
+  'mountpoint-s3': 's3://',
+  'mount-s3': 's3://',
+  s3backer: 's3://',
+  gcsfuse: 'gs://',
+  blobfuse: 'az://',
+  blobfuse2: 'az://',
+  rclone: 's3://, gs:// or az://',
+};
+
+/** For a directory that is a bucket in disguise: the program, and the scheme to use instead. */
+export function bucketMount(mount: Mount): { readonly program: string; readonly scheme: string } | null {
+  if (mount.fsType !== 'fuse' && !mount.fsType.startsWith('fuse.')) return null;
+  // "fuse.s3fs" names the program; a plain "fuse" has its name, if at all, as the source ("mountpoint-s3", "s3fs#bucket").
+  const program = mount.fsType === 'fuse' ? mount.source.split('#')[0] : mount.fsType.slice('fuse.'.length);
+  if (program === undefined || !Object.hasOwn(BUCKET_MOUNTS, program)) return null;
+  return { program, scheme: BUCKET_MOUNTS[program] as string };
+}

@@ -1,0 +1,100 @@
+import { constants } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { DirectFile } from './direct-file.ts';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { OpenFiles } from './open-files.ts';
+
+let directory: string;
+let opened: string[];
+let descriptors: Set<number>;
+let gate: Promise<void> | null;
+const fileSystem: FileSystem = {
+  ...nodeFileSystem,
+  open: async (path, flags) => {
+    const descriptor = await nodeFileSystem.open(path, flags);
+    opened.push(path.slice(directory.length + 1));
+    descriptors.add(descriptor);
+    return descriptor;
+  },
+  close: async (descriptor) => {
+    descriptors.delete(descriptor);
+    await nodeFileSystem.close(descriptor);
+  },
+  read: async (descriptor, transfer) => {
+    await gate;
+    return nodeFileSystem.read(descriptor, transfer);
+  },
+};
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'holdfast-open-'));
+  for (const name of ['a', 'b', 'c']) await writeFile(join(directory, name), name);
+  opened = [];
+  descriptors = new Set();
+  gate = null;
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+function readFrom(files: OpenFiles, name: string, identity = '1'): Promise<string> {
+  const path = join(directory, name);
+  return files.use(
+    { path, identity },
+    () => DirectFile.open(path, constants.O_RDONLY, { fileSystem }),
+    async (file) => {
+      const bytes = new Uint8Array(1);
+      await file.read(0, bytes);
+      return String.fromCharCode(...bytes);
+    },
+  );
+}
+
+test('a file is opened once for many reads, concurrent ones included', async () => {
+  const files = new OpenFiles(2);
+  expect(await Promise.all([readFrom(files, 'a'), readFrom(files, 'a')])).toEqual(['a', 'a']);
+  await readFrom(files, 'a');
+  expect(opened).toEqual(['a']);
+  await files.close();
+  expect(descriptors.size).toBe(0);
+});
+
+test('the one used longest ago is closed when there are too many', async () => {
+  const files = new OpenFiles(2);
+  for (const name of ['a', 'b', 'a', 'c', 'a', 'b']) await readFrom(files, name);
+  expect(opened).toEqual(['a', 'b', 'c', 'b']);
+  await files.close();
+  expect(descriptors.size).toBe(0);
+});
+
+test('another file of the same path is opened anew', async () => {
+  const files = new OpenFiles(2);
+  await readFrom(files, 'a', '1');
+  await readFrom(files, 'a', '2');
+  expect(opened).toEqual(['a', 'a']);
+  await files.close();
+  expect(descriptors.size).toBe(0);
+});
+
+test('a file that is pushed out or dropped while it is read is closed after the read', async () => {
+  const files = new OpenFiles(1);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  gate = promise;
+  const reads = [readFrom(files, 'a'), readFrom(files, 'b'), readFrom(files, 'a')];
+  files.drop(join(directory, 'a'));
+  const closing = files.close();
+  resolve();
+  expect(await Promise.all(reads)).toEqual(['a', 'b', 'a']);
+  await closing;
+  expect(descriptors.size).toBe(0);
+});
+
+test('a failure to open is reported to all who wait for it, and not remembered', async () => {
+  const files = new OpenFiles(2);
+  const attempts = [readFrom(files, 'late'), readFrom(files, 'late')];
+  for (const attempt of attempts) await expect(attempt).rejects.toMatchObject({ code: 'ENOENT' });
+  await writeFile(join(directory, 'late'), 'l');
+  expect(await readFrom(files, 'late')).toBe('l');
+  await files.close();
+});

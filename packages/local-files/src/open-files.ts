@@ -1,0 +1,71 @@
+import type { DirectFile } from './direct-file.ts';
+
+interface OpenFile {
+  readonly identity: string;
+  readonly file: Promise<DirectFile>;
+}
+
+/**
+ * Keeps the files used last open, so that a file read in many ranges is opened once. One that is pushed out or dropped is closed when its
+ * reads have ended.
+ */
+export class OpenFiles {
+  readonly #filesMax: number;
+  readonly #files = new Map<string, OpenFile>();
+  readonly #closing = new Set<Promise<void>>();
+
+  constructor(filesMax: number) {
+    this.#filesMax = filesMax;
+  }
+
+  /** `identity` tells one file of a path from the next; `open` is called only if the one of this identity is not open. */
+  async use<T>(
+    name: { readonly path: string; readonly identity: string },
+    open: () => Promise<DirectFile>,
+    work: (file: DirectFile) => Promise<T>,
+  ): Promise<T> {
+    const { path, identity } = name;
+    let entry = this.#files.get(path);
+    if (entry?.identity === identity) {
+      this.#files.delete(path); // and back in, as the one used last
+    } else {
+      this.drop(path);
+      const file = open();
+      entry = { identity, file };
+      file.catch(() => {
+        if (this.#files.get(path)?.file === file) this.#files.delete(path);
+      });
+    }
+    this.#files.set(path, entry);
+    this.#closeOldest();
+    // Nothing may come between this and `work`: a file closes only after the calls that have begun.
+    return work(await entry.file);
+  }
+
+  drop(path: string): void {
+    const entry = this.#files.get(path);
+    if (entry === undefined) return;
+    this.#files.delete(path);
+    const closing = entry.file.then(
+      (file) => file.close(),
+      () => {
+        // It was never open; whoever asked for it was told.
+      },
+    );
+    const forget = () => this.#closing.delete(closing);
+    this.#closing.add(closing);
+    closing.then(forget, forget);
+  }
+
+  /** Waits for reads under way. */
+  async close(): Promise<void> {
+    for (const path of [...this.#files.keys()]) this.drop(path);
+    await Promise.all(this.#closing);
+  }
+
+  #closeOldest(): void {
+    if (this.#files.size <= this.#filesMax) return;
+    const [oldest] = this.#files.keys();
+    if (oldest !== undefined) this.drop(oldest);
+  }
+}

@@ -1,0 +1,130 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { nodeFileSystem } from './file-system.ts';
+import { createLocalFiles, localFiles } from './index.ts';
+
+const code = (expected: string, message = '') =>
+  expect.objectContaining({ code: expected, message: expect.stringContaining(message) });
+
+let directory: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'holdfast-scan-'));
+});
+afterEach(() => rmSync(directory, { recursive: true, force: true }));
+
+function write(name: string, text = ''): void {
+  mkdirSync(dirname(join(directory, name)), { recursive: true });
+  writeFileSync(join(directory, name), text);
+}
+
+describe('scan', () => {
+  it('finds every regular file, hidden ones too, by the bytes of its name, with its size', async () => {
+    write('b/2', 'two');
+    write('b-1', '1');
+    write('.hidden', '');
+    write('é', 'é');
+    write('b/c/d e');
+    mkdirSync(join(directory, 'empty/deep'), { recursive: true });
+    expect(await localFiles.scan(directory)).toEqual([
+      { name: '.hidden', path: join(directory, '.hidden'), sizeBytes: 0 },
+      { name: 'b-1', path: join(directory, 'b-1'), sizeBytes: 1 },
+      { name: 'b/2', path: join(directory, 'b/2'), sizeBytes: 3 },
+      { name: 'b/c/d e', path: join(directory, 'b/c/d e'), sizeBytes: 0 },
+      { name: 'é', path: join(directory, 'é'), sizeBytes: 2 },
+    ]);
+  });
+
+  it('finds more files than are looked at together', async () => {
+    for (let i = 0; i < 150; i++) write(`f${String(i).padStart(3, '0')}`, 'x'.repeat(i));
+    const files = await localFiles.scan(directory);
+    expect(files.map(({ sizeBytes }) => sizeBytes)).toEqual(Array.from({ length: 150 }, (_, i) => i));
+  });
+
+  it('takes a relative path, and a symbolic link to the directory itself', async () => {
+    write('data/a');
+    symlinkSync('data', join(directory, 'link'));
+    for (const path of [relative(process.cwd(), join(directory, 'data')), join(directory, 'link')]) {
+      expect((await localFiles.scan(path)).map(({ name }) => name)).toEqual(['a']);
+    }
+  });
+
+  it('a directory that is not there is NotFound', async () => {
+    await expect(localFiles.scan(join(directory, 'none'))).rejects.toEqual(
+      code('NotFound', `${directory}/none`),
+    );
+  });
+
+  it('a file is InvalidArgument', async () => {
+    write('a');
+    await expect(localFiles.scan(join(directory, 'a'))).rejects.toEqual(
+      code('InvalidArgument', 'is not a directory'),
+    );
+  });
+
+  it('a directory without a file, however many directories it has, is InvalidArgument', async () => {
+    await expect(localFiles.scan(directory)).rejects.toEqual(code('InvalidArgument', 'holds no file'));
+    mkdirSync(join(directory, 'a/b'), { recursive: true });
+    await expect(localFiles.scan(directory)).rejects.toEqual(code('InvalidArgument', 'holds no file'));
+  });
+
+  it.each(['a', 'nowhere'])('a symbolic link (to %s) is InvalidArgument that names it', async (target) => {
+    write('a');
+    mkdirSync(join(directory, 'd'));
+    symlinkSync(target, join(directory, 'd/link'));
+    await expect(localFiles.scan(directory)).rejects.toEqual(
+      code('InvalidArgument', `${directory}/d/link is a symbolic link;`),
+    );
+  });
+
+  it('a special file is InvalidArgument that names it', async () => {
+    write('a');
+    execFileSync('mkfifo', [join(directory, 'pipe')]);
+    await expect(localFiles.scan(directory)).rejects.toEqual(
+      code('InvalidArgument', `${directory}/pipe is a socket, a named pipe`),
+    );
+  });
+
+  it.runIf(process.platform === 'linux')('a name that is not UTF-8 is InvalidArgument', async () => {
+    write('a');
+    writeFileSync(Buffer.concat([Buffer.from(`${directory}/x`), Buffer.from([0xff])]), '');
+    await expect(localFiles.scan(directory)).rejects.toEqual(code('InvalidArgument', 'not valid UTF-8'));
+  });
+
+  it('a directory that may not be read is Denied', async () => {
+    const error = Object.assign(new Error('EACCES'), { code: 'EACCES', syscall: 'scandir' });
+    const files = createLocalFiles({ ...nodeFileSystem, readdir: () => Promise.reject(error) });
+    await expect(files.scan(directory)).rejects.toEqual(code('Denied', directory));
+  });
+
+  it('what vanishes meanwhile is not passed over silently', async () => {
+    write('a/1');
+    write('b/1');
+    const files = createLocalFiles({
+      ...nodeFileSystem,
+      readdir: (path) => {
+        if (path.endsWith('/a')) rmSync(path, { recursive: true });
+        return nodeFileSystem.readdir(path);
+      },
+    });
+    await expect(files.scan(directory)).rejects.toEqual(code('NotFound'));
+  });
+
+  it('stops when the signal fires', async () => {
+    write('a/1');
+    await expect(localFiles.scan(directory, { signal: AbortSignal.abort() })).rejects.toEqual(
+      code('Aborted'),
+    );
+    const controller = new AbortController();
+    const files = createLocalFiles({
+      ...nodeFileSystem,
+      readdir: (path) => {
+        controller.abort();
+        return nodeFileSystem.readdir(path);
+      },
+    });
+    await expect(files.scan(directory, { signal: controller.signal })).rejects.toEqual(code('Aborted'));
+  });
+});

@@ -1,0 +1,94 @@
+import { type BigIntStats, constants } from 'node:fs';
+import { CheckpointError, type RandomSource } from '@holdfast/core/contract';
+import { DirectFile } from './direct-file.ts';
+import { fileError } from './errno.ts';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
+
+/**
+ * A file to save. It is read through the page cache: a trainer has just written it, so it is usually there, and reading ahead does the
+ * rest where it is not. The cache is left as it is.
+ */
+export class FileSource implements RandomSource {
+  readonly path: string;
+  readonly sizeBytes: number;
+  readonly mode: number;
+  readonly #file: DirectFile;
+  readonly #opened: BigIntStats;
+
+  private constructor(path: string, file: DirectFile, opened: BigIntStats) {
+    this.path = path;
+    this.#file = file;
+    this.#opened = opened;
+    this.sizeBytes = Number(opened.size);
+    this.mode = Number(opened.mode) & 0o777;
+  }
+
+  /** `NotFound`, `Denied`; `InvalidArgument` if it is no regular file. A symbolic link given by name is followed. */
+  static async open(path: string, fileSystem: FileSystem = nodeFileSystem): Promise<FileSource> {
+    try {
+      // O_NONBLOCK: opening a pipe would wait for its writer. It means nothing to a regular file.
+      const file = await DirectFile.open(path, constants.O_RDONLY | constants.O_NONBLOCK, {
+        direct: false,
+        fileSystem,
+      });
+      try {
+        const stats = await file.stat();
+        if (!stats.isFile()) throw notRegular(path, kindOf(stats));
+        return new FileSource(path, file, stats);
+      } catch (error) {
+        await file.close();
+        throw error;
+      }
+    } catch (error) {
+      const isSocket = error instanceof Error && 'code' in error && error.code === 'ENXIO';
+      throw isSocket ? notRegular(path, 'a socket or a device') : fileError(error, `open ${path}`, { path });
+    }
+  }
+
+  async readInto(offsetBytes: number, buffer: Uint8Array): Promise<void> {
+    const count = await this.#file.read(offsetBytes, buffer).catch((error: unknown) => {
+      throw fileError(error, `read ${this.path}`, { path: this.path });
+    });
+    if (count === buffer.byteLength) return;
+    throw this.#changed(
+      `ends at byte ${offsetBytes + count}, and had ${this.sizeBytes} bytes when it was opened`,
+    );
+  }
+
+  /**
+   * Compares size, time of modification and time of change of the file that was opened. A program that puts another file in its place
+   * meanwhile does no harm to the bytes read; but it changes the link count, and with it the time of change, so it is reported too.
+   */
+  async assertUnchanged(): Promise<void> {
+    const now = await this.#file.stat().catch((error: unknown) => {
+      throw fileError(error, `look at ${this.path}`, { path: this.path });
+    });
+    if (now.size !== this.#opened.size) {
+      throw this.#changed(`has ${now.size} bytes by now, and had ${this.sizeBytes} when it was opened`);
+    }
+    if (now.mtimeNs !== this.#opened.mtimeNs || now.ctimeNs !== this.#opened.ctimeNs) {
+      throw this.#changed('was written to, replaced, or given other attributes since it was opened');
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+
+  #changed(what: string): CheckpointError {
+    return new CheckpointError('SourceChanged', `${this.path} ${what}`, { context: { path: this.path } });
+  }
+}
+
+function notRegular(path: string, kind: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', `${path} is ${kind}; only regular files can be saved`, {
+    context: { path },
+  });
+}
+
+function kindOf(stats: BigIntStats): string {
+  if (stats.isDirectory()) return 'a directory';
+  if (stats.isFIFO()) return 'a named pipe';
+  if (stats.isSocket()) return 'a socket';
+  return 'a device';
+}
