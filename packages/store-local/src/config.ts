@@ -1,0 +1,121 @@
+import { isAbsolute } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { CheckpointError } from '@holdfast/core/contract';
+
+/**
+ * `fsync`: what is acknowledged survives a loss of power. `none`: it survives the loss of the process only; for tests and for
+ * measuring what durability costs, never for checkpoints one wants to keep.
+ */
+export type Durability = 'fsync' | 'none';
+
+export interface LocalConfig {
+  /** For messages. */
+  readonly uri: string;
+  /** Absolute. Created at the first write. */
+  readonly directory: string;
+  readonly durability: Durability;
+  /** `auto`: past the page cache where that works. `off`: never. */
+  readonly direct: 'auto' | 'off';
+}
+
+/** The same without a URI; what is left out takes its default. */
+export interface LocalOptions {
+  /** Absolute. */
+  readonly directory: string;
+  /** Default `fsync`. */
+  readonly durability?: Durability | undefined;
+  /** Default `auto`. */
+  readonly direct?: 'auto' | 'off' | undefined;
+}
+
+const FORM =
+  'file:///absolute/directory, with durability=fsync|none and direct=auto|off after a "?" if need be';
+
+/** The first is the default. */
+const PARAMETERS = { durability: ['fsync', 'none'], direct: ['auto', 'off'] } as const;
+type ParameterName = keyof typeof PARAMETERS;
+
+/** From a `file:` URI or options. `InvalidConfig` says what was wrong and what is accepted. Pure: nothing is looked up. */
+export function parseLocalConfig(target: string | LocalOptions): LocalConfig {
+  return typeof target === 'string' ? parseLocalUri(target) : completeOptions(target);
+}
+
+/** The path is percent-decoded and otherwise kept as it is, "//" and ".." included. */
+function parseLocalUri(uri: string): LocalConfig {
+  const match = /^file:\/\/([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?$/is.exec(uri);
+  if (match === null) throw invalid(uri, 'is not a file URI with "//" and an absolute path');
+  const [, host = '', path = '', query, fragment] = match;
+  if (host !== '') {
+    const absolute = `file:///${host}${path}`;
+    throw invalid(
+      uri,
+      `has the host "${host}"; if a directory is meant, its path must be absolute: ${absolute}`,
+    );
+  }
+  if (fragment !== undefined) throw invalid(uri, 'has a fragment; write "#" in a path as %23');
+  const directory = decoded(uri, path);
+  if (!/[^/]/.test(directory)) throw invalid(uri, 'names no directory');
+  if (directory.includes('\0')) throw invalid(uri, 'has a NUL character in its path');
+  return { uri, directory, ...parseQuery(uri, query) };
+}
+
+function parseQuery(uri: string, query: string | undefined): Pick<LocalConfig, ParameterName> {
+  const found = new Map<ParameterName, string>();
+  for (const pair of query === undefined ? [] : query.split('&')) {
+    const [key = '', ...rest] = pair.split('=');
+    const name = decoded(uri, key);
+    if (!isParameter(name)) throw invalid(uri, `has the unknown query key "${name}"`);
+    if (found.has(name)) throw invalid(uri, `has the query key "${name}" twice`);
+    found.set(name, decoded(uri, rest.join('=')));
+  }
+  return {
+    durability: choice(uri, 'durability', found.get('durability')),
+    direct: choice(uri, 'direct', found.get('direct')),
+  };
+}
+
+function isParameter(name: string): name is ParameterName {
+  return Object.hasOwn(PARAMETERS, name);
+}
+
+function choice<Name extends ParameterName>(
+  subject: string,
+  name: Name,
+  value: string | undefined,
+): (typeof PARAMETERS)[Name][number] {
+  const accepted: readonly (typeof PARAMETERS)[Name][number][] = PARAMETERS[name];
+  const chosen = value === undefined ? accepted[0] : accepted.find((candidate) => candidate === value);
+  if (chosen === undefined)
+    throw invalid(subject, `has ${name}=${value}; ${name} is one of ${accepted.join(', ')}`);
+  return chosen;
+}
+
+function decoded(uri: string, text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (cause) {
+    throw invalid(
+      uri,
+      `has a "%" that is not followed by two hexadecimal digits of UTF-8; write "%" as %25`,
+      cause,
+    );
+  }
+}
+
+function completeOptions(options: LocalOptions): LocalConfig {
+  const { directory } = options;
+  if (!isAbsolute(directory)) throw invalid(directory, 'is not an absolute path');
+  if (directory.includes('\0')) throw invalid(directory, 'has a NUL character in it');
+  return {
+    uri: pathToFileURL(directory).href,
+    directory,
+    durability: choice(directory, 'durability', options.durability),
+    direct: choice(directory, 'direct', options.direct),
+  };
+}
+
+function invalid(subject: string, what: string, cause?: unknown): CheckpointError {
+  return new CheckpointError('InvalidConfig', `${JSON.stringify(subject)} ${what}; accepted: ${FORM}`, {
+    cause,
+  });
+}

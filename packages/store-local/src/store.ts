@@ -1,0 +1,364 @@
+import { dirname } from 'node:path';
+import {
+  type CallOptions,
+  type CheckpointError,
+  type Clock,
+  type CreateOptions,
+  type DeleteResult,
+  type ErrorCode,
+  type GetOptions,
+  type ListOptions,
+  type ListPage,
+  type ObjectInfo,
+  type ObjectStore,
+  type ReadOptions,
+  type StoreCapabilities,
+  type StoredObject,
+  systemClock,
+  throwIfAborted,
+  type Upload,
+  type UploadOptions,
+} from '@holdfast/core/contract';
+import {
+  type Check,
+  DIRECT_ALIGNMENT_BYTES,
+  type DirectFile,
+  DirectorySync,
+  errnoOf,
+  type FileSystem,
+  nodeFileSystem,
+  OpenFiles,
+  type TreeEntry,
+  walkTree,
+} from '@holdfast/local-files';
+import type { LocalConfig } from './config.ts';
+import { objectError, storeError } from './errors.ts';
+import { assertKey, isOwnName } from './keys.ts';
+import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
+import { LocalUpload } from './upload.ts';
+import { ObjectWriter } from './writer.ts';
+
+const MIB = 1024 * 1024;
+
+const CAPABILITIES: StoreCapabilities = {
+  maxCreateBytes: 8 * MIB,
+  minPartBytes: DIRECT_ALIGNMENT_BYTES,
+  maxPartBytes: 1024 * MIB,
+  maxParts: 100_000,
+  maxDeleteKeys: 1000,
+  maxListKeys: 1000,
+  // The engine's own checksums are compared when an object is read; a disk has none to compare with when it is written.
+  verifiesChecksums: false,
+  // Which parts of a file were written whole is known only to the process that wrote them.
+  resumesUploads: false,
+  alignmentBytes: DIRECT_ALIGNMENT_BYTES,
+  // Large parts keep the disk busy with 4; small files share the syncs of their directory, and so gain up to about this many.
+  preferredConcurrency: 32,
+};
+
+/** A name younger than this may not be durable yet, if the process that made it has not come to its fsync: `list` sees to it. */
+const YOUNG_MS = 30_000;
+
+/** Files that are kept open for reading in ranges. */
+const OPEN_FILES_MAX = 32;
+
+/** Calls on the file system that one `deleteMany` keeps under way. */
+const DELETES_AT_A_TIME = 64;
+
+export interface LocalComponents {
+  fileSystem?: FileSystem | undefined;
+  clock?: Pick<Clock, 'nowMs'> | undefined;
+}
+
+interface Call {
+  readonly action: string;
+  readonly key?: string | undefined;
+  readonly options?: CallOptions | undefined;
+}
+
+/** Objects as files below one directory; a key is the path. Any number of processes may use the directory at the same time. */
+export class LocalStore implements ObjectStore {
+  readonly uri: string;
+  readonly capabilities = CAPABILITIES;
+
+  readonly #fileSystem: FileSystem;
+  readonly #clock: Pick<Clock, 'nowMs'>;
+  readonly #files: ObjectFiles;
+  readonly #sync: DirectorySync;
+  readonly #writer: ObjectWriter;
+  readonly #openFiles = new OpenFiles(OPEN_FILES_MAX);
+  readonly #uploads = new Set<LocalUpload>();
+  readonly #calls = new Set<Promise<unknown>>();
+  #closing: Promise<void> | null = null;
+
+  constructor(config: LocalConfig, components: LocalComponents = {}) {
+    this.uri = config.uri;
+    this.#fileSystem = components.fileSystem ?? nodeFileSystem;
+    this.#clock = components.clock ?? systemClock;
+    this.#files = new ObjectFiles(config, this.#fileSystem);
+    this.#sync = new DirectorySync({
+      fileSystem: this.#fileSystem,
+      isEnabled: config.durability === 'fsync',
+    });
+    this.#writer = new ObjectWriter({
+      config,
+      fileSystem: this.#fileSystem,
+      files: this.#files,
+      sync: this.#sync,
+      nowMs: () => this.#clock.nowMs(),
+    });
+  }
+
+  create(key: string, bytes: Uint8Array, options?: CreateOptions): Promise<ObjectInfo> {
+    return this.#run({ action: 'create', key, options }, (check) => {
+      const { maxCreateBytes } = this.capabilities;
+      if (bytes.byteLength > maxCreateBytes) {
+        const what = `has ${bytes.byteLength} bytes; one create takes at most ${maxCreateBytes}`;
+        throw this.#error('InvalidArgument', key, what);
+      }
+      return this.#writer.create(key, bytes, check);
+    });
+  }
+
+  head(key: string, options?: CallOptions): Promise<ObjectInfo> {
+    return this.#run({ action: 'look at', key, options }, async () =>
+      infoOf(key, (await this.#find(key)).stats),
+    );
+  }
+
+  get(key: string, options: GetOptions): Promise<StoredObject> {
+    return this.#run({ action: 'read', key, options }, async (check) => {
+      const opened = await this.#files.open(key);
+      if (opened === null) throw this.#missing(key);
+      const { file, stats } = opened;
+      try {
+        const info = infoOf(key, stats);
+        if (info.sizeBytes > options.maxBytes) {
+          const what = `has ${info.sizeBytes} bytes; at most ${options.maxBytes} were expected`;
+          throw this.#error('Corrupt', key, what);
+        }
+        const bytes = new Uint8Array(info.sizeBytes);
+        const count = await file.read(0, bytes, check);
+        if (count !== bytes.byteLength)
+          throw this.#error('Corrupt', key, `ends at byte ${count} of ${info.sizeBytes}`);
+        return { ...info, bytes };
+      } finally {
+        await file.close();
+      }
+    });
+  }
+
+  readInto(key: string, offsetBytes: number, buffer: Uint8Array, options?: ReadOptions): Promise<number> {
+    return this.#run({ action: 'read', key, options }, async (check) => {
+      if (!Number.isSafeInteger(offsetBytes) || offsetBytes < 0) {
+        const what = `cannot be read at offset ${offsetBytes}; offsets are whole numbers from 0 on`;
+        throw this.#error('InvalidArgument', key, what);
+      }
+      const found = await this.#find(key);
+      const identity = etagOf(found.stats);
+      if (options?.etag !== undefined && options.etag !== identity) {
+        throw this.#error(
+          'Corrupt',
+          key,
+          `is another object by now: its etag is ${identity}, expected ${options.etag}`,
+        );
+      }
+      const lengthBytes = Math.min(buffer.byteLength, Number(found.stats.size) - offsetBytes);
+      if (lengthBytes <= 0) return 0;
+      // A whole number of blocks, if there is room: then the end of the file comes past the page cache as well.
+      const blocksBytes = Math.ceil(lengthBytes / DIRECT_ALIGNMENT_BYTES) * DIRECT_ALIGNMENT_BYTES;
+      const room = buffer.subarray(0, Math.min(buffer.byteLength, blocksBytes));
+      const count = await this.#openFiles.use(
+        { path: found.path, identity },
+        () => this.#openFound(key, found),
+        (file) => file.read(offsetBytes, room, check),
+      );
+      return Math.min(count, lengthBytes);
+    });
+  }
+
+  beginUpload(key: string, options: UploadOptions): Promise<Upload> {
+    return this.#run({ action: 'create', key, options }, async () => {
+      const { minPartBytes, maxPartBytes, maxParts } = this.capabilities;
+      const { partSizeBytes } = options;
+      if (
+        !Number.isSafeInteger(partSizeBytes) ||
+        partSizeBytes < minPartBytes ||
+        partSizeBytes > maxPartBytes
+      ) {
+        const what = `cannot have parts of ${partSizeBytes} bytes; a part has from ${minPartBytes} to ${maxPartBytes}`;
+        throw this.#error('InvalidArgument', key, what);
+      }
+      const temporary = await this.#writer.openTemporary(key);
+      const upload = new LocalUpload(key, partSizeBytes, temporary, {
+        uri: this.uri,
+        writer: this.#writer,
+        maxParts,
+        run: (callOptions, work) => this.#run({ action: 'write', key, options: callOptions }, work),
+        onEnd: (ended) => this.#uploads.delete(ended),
+      });
+      this.#uploads.add(upload);
+      return upload;
+    });
+  }
+
+  resumeUpload(_token: string, options?: CallOptions): Promise<Upload> {
+    return this.#run({ action: 'resume an upload to', options }, async () => {
+      throw objectError('Unsupported', { store: this.uri }, 'cannot resume uploads');
+    });
+  }
+
+  async *list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {
+    const walk = walkTree(this.#fileSystem, this.#files.root, {
+      prefix,
+      startAfter: options.startAfter,
+      isHidden: isOwnName,
+      missing: 'skip',
+      check: () => this.#assertGoesOn(options.signal),
+    });
+    for (let isFirst = true; ; isFirst = false) {
+      const { page, isLast } = await this.#run({ action: 'list', options }, () => this.#nextPage(walk));
+      if (page.objects.length > 0 || isFirst) yield page;
+      if (isLast) return;
+    }
+  }
+
+  deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]> {
+    return this.#run({ action: 'delete from', options }, async (check) => {
+      for (const key of keys) assertKey(this.uri, key);
+      const hasLinked = await this.#fileSystem.stat(this.#files.linkedDirectory).then(
+        () => true,
+        () => false,
+      );
+      const results: DeleteResult[] = [];
+      for (let start = 0; start < keys.length; start += DELETES_AT_A_TIME) {
+        check();
+        const some = keys.slice(start, start + DELETES_AT_A_TIME);
+        results.push(...(await Promise.all(some.map((key) => this.#delete(key, hasLinked)))));
+      }
+      await this.#removeEmptyDirectories(keys);
+      return results;
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#calls);
+    for (const upload of [...this.#uploads]) await upload.end();
+    await this.#openFiles.close();
+    await this.#writer.close();
+  }
+
+  /** One call: refused when the store is closed, waited for by `close`, and its errors translated. */
+  async #run<T>(call: Call, work: (check: Check) => Promise<T>): Promise<T> {
+    const { action, key, options } = call;
+    if (this.#closing !== null) throw objectError('InvalidArgument', { store: this.uri }, 'is closed');
+    throwIfAborted(options?.signal);
+    if (key !== undefined) assertKey(this.uri, key);
+    const running = Promise.resolve(() => this.#assertGoesOn(options?.signal)).then(work);
+    this.#calls.add(running);
+    try {
+      return await running;
+    } catch (error) {
+      throw storeError(error, action, { store: this.uri, key });
+    } finally {
+      this.#calls.delete(running);
+    }
+  }
+
+  #assertGoesOn(signal: AbortSignal | undefined): void {
+    throwIfAborted(signal);
+    if (this.#closing !== null) throw objectError('Aborted', { store: this.uri }, 'was closed');
+  }
+
+  async #find(key: string): Promise<FoundObject> {
+    const found = await this.#files.find(key);
+    if (found === null) throw this.#missing(key);
+    return found;
+  }
+
+  async #openFound(key: string, found: FoundObject): Promise<DirectFile> {
+    const opened = await this.#files.openFile(found.path);
+    if (opened === null) throw this.#missing(key);
+    if (etagOf(opened.stats) === etagOf(found.stats)) return opened.file;
+    await opened.file.close();
+    throw this.#error('Corrupt', key, 'became another object while it was opened');
+  }
+
+  async #nextPage(walk: AsyncGenerator<TreeEntry>): Promise<{ page: ListPage; isLast: boolean }> {
+    const storeTimeMs = this.#clock.nowMs();
+    const keys: string[] = [];
+    let isLast = false;
+    while (keys.length < this.capabilities.maxListKeys && !isLast) {
+      const next = await walk.next();
+      if (next.done) isLast = true;
+      else if (next.value.kind === 'file' || next.value.kind === 'link') keys.push(next.value.name);
+    }
+    const found = await Promise.all(keys.map((key) => this.#files.find(key)));
+    const objects: ObjectInfo[] = [];
+    const youngDirectories = new Set<string>();
+    for (const [index, object] of found.entries()) {
+      const key = keys[index];
+      if (object === null || key === undefined) continue; // deleted meanwhile
+      objects.push(infoOf(key, object.stats));
+      // By the time of change, which `link` sets: the bytes of a large object may be much older than its name.
+      const isYoung = Number(object.stats.ctimeNs / 1_000_000n) > storeTimeMs - YOUNG_MS;
+      if (isYoung) youngDirectories.add(dirname(this.#files.pathOf(key)));
+    }
+    for (const directory of youngDirectories) await this.#sync.sync(directory);
+    return { page: { objects, storeTimeMs }, isLast };
+  }
+
+  async #delete(key: string, hasLinked: boolean): Promise<DeleteResult> {
+    const path = this.#files.pathOf(key);
+    this.#openFiles.drop(path);
+    try {
+      const linked = hasLinked ? await this.#files.linkedFile(path) : null;
+      await this.#unlink(path);
+      if (linked !== null) {
+        this.#openFiles.drop(linked);
+        await this.#unlink(linked);
+      }
+      return { key };
+    } catch (error) {
+      return { key, error: storeError(error, 'delete', { store: this.uri, key }) };
+    }
+  }
+
+  async #unlink(path: string): Promise<void> {
+    try {
+      await this.#fileSystem.unlink(path);
+    } catch (error) {
+      const errno = errnoOf(error) ?? '';
+      if (['ENOENT', 'ENOTDIR', 'EISDIR'].includes(errno)) return; // no object of this name
+      // Unlinking a directory is EPERM outside Linux.
+      if (errno === 'EPERM' && (await this.#fileSystem.lstat(path)).isDirectory()) return;
+      throw error;
+    }
+  }
+
+  /** Whoever creates an object there at the same time makes the directory again: see `ObjectWriter`. */
+  async #removeEmptyDirectories(keys: readonly string[]): Promise<void> {
+    const directories = new Set<string>();
+    for (const key of keys) {
+      for (let end = key.lastIndexOf('/'); end > 0; end = key.lastIndexOf('/', end - 1))
+        directories.add(key.slice(0, end));
+    }
+    const deepestFirst = [...directories].sort((a, b) => b.length - a.length);
+    // It is not empty, or gone, or cannot be removed: an empty directory is in nobody's way.
+    for (const directory of deepestFirst)
+      await this.#fileSystem.rmdir(this.#files.pathOf(directory)).catch(() => undefined);
+  }
+
+  #missing(key: string): CheckpointError {
+    return this.#error('NotFound', key, 'does not exist');
+  }
+
+  #error(code: ErrorCode, key: string, what: string): CheckpointError {
+    return objectError(code, { store: this.uri, key }, what);
+  }
+}

@@ -1,0 +1,194 @@
+/**
+ * How an object comes to be: its bytes go to a temporary file, which is made durable; `link` gives it its name, which is the moment it
+ * exists and fails if the name is taken; then the name is made durable, and the temporary one is removed.
+ *
+ * Where there are no hard links, the file moves to a directory of its own and a symbolic link takes the name: `symlink` too fails if the
+ * name is taken, and what it shows is whole from the first moment. (Opening the name itself with O_EXCL would show half an object.)
+ */
+
+import { constants } from 'node:fs';
+import { basename, dirname, relative } from 'node:path';
+import { type ObjectInfo, systemRandom } from '@holdfast/core/contract';
+import { type Check, DirectFile, type DirectorySync, errnoOf, type FileSystem } from '@holdfast/local-files';
+import type { LocalConfig } from './config.ts';
+import { notDurable, objectError, type StoreSubject, writeError } from './errors.ts';
+import { infoOf, type ObjectFiles } from './object-files.ts';
+
+/** Others remove empty directories, so one that was just made may be gone. More often than this in a row is no coincidence. */
+const DIRECTORY_ATTEMPTS_MAX = 20;
+
+/** A temporary file without a write for so long is that of a process that is gone. If it is not, its upload fails; nothing is damaged. */
+const TEMPORARY_AGE_MS_MAX = 24 * 60 * 60 * 1000;
+
+const NO_HARD_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
+
+export interface WriterParts {
+  readonly config: LocalConfig;
+  readonly fileSystem: FileSystem;
+  readonly files: ObjectFiles;
+  readonly sync: DirectorySync;
+  readonly nowMs: () => number;
+}
+
+/** A file that has no name of its own yet. */
+export interface TemporaryFile {
+  readonly path: string;
+  readonly file: DirectFile;
+}
+
+export class ObjectWriter {
+  readonly #parts: WriterParts;
+  #sweeping: Promise<void> | null = null;
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
+  }
+
+  /** `check` is not asked any more once the object may exist: from then on the outcome counts. */
+  async create(key: string, bytes: Uint8Array, check: Check): Promise<ObjectInfo> {
+    const temporary = await this.openTemporary(key);
+    try {
+      await temporary.file.write(0, bytes, check);
+      await this.makeDurable(temporary.file);
+      const stats = await temporary.file.stat();
+      await temporary.file.close();
+      check();
+      await this.name(temporary, key);
+      await Promise.all([this.makeNameDurable(key), this.remove(temporary)]);
+      return infoOf(key, stats);
+    } catch (error) {
+      await this.remove(temporary);
+      throw writeError(error, 'create', this.#subject(key));
+    }
+  }
+
+  async openTemporary(key: string): Promise<TemporaryFile> {
+    const { files, fileSystem, config } = this.#parts;
+    this.#sweeping ??= this.#sweep();
+    const path = `${files.temporaryDirectory}/${systemRandom.hex(24)}`;
+    const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
+    const open = () => DirectFile.open(path, flags, { direct: config.direct === 'auto', fileSystem });
+    try {
+      const file = await open().catch(async (error: unknown) => {
+        if (errnoOf(error) !== 'ENOENT') throw error;
+        await fileSystem.mkdirAll(files.temporaryDirectory);
+        return open();
+      });
+      return { path, file };
+    } catch (error) {
+      throw writeError(error, 'create', this.#subject(key));
+    }
+  }
+
+  async makeDurable(file: DirectFile): Promise<void> {
+    if (this.#parts.config.durability === 'fsync') await file.datasync();
+  }
+
+  /**
+   * Gives a finished file its name. `AlreadyExists` if the name is another's; succeeds if it is this file's already, which is how a lost
+   * answer of a network file system, or a second call, looks.
+   */
+  async name(temporary: TemporaryFile, key: string): Promise<void> {
+    const { fileSystem, files } = this.#parts;
+    const path = files.pathOf(key);
+    try {
+      await this.#inDirectory(path, () => fileSystem.link(temporary.path, path));
+    } catch (error) {
+      if (NO_HARD_LINKS.has(errnoOf(error) ?? '')) await this.#nameByLink(temporary, key);
+      else if (!(await this.#isNamed(temporary, path))) throw await this.#taken(error, path, key);
+    }
+  }
+
+  /** Of an object that has its name. A failure is `Unavailable`: the object may exist and may be lost. */
+  async makeNameDurable(key: string): Promise<void> {
+    const { files, sync } = this.#parts;
+    await sync.sync(dirname(files.pathOf(key))).catch((error: unknown) => {
+      throw notDurable(error, this.#subject(key));
+    });
+  }
+
+  /** Never throws: what stays behind only takes room, until it is swept. */
+  async remove(temporary: TemporaryFile): Promise<void> {
+    await temporary.file.close().catch(() => undefined);
+    await this.#parts.fileSystem.unlink(temporary.path).catch(() => undefined);
+  }
+
+  /** Waits for work in the background. */
+  async close(): Promise<void> {
+    await this.#sweeping;
+  }
+
+  /** Makes the directories of `path` when they turn out to be missing. */
+  async #inDirectory(path: string, act: () => Promise<void>): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await act();
+      } catch (error) {
+        if (errnoOf(error) !== 'ENOENT' || attempt === DIRECTORY_ATTEMPTS_MAX) throw error;
+        await this.#parts.fileSystem.mkdirAll(dirname(path));
+      }
+    }
+  }
+
+  /** Nobody else knows the temporary name, so a second name, or the same inode under the key, is our own doing. */
+  async #isNamed(temporary: TemporaryFile, path: string): Promise<boolean> {
+    const { fileSystem } = this.#parts;
+    const own = await fileSystem.lstat(temporary.path);
+    const found = await fileSystem.lstat(path).catch(() => null);
+    return own.nlink > 1n || (found?.ino === own.ino && found.dev === own.dev);
+  }
+
+  async #taken(error: unknown, path: string, key: string): Promise<unknown> {
+    if (errnoOf(error) !== 'EEXIST') return error;
+    const found = await this.#parts.fileSystem.lstat(path).catch(() => null);
+    const subject = this.#subject(key);
+    return found?.isDirectory()
+      ? objectError(
+          'InvalidArgument',
+          subject,
+          'cannot be written: its key is a prefix of the keys of others',
+          error,
+        )
+      : objectError('AlreadyExists', subject, 'exists already', error);
+  }
+
+  async #nameByLink(temporary: TemporaryFile, key: string): Promise<void> {
+    const { fileSystem, files, sync } = this.#parts;
+    const path = files.pathOf(key);
+    const data = `${files.linkedDirectory}/${basename(temporary.path)}`;
+    const target = relative(dirname(path), data);
+    await fileSystem.mkdirAll(files.linkedDirectory);
+    await fileSystem.rename(temporary.path, data).catch(async (error: unknown) => {
+      await fileSystem.lstat(data).catch(() => Promise.reject(error)); // moved by an earlier call
+    });
+    await sync.sync(files.linkedDirectory);
+    try {
+      await this.#inDirectory(path, () => fileSystem.symlink(target, path));
+    } catch (error) {
+      if ((await fileSystem.readlink(path).catch(() => null)) === target) return;
+      const errno = errnoOf(error) ?? '';
+      // Of any other failure it is not known that it will have no effect, and a link must not come to point at nothing.
+      if (errno === 'EEXIST' || NO_HARD_LINKS.has(errno))
+        await fileSystem.unlink(data).catch(() => undefined);
+      if (!NO_HARD_LINKS.has(errno)) throw await this.#taken(error, path, key);
+      const what = `cannot be created: the file system has, or permits, neither hard nor symbolic links (${errno})`;
+      throw objectError('Unsupported', this.#subject(key), what, error);
+    }
+  }
+
+  async #sweep(): Promise<void> {
+    const { fileSystem, files, nowMs } = this.#parts;
+    // Garbage that cannot be looked at or removed today is there tomorrow.
+    const entries = await fileSystem.readdir(files.temporaryDirectory).catch(() => []);
+    for (const entry of entries) {
+      const path = `${files.temporaryDirectory}/${entry.name.toString('utf8')}`;
+      const stats = await fileSystem.lstat(path).catch(() => null);
+      const isOld = stats?.isFile() && nowMs() - Number(stats.mtimeNs / 1_000_000n) > TEMPORARY_AGE_MS_MAX;
+      if (isOld) await fileSystem.unlink(path).catch(() => undefined);
+    }
+  }
+
+  #subject(key: string): StoreSubject {
+    return { store: this.#parts.config.uri, key };
+  }
+}
