@@ -35,4 +35,10 @@ export {
 } from './faults/faulty-store.ts';
 export { LateEffects } from './faults/late-effects.ts';
 export { ManualClock, type ManualClockOptions } from './manual-clock.ts';
+export {
+  type ProcessRaceOptions,
+  type ProcessRaceReport,
+  raceAcrossProcesses,
+} from './races/race-across-processes.ts';
+export type { StoreModule } from './races/race-messages.ts';
 export { SeededRandom } from './seeded-random.ts';

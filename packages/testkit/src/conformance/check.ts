@@ -1,4 +1,5 @@
 import { SeededRandom } from '../seeded-random.ts';
+import { ConformanceError, fail } from './expect.ts';
 import { type CheckContext, Scratch } from './scratch.ts';
 
 /** One promise of a store. */
@@ -23,7 +24,8 @@ async function runInScratch(context: CheckContext, body: (scratch: Scratch) => P
   } catch (error) {
     // A store that broke a promise may well fail to tidy up; what it did first is the news.
     await Promise.allSettled([scratch.remove()]);
-    throw error;
+    if (error instanceof ConformanceError) throw error;
+    fail('a call of the check', 'success', String(error), error);
   }
   await scratch.remove();
 }

@@ -23,7 +23,7 @@ export function expectTrue(
 
 /** Compares by JSON: numbers, strings, and lists and records of them. */
 export function expectEqual(found: unknown, expected: unknown, what: string): void {
-  if (show(found) !== show(expected)) fail(what, show(expected), show(found));
+  if (json(found) !== json(expected)) fail(what, show(expected), show(found));
 }
 
 export function expectBytes(found: Uint8Array, expected: Uint8Array, what: string): void {
@@ -83,6 +83,15 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
+const SHOWN_CHARACTERS = 500;
+
 function show(value: unknown): string {
+  const text = json(value);
+  return text.length <= SHOWN_CHARACTERS
+    ? text
+    : `${text.slice(0, SHOWN_CHARACTERS)}… (${text.length} characters)`;
+}
+
+function json(value: unknown): string {
   return JSON.stringify(value) ?? String(value);
 }

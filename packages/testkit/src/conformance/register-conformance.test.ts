@@ -1,0 +1,128 @@
+import { CheckpointError, isCheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { expect, test } from 'vitest';
+import { crc32c } from '../crc32c.ts';
+import { SeededRandom } from '../seeded-random.ts';
+import { check } from './check.ts';
+import { conformanceChecks } from './conformance-checks.ts';
+import { ConformanceError } from './expect.ts';
+import { type ConformanceOptions, registerConformance } from './register-conformance.ts';
+
+const ETAG = "readInto: with the object's etag it reads, with another it is Corrupt";
+
+/** Runs what is registered, as vitest would. Resolves to the failures by test. */
+async function runRegistered(store: ObjectStore, options: ConformanceOptions) {
+  const before: (() => Promise<void>)[] = [];
+  const after: (() => Promise<void>)[] = [];
+  const tests: [string, () => Promise<void>][] = [];
+  const log: string[] = [];
+  const api = {
+    describe: (name: string, body: () => void) => {
+      log.push(name);
+      body();
+    },
+    test: (name: string, body: () => Promise<void>) => tests.push([name, body]),
+    beforeAll: (body: () => Promise<void>) => before.push(body),
+    afterAll: (body: () => Promise<void>) => after.push(body),
+  };
+  const remove = async () => {
+    log.push('removed');
+  };
+  registerConformance(api, 'a store', () => ({ open: async () => store, remove }), options);
+  const failures: Record<string, string> = {};
+  for (const body of before) await body();
+  const wanted = tests.filter(([name]) => name.startsWith('readInto: '));
+  for (const [name, body] of wanted) {
+    await body().catch((error: Error) => {
+      failures[name] = error.message;
+    });
+  }
+  for (const body of after) await body();
+  return { failures, log, count: tests.length };
+}
+
+/** Clients that a check closes are its own; here they share the store. */
+function unclosable(changes: Partial<ObjectStore>): ObjectStore {
+  return Object.assign(new MemoryStore(new MemoryBucket({ crc32c })), {
+    close: () => Promise.resolve(),
+    ...changes,
+  });
+}
+
+function withoutEtags(): ObjectStore {
+  const sound = new MemoryStore(new MemoryBucket({ crc32c }));
+  return Object.assign(sound, {
+    readInto: (key: string, offset: number, buffer: Uint8Array) =>
+      MemoryStore.prototype.readInto.call(sound, key, offset, buffer),
+  });
+}
+
+test('every check is registered, and a sound store passes', async () => {
+  const { failures, log, count } = await runRegistered(unclosable({}), {});
+  expect(count).toBe(conformanceChecks.length);
+  expect(failures).toEqual({});
+  expect(log).toEqual(['a store keeps the contract of ObjectStore', 'removed']);
+});
+
+test('a failure tells the seed that replays it', async () => {
+  const { failures } = await runRegistered(withoutEtags(), { seed: 77 });
+  expect(Object.keys(failures)).toEqual([ETAG]);
+  expect(failures[ETAG]).toMatch(/expected a rejection with Corrupt, found success \(seed 77\)$/);
+});
+
+test('a known deviation passes as long as it fails, and is an error once it is gone', async () => {
+  const deviations = { [ETAG]: 'the emulator ignores conditions on reads' };
+  expect((await runRegistered(withoutEtags(), { deviations })).failures).toEqual({});
+  const { failures } = await runRegistered(unclosable({}), { deviations });
+  expect(failures[ETAG]).toContain(
+    'the deviation is gone, remove its entry (the emulator ignores conditions on reads)',
+  );
+});
+
+test('a deviation from a check that does not exist is refused', async () => {
+  await expect(runRegistered(unclosable({}), { deviations: { 'no such check': 'why' } })).rejects.toThrow(
+    'no such check',
+  );
+});
+
+test('a check works below its own prefix and empties it, also when it fails', async () => {
+  const bucket = new MemoryBucket({ crc32c });
+  const store = new MemoryStore(bucket);
+  const open = async () => new MemoryStore(bucket);
+  await store.create('mine', Uint8Array.of(1));
+  const context = { store, open, random: new SeededRandom(1) };
+  const prefixes: string[] = [];
+  const failing = check('fails', async (t) => {
+    prefixes.push(t.prefix);
+    await t.create('a');
+    await (await t.beginUpload('b')).putPart(0, Uint8Array.of(1), { crc32c: crc32c(Uint8Array.of(1)) });
+    await t.open();
+    throw new CheckpointError('Unavailable', 'gone');
+  });
+  for (let i = 0; i < 2; i++) {
+    const error: unknown = await failing.run(context).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(ConformanceError);
+    expect(error).toMatchObject({
+      message: 'a call of the check: expected success, found CheckpointError: gone',
+    });
+    expect(isCheckpointError((error as Error).cause, 'Unavailable')).toBe(true);
+  }
+  expect(new Set(prefixes).size).toBe(2);
+  for (const one of conformanceChecks) await one.run(context);
+  expect(bucket.keys()).toEqual(['mine']);
+  expect(bucket.openUploads().map((upload) => upload.key)).toEqual([]);
+});
+
+test('a check that cannot tidy up fails', async () => {
+  const store = unclosable({
+    deleteMany: () => Promise.reject(new CheckpointError('Denied', 'no right to delete')),
+  });
+  const context = { store, open: async () => store, random: new SeededRandom(1) };
+  const body = check('creates', async (t) => {
+    await t.create('a');
+  });
+  await expect(body.run(context)).rejects.toThrow('no right to delete');
+  const error = new CheckpointError('Denied', 'held');
+  const held = unclosable({ deleteMany: async (keys) => keys.map((key) => ({ key, error })) });
+  await expect(body.run({ ...context, store: held, open: async () => held })).rejects.toThrow('held');
+});

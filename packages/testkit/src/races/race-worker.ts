@@ -1,0 +1,63 @@
+/** One process of a race. It does what its parent orders, one order at a time, and ends when it is told to close. */
+
+import type { ObjectStore } from '@holdfast/core/contract';
+import { createForSure } from '../conformance/create-for-sure.ts';
+import type { RaceAnswer, RaceOrder, StoreModule } from './race-messages.ts';
+
+const BYTES_MAX = 64 * 1024;
+
+let store: ObjectStore | undefined;
+
+process.on('message', (order: RaceOrder) => {
+  void carryOut(order).then(
+    (answer) => send(answer, order.type === 'close'),
+    (error: unknown) => send({ type: 'failed', message: String(error) }, false),
+  );
+});
+
+async function carryOut(order: RaceOrder): Promise<RaceAnswer> {
+  if (order.type === 'open') {
+    store = await open(order.store);
+    return { type: 'done' };
+  }
+  if (store === undefined) throw new Error('no store was opened');
+  const opened = store;
+  switch (order.type) {
+    case 'create': {
+      const { key, texts } = order;
+      return {
+        type: 'outcomes',
+        outcomes: await Promise.all(texts.map((text) => create(opened, key, text))),
+      };
+    }
+    case 'read': {
+      const { bytes } = await opened.get(order.key, { maxBytes: BYTES_MAX });
+      return { type: 'text', text: new TextDecoder().decode(bytes) };
+    }
+    case 'close': {
+      await opened.deleteMany(order.keys);
+      await opened.close();
+      return { type: 'done' };
+    }
+  }
+}
+
+async function open({ module, exportName, args }: StoreModule): Promise<ObjectStore> {
+  const exported: unknown = (await import(module))[exportName];
+  if (typeof exported !== 'function') throw new Error(`${module} exports no function ${exportName}`);
+  return (await exported(...args)) as ObjectStore;
+}
+
+async function create(opened: ObjectStore, key: string, text: string): Promise<string> {
+  try {
+    return await createForSure(opened, key, new TextEncoder().encode(text));
+  } catch (error) {
+    return String(error);
+  }
+}
+
+function send(answer: RaceAnswer, isLast: boolean): void {
+  process.send?.(answer, () => {
+    if (isLast) process.disconnect();
+  });
+}

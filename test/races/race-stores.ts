@@ -1,0 +1,65 @@
+/** Stores for the workers of a race: each process opens its own client of one directory. */
+
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
+
+export { openLocalStore } from '@holdfast/store-local';
+
+/** The calls that a race makes. */
+function fileStore(
+  directory: string,
+  create: (path: string, bytes: Uint8Array) => void,
+): Partial<ObjectStore> {
+  const pathOf = (key: string) => join(directory, key.replaceAll('/', '-'));
+  return {
+    create: async (key, bytes) => {
+      create(pathOf(key), bytes);
+      return { key, sizeBytes: bytes.byteLength, etag: '', createdAtMs: 0 };
+    },
+    get: async (key) => {
+      const bytes = await readFile(pathOf(key));
+      return { key, sizeBytes: bytes.byteLength, etag: '', createdAtMs: 0, bytes };
+    },
+    deleteMany: async (keys) => {
+      await Promise.all(keys.map((key) => rm(pathOf(key), { force: true })));
+      return keys.map((key) => ({ key }));
+    },
+    close: async () => undefined,
+  };
+}
+
+/** Sound: the kernel sees to it that one wins. */
+export function openExclusiveStore(directory: string): Partial<ObjectStore> {
+  return fileStore(directory, (path, bytes) => {
+    try {
+      writeFileSync(path, bytes, { flag: 'wx' });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      throw new CheckpointError('AlreadyExists', path);
+    }
+  });
+}
+
+/** Broken: looks first and writes then. Sound as long as there is one process. */
+export function openLookFirstStore(directory: string): Partial<ObjectStore> {
+  return fileStore(directory, (path, bytes) => {
+    if (existsSync(path)) throw new CheckpointError('AlreadyExists', path);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5); // ms; leaves the others time to look as well
+    const temporary = `${path}.${process.pid}`;
+    writeFileSync(temporary, bytes);
+    renameSync(temporary, path);
+  });
+}
+
+/** Broken: it refuses everybody. */
+export function openFailingStore(directory: string): Partial<ObjectStore> {
+  const sound = openExclusiveStore(directory);
+  return {
+    ...sound,
+    create: async () => {
+      throw new CheckpointError('Denied', `no access to ${directory}`);
+    },
+  };
+}
