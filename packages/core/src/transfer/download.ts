@@ -12,6 +12,7 @@ export async function downloadFile({ file, sink: open }: DownloadItem, run: Run)
   const close = (sink: RandomSink) => run.tidyUp(`close of "${file.name}"`, () => sink.close());
   const sink = await run.local(`open of "${file.name}"`, open, { onLate: close });
   const progress = new FileProgress(file.name, file.sizeBytes, run.options);
+  let isClosed = false;
   try {
     const turns = new FileTurns(run);
     for (const range of planRanges(file, run.settings.partSizeBytesMin)) {
@@ -19,11 +20,14 @@ export async function downloadFile({ file, sink: open }: DownloadItem, run: Run)
       if (run.signal.aborted) break;
     }
     await turns.settled();
+    await run.local(`completion of "${file.name}"`, () => {
+      isClosed = true;
+      return sink.close(); // its error counts: the file may not be durable
+    });
   } catch (error) {
-    await close(sink);
+    if (!isClosed) await close(sink);
     throw error;
   }
-  await run.local(`completion of "${file.name}"`, () => sink.close()); // its error counts: the file may not be durable
   progress.finish(file.sizeBytes);
 }
 

@@ -1,0 +1,120 @@
+import { FAULTS, refuse } from '@holdfast/testkit';
+import { expect, test } from 'vitest';
+import {
+  bytesOf,
+  failureOf,
+  isWhole,
+  MIB,
+  PART,
+  recordOf,
+  type SetUpOptions,
+  setUp,
+} from './memory-transfer.ts';
+
+const DATA = bytesOf(20 * PART + 9);
+
+function setUpStored(options: SetUpOptions = {}) {
+  const rig = setUp(options);
+  const files = ['a', 'b', 'empty'].map((name) => {
+    const data = name === 'empty' ? new Uint8Array(0) : DATA;
+    rig.bucket.insert(name, data.slice());
+    return recordOf(name, name, data, PART);
+  });
+  const items = (level: 1 | 2) => files.map((file) => ({ file, level }));
+  return { ...rig, files, items };
+}
+
+const flip = (...places: number[]) => {
+  return (bytes: Uint8Array) => {
+    for (const at of places) bytes[at] = (bytes[at] as number) ^ 1;
+    return bytes;
+  };
+};
+
+test('level 2 reads every byte, level 1 the first and the last part', async () => {
+  const { items, store, transfer } = setUpStored();
+  expect(await transfer.verify(items(2))).toEqual({ bytesRead: 2 * DATA.byteLength, problems: [] });
+  store.calls.length = 0;
+  expect(await transfer.verify(items(1))).toEqual({ bytesRead: 2 * (PART + 9), problems: [] });
+  expect([store.calls.length, isWhole(transfer)]).toEqual([4, true]);
+});
+
+test('every damaged range is reported, in order, and the other files are read all the same', async () => {
+  const { bucket, items, transfer } = setUpStored();
+  bucket.damage('a', flip(5 * PART, 17 * PART + 3, 0));
+  const { bytesRead, problems } = await transfer.verify(items(2));
+  expect(problems.map(({ name }) => name)).toEqual(['a', 'a', 'a']);
+  expect(problems.map(({ message }) => /bytes [\d,]+/.exec(message)?.[0])).toEqual([
+    'bytes 0',
+    'bytes 327,680',
+    'bytes 1,114,112',
+  ]);
+  expect(bytesRead).toBe(2 * DATA.byteLength - 3 * PART);
+});
+
+test('level 1 sees damage at the ends only', async () => {
+  const { bucket, items, transfer } = setUpStored();
+  bucket.damage('a', flip(5 * PART));
+  bucket.damage('b', flip(20 * PART + 1));
+  expect((await transfer.verify(items(1))).problems.map(({ name }) => name)).toEqual(['b']);
+});
+
+test('a file damaged all over is not read on after 10 problems', async () => {
+  const { bucket, items, store, transfer } = setUpStored({ settings: { concurrency: 1 } });
+  bucket.damage('a', (bytes) => bytes.fill(0));
+  const { problems } = await transfer.verify(items(2).slice(0, 1));
+  expect(problems).toHaveLength(10);
+  expect(store.calls.length).toBeLessThan(2 * 13);
+});
+
+test('a missing object is one problem; so are a short one’s lost parts, and a bad record', async () => {
+  const { bucket, files, items, transfer } = setUpStored();
+  bucket.remove('a');
+  bucket.damage('b', (bytes) => bytes.subarray(0, 19 * PART));
+  const missing = await transfer.verify(items(2));
+  expect(missing.problems).toEqual([
+    { name: 'a', message: '"a" is missing: there is no object a' },
+    { name: 'b', message: `"b" ends after ${19 * PART} of ${DATA.byteLength} bytes (b)` },
+    { name: 'b', message: expect.stringContaining('"b" ends after') },
+  ]);
+  const [file] = files;
+  if (!file) throw new Error('there is a file');
+  const bad = await transfer.verify([{ file: { ...file, sizeBytes: 5 }, level: 2 }]);
+  expect(bad).toEqual({
+    bytesRead: 0,
+    problems: [{ name: 'a', message: expect.stringContaining('the record of "a"') }],
+  });
+});
+
+test('an oversized part is compared in pieces', async () => {
+  const rig = setUp({ settings: { partSizeBytesMin: MIB } });
+  const data = bytesOf(13 * MIB);
+  rig.bucket.insert('k', data);
+  const item = { file: recordOf('large', 'k', data, 12 * MIB), level: 2 } as const;
+  expect(await rig.transfer.verify([item])).toEqual({ bytesRead: 13 * MIB, problems: [] });
+  rig.bucket.damage('k', flip(11 * MIB));
+  const { problems } = await rig.transfer.verify([item]);
+  expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining('bytes 0–12,582,911')]);
+  expect(isWhole(rig.transfer)).toBe(true);
+});
+
+test('a store that cannot be read is an error, not a problem of the file', async () => {
+  const denied = setUpStored({ plan: ({ number }) => (number === 3 ? refuse('Denied') : undefined) });
+  expect((await failureOf(denied.transfer.verify(denied.items(2)))).code).toBe('Denied');
+  const down = setUpStored({ plan: () => FAULTS.loseReply, settings: { retryCountMax: 2 } });
+  expect(await failureOf(down.transfer.verify(down.items(2)))).toMatchObject({
+    code: 'Unavailable',
+    status: 'exhausted',
+  });
+  const stop = new AbortController();
+  const stopped = setUpStored({
+    plan: ({ number }) => {
+      if (number === 5) stop.abort();
+      return undefined;
+    },
+  });
+  expect((await failureOf(stopped.transfer.verify(stopped.items(2), { signal: stop.signal }))).code).toBe(
+    'Aborted',
+  );
+  for (const { transfer } of [denied, down, stopped]) expect(isWhole(transfer)).toBe(true);
+});
