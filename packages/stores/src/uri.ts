@@ -6,12 +6,12 @@ const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//;
 const SECRET_QUERY_KEY = /([?&][^=&#]*(?:secret|token|passw|signature|sig|key|credential)[^=&#]*=)[^&#]*/gi;
 
 /**
- * The scheme of a store's URI. `InvalidConfig` for anything else; a plain path is answered with the `file://` URI of the same place,
+ * The scheme of a store's URI, in lower case. `InvalidConfig` for anything else; a plain path is answered with the `file://` URI of the same place,
  * relative ones taken from the working directory.
  */
 export function schemeOf(uri: string): string {
   const scheme = SCHEME.exec(uri)?.[1];
-  if (scheme !== undefined) return scheme;
+  if (scheme !== undefined) return scheme.toLowerCase();
   if (uri.trim() === '') {
     throw new CheckpointError(
       'InvalidConfig',

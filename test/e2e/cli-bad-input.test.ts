@@ -1,0 +1,479 @@
+/** Bad input at the command line: each has its own message and exit status, and the store stays as it was. */
+
+import { createHash } from 'node:crypto';
+import { appendFileSync } from 'node:fs';
+import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { contentOf, HOLDFAST, holdfast, newPlace, type Place, run, writeFiles } from './holdfast-process.ts';
+
+interface Case {
+  readonly name: string;
+  readonly args: (place: Place) => string[];
+  readonly exit: number;
+  readonly code: string;
+  readonly says: string;
+  readonly env?: Record<string, string>;
+}
+
+const save = (place: Place, ...rest: string[]) => ['save', place.path('ckpt'), place.uri, ...rest];
+
+const CASES: readonly Case[] = [
+  {
+    name: 'an unknown scheme',
+    args: (place) => ['save', place.path('ckpt'), 'ftp://host/run'],
+    exit: 2,
+    code: 'InvalidConfig',
+    says: 'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, memory://name',
+  },
+  {
+    name: 'a plain path as the URI',
+    args: (place) => ['save', place.path('ckpt'), place.runDirectory],
+    exit: 2,
+    code: 'InvalidConfig',
+    says: '" is a plain path, not a URI; write file:///',
+  },
+  {
+    name: 'a bad query key',
+    args: (place) => ['save', place.path('ckpt'), `${place.uri}?colour=red`],
+    exit: 2,
+    code: 'InvalidConfig',
+    says: 'has the unknown query key "colour"',
+  },
+  {
+    name: 'a relative file URI',
+    args: (place) => ['save', place.path('ckpt'), 'file://runs/gpt'],
+    exit: 2,
+    code: 'InvalidConfig',
+    says: 'file:///runs/gpt',
+  },
+  {
+    name: 'a source that is not there',
+    args: (place) => ['save', place.path('nowhere'), place.uri],
+    exit: 6,
+    code: 'NotFound',
+    says: 'there is nothing to save at ',
+  },
+  {
+    name: 'two files of one name',
+    args: (place) => ['save', place.path('ckpt/a.bin'), place.path('ckpt/sub/a.bin'), place.uri],
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'two files of one name, "a.bin": ',
+  },
+  {
+    name: 'a directory among files',
+    args: (place) => ['save', place.path('ckpt'), place.path('ckpt/a.bin'), place.uri],
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'save takes one directory, or any number of files',
+  },
+  {
+    name: 'a version below zero',
+    args: (place) => save(place, '--version', '-1'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: '--version: "-1" is not a version; a version is a whole number from 0 to 9223372036854775807',
+  },
+  {
+    name: 'a version that is no integer',
+    args: (place) => save(place, '--version=1.5'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: '--version: "1.5" is not a version',
+  },
+  {
+    name: 'a version that is no integer, in the environment',
+    args: (place) => save(place),
+    env: { HOLDFAST_VERSION: 'seven' },
+    exit: 2,
+    code: 'InvalidConfig',
+    says: 'HOLDFAST_VERSION: "seven" is not a version',
+  },
+  {
+    name: 'writer 4 of 4',
+    args: (place) => save(place, '--writer', '4/4', '--attempt', 'a', '--version', '9'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'there is no writer 4 of 4: I counts from 0 to N-1',
+  },
+  {
+    name: 'several writers without an attempt',
+    args: (place) => save(place, '--writer', '2/4', '--version', '9'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'writer 2 of 4 needs an attempt id',
+  },
+  {
+    name: 'several writers under torchrun without an attempt',
+    args: (place) => save(place, '--version', '9'),
+    env: { RANK: '2', WORLD_SIZE: '4', TORCHELASTIC_RUN_ID: 'run', TORCHELASTIC_RESTART_COUNT: '1' },
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'they are not one attempt',
+  },
+  {
+    name: 'several writers without a version',
+    args: (place) => save(place, '--writer', '2/4', '--attempt', 'a'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'writer 2 of 4 needs --version',
+  },
+  {
+    name: 'an attempt that cannot be used',
+    args: (place) => save(place, '--attempt', 'drawn-1'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'attempt "drawn-1" cannot be used',
+  },
+  {
+    name: 'a metric that is no number',
+    args: (place) => save(place, '--metric', 'loss=low'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: '--metric: the value of "loss" is "low"',
+  },
+  {
+    name: 'metadata given twice',
+    args: (place) => save(place, '--meta', 'a=1', '--meta', 'a=2'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: '--meta: "a" is given twice',
+  },
+  {
+    name: 'a buffer below its limit',
+    args: (place) => save(place, '--buffer', '1KiB'),
+    exit: 2,
+    code: 'InvalidConfig',
+    says: 'setting bufferBytes is 1024',
+  },
+  {
+    name: 'the same version with other content',
+    args: (place) => ['save', place.path('other'), place.uri, '--version', '1'],
+    exit: 7,
+    code: 'Conflict',
+    says: 'version 1 is committed already, with other content',
+  },
+  {
+    name: 'a version below the highest',
+    args: (place) => save(place, '--version', '0'),
+    exit: 7,
+    code: 'Conflict',
+    says: 'version 0 is not above 1, the highest committed',
+  },
+  {
+    name: 'an empty directory',
+    args: (place) => ['save', place.path('empty'), place.uri],
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'empty',
+  },
+  {
+    name: 'a symbolic link in the directory',
+    args: (place) => ['save', place.path('linked'), place.uri],
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'symbolic link',
+  },
+  {
+    name: 'a destination that is not empty',
+    args: (place) => ['restore', place.uri, place.path('ckpt')],
+    exit: 7,
+    code: 'TargetExists',
+    says: 'is not empty',
+  },
+  {
+    name: 'a version that is not there',
+    args: (place) => ['restore', place.uri, place.path('out'), '--version', '77'],
+    exit: 6,
+    code: 'NotFound',
+    says: '77',
+  },
+  {
+    name: 'a version that is not there, shown',
+    args: (place) => ['show', place.uri, '--version', '77'],
+    exit: 6,
+    code: 'NotFound',
+    says: 'no version 77 in ',
+  },
+  {
+    name: 'an unknown option',
+    args: (place) => save(place, '--verison', '3'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'did you mean --version?',
+  },
+  {
+    name: 'an unknown command',
+    args: (place) => ['safe', place.path('ckpt'), place.uri],
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'did you mean save?',
+  },
+  {
+    name: 'no URI',
+    args: () => ['list'],
+    exit: 2,
+    code: 'InvalidArgument',
+    says: 'HOLDFAST_URI stands in for a URI that is left out',
+  },
+];
+
+async function placeWithRun(): Promise<Place> {
+  const place = await newPlace();
+  await writeFiles(place, 'ckpt', { 'a.bin': 'a', 'sub/a.bin': 'b' });
+  await writeFiles(place, 'other', { 'a.bin': 'other' });
+  await mkdir(place.path('empty'));
+  await writeFiles(place, 'linked', { 'a.bin': 'a' });
+  await symlink('a.bin', place.path('linked/b.bin'));
+  const saved = await holdfast(['save', place.path('ckpt'), place.uri, '--version', '1']);
+  if (saved.code !== 0) throw new Error(saved.stderr);
+  return place;
+}
+
+describe('bad input', () => {
+  let place: Place;
+  let before: Record<string, string>;
+
+  // One place for all: none of them changes anything.
+  beforeAll(async () => {
+    place = await placeWithRun();
+    before = await contentOf(place.directory);
+  });
+  afterAll(() => place.remove());
+
+  it.each(CASES)('$name: $code, exit $exit', async ({ args, env = {}, exit, code, says }) => {
+    const [ended, asJson] = await Promise.all([
+      holdfast(args(place), { env }),
+      holdfast([...args(place), '--json'], { env }),
+    ]);
+    expect(ended.stderr).toContain(says);
+    expect(ended.stderr).toContain(`\n  (${code}, exit ${exit})\n`);
+    expect(ended.code).toBe(exit);
+    expect(ended.stdout).toBe('');
+    expect(asJson.code).toBe(exit);
+    expect(JSON.parse(asJson.stdout).error).toMatchObject({
+      code,
+      exitCode: exit,
+      message: expect.any(String),
+      advice: expect.any(String),
+    });
+    expect(await contentOf(place.directory)).toEqual(before);
+  });
+
+  it.each(['latest', 'list', 'show', 'log', 'verify', 'commit'])(
+    '%s where there is no run: NotFound, exit 6',
+    async (command) => {
+      const place = await newPlace();
+      const ended = await holdfast([command, place.uri]);
+      expect(ended.stderr).toBe(
+        `holdfast: no run at ${place.uri}\n  check the URI; a run begins with its first save\n  (NotFound, exit 6)\n`,
+      );
+      expect(ended.code).toBe(6);
+      expect(await contentOf(place.directory)).toEqual({});
+    },
+  );
+
+  it('a run that nothing was committed to: latest and show exit with 6, list says so', async () => {
+    const place = await newPlace();
+    const source = await writeFiles(place, 'ckpt', { 'a.bin': 'a' });
+    await holdfast([
+      'save',
+      source,
+      place.uri,
+      '--version',
+      '1',
+      '--writer',
+      '0/2',
+      '--attempt',
+      'a',
+      '--no-wait',
+    ]);
+    for (const command of ['latest', 'show']) {
+      const ended = await holdfast([command, place.uri]);
+      expect(ended.code).toBe(6);
+      expect(ended.stderr).toContain(`the run at ${place.uri} has no checkpoint yet`);
+    }
+    expect(await holdfast(['list', place.uri])).toEqual({
+      code: 0,
+      stdout: 'no checkpoint yet\n',
+      stderr: '',
+    });
+  });
+
+  it('a password in a URI is never repeated', async () => {
+    const place = await placeWithRun();
+    const ended = await holdfast([
+      'save',
+      place.path('ckpt'),
+      's3://AKIA:hunter2@bucket/run',
+      '--json',
+      '--verbose',
+    ]);
+    expect(ended.code).toBe(2);
+    expect(ended.stdout + ended.stderr).not.toContain('hunter2');
+  });
+});
+
+describe('a store that cannot be written', () => {
+  // Without these two even root is bound by the permissions of a directory.
+  const WITHOUT_OVERRIDE = [
+    'setpriv',
+    '--bounding-set',
+    '-dac_override,-dac_read_search',
+    '--inh-caps',
+    '-all',
+    '--',
+  ];
+  let prefix: string[] = [];
+
+  beforeAll(() => {
+    prefix = process.getuid?.() === 0 ? WITHOUT_OVERRIDE : [];
+  });
+
+  it('a directory without permission to write: Denied, exit 8', async () => {
+    const place = await placeWithRun();
+    await run(['chmod', '-R', 'a-w', place.runDirectory]);
+    const before = await contentOf(place.runDirectory);
+    const ended = await run([
+      ...prefix,
+      ...HOLDFAST,
+      'save',
+      place.path('ckpt'),
+      place.uri,
+      '--version',
+      '2',
+    ]);
+    await run(['chmod', '-R', 'u+w', place.runDirectory]);
+    expect(ended.stderr).toContain('(Denied, exit 8)');
+    expect(ended.code).toBe(8);
+    expect(await contentOf(place.runDirectory)).toEqual(before);
+  });
+
+  it('a source without permission to read: Denied, exit 8', async () => {
+    const place = await placeWithRun();
+    await run(['chmod', 'a-r', place.path('ckpt/a.bin')]);
+    const before = await contentOf(place.runDirectory);
+    const ended = await run([
+      ...prefix,
+      ...HOLDFAST,
+      'save',
+      place.path('ckpt'),
+      place.uri,
+      '--version',
+      '2',
+    ]);
+    expect(ended.stderr).toContain('(Denied, exit 8)');
+    expect(ended.stderr).toContain('a.bin');
+    expect(ended.code).toBe(8);
+    expect(Object.keys(await contentOf(place.runDirectory))).toEqual(
+      expect.arrayContaining(Object.keys(before)),
+    );
+  });
+
+  /** A command line under file systems that only it sees. */
+  async function underMounts(place: Place, script: string) {
+    const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
+    const program = HOLDFAST.map((word) => `'${word}'`).join(' ');
+    return run(
+      ['unshare', ...user, '--mount', 'bash', '-c', `set -e; holdfast() { ${program} "$@"; }; ${script}`],
+      { cwd: place.directory },
+    );
+  }
+
+  it('a full disk: StorageFull, exit 75, and what was committed before is untouched', async () => {
+    const place = await newPlace();
+    await writeFiles(place, 'small', { 'a.bin': 'a' });
+    await writeFiles(place, 'large', { 'b.bin': Buffer.alloc(6 * 1024 * 1024, 3) });
+    await mkdir(place.path('disk'));
+    const ended = await underMounts(
+      place,
+      `mount -t tmpfs -o size=4m tmpfs disk
+       uri=file://$PWD/disk/run
+       holdfast save small "$uri" --version 1 --quiet
+       if holdfast save large "$uri" --version 2 >&2; then exit 99; else status=$?; fi
+       holdfast latest "$uri"
+       holdfast verify "$uri" --json
+       exit $status`,
+    );
+    expect(ended.stderr).toContain('(StorageFull, exit 75)');
+    expect(ended.code).toBe(75);
+    expect(ended.stdout).toMatch(/^1\n\{.*"problems":\[\].*\}\n$/);
+  });
+
+  it('a disk that is mounted read-only: ReadOnly, exit 8', async () => {
+    const place = await placeWithRun();
+    const ended = await underMounts(
+      place,
+      `mount --bind run run
+       mount -o remount,ro,bind run
+       holdfast latest file://$PWD/run
+       holdfast save ckpt file://$PWD/run --version 2`,
+    );
+    expect(ended.stdout).toBe('1\n');
+    expect(ended.stderr).toContain('(ReadOnly, exit 8)');
+    expect(ended.code).toBe(8);
+  });
+});
+
+describe('a source that changes while it is saved', () => {
+  it('SourceChanged, exit 75, and nothing is committed', async () => {
+    const place = await placeWithRun();
+    const source = await writeFiles(place, 'growing', { 'big.bin': Buffer.alloc(64 * 1024 * 1024, 5) });
+    const growing = setInterval(() => appendFileSync(`${source}/big.bin`, 'more'), 1);
+    const args = ['save', source, place.uri, '--version', '2', '--progress', 'json'];
+    const ended = await holdfast(args).finally(() => clearInterval(growing));
+    const last = JSON.parse(ended.stderr.trimEnd().split('\n').at(-1) as string);
+    expect(last).toMatchObject({ type: 'error', error: { code: 'SourceChanged', exitCode: 75 } });
+    expect(ended.code).toBe(75);
+    expect((await holdfast(['latest', place.uri])).stdout).toBe('1\n');
+  });
+});
+
+describe('records that are not as they were written', () => {
+  /** Path of the newest catalog entry. */
+  async function newestEntry(place: Place): Promise<string> {
+    const keys = Object.keys(await contentOf(place.runDirectory)).filter((key) => key.startsWith('catalog/'));
+    return `${place.runDirectory}/${keys.sort().at(-1)}`;
+  }
+
+  it.each([
+    ['truncated', (text: string) => text.slice(0, text.length / 2)],
+    ['with a bit flipped', (text: string) => text.replace('"version":"1"', '"version":"0"')],
+  ])('a catalog entry %s: Corrupt, exit 5, and it is named', async (_, damage) => {
+    const place = await placeWithRun();
+    const entry = await newestEntry(place);
+    const text = await readFile(entry, 'utf8');
+    expect(damage(text)).not.toBe(text);
+    await writeFile(entry, damage(text));
+    const before = await contentOf(place.runDirectory);
+    for (const args of [
+      ['latest', place.uri],
+      ['list', place.uri],
+      ['restore', place.uri, place.path('out')],
+      save(place, '--version', '2'),
+    ]) {
+      const ended = await holdfast(args);
+      expect(ended.stderr).toContain('catalog/');
+      expect(ended.stderr).toContain('(Corrupt, exit 5)');
+      expect(ended.code).toBe(5);
+    }
+    expect(await contentOf(place.runDirectory)).toEqual(before);
+  });
+
+  it('a catalog entry of a newer format: UnsupportedFormat, exit 1, and it says to upgrade', async () => {
+    const place = await placeWithRun();
+    const entry = await newestEntry(place);
+    const body = (await readFile(entry, 'utf8')).slice(85).replace('"major":1', '"major":2');
+    const checksum = createHash('sha256').update(body).digest('hex');
+    await writeFile(entry, `{"checksum":"sha256:${checksum}"${body}`);
+    const before = await contentOf(place.runDirectory);
+    for (const args of [['latest', place.uri], save(place, '--version', '2')]) {
+      const ended = await holdfast(args);
+      expect(ended.stderr).toContain(
+        'a newer version of it wrote this record\n  (UnsupportedFormat, exit 1)',
+      );
+      expect(ended.code).toBe(1);
+    }
+    expect(await contentOf(place.runDirectory)).toEqual(before);
+  });
+});

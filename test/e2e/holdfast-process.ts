@@ -1,0 +1,141 @@
+/** Runs the command line as a process, from its sources. */
+
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { expect, onTestFinished } from 'vitest';
+
+// Reading the sources anew for every process would take most of the time of these tests.
+const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
+
+/** The program and its arguments up to the command. */
+export const HOLDFAST: readonly string[] = [process.execPath, '--conditions=holdfast-source', MAIN];
+
+export interface Ended {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  cwd?: string;
+  env?: Record<string, string>;
+  /** Told what has come on standard error so far, each time more comes. */
+  onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
+}
+
+/** Nothing of the surroundings reaches the process: no launcher's variables, no settings. */
+export function cleanEnv(extra: Record<string, string> = {}): Record<string, string> {
+  return { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), NODE_COMPILE_CACHE: COMPILE_CACHE, ...extra };
+}
+
+/** `holdfast` with these arguments. */
+export function holdfast(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  return run([...HOLDFAST, ...args], options);
+}
+
+/** Any command line. */
+export function run(words: readonly string[], options: RunOptions = {}): Promise<Ended> {
+  const [program, ...args] = words;
+  const child = spawn(program as string, args, {
+    cwd: options.cwd,
+    env: cleanEnv(options.env),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+    options.onStderr?.(stderr, (signal) => child.kill(signal));
+  });
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}
+
+export interface Place {
+  readonly directory: string;
+  /** Of a run that is not there yet. */
+  readonly uri: string;
+  /** The directory of that run. */
+  readonly runDirectory: string;
+  path(name: string): string;
+  remove(): Promise<void>;
+}
+
+/** A directory of its own, gone when the test ends; one made outside of a test is to be removed. */
+export async function newPlace(): Promise<Place> {
+  const directory = await mkdtemp(join(tmpdir(), 'holdfast-cli-'));
+  const remove = () => rm(directory, { recursive: true, force: true });
+  if (expect.getState().currentTestName !== undefined) onTestFinished(remove);
+  const path = (name: string) => join(directory, name);
+  return { directory, runDirectory: path('run'), uri: pathToFileURL(path('run')).href, path, remove };
+}
+
+/** Every file below a directory with the hash of its bytes; empty where there is no directory. */
+export async function contentOf(directory: string): Promise<Record<string, string>> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  const hashed = files.sort().map(async (file) => {
+    const hash = createHash('sha256')
+      .update(await readFile(file))
+      .digest('hex');
+    return [file.slice(directory.length + 1), hash] as const;
+  });
+  return Object.fromEntries(await Promise.all(hashed));
+}
+
+/** Writes files of some bytes into a new directory of the place. */
+export async function writeFiles(
+  place: Place,
+  name: string,
+  files: Record<string, string | Uint8Array>,
+): Promise<string> {
+  const directory = place.path(name);
+  await mkdir(directory, { recursive: true });
+  for (const [file, bytes] of Object.entries(files)) {
+    await mkdir(dirname(join(directory, file)), { recursive: true });
+    await writeFile(join(directory, file), bytes);
+  }
+  return directory;
+}
+
+/** What a saved place has saved: 301,005 bytes. */
+export const FILES = {
+  'model.bin': Buffer.alloc(300_000, 7),
+  'layers/0.bin': Buffer.alloc(1000, 1),
+  'notes.txt': 'hello',
+};
+
+/** A place with a run that holds these versions of FILES. */
+export async function savedPlace(...versions: number[]): Promise<Place> {
+  const place = await newPlace();
+  const source = await writeFiles(place, 'ckpt', FILES);
+  for (const version of versions) {
+    const saved = await holdfast([
+      'save',
+      source,
+      place.uri,
+      '--version',
+      String(version),
+      '--metric',
+      `loss=${3 - version / 10}`,
+    ]);
+    if (saved.code !== 0) throw new Error(saved.stderr);
+  }
+  return place;
+}
+
+/** The token that `OutcomeUnknown` would have carried for a commit of this version. */
+export async function recoverToken(place: Place, epoch: number, version: number): Promise<string> {
+  const { runId } = JSON.parse(await readFile(`${place.runDirectory}/run.json`, 'utf8'));
+  return `hf1-${Buffer.from(JSON.stringify([runId, 1, epoch, String(version), '', ''])).toString('base64url')}`;
+}
