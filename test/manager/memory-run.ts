@@ -9,7 +9,7 @@ import {
 } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 
-const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, retryDelayMsBase: 1 };
+export const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, retryDelayMsBase: 1 };
 
 export function open(
   bucket: MemoryBucket,

@@ -1,7 +1,7 @@
-import type { ProgressEvent } from '@holdfast/core';
-import type { MemoryBucket } from '@holdfast/core/store';
+import { CheckpointError, type ProgressEvent } from '@holdfast/core';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
-import { bytes, failure, newBucket, open, readAll } from './memory-run.ts';
+import { bytes, failure, newBucket, open, readAll, SETTINGS } from './memory-run.ts';
 
 describe('save and restore', () => {
   test('what was saved comes back, byte for byte, from another manager', async () => {
@@ -220,28 +220,56 @@ describe('several writers', () => {
     expect((await first.save({ version: 5, buffers: { a: bytes(1) } })).wasCommittedBefore).toBe(true);
   });
 
-  test('a survivor commits what all writers have delivered, also without naming the version', async () => {
+  test('a survivor commits what all writers have delivered, also without naming the version; the token of the lost one tells', async () => {
     const bucket = newBucket();
-    for (const index of [0, 1]) {
-      await using manager = job(bucket, index, 2);
-      if (index === 0) {
-        const result = await manager.save({ version: 8, buffers: { a: bytes(9) }, noWait: true });
-        expect(result).toMatchObject({ isCommitted: false, missingWriters: [1] });
-      } else {
-        const session = await manager.create(8);
-        const stream = session.openOutputStream('b').getWriter();
-        await stream.close();
-        await failure(session.commit({ timeoutMs: 0, signal: AbortSignal.abort() })); // delivers nothing: aborted before
-        await using other = job(bucket, 0, 2, 'other');
-        expect(await failure(other.commit({ version: 8 }))).toContain('Incomplete');
-        expect(await failure(other.commit({ version: 9 }))).toContain('Incomplete');
-        await manager.save({ version: 8, buffers: { b: bytes(3) }, noWait: true });
-      }
-    }
+    await using first = job(bucket, 0, 2);
+    const delivered = await first.save({ version: 8, buffers: { a: bytes(9) }, noWait: true });
+    expect(delivered).toMatchObject({ isCommitted: false, missingWriters: [1] });
     await using survivor = open(bucket);
+    expect(await failure(survivor.commit())).toContain(
+      'Incomplete: version 8 is not complete: writer 1 has not',
+    );
+    expect(await failure(survivor.commit({ version: 9 }))).toContain('writers 0, 1 have not delivered');
+
+    // The second delivers, and then the store no longer answers its creates.
+    const store = new MemoryStore(bucket);
+    const create = store.create.bind(store);
+    store.create = (key, data, options) => {
+      const isLost = key.includes('/manifest-');
+      return isLost
+        ? Promise.reject(new CheckpointError('Unavailable', 'no answer'))
+        : create(key, data, options);
+    };
+    const settings = { ...SETTINGS, recordTimeoutMs: 50 };
+    await using second = open(bucket, { store, settings, attempt: 'job-0', writer: { index: 1, count: 2 } });
+    const lost = await second.save({ version: 8, buffers: { b: bytes(3) } }).catch((error: unknown) => error);
+    expect(lost).toMatchObject({ code: 'OutcomeUnknown' });
+    const token = (lost as CheckpointError).context.token as string;
+    expect(await survivor.recover(token)).toMatchObject({ outcome: 'pending', id: { version: 8n } });
+
     expect((await survivor.commit()).version).toBe(8n);
     expect((await survivor.commit({ version: 8 })).version).toBe(8n);
     expect(await failure(survivor.commit())).toContain('NotFound');
+    expect(await survivor.recover(token)).toMatchObject({ outcome: 'committed' });
+    expect(await failure(survivor.recover('nonsense'))).toContain('InvalidArgument: this is no token');
+  });
+
+  test('I7: the token of a save that was overtaken says that it is not committed and never will be', async () => {
+    const bucket = newBucket();
+    const store = new MemoryStore(bucket);
+    const create = store.create.bind(store);
+    store.create = (key, data, options) =>
+      key.includes('/manifest-')
+        ? Promise.reject(new CheckpointError('Unavailable', 'no answer'))
+        : create(key, data, options);
+    await using lonely = open(bucket, { store, settings: { ...SETTINGS, recordTimeoutMs: 50 } });
+    const lost = await lonely.save({ version: 1, buffers: { a: bytes(3) } }).catch((error: unknown) => error);
+    const token = (lost as CheckpointError).context.token as string;
+    await using next = open(bucket);
+    await next.save({ version: 1, buffers: { a: bytes(4) } });
+    expect(await next.recover(token)).toMatchObject({ outcome: 'not-committed' });
+    await using elsewhere = open(newBucket());
+    expect(await failure(elsewhere.recover(token))).toContain('NotFound');
   });
 
   test('I5: a takeover fences the older attempt: its saves fail, and it never comes back', async () => {

@@ -207,7 +207,7 @@ export interface Transaction {
   readonly id: string;
   /** takeover, register, commit, abandon, quarantine, retire, unretire, remove, pin, unpin, rollback, policy. */
   readonly kind: string;
-  /** The lineage and epoch its issuer acted in. */
+  /** Of the state after it. */
   readonly lineage: number;
   readonly epoch: number;
   /** The checkpoint it is about, where there is one. */
@@ -217,7 +217,7 @@ export interface Transaction {
   readonly host: string;
   readonly pid: number;
   readonly atMs: number;
-  /** takeover: the new attempt. */
+  /** The attempt that owns the run after it. */
   readonly attempt: string;
 }
 

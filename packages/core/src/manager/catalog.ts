@@ -90,9 +90,7 @@ export class Catalog {
         ? `it says that it is entry ${entry.seq}`
         : runId !== '' && entry.runId !== runId
           ? `it is of run ${entry.runId}, not ${runId}`
-          : !entry.state
-            ? 'it holds no state'
-            : undefined;
+          : undefined;
     if (problem) {
       const context = { store: this.#engine.store.uri, key };
       throw new CheckpointError('Corrupt', `${key} is not what belongs there: ${problem}`, { context });
@@ -179,7 +177,7 @@ export class Catalog {
 }
 
 export function headOf(entry: CatalogEntry): Head {
-  return { seq: entry.seq, entryId: entry.entryId, runId: entry.runId, state: entry.state ?? EMPTY_STATE };
+  return { seq: entry.seq, entryId: entry.entryId, runId: entry.runId, state: entry.state };
 }
 
 /** One transaction on its way into the catalog. */

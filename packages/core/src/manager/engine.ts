@@ -19,9 +19,6 @@ export interface Engine {
   readonly files: LocalFiles | undefined;
 }
 
-/** Largest record that is read: far above what 1,000 checkpoints or 100,000 files need. */
-export const RECORD_BYTES_MAX = 64 * 1024 * 1024;
-
 const ID_DIGITS = 32; // 128 bits
 
 export function newId(engine: Pick<Engine, 'random'>): string {

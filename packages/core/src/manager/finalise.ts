@@ -143,14 +143,12 @@ async function commit(
   };
   const result = await catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {
-    const checkpoint = result.head.state.checkpoints.find(
-      (each) => each.id && idText(each.id) === idText(id),
-    );
+    const checkpoint = result.head.state.checkpoints.find((each) => idText(each.id) === idText(id));
     // Ours is in the ring but the checkpoint may have been retired and removed since: then what we wrote is the answer.
     return { kind: 'committed', checkpoint: checkpoint ?? committedCheckpoint(txn) };
   }
   if (result.kind === 'unknown') {
-    const present = result.head?.state.checkpoints.find((each) => each.id && idText(each.id) === idText(id));
+    const present = result.head?.state.checkpoints.find((each) => idText(each.id) === idText(id));
     if (present) return settle(engine, options, { kind: 'present', checkpoint: present }, manifest);
     throw outcomeUnknown(engine, options, manifest, result.cause);
   }

@@ -31,17 +31,9 @@ export async function readLog(
   return entries;
 }
 
-function logEntry(entry: CatalogEntry): LogEntry {
-  const txn = entry.transaction;
-  return {
-    seq: entry.seq,
-    kind: txn?.kind ?? 'unknown',
-    checkpoint: txn?.checkpoint ?? null,
-    lineage: entry.state?.lineage ?? 0,
-    epoch: entry.state?.epoch ?? 0,
-    attempt: txn?.attempt ?? '',
-    reason: txn?.reason ?? '',
-    process: { host: txn?.host ?? '', pid: txn?.pid ?? 0 },
-    atMs: txn?.atMs ?? 0,
-  };
+function logEntry({ seq, transaction, state }: CatalogEntry): LogEntry {
+  const { kind, checkpoint, attempt, reason, host, pid, atMs } = transaction;
+  const { lineage, epoch } = state;
+  const process = { host, pid };
+  return { seq, kind, checkpoint: checkpoint ?? null, lineage, epoch, attempt, reason, process, atMs };
 }

@@ -16,12 +16,6 @@ import {
 import type { Engine } from './engine.ts';
 import { getByDigest } from './records.ts';
 
-/** Every checkpoint in the catalog has an id; one without is damage that no checksum can show. */
-export function idOf(checkpoint: CatalogCheckpoint): CheckpointId {
-  if (checkpoint.id) return checkpoint.id;
-  throw new CheckpointError('Corrupt', 'the catalog holds a checkpoint without an id');
-}
-
 /** Reads and checks a manifest: digest, identity, names, keys. One GET. `Corrupt` says what is wrong. */
 export async function readManifest(
   engine: Engine,
@@ -29,7 +23,7 @@ export async function readManifest(
   signal: AbortSignal | undefined,
 ): Promise<Manifest> {
   const { manifestKey: key, manifestSha256 } = checkpoint;
-  const id = idOf(checkpoint);
+  const { id } = checkpoint;
   const bytes = await getByDigest(engine, key, manifestSha256, signal);
   const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
   const problem = manifestProblem(manifest, id);
@@ -40,8 +34,8 @@ export async function readManifest(
 }
 
 function manifestProblem(manifest: Manifest, id: CheckpointId): string | undefined {
-  if (!manifest.id || !idEquals(manifest.id, id)) {
-    return `it is of checkpoint ${manifest.id ? idText(manifest.id) : 'none'}, not ${idText(id)}`;
+  if (!idEquals(manifest.id, id)) {
+    return `it is of checkpoint ${idText(manifest.id)}, not ${idText(id)}`;
   }
   const files = filesOf(manifest);
   try {
@@ -59,7 +53,7 @@ export function filesOf(manifest: Manifest): FileRecord[] {
 }
 
 export function summaryOf(state: State, checkpoint: CatalogCheckpoint): CheckpointSummary {
-  const id = idOf(checkpoint);
+  const { id } = checkpoint;
   const names = { LIVE: 'live', RETIRING: 'retiring', QUARANTINED: 'quarantined' } as const;
   if (checkpoint.state === 'CHECKPOINT_STATE_UNSPECIFIED') {
     throw new CheckpointError('Corrupt', `the catalog does not say the state of ${idText(id)}`);

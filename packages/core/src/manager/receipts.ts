@@ -43,11 +43,11 @@ export async function readReceipts(
       return own?.key === key ? own : readReceipt(engine, key, signal);
     }),
   );
-  for (const { receipt } of receipts) {
-    const problem = receiptProblem(receipt, id, head.state.worldSize);
+  for (const stored of receipts) {
+    const problem = receiptProblem(stored, id, head.state.worldSize);
     if (problem)
       throw new CheckpointError('WorldSizeMismatch', problem, {
-        context: { store: engine.store.uri, version: id.version, writer: receipt.writer },
+        context: { store: engine.store.uri, version: id.version, writer: stored.receipt.writer },
       });
   }
   return { receipts, missing };

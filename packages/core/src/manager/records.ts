@@ -2,8 +2,8 @@
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
-import { bytesEqual, crc32c, sha256, toHex } from '../format/index.ts';
-import { type Engine, RECORD_BYTES_MAX } from './engine.ts';
+import { bytesEqual, crc32c, RECORD_BYTES_MAX, sha256, toHex } from '../format/index.ts';
+import type { Engine } from './engine.ts';
 
 /** What became of a create: ours is there, or another's is. */
 export type Created = { readonly isOurs: true } | { readonly isOurs: false; readonly bytes: Uint8Array };

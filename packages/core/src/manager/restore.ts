@@ -9,7 +9,7 @@ import { chooseCheckpoint, nextOlder, selectByName } from '../plan/select.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { LeaseHolder } from './lease.ts';
-import { filesOf, idOf, readManifest } from './manifest.ts';
+import { filesOf, readManifest } from './manifest.ts';
 import { plannedEvent, transferOptions } from './session.ts';
 import { localFiles } from './sources.ts';
 
@@ -28,7 +28,7 @@ export async function restore(
     } catch (error) {
       if (!isCheckpointError(error, 'Corrupt') || options.onCorrupt !== 'fallback')
         throw await withNewestGood(error, catalog, checkpoint);
-      const damaged = idOf(checkpoint);
+      const damaged = checkpoint.id;
       skipped.push({ version: damaged.version, reason: error.message });
       options.onProgress?.({ type: 'skipped', version: damaged.version, reason: error.message });
       engine.logger.log('warn', `version ${damaged.version} is damaged and is passed over: ${error.message}`);
@@ -60,7 +60,7 @@ export async function leaseCheckpoint(
 ): Promise<{ checkpoint: CatalogCheckpoint; lease: LeaseHolder }> {
   for (;;) {
     const checkpoint = choose(await catalog.read(signal));
-    const id = idOf(checkpoint);
+    const id = checkpoint.id;
     if (checkpoint.state !== 'LIVE') {
       const what =
         checkpoint.state === 'RETIRING'
@@ -82,7 +82,7 @@ async function restoreOne(
   options: RestoreOptions,
 ): Promise<Omit<RestoreResult, 'skipped'>> {
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
-  const id = idOf(checkpoint);
+  const id = checkpoint.id;
   const all = filesOf(await readManifest(engine, checkpoint, signal));
   const files = selectByName(namedOnly(all, options.to), options.only);
   const target = await openTarget(engine, options, signal);
@@ -167,9 +167,9 @@ async function withNewestGood(
   checkpoint: CatalogCheckpoint,
 ): Promise<unknown> {
   if (!isCheckpointError(error, 'Corrupt')) return error;
-  const { version } = idOf(checkpoint);
+  const { version } = checkpoint.id;
   const { state } = await catalog.read(undefined).catch(() => ({ state: null }));
-  const older = state && nextOlder(state, idOf(checkpoint))?.id?.version;
+  const older = state && nextOlder(state, checkpoint.id)?.id?.version;
   const hint =
     older === undefined || older === null ? 'there is no older one' : `the next older one is ${older}`;
   return new CheckpointError('Corrupt', `version ${version} is damaged: ${error.message}; ${hint}`, {

@@ -23,7 +23,7 @@ import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
-import { idOf, readManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
 import { plannedEvent, transferOptions } from './session.ts';
 import { checkMeta, type NamedSource, resolveSources } from './sources.ts';
 import type { WriterRegistry } from './writers.ts';
@@ -98,7 +98,7 @@ async function committedBefore(
     });
   }
   return {
-    id: idOf(committed),
+    id: committed.id,
     version,
     isCommitted: true,
     wasCommittedBefore: true,

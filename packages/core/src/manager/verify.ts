@@ -6,7 +6,7 @@ import { checkpointPrefix, type FileRecord, parsePayloadKey } from '../format/in
 import { chooseCheckpoint } from '../plan/select.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
-import { filesOf, idOf, readManifest } from './manifest.ts';
+import { filesOf, readManifest } from './manifest.ts';
 import { leaseCheckpoint, wantedVersion } from './restore.ts';
 import { plannedEvent, transferOptions } from './session.ts';
 
@@ -27,7 +27,7 @@ export async function verify(
   const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, options.signal);
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   try {
-    const id = idOf(checkpoint);
+    const id = checkpoint.id;
     const files = filesOf(await readManifest(engine, checkpoint, signal));
     options.onProgress?.(plannedEvent(id.version, files));
     const problems = await missingOrResized(engine, files, signal);

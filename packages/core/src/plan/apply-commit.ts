@@ -50,7 +50,7 @@ function removedBefore(
   id: CheckpointId,
   manifestSha256?: Uint8Array,
 ): CommitAnswer | undefined {
-  const removed = state.removedRing.find((item) => item.id && idEquals(item.id, id));
+  const removed = state.removedRing.find((item) => idEquals(item.id, id));
   if (removed) {
     const isSame = manifestSha256 !== undefined && bytesEqual(removed.manifestSha256, manifestSha256);
     if (isSame) return { kind: 'present-removed' };

@@ -202,7 +202,7 @@ function rollback(state: State, txn: Rollback): Decision {
       `lineage ${txn.lineage} has been left already: the run is at lineage ${state.lineage}`,
     );
   }
-  const target = onPath(state).find((checkpoint) => checkpoint.id && idEquals(checkpoint.id, txn.checkpoint));
+  const target = onPath(state).find((checkpoint) => idEquals(checkpoint.id, txn.checkpoint));
   if (target?.state !== 'LIVE') return rejected('refused', `${idText(txn.checkpoint)} is not live`);
   const { version } = txn.checkpoint;
   return {
@@ -215,7 +215,7 @@ function rollback(state: State, txn: Rollback): Decision {
       incarnations: {},
       abandoned: [],
       checkpoints: state.checkpoints.map((checkpoint) =>
-        (checkpoint.id?.version ?? 0n) > version ? { ...checkpoint, rolledBack: true } : checkpoint,
+        (checkpoint.id.version ?? 0n) > version ? { ...checkpoint, rolledBack: true } : checkpoint,
       ),
     },
   };

@@ -4,9 +4,11 @@ import {
   type CheckpointId,
   encodeRecord,
   type FileRecord,
+  idEquals,
   idText,
   manifestKey,
   type Receipt,
+  receiptKey,
   type State,
 } from '../format/index.ts';
 import { incarnationOf } from './state.ts';
@@ -47,11 +49,15 @@ export function chooseReceipts<T extends { writer: number; incarnation: number }
   return { chosen, missing };
 }
 
-/** Why a receipt does not belong into checkpoint `id` of a run with `worldSize` writers; `undefined`: it does. */
-export function receiptProblem(receipt: Receipt, id: CheckpointId, worldSize: number): string | undefined {
+/** Why a receipt does not belong where it lies, in checkpoint `id` of a run with `worldSize` writers; `undefined`: it does. */
+export function receiptProblem(
+  { key, receipt }: StoredReceipt,
+  id: CheckpointId,
+  worldSize: number,
+): string | undefined {
   const of = `the receipt of writer ${receipt.writer}`;
-  if (!receipt.id || idText(receipt.id) !== idText(id)) {
-    return `${of} is of checkpoint ${receipt.id ? idText(receipt.id) : 'none'}, not ${idText(id)}`;
+  if (key !== receiptKey(id, receipt.writer, receipt.incarnation) || !idEquals(receipt.id, id)) {
+    return `${of}.${receipt.incarnation} of ${idText(receipt.id)} lies under ${key}`;
   }
   if (receipt.worldSize !== worldSize) {
     return `${of} says ${receipt.worldSize} writers, the run has ${worldSize}`;

@@ -36,7 +36,7 @@ export function requireById(state: State, id: CheckpointId): CatalogCheckpoint {
 /** The newest live checkpoint committed before `damaged`; `undefined` when there is none. */
 export function nextOlder(state: State, damaged: CheckpointId): CatalogCheckpoint | undefined {
   const path = onPath(state);
-  const at = path.findIndex((checkpoint) => checkpoint.id && idEquals(checkpoint.id, damaged));
+  const at = path.findIndex((checkpoint) => idEquals(checkpoint.id, damaged));
   return path.slice(0, at < 0 ? path.length : at).findLast((checkpoint) => checkpoint.state === 'LIVE');
 }
 

@@ -40,12 +40,12 @@ export function onPath(state: State): CatalogCheckpoint[] {
 }
 
 export function findById(state: State, id: CheckpointId): CatalogCheckpoint | undefined {
-  return state.checkpoints.find((checkpoint) => checkpoint.id !== undefined && idEquals(checkpoint.id, id));
+  return state.checkpoints.find((checkpoint) => idEquals(checkpoint.id, id));
 }
 
 /** The checkpoint of this version on the present path, whatever its state. Versions do not repeat there. */
 export function findByVersion(state: State, version: bigint): CatalogCheckpoint | undefined {
-  return onPath(state).find((checkpoint) => checkpoint.id?.version === version);
+  return onPath(state).find((checkpoint) => checkpoint.id.version === version);
 }
 
 /** What readers are offered; `undefined` when there is nothing. */
@@ -60,7 +60,7 @@ export function newestLive(
 ): CatalogCheckpoint | undefined {
   return onPath(state)
     .filter((checkpoint) => checkpoint.state === 'LIVE')
-    .findLast((checkpoint) => !except.some((id) => checkpoint.id && idEquals(checkpoint.id, id)));
+    .findLast((checkpoint) => !except.some((id) => idEquals(checkpoint.id, id)));
 }
 
 /** Registered incarnation of a writer. */

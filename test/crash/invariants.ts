@@ -1,0 +1,153 @@
+/** Looks at a run from outside, as a process that comes later: is every promise kept? */
+
+import { type CheckpointManager, crc32c, idText, openCheckpointManager } from '@holdfast/core';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+
+/** Of healthy processes. */
+export const SETTINGS = {
+  bufferBytes: 16 * 1024 * 1024,
+  partSizeBytesMin: 64 * 1024,
+  retryDelayMsBase: 1,
+  retryDelayMsMax: 4,
+};
+
+/** The victim gives up soon, where it is left without an answer. */
+export const VICTIM_SETTINGS = { ...SETTINGS, recordTimeoutMs: 100, stallTimeoutMs: 50 };
+
+/** What a process was told about one save. */
+export interface Told {
+  readonly attempt: string;
+  readonly writer: number;
+  readonly version: bigint;
+  /** `committed`, or the code of the error. */
+  readonly outcome: string;
+}
+
+/** Names and bytes of a writer's files: every attempt, version and writer writes other bytes, so a mix is seen. */
+export function filesOf(attempt: string, version: bigint, writer: number): Record<string, Uint8Array> {
+  const seed = crc32c(new TextEncoder().encode(`${attempt}/${version}/${writer}`));
+  const large = Uint8Array.from(
+    { length: 150_000 },
+    (_, index) => (Math.imul(index, 2654435761) ^ seed) >>> 24,
+  );
+  return { [`w${writer}/large.bin`]: large, [`w${writer}/tag`]: new TextEncoder().encode(attempt) };
+}
+
+/** A record as it lies in the store, without its types: the checks do not lean on the code that they check. */
+function record(bucket: MemoryBucket, key: string): Record<string, unknown> {
+  const object = bucket.find(key);
+  if (!object) throw new Error(`I1: ${key} is missing`);
+  return JSON.parse(new TextDecoder().decode(object.bytes)) as Record<string, unknown>;
+}
+
+interface CatalogView {
+  readonly live: { readonly version: bigint; readonly epoch: number; readonly manifestKey: string }[];
+  readonly latest: bigint | null;
+  readonly entries: number;
+}
+
+function readCatalog(bucket: MemoryBucket): CatalogView {
+  const keys = bucket.keys().filter((key) => key.startsWith('catalog/'));
+  let parent: unknown = '';
+  const seen = new Set<string>();
+  for (const [index, key] of keys.entries()) {
+    const entry = record(bucket, key);
+    if (Number(entry.seq) !== index + 1) throw new Error(`I0: ${key} says seq ${entry.seq}`);
+    if ((entry.parentId ?? '') !== parent) throw new Error(`I0: ${key} does not follow its predecessor`);
+    parent = entry.entryId;
+    const txn = (entry.transaction as { id: string }).id;
+    if (seen.has(txn)) throw new Error(`I4: ${key} repeats a transaction`);
+    seen.add(txn);
+  }
+  const last = keys.at(-1);
+  const state = last ? (record(bucket, last).state as Record<string, unknown>) : {};
+  const checkpoints = (state.checkpoints ?? []) as { id: Record<string, string>; manifestKey: string }[];
+  const latest = state.latest as { version?: string } | undefined;
+  return {
+    live: checkpoints.map(({ id, manifestKey }) => ({
+      version: BigInt(id.version ?? 0),
+      epoch: Number(id.epoch),
+      manifestKey,
+    })),
+    latest: latest ? BigInt(latest.version ?? 0) : null,
+    entries: keys.length,
+  };
+}
+
+/** Throws with the number of the invariant that does not hold. */
+export async function checkInvariants(bucket: MemoryBucket, told: readonly Told[]): Promise<void> {
+  if (bucket.violations.length > 0) throw new Error(`I8: ${bucket.violations.join('; ')}`);
+  const catalog = readCatalog(bucket);
+  const versions = catalog.live.map((checkpoint) => checkpoint.version);
+  if (new Set(versions).size !== versions.length)
+    throw new Error(`I4: a version is committed twice: ${versions}`);
+  const highest = versions.reduce<bigint | null>(
+    (high, each) => (high === null || each > high ? each : high),
+    null,
+  );
+  if (catalog.latest !== highest)
+    throw new Error(`I2: latest is ${catalog.latest}, the highest is ${highest}`);
+
+  await using manager = openReader(bucket);
+  for (const { version, manifestKey } of catalog.live) {
+    const owners = await restoreAndIdentify(manager, version);
+    const manifest = record(bucket, manifestKey);
+    const shares = manifest.writers as { writer?: number; files: { key: string }[] }[];
+    for (const share of shares) {
+      const lives = new Set(share.files.map((file) => file.key.split('/')[2]?.split('-')[0]));
+      if (lives.size > 1) throw new Error(`I6: version ${version} mixes lives of one writer: ${[...lives]}`);
+    }
+    checkTold(told, version, owners);
+  }
+  for (const { version, outcome, attempt } of told) {
+    if (outcome === 'committed' && !versions.includes(version)) {
+      throw new Error(`I7: ${attempt} was told that ${version} is committed, but it is not`);
+    }
+  }
+}
+
+function openReader(bucket: MemoryBucket): CheckpointManager {
+  return openCheckpointManager({ store: new MemoryStore(bucket), settings: SETTINGS });
+}
+
+/** Restores a version whole; which attempt wrote each writer's files. Bytes that no attempt wrote are an error. */
+async function restoreAndIdentify(manager: CheckpointManager, version: bigint): Promise<Map<number, string>> {
+  const checkpoint = await manager.get(version);
+  if (!checkpoint) throw new Error(`I1: version ${version} is in the catalog but cannot be had`);
+  const { files, id } = await checkpoint.details();
+  const to = Object.fromEntries(files.map((file) => [file.name, new Uint8Array(file.sizeBytes)]));
+  await manager.restore({ version, to });
+  const owners = new Map<number, string>();
+  for (const writer of new Set(files.map((file) => file.writer))) {
+    const attempt = new TextDecoder().decode(to[`w${writer}/tag`]);
+    for (const [name, bytes] of Object.entries(filesOf(attempt, version, writer))) {
+      if (Buffer.compare(to[name] ?? new Uint8Array(), bytes) !== 0)
+        throw new Error(`I9: ${name} of ${idText(id)} is wrong`);
+    }
+    owners.set(writer, attempt);
+  }
+  if (new Set(owners.values()).size > 1)
+    throw new Error(`I6: ${idText(id)} mixes attempts: ${[...owners.values()]}`);
+  return owners;
+}
+
+/** What was reported of this committed version is true. */
+function checkTold(told: readonly Told[], version: bigint, owners: ReadonlyMap<number, string>): void {
+  for (const each of told.filter((other) => other.version === version)) {
+    const isIn = owners.get(each.writer) === each.attempt;
+    const saysNo = each.outcome === 'Fenced' || each.outcome === 'Conflict';
+    if (each.outcome === 'committed' && !isIn) {
+      throw new Error(
+        `I7: ${each.attempt} was told that its ${version} is committed, but it is ${owners.get(each.writer)}'s`,
+      );
+    }
+    // A life of the same writer in the same attempt may have delivered the very same bytes: then `Fenced` is true as well.
+    if (
+      saysNo &&
+      isIn &&
+      !told.some((other) => other !== each && other.attempt === each.attempt && other.writer === each.writer)
+    ) {
+      throw new Error(`I7: ${each.attempt} was told ${each.outcome} of ${version}, but its files are in it`);
+    }
+  }
+}
