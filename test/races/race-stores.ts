@@ -4,8 +4,17 @@ import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { nodeFileSystem } from '@holdfast/local-files';
+import { openLocalStore } from '@holdfast/store-local';
 
-export { openLocalStore } from '@holdfast/store-local';
+/** The local store on a file system without hard links: its other way to let one create win. */
+export function openLocalStoreWithoutLinks(directory: string): Promise<ObjectStore> {
+  const error = Object.assign(new Error('EPERM: no links here'), { code: 'EPERM', syscall: 'link' });
+  return openLocalStore(
+    { directory },
+    { fileSystem: { ...nodeFileSystem, link: () => Promise.reject(error) } },
+  );
+}
 
 /** The calls that a race makes. */
 function fileStore(

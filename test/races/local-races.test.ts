@@ -1,0 +1,21 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { raceAcrossProcesses, SeededRandom } from '@holdfast/testkit';
+import { expect, test } from 'vitest';
+
+// The way with hard links is raced beside the store itself.
+test('a local store without hard links has one winner of 32 committers in 8 processes, 50 times', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'holdfast-race-'));
+  const module = new URL('./race-stores.ts', import.meta.url).href;
+  const store = { module, exportName: 'openLocalStoreWithoutLinks', args: [directory] };
+  const seed = Math.floor(Math.random() * 2 ** 32);
+  try {
+    const { winsByProcess } = await raceAcrossProcesses({ store, random: new SeededRandom(seed) });
+    expect(winsByProcess.reduce((sum, wins) => sum + wins)).toBe(50);
+    // Otherwise it was no race.
+    expect(winsByProcess.filter((wins) => wins > 0).length).toBeGreaterThan(1);
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}, 120_000);
