@@ -12,7 +12,7 @@ export interface ConformanceTarget {
 }
 
 export interface ConformanceOptions {
-  /** Replays the names and bytes of an earlier run. Default: drawn; a failure tells it. */
+  /** Replays the bytes and the order of calls of an earlier run. Default: drawn; a failure tells it. */
   readonly seed?: number | undefined;
   readonly raceRounds?: number | undefined;
   /**

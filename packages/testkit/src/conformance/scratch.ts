@@ -1,10 +1,11 @@
-import type {
-  ObjectInfo,
-  ObjectStore,
-  Random,
-  StoreCapabilities,
-  Upload,
-  UploadOptions,
+import {
+  type ObjectInfo,
+  type ObjectStore,
+  type Random,
+  type StoreCapabilities,
+  systemRandom,
+  type Upload,
+  type UploadOptions,
 } from '@holdfast/core/contract';
 import { crc32c } from '../crc32c.ts';
 import type { SeededRandom } from '../seeded-random.ts';
@@ -37,7 +38,8 @@ export class Scratch {
     this.store = context.store;
     this.random = random;
     this.raceRounds = context.raceRounds ?? 10;
-    this.prefix = `conformance-${context.random.hex(16)}/`;
+    // Not by the seed: a run that is replayed must not meet what the first one left behind.
+    this.prefix = `conformance-${systemRandom.hex(16)}/`;
   }
 
   get capabilities(): StoreCapabilities {
