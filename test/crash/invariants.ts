@@ -12,7 +12,7 @@ export const SETTINGS = {
 };
 
 /** The victim gives up soon, where it is left without an answer. */
-export const VICTIM_SETTINGS = { ...SETTINGS, recordTimeoutMs: 100, stallTimeoutMs: 50 };
+export const VICTIM_SETTINGS = { ...SETTINGS, recordTimeoutMs: 60, stallTimeoutMs: 20 };
 
 /** What a process was told about one save. */
 export interface Told {
@@ -23,14 +23,21 @@ export interface Told {
   readonly outcome: string;
 }
 
+const made = new Map<string, Record<string, Uint8Array>>();
+
 /** Names and bytes of a writer's files: every attempt, version and writer writes other bytes, so a mix is seen. */
 export function filesOf(attempt: string, version: bigint, writer: number): Record<string, Uint8Array> {
-  const seed = crc32c(new TextEncoder().encode(`${attempt}/${version}/${writer}`));
-  const large = Uint8Array.from(
-    { length: 150_000 },
-    (_, index) => (Math.imul(index, 2654435761) ^ seed) >>> 24,
-  );
-  return { [`w${writer}/large.bin`]: large, [`w${writer}/tag`]: new TextEncoder().encode(attempt) };
+  const name = `${attempt}/${version}/${writer}`;
+  const seed = crc32c(new TextEncoder().encode(name));
+  const files = made.get(name) ?? {
+    [`w${writer}/two-parts.bin`]: Uint8Array.from(
+      { length: 70_000 },
+      (_, index) => (Math.imul(index, 2654435761) ^ seed) >>> 24,
+    ),
+    [`w${writer}/tag`]: new TextEncoder().encode(attempt),
+  };
+  made.set(name, files);
+  return files;
 }
 
 /** A record as it lies in the store, without its types: the checks do not lean on the code that they check. */

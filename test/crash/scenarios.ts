@@ -92,8 +92,8 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
   'one of two writers saves while the other waits for it': {
     prepare: async () => undefined,
-    victim: (stage) => saveVictim(stage, SECOND, [1n], { timeoutMs: 300 }),
-    peers: (stage) => saveHealthy(stage, PEER, { version: 1n, timeoutMs: 300 }),
+    victim: (stage) => saveVictim(stage, SECOND, [1n], { timeoutMs: 60 }),
+    peers: (stage) => saveHealthy(stage, PEER, { version: 1n, timeoutMs: 60 }),
   },
   'a new attempt takes the run over and saves': {
     prepare: (stage) => saveHealthy(stage, LONE, { version: 1n }),
@@ -110,8 +110,8 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       await saveHealthy(stage, SECOND, { version: 1n });
       await saveHealthy(stage, SECOND, { version: 2n, noWait: true });
     },
-    victim: (stage) => saveVictim(stage, SECOND, [2n], { timeoutMs: 300 }),
-    peers: (stage) => saveHealthy(stage, PEER, { version: 2n, timeoutMs: 300 }),
+    victim: (stage) => saveVictim(stage, SECOND, [2n], { timeoutMs: 60 }),
+    peers: (stage) => saveHealthy(stage, PEER, { version: 2n, timeoutMs: 60 }),
   },
   'a survivor commits what both writers have delivered, while a writer does': {
     prepare: async (stage) => {
@@ -119,10 +119,10 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     },
     victim: async (stage) => {
       const manager = openCheckpointManager({ store: stage.victimStore, settings: VICTIM_SETTINGS });
-      await manager.commit({ version: 1n, timeoutMs: 300 }).catch(noteOurs);
+      await manager.commit({ version: 1n, timeoutMs: 60 }).catch(noteOurs);
       await manager.close();
     },
-    peers: (stage) => saveHealthy(stage, SECOND, { version: 1n, timeoutMs: 300 }),
+    peers: (stage) => saveHealthy(stage, SECOND, { version: 1n, timeoutMs: 60 }),
   },
   'a reader restores while a writer commits': {
     prepare: (stage) => saveHealthy(stage, LONE, { version: 1n }),

@@ -13,7 +13,7 @@ import type { CheckpointError } from './errors.ts';
  *
  * Demands on the adapter:
  * - It sends each request once. Repeating is the business of the engine, which knows what may be repeated.
- * - A write that fails with a `permanent` error had no effect. One that fails with a `temporary` error may have had it,
+ * - A write that fails with a `permanent` error had no effect, `Aborted` excepted. One that fails with another may have had it,
  *   and may have it later.
  * - A buffer passed in belongs to the store until the promise settles, not longer: after that nobody reads from it or
  *   writes to it, abort included. (Over a socket that means: settle on 'close', not at `destroy()`.)
@@ -21,7 +21,8 @@ import type { CheckpointError } from './errors.ts';
  * - Errors are `CheckpointError`s: `NotFound`, `AlreadyExists`, `Denied`, `ReadOnly`, `StorageFull`, `Throttled`, `Unavailable`,
  *   `Corrupt` (the store's own checksum refused the bytes), `Unsupported`, `InvalidArgument`, `Aborted`; what the adapter does not know is `Unexpected`.
  *
- * Keys: segments of 1 to 255 bytes of UTF-8 joined by '/', together at most 1,024 bytes; no segment is '.' or '..', none holds NUL.
+ * Keys: segments of 1 to 255 bytes of UTF-8 joined by '/', together at most 1,024 bytes; no segment is '.' or '..', none holds a
+ * control character (U+0000 to U+001F, U+007F). Another key is refused with `InvalidArgument` before anything is sent.
  * No key of a run is a proper prefix, at a '/', of another. Everything is below the store's root; an adapter may keep files of its own
  * there if their keys start with `.holdfast-`, and never lists them.
  */

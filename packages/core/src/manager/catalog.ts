@@ -4,7 +4,7 @@
  * Nobody ever looks for the outcome of a write in "its" slot: the newest state holds the ids of the last transactions, and they tell.
  */
 
-import { abortError, CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
 import {
   type CatalogEntry,
   catalogKey,
@@ -22,7 +22,7 @@ import { EMPTY_STATE, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
 import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
-import { backOff, getOrNull, isTemporary } from './records.ts';
+import { backOff, getOrNull, isUnanswered } from './records.ts';
 
 /** The newest entry, as far as it is known. `seq` 0: there is none yet. */
 export interface Head {
@@ -255,12 +255,12 @@ class Sending {
     const wasUnknown = this.mayHaveTakenEffect;
     this.mayHaveTakenEffect = true;
     try {
-      await this.#engine.store.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
+      await this.#engine.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
       return { isAcknowledged: true, entry };
     } catch (error) {
-      if (isCheckpointError(error, 'AlreadyExists')) return { isAcknowledged: false, entry };
-      if (isTemporary(error)) return { isAcknowledged: false, entry };
-      if (signal.aborted) throw abortError(signal);
+      if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))
+        return { isAcknowledged: false, entry };
+      if (!isCheckpointError(error) || error.code === 'Aborted') throw error;
       this.mayHaveTakenEffect = wasUnknown; // a permanent error promises that it had no effect
       return { isAcknowledged: false, entry, error };
     }

@@ -3,7 +3,7 @@
  */
 
 import type { CheckpointId, ProgressEvent } from '../contract/checkpoint-manager.ts';
-import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError } from '../contract/errors.ts';
 import { bytesEqual, type CatalogCheckpoint, idText } from '../format/index.ts';
 import { committedCheckpoint, precheckCommit } from '../plan/apply-commit.ts';
 import { type AssembledManifest, assembleManifest, nameClash, type StoredReceipt } from '../plan/assemble.ts';
@@ -14,7 +14,7 @@ import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { describeMissing } from './missing-writers.ts';
 import { assertPayloads, listsReceipt, type OwnReceipt, readReceipts } from './receipts.ts';
-import { createRecord } from './records.ts';
+import { createRecord, isUnanswered } from './records.ts';
 import { writeToken } from './recover.ts';
 
 export interface FinaliseOptions {
@@ -87,12 +87,6 @@ export async function finaliseOnce(
     if (!options.own || !isUnanswered(error)) throw error;
     throw outcomeUnknown(engine, options, undefined, error);
   }
-}
-
-/** The store did not answer within its deadline: nothing is known. */
-export function isUnanswered(error: unknown): boolean {
-  const codes = ['Unavailable', 'Throttled', 'TimedOut'] as const;
-  return codes.some((code) => isCheckpointError(error, code));
 }
 
 async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOptions): Promise<Finalised> {
@@ -202,17 +196,16 @@ async function incomplete(
 
 export function outcomeUnknown(
   engine: Engine,
-  options: Pick<FinaliseOptions, 'id' | 'runId'> & { own?: Pick<OwnReceipt, 'key'> | undefined },
+  options: Pick<FinaliseOptions, 'id' | 'runId' | 'signal'> & { own?: Pick<OwnReceipt, 'key'> | undefined },
   manifest: AssembledManifest | undefined,
   cause: unknown,
 ): CheckpointError {
   const { id, own, runId } = options;
   const token = writeToken({ runId, id, manifestSha256: manifest?.sha256, receiptKey: own?.key });
-  return new CheckpointError(
-    'OutcomeUnknown',
-    `whether version ${id.version} was committed cannot be known now; nothing was deleted`,
-    { context: { ...context(engine, id), token }, ...(cause instanceof Error && { cause }) },
-  );
+  const details = { context: { ...context(engine, id), token }, ...(cause instanceof Error && { cause }) };
+  const unknown = `whether version ${id.version} was committed cannot be known now; nothing was deleted`;
+  if (!options.signal?.aborted) return new CheckpointError('OutcomeUnknown', unknown, details);
+  return new CheckpointError('Aborted', `stopped while the commit was on its way: ${unknown}`, details);
 }
 
 function life(own: OwnReceipt | undefined): WriterLife | undefined {

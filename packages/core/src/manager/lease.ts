@@ -5,6 +5,7 @@ import { CheckpointError, isCheckpointError, toCheckpointError } from '../contra
 import { encodeRecord, leaseKey } from '../format/index.ts';
 import { findById } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
+import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { createRecord } from './records.ts';
 
@@ -72,7 +73,14 @@ export class LeaseHolder {
     await this.#renewing;
     if (this.#keys.length === 0) return;
     try {
-      await this.#engine.store.deleteMany(this.#keys);
+      const { clock, settings, records } = this.#engine;
+      const bounds = {
+        clock,
+        timeoutMs: settings.stallTimeoutMs,
+        what: 'releasing a read lease',
+        signal: undefined,
+      };
+      await withDeadline(bounds, (until) => records.deleteMany(this.#keys, { signal: until }));
     } catch (error) {
       this.#engine.logger.log('debug', 'a read lease was not deleted; it expires by itself', {
         error: String(error),
@@ -92,7 +100,9 @@ export class LeaseHolder {
       pid: this.#engine.process.pid,
     });
     this.#keys.push(key);
-    await createRecord(this.#engine, key, bytes, signal);
+    const { clock, settings } = this.#engine;
+    const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'taking a read lease', signal };
+    await withDeadline(bounds, (until) => createRecord(this.#engine, key, bytes, until));
     this.#validUntilMs = sentAtMs + this.#engine.settings.leaseTtlMs;
   }
 

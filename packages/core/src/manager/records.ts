@@ -20,10 +20,10 @@ export async function createRecord(
 ): Promise<Created> {
   for (let attempt = 0; ; attempt++) {
     try {
-      await engine.store.create(key, bytes, { crc32c: crc32c(bytes), signal });
+      await engine.records.create(key, bytes, { crc32c: crc32c(bytes), signal });
       return { isOurs: true };
     } catch (error) {
-      const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isTemporary(error);
+      const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isUnanswered(error);
       if (!mayBeThere) throw error;
       const found = await getOrNull(engine.records, key, signal);
       if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
@@ -33,8 +33,9 @@ export async function createRecord(
   }
 }
 
-export function isTemporary(error: unknown): boolean {
-  return isCheckpointError(error) && error.status === 'temporary';
+/** The store did not answer, or refused for now: a write may have had its effect, or have it later. */
+export function isUnanswered(error: unknown): boolean {
+  return isCheckpointError(error) && error.status !== 'permanent';
 }
 
 /** Full jitter, between the calls of a loop that is bounded by a deadline. */

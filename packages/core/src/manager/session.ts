@@ -24,10 +24,10 @@ import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
-import { type FinaliseOptions, finalise, finaliseOnce, isUnanswered, outcomeUnknown } from './finalise.ts';
+import { type FinaliseOptions, finalise, finaliseOnce, outcomeUnknown } from './finalise.ts';
 import type { Membership } from './join.ts';
 import type { OwnReceipt } from './receipts.ts';
-import { createRecord } from './records.ts';
+import { createRecord, isUnanswered } from './records.ts';
 import type { NamedSource } from './sources.ts';
 
 const NONCE_DIGITS = 16;
@@ -94,7 +94,7 @@ export class SaveSession {
       if (!isUnanswered(error)) throw error;
       throw outcomeUnknown(
         this.#engine,
-        { id: this.id, runId: this.membership.runId, own: { key } },
+        { id: this.id, runId: this.membership.runId, signal, own: { key } },
         undefined,
         error,
       );

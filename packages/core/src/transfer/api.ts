@@ -29,7 +29,7 @@ export interface Transfer {
   /**
    * The store with `head`, `get`, `readInto`, `list` and `deleteMany` repeated after temporary errors. A listing that breaks is taken up
    * again after the last key it has shown. `create`, `beginUpload` and `resumeUpload` are sent once: the caller knows what may be
-   * repeated.
+   * repeated. All but `readInto` and the uploads are stopped when the store is silent for too long.
    */
   readonly records: ObjectStore;
   /** Of all repeats of this transfer, for callers that use `retrying` themselves. */

@@ -18,15 +18,10 @@ export class FileProgress {
   add(bytes: number): void {
     this.#doneBytes += bytes;
     const totalBytes = this.#totalBytes ?? this.#doneBytes + 1;
-    // All bytes are there, but the file is not complete: only `finish` says that.
+    // All bytes are there (or there again, when a file is sent once more), but only `finish` says that it is complete.
     if (this.#doneBytes <= this.#reportedBytes || this.#doneBytes >= totalBytes) return;
     this.#reportedBytes = this.#doneBytes;
     this.#onBytes?.(this.#name, this.#doneBytes, totalBytes);
-  }
-
-  /** The file is sent once more from its beginning: nothing is reported until it has passed the old mark. */
-  restart(): void {
-    this.#doneBytes = 0;
   }
 
   finish(totalBytes: number): void {

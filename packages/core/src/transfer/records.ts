@@ -11,7 +11,15 @@ export function retryingRecords(shared: Shared): ObjectStore {
   return {
     uri: store.uri,
     capabilities: store.capabilities,
-    create: (key, bytes, options) => store.create(key, bytes, options),
+    // Sent once. Its bytes are the caller's own, not of the pool, so a call that never ends can be left behind.
+    create: (key, bytes, options) =>
+      watched(
+        shared,
+        `create ${key}`,
+        options,
+        (signal) => store.create(key, bytes, { ...options, signal }),
+        0,
+      ),
     head: (key, options) => send(shared, `head ${key}`, options, (signal) => store.head(key, { signal })),
     get: (key, options) =>
       send(shared, `get ${key}`, options, (signal) => store.get(key, { ...options, signal })),
@@ -119,15 +127,22 @@ function send<T>(
   options: CallOptions | undefined,
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { clock, settings } = shared;
-  const signal = options?.signal;
-  const watched = (attempt: number) =>
-    withStallTimeout(call, {
-      what,
-      stallTimeoutMs: stallTimeoutMs(settings, attempt),
-      graceMs: settings.stallTimeoutMs,
-      clock,
-      signal,
-    });
-  return retrying(watched, retryPolicy(shared, what, { signal }));
+  const request = (attempt: number) => watched(shared, what, options, call, attempt);
+  return retrying(request, retryPolicy(shared, what, { signal: options?.signal }));
+}
+
+function watched<T>(
+  { clock, settings }: Shared,
+  what: string,
+  options: CallOptions | undefined,
+  call: (signal: AbortSignal) => Promise<T>,
+  attempt: number,
+): Promise<T> {
+  return withStallTimeout(call, {
+    what,
+    stallTimeoutMs: stallTimeoutMs(settings, attempt),
+    graceMs: settings.stallTimeoutMs,
+    clock,
+    signal: options?.signal,
+  });
 }

@@ -122,7 +122,6 @@ class SourceUpload {
 
   async #sendParts(partSizeBytes: number): Promise<UploadedFile> {
     const { sizeBytes } = this.#source;
-    this.#progress.restart();
     const parts = await this.#run.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
     try {
       const checksums = new PartChecksums();
