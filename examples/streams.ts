@@ -1,0 +1,27 @@
+/** Writes a checkpoint as streams, for bytes that are made on the way or are too many for memory, and reads one back. */
+
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { openCheckpointManager } from '@holdfast/stores';
+
+async function* embeddings(): AsyncGenerator<Uint8Array> {
+  for (let row = 0; row < 1000; row++) yield new Uint8Array(new Float32Array(64).fill(row).buffer);
+}
+
+const uri = pathToFileURL(join(tmpdir(), 'holdfast-example', 'streams')).href;
+await using run = await openCheckpointManager(uri);
+
+// Left by an error before `commit`, the checkpoint is discarded, and nobody ever sees it.
+await using checkpoint = await run.create();
+await ReadableStream.from(embeddings()).pipeTo(checkpoint.openOutputStream('embeddings.bin'));
+const notes = checkpoint.openOutputStream('notes.txt').getWriter();
+await notes.write(new TextEncoder().encode('1000 rows of 64 float32'));
+await notes.close();
+await checkpoint.commit({ metrics: { loss: 2.13 } });
+
+// Each chunk has been compared with its checksum before it comes out.
+const latest = await run.latest();
+let sizeBytes = 0;
+for await (const chunk of latest?.openInputStream('embeddings.bin') ?? []) sizeBytes += chunk.byteLength;
+console.log(`version ${latest?.version}: read ${sizeBytes} bytes of embeddings.bin`);

@@ -1,0 +1,98 @@
+/** The demo as a person runs it, with a small model. */
+
+import { readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Program } from './program.ts';
+
+const DEMO = 'examples/demo/main.ts';
+let directory: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'holdfast-demo-test-'));
+});
+
+afterEach(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }));
+
+function startDemo(...args: string[]): Program {
+  return new Program(DEMO, { args, env: { TMPDIR: directory } });
+}
+
+function childrenOf(pid: number): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
+  return text.trim().split(' ').map(Number);
+}
+
+/** A process that has ended but that nobody has waited for counts as gone. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false; // no such process
+  }
+}
+
+describe('demo', () => {
+  it('tells the whole story, every expectation holds, and it leaves a store and a restored copy', async () => {
+    const { exitCode, stdout, stderr } = await startDemo('--size', '16MiB').ended;
+    expect(stderr).toBe('');
+    expect(exitCode).toBe(0);
+    for (const line of [
+      /version 100: 16 MiB committed in/,
+      /version 200: 16 MiB committed in/,
+      /writer 0 says: version 300 is not complete: writer 2 has not delivered \(waited 2 s\);\n +writer 2 .* \(Incomplete\)/,
+      /nothing of version 300 can be seen; the latest is still 200/,
+      /version 300: committed/,
+      /the zombie says: .* \(Fenced\)/,
+      /version 400: 16 MiB committed by the second attempt/,
+      /version 400: 25 files restored in .*, all [\d,]+ bytes the same/,
+    ]) {
+      expect(stdout).toMatch(line);
+    }
+    const left = /rm -r (\S+)/.exec(stdout)?.[1] ?? '';
+    expect(left.startsWith(directory)).toBe(true);
+    expect((await readdir(left)).sort()).toEqual(['restored', 'run']);
+  }, 60_000);
+
+  it('a signal ends it and every process it started, a frozen one too', async () => {
+    const demo = startDemo('--size', '4MiB');
+    const frozen = Number((await demo.says(/SIGSTOP: process (\d+) /))[1]);
+    await demo.says(/A second attempt takes the run over/);
+    const children = childrenOf(demo.pid);
+    expect(children.filter(isAlive)).toContain(frozen);
+    demo.kill('SIGINT');
+    const { exitCode, stderr } = await demo.ended;
+    expect(exitCode).toBe(130);
+    expect(stderr).toMatch(/^\nstopped, /);
+    await vi.waitFor(() => expect(children.filter(isAlive)).toEqual([]), { timeout: 10_000 });
+  }, 60_000);
+
+  it('a store that is lost in the middle is a failure: exit code 1, a message, no stack trace', async () => {
+    const store = join(directory, 'store');
+    const demo = startDemo('--size', '4MiB', '--dir', store);
+    await demo.says(/version 100: .* committed/);
+    await rm(join(store, 'run'), { recursive: true, maxRetries: 20 });
+    const { exitCode, stderr } = await demo.ended;
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(/^\nthe demo failed: .+/);
+    expect(stderr).not.toMatch(/^\s+at /m);
+  }, 60_000);
+
+  it('a size it cannot make, an unknown option and a directory in use are refused', async () => {
+    await mkdir(join(directory, 'used'));
+    await writeFile(join(directory, 'used', 'thesis.txt'), 'the only copy');
+    for (const [args, message] of [
+      [['--size', '1MB'], /--size 1MB is not a size from 4MiB to 16GiB/],
+      [['--speed', '3'], /Unknown option '--speed'/],
+      [['--dir', join(directory, 'used')], /used is not empty/],
+    ] as const) {
+      const { exitCode, stdout, stderr } = await startDemo(...args).ended;
+      expect(exitCode).toBe(1);
+      expect(stdout).toBe('');
+      expect(stderr).toMatch(message);
+    }
+    expect(await readdir(join(directory, 'used'))).toEqual(['thesis.txt']);
+  });
+});

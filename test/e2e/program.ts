@@ -1,0 +1,66 @@
+/** A program of this repository in a process of its own, on sources. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+export interface Ended {
+  /** `null`: a signal ended it. */
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export class Program {
+  readonly ended: Promise<Ended>;
+  readonly #child: ChildProcess;
+  #stdout = '';
+  #stderr = '';
+
+  /** `script` is a path from the root. `env` is added to that of this process. */
+  constructor(script: string, options: { args?: readonly string[]; env?: Record<string, string> } = {}) {
+    const { args = [], env = {} } = options;
+    this.#child = spawn(process.execPath, ['--conditions=holdfast-source', script, ...args], {
+      cwd: ROOT,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+    });
+    this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text;
+    });
+    this.ended = new Promise((resolve, reject) => {
+      this.#child.once('error', reject);
+      this.#child.once('close', (exitCode) =>
+        resolve({ exitCode, stdout: this.#stdout, stderr: this.#stderr }),
+      );
+    });
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? Number.NaN;
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Resolves once its standard output matches. Rejects if it ends without. */
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    return new Promise((resolve, reject) => {
+      const look = () => {
+        const match = pattern.exec(this.#stdout);
+        if (match) resolve(match);
+      };
+      look();
+      this.#child.stdout?.on('data', look);
+      this.ended.then(
+        ({ stdout, stderr }) => reject(new Error(`it ended without ${pattern}:\n${stdout}\n${stderr}`)),
+        reject,
+      );
+    });
+  }
+}
