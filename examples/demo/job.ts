@@ -26,7 +26,8 @@ export class Writer {
 
   constructor(setup: WriterSetup) {
     this.setup = setup;
-    this.#child = fork(SCRIPT, [JSON.stringify(setup)]);
+    // Detached: a terminal's Ctrl-C reaches the demo alone, and the demo ends its writers.
+    this.#child = fork(SCRIPT, [JSON.stringify(setup)], { detached: true });
     running.add(this.#child);
     this.#died = new Promise((resolve) => {
       const isGone = () => {

@@ -48,6 +48,7 @@ function explain(error: unknown): string {
 
 process.once('exit', killAll);
 for (const [signal, exitCode] of [
+  ['SIGHUP', 129],
   ['SIGINT', 130],
   ['SIGTERM', 143],
 ] as const) {

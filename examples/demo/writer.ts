@@ -127,5 +127,3 @@ function report(message: Report): void {
 process.on('message', (command: Command) => void obey(command));
 // The demo has gone: a writer without it has nothing to do.
 process.on('disconnect', () => process.exit());
-// A terminal sends Ctrl-C to all processes at once; the demo is the one that ends the others.
-process.on('SIGINT', () => undefined);
