@@ -364,6 +364,21 @@ describe('settings', () => {
     expect((await holdfast(['latest', place.uri, '-q'])).stdout).toBe('0\n');
   });
 
+  it('--version and --help do not load the engine', async () => {
+    const hook =
+      'import { registerHooks } from "node:module"; registerHooks({ load: (url, context, next) => (console.error(url), next(url, context)) });';
+    const program = [...HOLDFAST];
+    program.splice(1, 0, '--import', `data:text/javascript,${encodeURIComponent(hook)}`);
+    for (const args of [['--version'], ['--help'], ['save', '--help']]) {
+      const { code, stderr } = await run([...program, ...args]);
+      expect(code).toBe(0);
+      expect(stderr).toContain('packages/cli/src/run-cli.ts');
+      expect(stderr).not.toMatch(
+        /packages\/(stores|store-local|local-files|wire)\/|core\/src\/(manager|transfer|format)\/|log-update/,
+      );
+    }
+  });
+
   it('the examples of --help work when pasted', async () => {
     const place = await newPlace();
     await writeFiles(place, 'ckpt', { 'model.safetensors': 'weights', 'optimizer.pt': 'state' });

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { CheckpointManager, CheckpointSummary, Settings } from '@holdfast/core/contract';
-import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { buffer, concurrency } from './common-options.ts';
 import type { Job } from './env.ts';
@@ -28,6 +28,7 @@ export async function withRun<T>(
   const onAbort = () => void manager.close().catch(() => undefined); // the call that is cut off reports the error
   if (closesOnInterrupt) call.signal.addEventListener('abort', onAbort, { once: true });
   try {
+    throwIfAborted(call.signal);
     return await use(manager);
   } finally {
     call.signal.removeEventListener('abort', onAbort);

@@ -38,6 +38,8 @@ describe('texts', () => {
       expect(printed).toContain(command.summary);
     }
     expect(text(['--help'])).toBe(printed);
+    expect(text(['help'])).toBe(printed);
+    expect(text(['help', 'save'])).toBe(text(['save', '--help']));
   });
 
   it('--version is the version of the program before a command, and of the checkpoint after it', () => {

@@ -53,7 +53,6 @@ function createProgram(programVersion: string, print: (text: string) => void): C
   const program = new CommanderCommand('holdfast')
     .enablePositionalOptions() // `--version` is the program's own before the command, and the checkpoint's after it
     .version(`holdfast ${programVersion}`, '-V, --version')
-    .helpCommand(false)
     .exitOverride()
     .configureOutput({ writeOut: print, writeErr: () => undefined, outputError: () => undefined })
     .configureHelp({ formatHelp: () => programHelp(COMMANDS) });
@@ -94,9 +93,8 @@ function answer(thrown: unknown, printed: string, argv: readonly string[]): Pars
   switch (error.code) {
     case 'commander.version':
     case 'commander.helpDisplayed':
-      return { kind: 'text', text: printed };
     case 'commander.help':
-      return { kind: 'text', text: programHelp(COMMANDS) };
+      return { kind: 'text', text: printed || programHelp(COMMANDS) };
     default:
       throw error.code?.startsWith('commander.') ? explained(error, argv) : thrown;
   }

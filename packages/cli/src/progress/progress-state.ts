@@ -16,6 +16,8 @@ export type Phase = 'starting' | 'transferring' | 'waiting' | 'ended';
 
 export class ProgressState {
   phase: Phase = 'starting';
+  /** When the call began, by the clock of `apply`. */
+  beganAtMs = 0;
   version: bigint | null = null;
   writer: WriterPosition | null = null;
   epoch: number | null = null;

@@ -118,6 +118,13 @@ describe('renderBars', () => {
     ).toEqual([]);
   });
 
+  it('a store that is silent for long is said to be', () => {
+    const state = stateAfter();
+    expect(renderBars(state, 'saved', 1999, SCREEN)).toEqual([]);
+    expect(renderBars(state, 'saved', 12_000, SCREEN)).toEqual(['  waiting for the store   12 s']);
+    expect(renderLine(state, 'saved', 20_000)).toBe('waiting for the store   20 s');
+  });
+
   it('repeated requests are counted', () => {
     const retried = stateAfter(
       [0, planned(['a', 10])],

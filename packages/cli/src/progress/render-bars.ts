@@ -28,9 +28,29 @@ export function renderBar(fraction: number, width: number): string {
 
 /** Lines that are redrawn in place; none is wider than the screen, and there are fewer than it has rows. */
 export function renderBars(state: ProgressState, verb: string, nowMs: number, screen: Screen): string[] {
-  if (state.phase === 'starting' || state.phase === 'ended') return [];
-  const lines = state.phase === 'waiting' ? [waitingLine(state)] : transferLines(state, verb, nowMs, screen);
+  const lines = linesOf(state, verb, nowMs, screen);
   return lines.map((line) => cut(line, screen.columns - 1));
+}
+
+function linesOf(state: ProgressState, verb: string, nowMs: number, screen: Screen): string[] {
+  switch (state.phase) {
+    case 'starting':
+      return startingLine(state, nowMs);
+    case 'transferring':
+      return transferLines(state, verb, nowMs, screen);
+    case 'waiting':
+      return [waitingLine(state)];
+    case 'ended':
+      return [];
+  }
+}
+
+const SILENCE_MS = 2000;
+
+// A store that answers at once needs no line.
+function startingLine(state: ProgressState, nowMs: number): string[] {
+  const silentMs = nowMs - state.beganAtMs;
+  return silentMs < SILENCE_MS ? [] : [`  waiting for the store   ${formatRoughDuration(silentMs)}`];
 }
 
 function waitingLine(state: ProgressState): string {
@@ -88,7 +108,8 @@ function totalLine(state: ProgressState, verb: string, nowMs: number): string {
 export function paceText(pace: Pace, leftBytes: number, nowMs: number): string {
   const rate = pace.bytesPerSecond(nowMs);
   if (rate === null) return '';
-  const left = leftBytes > 0 ? `   ${formatRoughDuration((leftBytes / rate) * 1000)} left` : '';
+  const left =
+    leftBytes > 0 ? `   ${formatRoughDuration(Math.max(1000, (leftBytes / rate) * 1000))} left` : '';
   return `${formatRate(rate).padStart(10)}${left}`;
 }
 

@@ -10,7 +10,8 @@ export function renderLine(state: ProgressState, verb: string, nowMs: number): s
     if (state.missingWriters.length === 0) return `${version}committing`;
     return `${version}waiting for ${formatWriters(state.missingWriters)}   ${formatRoughDuration(state.waitedMs)}`;
   }
-  if (state.phase === 'starting') return `${version}starting`;
+  if (state.phase === 'starting')
+    return `${version}waiting for the store   ${formatRoughDuration(nowMs - state.beganAtMs)}`;
   const percent =
     state.totalBytes === 0 ? '' : ` (${Math.floor((state.doneBytes * 100) / state.totalBytes)}%)`;
   const parts = [

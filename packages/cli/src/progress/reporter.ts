@@ -47,6 +47,7 @@ export function createReporter(options: ReporterOptions): Reporter {
     state,
     async begin(given) {
       task = given;
+      state.beganAtMs = options.clock.monotonicMs();
       view = await openView(options, state, given.verb, view);
     },
     onProgress(event) {
