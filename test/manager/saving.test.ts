@@ -211,7 +211,7 @@ describe('several writers', () => {
     await second.create(5); // joined, but delivers nothing
     const message = await failure(first.save({ version: 5, buffers: { a: bytes(1) }, timeoutMs: 0 }));
     expect(message).toContain('Incomplete: version 5 is not complete: writers 1, 2 have not delivered');
-    expect(message).toMatch(/writer 1 joined \d+ s ago/);
+    expect(message).toMatch(/writer 1 joined the run \d+ s ago and has finished no file of version 5/);
     expect(message).toContain('writer 2 never joined');
     await second.save({ version: 5, buffers: { b: bytes(1) }, noWait: true });
     const last = await third.save({ version: 5, buffers: { c: bytes(1) } });
@@ -284,6 +284,24 @@ describe('several writers', () => {
       'attempt "job-0" has passed',
     );
     expect((await young.latest())?.version).toBe(2n);
+  });
+
+  test('a job that joins before it restores sees a latest that no older attempt can move any more', async () => {
+    const bucket = newBucket();
+    await using old = job(bucket, 0, 1, 'job-0');
+    await old.save({ version: 1, buffers: { a: bytes(1) } });
+    await using young = job(bucket, 0, 1, 'job-1');
+    expect(await young.join()).toEqual({ epoch: 2, lineage: 1, tookOver: true });
+    expect(await young.join()).toMatchObject({ epoch: 2 });
+    expect(await failure(old.save({ version: 2, buffers: { a: bytes(2) } }))).toContain('Fenced');
+    expect((await young.latest())?.version).toBe(1n);
+    await young.save({ version: 2, buffers: { a: bytes(3) } });
+    expect((await young.log()).map((entry) => entry.kind)).toEqual([
+      'commit',
+      'takeover',
+      'commit',
+      'takeover',
+    ]);
   });
 
   test('I6: a restarted writer supersedes its former life within the same attempt', async () => {

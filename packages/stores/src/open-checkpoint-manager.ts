@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import {
   type CheckpointManager,
   type CheckpointManagerOptions,
@@ -23,7 +24,12 @@ export async function openCheckpointManager(
   const { env, ...rest } = options;
   const store = await openStore(uri, env);
   try {
-    return openManager({ ...rest, store, files: localFiles });
+    return openManager({
+      process: { host: hostname(), pid: process.pid },
+      ...rest,
+      store,
+      files: localFiles,
+    });
   } catch (error) {
     await store.close();
     throw error;

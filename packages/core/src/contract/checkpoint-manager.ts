@@ -83,8 +83,21 @@ export interface CommitWaitOptions extends WaitOptions {
   timeoutMs?: number | undefined;
 }
 
+export interface JoinOptions {
+  /** Default: the manager's. */
+  writer?: WriterPosition | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+export interface JoinResult {
+  readonly epoch: number;
+  readonly lineage: number;
+  /** It began a new epoch, and so fenced the attempt before. */
+  readonly tookOver: boolean;
+}
+
 export interface SaveOptions extends CommitWaitOptions, CommitMeta {
-  /** Default: one above the highest so far; only a lone writer may leave it out. */
+  /** Default: one above the highest so far, 0 for the first; only a lone writer may leave it out. */
   version?: VersionInput | undefined;
   /** Save every file below this directory. Exactly one of `dir`, `files` and `buffers`. */
   dir?: string | undefined;
@@ -254,7 +267,13 @@ export interface Checkpoint extends AsyncDisposable {
 export interface CheckpointManager extends AsyncDisposable {
   readonly uri: string;
 
-  /** Begins a checkpoint. Default version: one above the highest so far (a lone writer only). The run is joined at the first call. */
+  /**
+   * Becomes a writer of the run; `save` and `create` do it by themselves. A job that restores before it trains calls it first: from then on
+   * no older attempt can commit, so what `latest` then says stays the latest until this attempt saves. Done once; repeating is free.
+   * `Fenced`: this attempt has passed. `WorldSizeMismatch`: its writers disagree.
+   */
+  join(options?: JoinOptions): Promise<JoinResult>;
+  /** Begins a checkpoint. Default version: one above the highest so far, 0 for the first (a lone writer only). */
   create(version?: VersionInput): Promise<Checkpoint>;
   /** A committed one; `null` if there is none of this version in the present lineage, or only a quarantined one. */
   get(version: VersionInput): Promise<Checkpoint | null>;

@@ -5,6 +5,8 @@ import type {
   CheckpointManager,
   CheckpointSummary,
   CommitWaitOptions,
+  JoinOptions,
+  JoinResult,
   LogEntry,
   RecoverResult,
   RestoreOptions,
@@ -100,6 +102,12 @@ class Manager implements CheckpointManager {
 
   get uri(): string {
     return this.#engine.store.uri;
+  }
+
+  async join(options: JoinOptions = {}): Promise<JoinResult> {
+    const membership = await this.#writers.join(options.writer, this.#bounded(options).signal);
+    const { epoch, lineage, tookOver } = membership;
+    return { epoch, lineage, tookOver };
   }
 
   async create(version?: VersionInput): Promise<Checkpoint> {

@@ -28,7 +28,10 @@ export async function describeMissing(
     const joined = claims.filter((claim) => claim.writer === writer);
     if (joined.length === 0) return { writer, detail: `writer ${writer} never joined` };
     const ageMs = Math.min(...joined.map((claim) => claim.storeTimeMs - claim.createdAtMs));
-    return { writer, detail: `writer ${writer} joined ${ageText(ageMs)} ago and has finished no file of it` };
+    return {
+      writer,
+      detail: `writer ${writer} joined the run ${ageText(ageMs)} ago and has finished no file of version ${id.version}`,
+    };
   });
 }
 

@@ -42,8 +42,8 @@ export class WriterRegistry {
     return this.#attempt;
   }
 
-  hasJoined(writer: WriterPosition): boolean {
-    return this.#places.has(writer.index);
+  async join(writer: WriterPosition | undefined, signal: AbortSignal): Promise<Membership> {
+    return (await this.#join(this.position(writer), signal)).membership;
   }
 
   /**

@@ -129,6 +129,23 @@ describe('stream slots', () => {
     expect(next.loan?.bytes.byteOffset).toBe(0);
   });
 
+  test('a stream that waits is not starved by transit loans that would each take a bit of its slot', async () => {
+    const pool = newPool();
+    const low = await pool.acquire(2 * WASM_PAGE);
+    // Of 20 KiB each: no slot of 32 KiB is freed by giving back a single one.
+    const high = await Promise.all(Array.from({ length: 6 }, () => pool.acquire(20 * KIB)));
+    const slot = watch(pool.acquireSlot());
+    const next = Array.from({ length: 6 }, () => watch(pool.acquire(20 * KIB)));
+    high[0]?.release();
+    await settled();
+    high[1]?.release();
+    await settled();
+    expect(slot.loan?.bytes.byteOffset).toBe(128 * KIB);
+    low.release();
+    await settled();
+    expect(next.every(({ loan }) => loan !== undefined)).toBe(true);
+  });
+
   test('slots that nobody fills never block a transit loan of half the pool', async () => {
     const pool = newPool();
     const filler = await pool.acquire(PAGE);
