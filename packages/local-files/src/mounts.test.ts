@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { bucketMount, mountOf, parseMountInfo } from './mounts.ts';
+import { bucketMount, isLocalDisk, mountOf, parseMountInfo } from './mounts.ts';
 
 const SAMPLE = [
   '22 27 0:21 / /proc rw,relatime - proc proc rw',
@@ -84,5 +84,19 @@ describe('bucketMount', () => {
     ['fuseblk', '/dev/sdb1'],
   ])('%s from %s is not', (fsType, source) => {
     expect(bucketMount({ mountPoint: '/m', fsType, source })).toBeNull();
+  });
+});
+
+describe('isLocalDisk', () => {
+  it.each([
+    ['ext4', true],
+    ['xfs', true],
+    ['tmpfs', true],
+    ['nfs4', false],
+    ['cifs', false],
+    ['fuse.sshfs', false],
+    ['overlay', false],
+  ])('%s: %s', (fsType, expected) => {
+    expect(isLocalDisk({ mountPoint: '/', fsType, source: 'x' })).toBe(expected);
   });
 });

@@ -64,3 +64,10 @@ export function bucketMount(mount: Mount): { readonly program: string; readonly 
   if (program === undefined || !Object.hasOwn(BUCKET_MOUNTS, program)) return null;
   return { program, scheme: BUCKET_MOUNTS[program] as string };
 }
+
+const LOCAL_DISKS = new Set(['ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'bcachefs', 'f2fs', 'zfs', 'tmpfs']);
+
+/** What a file system of this type is asked about an open file it answers from memory. */
+export function isLocalDisk(mount: Mount): boolean {
+  return LOCAL_DISKS.has(mount.fsType);
+}

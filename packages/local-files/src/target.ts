@@ -23,6 +23,7 @@ import { DirectFile } from './direct-file.ts';
 import { DirectorySync } from './directory-sync.ts';
 import { errnoOf, fileError } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { makeDirectories } from './make-directories.ts';
 
 /** Bytes of the directory's name that its temporary sibling repeats: with the rest it stays below the 255 of a file name. */
 const SIBLING_NAME_BYTES_MAX = 180;
@@ -39,7 +40,7 @@ export async function openTarget(
     const mode = await existingMode(fileSystem, path, options.replace ?? false);
     if (mode !== null) path = await fileSystem.realpath(path);
     if (basename(path) === '') throw targetError('InvalidArgument', path, 'is the root of the file system');
-    await fileSystem.mkdirAll(dirname(path));
+    await makeDirectories(fileSystem, dirname(path));
     const sibling = `${dirname(path)}${sep}${siblingName(basename(path))}`;
     await fileSystem.mkdir(sibling);
     // The kernel has applied the umask: this is the mode that any new directory would have.
@@ -145,7 +146,7 @@ class DirectoryTarget implements RestoreTarget {
 
   async #makeDirectories(directory: string): Promise<void> {
     if (this.#directories.has(directory)) return;
-    await this.#parts.fileSystem.mkdirAll(directory);
+    await makeDirectories(this.#parts.fileSystem, directory);
     for (let path = directory; !this.#directories.has(path); path = dirname(path))
       this.#directories.add(path);
   }

@@ -5,8 +5,11 @@ import { dirname, resolve } from 'node:path';
 import { CheckpointError, type ErrorCode, type ObjectStore } from '@holdfast/core/contract';
 import {
   bucketMount,
+  diskFileSystem,
   errnoOf,
   type FileSystem,
+  isLocalDisk,
+  type Mount,
   mountOf,
   nodeFileSystem,
   parseMountInfo,
@@ -31,11 +34,13 @@ export async function openLocalStore(
   const config = parseLocalConfig(target);
   const fileSystem = components.fileSystem ?? nodeFileSystem;
   try {
-    await assertNoBucket(config, fileSystem, await existingDirectory(config, fileSystem));
+    const mount = await mountOfDirectory(fileSystem, await existingDirectory(config, fileSystem));
+    if (mount !== undefined) assertNoBucket(config, mount);
+    const isOnDisk = components.fileSystem === undefined && mount !== undefined && isLocalDisk(mount);
+    return new LocalStore(config, isOnDisk ? { ...components, fileSystem: diskFileSystem } : components);
   } catch (error) {
     throw storeError(error, 'open', { store: config.uri });
   }
-  return new LocalStore(config, components);
 }
 
 /** The directory itself, or the closest one above it that exists. */
@@ -44,7 +49,10 @@ async function existingDirectory(config: LocalConfig, fileSystem: FileSystem): P
     try {
       const stats = await fileSystem.stat(path);
       if (!stats.isDirectory()) throw refusal('InvalidConfig', config, `${path} is not a directory`);
-      if (path === resolve(config.directory)) await fileSystem.access(path, constants.R_OK | constants.X_OK);
+      // Permissions are checked as a reader meets them: access(2) would ask for the real user, not the effective one.
+      if (path === resolve(config.directory)) {
+        await fileSystem.close(await fileSystem.open(path, constants.O_RDONLY | constants.O_DIRECTORY));
+      }
       return path;
     } catch (error) {
       const isMissing = ['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '');
@@ -53,13 +61,16 @@ async function existingDirectory(config: LocalConfig, fileSystem: FileSystem): P
   }
 }
 
-/** Buckets mounted as directories lack what commits rest on, and would lose checkpoints silently. */
-async function assertNoBucket(config: LocalConfig, fileSystem: FileSystem, directory: string): Promise<void> {
-  if (process.platform !== 'linux') return;
-  // Without /proc there is nothing to look at, and refusing every directory would be worse.
+/** `undefined` where there is no /proc to ask: without it nothing is refused. */
+async function mountOfDirectory(fileSystem: FileSystem, directory: string): Promise<Mount | undefined> {
+  if (process.platform !== 'linux') return undefined;
   const mountInfo = await fileSystem.readText('/proc/self/mountinfo').catch(() => '');
-  const mount = mountOf(parseMountInfo(mountInfo), await fileSystem.realpath(directory));
-  const bucket = mount === undefined ? null : bucketMount(mount);
+  return mountOf(parseMountInfo(mountInfo), await fileSystem.realpath(directory));
+}
+
+/** Buckets mounted as directories lack what commits rest on, and would lose checkpoints silently. */
+function assertNoBucket(config: LocalConfig, mount: Mount): void {
+  const bucket = bucketMount(mount);
   if (bucket === null) return;
   const what =
     `lies on a bucket mounted by ${bucket.program}, which neither creates files atomically nor keeps them as promised; ` +

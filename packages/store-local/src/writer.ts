@@ -9,7 +9,14 @@
 import { constants } from 'node:fs';
 import { basename, dirname, relative } from 'node:path';
 import { type ObjectInfo, systemRandom } from '@holdfast/core/contract';
-import { type Check, DirectFile, type DirectorySync, errnoOf, type FileSystem } from '@holdfast/local-files';
+import {
+  type Check,
+  DirectFile,
+  type DirectorySync,
+  errnoOf,
+  type FileSystem,
+  makeDirectories,
+} from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
 import { notDurable, objectError, type StoreSubject, writeError } from './errors.ts';
 import { infoOf, type ObjectFiles } from './object-files.ts';
@@ -71,7 +78,7 @@ export class ObjectWriter {
     try {
       const file = await open().catch(async (error: unknown) => {
         if (errnoOf(error) !== 'ENOENT') throw error;
-        await fileSystem.mkdirAll(files.temporaryDirectory);
+        await makeDirectories(fileSystem, files.temporaryDirectory);
         return open();
       });
       return { path, file };
@@ -122,10 +129,10 @@ export class ObjectWriter {
   async #inDirectory(path: string, act: () => Promise<void>): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
+        if (attempt > 1) await makeDirectories(this.#parts.fileSystem, dirname(path));
         return await act();
       } catch (error) {
         if (errnoOf(error) !== 'ENOENT' || attempt === DIRECTORY_ATTEMPTS_MAX) throw error;
-        await this.#parts.fileSystem.mkdirAll(dirname(path));
       }
     }
   }
@@ -157,7 +164,7 @@ export class ObjectWriter {
     const path = files.pathOf(key);
     const data = `${files.linkedDirectory}/${basename(temporary.path)}`;
     const target = relative(dirname(path), data);
-    await fileSystem.mkdirAll(files.linkedDirectory);
+    await makeDirectories(fileSystem, files.linkedDirectory);
     await fileSystem.rename(temporary.path, data).catch(async (error: unknown) => {
       await fileSystem.lstat(data).catch(() => Promise.reject(error)); // moved by an earlier call
     });
