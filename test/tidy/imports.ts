@@ -22,7 +22,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // An adapter builds on the contract, not on the engine.
   'packages/local-files/src/': ['@holdfast/core/contract', ANY_NODE],
   'packages/store-local/src/': ['@holdfast/core/contract', '@holdfast/local-files', ANY_NODE],
-  'packages/stores/src/': [...CORE, '@holdfast/local-files', '@holdfast/store-*', 'node:path', 'node:url'],
+  'packages/stores/src/': [
+    ...CORE,
+    '@holdfast/local-files',
+    '@holdfast/store-*',
+    'node:os',
+    'node:path',
+    'node:url',
+  ],
 
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   'packages/cli/': [...CORE, '@holdfast/stores', '@holdfast/testkit', '@holdfast/wire', ANY_NODE, 'npm:*'],
