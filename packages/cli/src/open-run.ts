@@ -1,4 +1,3 @@
-import { hostname } from 'node:os';
 import type { CheckpointManager, CheckpointSummary, Settings } from '@holdfast/core/contract';
 import { CheckpointError, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
@@ -22,7 +21,6 @@ export async function withRun<T>(
     attempt: job?.attempt?.value,
     writer: job?.writer.value,
     settings: settingsOf(call),
-    process: { host: hostname(), pid: process.pid },
     logger: { log: (level, message, details) => call.messages.detail(logLine(level, message, details)) },
   });
   const onAbort = () => void manager.close().catch(() => undefined); // the call that is cut off reports the error
