@@ -68,6 +68,10 @@ describe('a file as a stream', () => {
     for (const reader of readers) await reader.read();
     for (let waited = 0; waited < 10; waited += 1) await turn();
     expect(store.calls).toHaveLength(5 + 4); // 4 MiB of 16
+    for (let more = 0; more < 6; more += 1) await readers[0]?.read();
+    for (let waited = 0; waited < 10; waited += 1) await turn();
+    // What was handed out no longer counts: reading ahead goes on.
+    expect(store.calls).toHaveLength(5 + 4 + 5);
     for (const reader of readers) await reader.cancel();
     store.calls.length = 0;
     await transfer.stream(file).getReader().read();

@@ -1,5 +1,5 @@
 import { CheckpointError, type ErrorCode } from '@holdfast/core';
-import type { StoreOperation } from '@holdfast/core/store';
+import { MemoryBucket, type StoreOperation } from '@holdfast/core/store';
 import { FAULTS, type Fault, type FaultName, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import type { UploadItem } from '../../packages/core/src/transfer/index.ts';
@@ -128,6 +128,59 @@ describe('a store that refused the bytes on the way', () => {
     expect(error.message).toContain('tried 3 times');
     expect(rig.store.calls.filter(({ operation }) => operation === 'abort')).toHaveLength(3);
     expect([rig.bucket.openUploads(), rig.source.closeCount]).toEqual([[], 1]);
+  });
+});
+
+describe('a store that has something else than was sent', () => {
+  test('a receipt of another size or checksum: the part is sent again', async () => {
+    for (const wrong of [{ sizeBytes: 5 }, { crc32c: 5 }, { index: 1 }]) {
+      const rig = setUpAll();
+      const begin = rig.store.beginUpload.bind(rig.store);
+      let answers = 0;
+      rig.store.beginUpload = async (key, options) => {
+        const upload = await begin(key, options);
+        const putPart = upload.putPart.bind(upload);
+        upload.putPart = async (index, bytes, partOptions) => {
+          const receipt = await putPart(index, bytes, partOptions);
+          return index === 2 && answers++ === 0 ? { ...receipt, ...wrong } : receipt;
+        };
+        return upload;
+      };
+      const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+      expect(isEqual(rig.bucket.find(file?.key ?? '')?.bytes, DATA.large)).toBe(true);
+      expect(answers).toBe(2);
+    }
+  });
+
+  test('a part that was replaced by other bytes: the file is sent once more, also where the store compares nothing', async () => {
+    const bucket = new MemoryBucket();
+    const rig = setUpAll({
+      bucket,
+      plan: ({ operation, key }) => {
+        const [upload] = bucket.openUploads();
+        if (operation === 'complete' && key === 'data/large.0') {
+          upload?.parts.set(1, { bytes: new Uint8Array(PART), etag: 'other', crc32c: 1 });
+        }
+        return undefined;
+      },
+    });
+    const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+    expect([file?.key, bucket.keys()]).toEqual(['data/large.1', ['data/large.1']]);
+    expect(isEqual(bucket.find('data/large.1')?.bytes, DATA.large)).toBe(true);
+  });
+
+  test('bytes that changed in our own memory are not sent again: Corrupt', async () => {
+    const rig = setUpAll();
+    rig.store.create = async (key, bytes) => {
+      bytes[0] = (bytes[0] as number) ^ 1;
+      throw new CheckpointError('Corrupt', `${key}: wrong checksum`);
+    };
+    const error = await failureOf(rig.transfer.upload(rig.items.slice(1, 2)));
+    expect(error).toMatchObject({
+      code: 'Corrupt',
+      status: 'permanent',
+      message: 'data/small.0: wrong checksum',
+    });
   });
 });
 

@@ -110,19 +110,18 @@ describe('retrying', () => {
     expect((await failure(retrying(operation, policy({ signal })))).message).toBe('enough');
   });
 
-  test('a signal that fires during the call: its temporary error is not repeated', async () => {
+  test('a signal that fires during the call: its temporary error is not repeated, nor announced', async () => {
     const stop = new AbortController();
     const noted = clock();
-    let calls = 0;
+    const calls: string[] = [];
     const operation = async () => {
-      calls += 1;
+      calls.push('operation');
       stop.abort();
       throw down();
     };
-    expect((await failure(retrying(operation, policy({ signal: stop.signal, clock: noted })))).code).toBe(
-      'Aborted',
-    );
-    expect([calls, noted.sleeps]).toEqual([1, []]);
+    const onRetry = () => calls.push('onRetry');
+    const error = await failure(retrying(operation, policy({ signal: stop.signal, clock: noted, onRetry })));
+    expect([error.code, calls, noted.sleeps]).toEqual(['Aborted', ['operation'], []]);
   });
 
   test('a signal that fires during the delay ends it', async () => {
