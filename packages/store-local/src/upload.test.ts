@@ -54,7 +54,7 @@ describe('complete', () => {
     const upload = await begin({
       open: async (path, flags, mode) => {
         const descriptor = await nodeFileSystem.open(path, flags, mode);
-        names.set(descriptor, path.slice(root.length).replace(/[0-9a-f]{24}/, 'T') || '/');
+        names.set(descriptor, path.slice(root.length).replace(/[0-9a-f]{24}-\d+/, 'T') || '/');
         return descriptor;
       },
       write: (descriptor, transfer) => {

@@ -45,6 +45,9 @@ export interface TemporaryFile {
 
 export class ObjectWriter {
   readonly #parts: WriterParts;
+  /** With a number behind it, the name of each temporary file: drawn once, because drawing is not cheap. */
+  readonly #id = systemRandom.hex(24);
+  #temporaryCount = 0;
   #sweeping: Promise<void> | null = null;
 
   constructor(parts: WriterParts) {
@@ -72,7 +75,8 @@ export class ObjectWriter {
   async openTemporary(key: string): Promise<TemporaryFile> {
     const { files, fileSystem, config } = this.#parts;
     this.#sweeping ??= this.#sweep();
-    const path = `${files.temporaryDirectory}/${systemRandom.hex(24)}`;
+    this.#temporaryCount++;
+    const path = `${files.temporaryDirectory}/${this.#id}-${this.#temporaryCount}`;
     const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
     const open = () => DirectFile.open(path, flags, { direct: config.direct === 'auto', fileSystem });
     try {
