@@ -172,6 +172,21 @@ describe.runIf(process.platform === 'linux')('DirectFile on Linux', () => {
     await file.close();
   });
 
+  it('closes the other descriptor even if closing one fails', async () => {
+    const closed: number[] = [];
+    const { fileSystem } = traced({
+      close: async (descriptor) => {
+        closed.push(descriptor);
+        await nodeFileSystem.close(descriptor);
+        if (closed.length === 1) throw errnoError('EIO');
+      },
+    });
+    const file = await DirectFile.open(path, CREATE, { fileSystem });
+    await file.write(0, alignedBytes(512 * KIB));
+    await expect(file.close()).rejects.toMatchObject({ code: 'EIO' });
+    expect(closed).toHaveLength(2);
+  });
+
   it('direct: false never asks for O_DIRECT', async () => {
     const { fileSystem, transfers } = traced();
     const file = await DirectFile.open(path, CREATE, { fileSystem, direct: false });

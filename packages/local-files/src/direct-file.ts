@@ -121,8 +121,11 @@ export class DirectFile {
       });
     }
     const direct = await this.#directDescriptor;
-    if (typeof direct === 'number') await this.#fileSystem.close(direct);
-    await this.#fileSystem.close(this.#descriptor);
+    try {
+      if (typeof direct === 'number') await this.#fileSystem.close(direct);
+    } finally {
+      await this.#fileSystem.close(this.#descriptor);
+    }
   }
 
   #transfer(
