@@ -17,6 +17,7 @@ const WRONG_CREATE_CRC =
 const capabilityMutants: readonly Mutant[] = [
   ...[
     { preferredConcurrency: 0 },
+    { preferredPartConcurrency: 0 },
     { maxParts: 1.5 },
     { alignmentBytes: 3 },
     { minPartBytes: 9, maxPartBytes: 8 },

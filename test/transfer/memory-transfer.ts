@@ -41,7 +41,12 @@ export function setUp(options: SetUpOptions = {}) {
   const clock = new ManualClock({ autoAdvance: true });
   const bucket = options.bucket ?? new MemoryBucket({ crc32c, clock });
   // So many parts that those of streams are small too.
-  const capabilities = { maxParts: 2 ** 24, preferredConcurrency: 4, ...options.capabilities };
+  const capabilities = {
+    maxParts: 2 ** 24,
+    preferredConcurrency: 4,
+    preferredPartConcurrency: 4,
+    ...options.capabilities,
+  };
   const lateEffects = new LateEffects();
   const store = new FaultyStore(new MemoryStore(bucket, { capabilities }), options.plan, { lateEffects });
   const settings = completeSettings({ bufferBytes: 16 * MIB, partSizeBytesMin: PART, ...options.settings });

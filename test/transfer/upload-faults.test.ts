@@ -252,7 +252,7 @@ describe('a store that stays away', () => {
     expect([rig.store.calls.length, rig.source.closeCount]).toEqual([4, 1]);
   });
 
-  test('an upload that can neither go on nor be aborted ends within seconds all the same', async () => {
+  test('I11: an upload that can neither go on nor be aborted ends within seconds all the same', async () => {
     const rig = setUpAll({
       plan: ({ operation }) => (operation === 'putPart' || operation === 'abort' ? FAULTS.stall : undefined),
       settings: { retryCountMax: 1, stallTimeoutMs: 1000 },

@@ -249,7 +249,7 @@ describe('turns, memory, progress', () => {
     }
   });
 
-  test('never more requests than the setting, never more memory than the budget, and both are used', async () => {
+  test('I11: never more requests than the setting, never more memory than the budget, and both are used', async () => {
     const options: SetUpOptions = { settings: { concurrency: 20, partSizeBytesMin: 2 * MIB } };
     const { store, transfer } = setUp(options);
     let underWay = 0;

@@ -52,8 +52,10 @@ const CAPABILITIES: StoreCapabilities = {
   // Which parts of a file were written whole is known only to the process that wrote them.
   resumesUploads: false,
   alignmentBytes: DIRECT_ALIGNMENT_BYTES,
-  // Large parts keep the disk busy with 4; small files share the syncs of their directory, and so gain up to about this many.
+  // Small files share the syncs of their directory, and so gain up to about this many.
   preferredConcurrency: 32,
+  // As many as libuv has threads keep a disk busy; more only touch more memory.
+  preferredPartConcurrency: 4,
 };
 
 /** A name younger than this may not be durable yet, if the process that made it has not come to its fsync: `list` sees to it. */

@@ -199,6 +199,8 @@ export interface StoreCapabilities {
   readonly resumesUploads: boolean;
   /** Memory and offsets aligned so are read and written without another copy; 1 where it does not matter. */
   readonly alignmentBytes: number;
-  /** Requests that one process should keep in flight. */
+  /** Requests that one process should keep in flight: of objects that are one request each, and of everything that moves no payload. */
   readonly preferredConcurrency: number;
+  /** The same for parts of large files, which occupy the medium and the memory. */
+  readonly preferredPartConcurrency: number;
 }

@@ -34,7 +34,8 @@ export const SETTINGS = {
     default: 0,
     min: 0,
     max: 1024,
-    meaning: 'Requests in flight in one save or restore; 0 takes what the store prefers.',
+    meaning:
+      'Requests in flight in one save or restore, and parts of large files beside them; 0 takes what the store prefers.',
   },
   commitTimeoutMs: {
     default: 10 * MINUTE_MS,

@@ -31,6 +31,7 @@ const DEFAULT_CAPABILITIES: Omit<StoreCapabilities, 'verifiesChecksums'> = {
   resumesUploads: true,
   alignmentBytes: 1,
   preferredConcurrency: 8,
+  preferredPartConcurrency: 8,
 };
 
 export interface MemoryStoreOptions {

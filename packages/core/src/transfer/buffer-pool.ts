@@ -52,6 +52,8 @@ export class BufferPool {
   readonly totalBytes: number;
   readonly slotBytes: number;
   #memory: ArrayBuffer | undefined;
+  /** One for each 64 KiB that the system has mapped. */
+  readonly #touched: Uint8Array;
   /** By address. */
   readonly #loans: Loan[] = [];
   readonly #waiting: Readonly<Record<LoanKind, Waiter[]>> = { transit: [], stream: [] };
@@ -67,6 +69,7 @@ export class BufferPool {
       throw new Error(`a slot of ${slotBytes} bytes is more than half of ${totalBytes}`);
     this.totalBytes = totalBytes;
     this.slotBytes = slotBytes;
+    this.#touched = new Uint8Array(totalBytes / WASM_PAGE_BYTES);
   }
 
   get freeBytes(): number {
@@ -143,6 +146,7 @@ export class BufferPool {
       initial: this.totalBytes / WASM_PAGE_BYTES,
       maximum: this.totalBytes / WASM_PAGE_BYTES,
     }).buffer;
+    this.#touch(this.#memory, gap.start, gap.start + room);
     const loan = new Loan(
       gap.start,
       room,
@@ -154,6 +158,19 @@ export class BufferPool {
     this.#usedBytes += room;
     this.#peakBytes = Math.max(this.#peakBytes, this.#usedBytes);
     return loan;
+  }
+
+  /**
+   * Has the system map pages before their first use. It costs the same now, but when several threads of the system's I/O have them mapped
+   * under their hands they wait for each other: measured 2.5 instead of 0.7 CPU seconds for a GiB.
+   */
+  #touch(memory: ArrayBuffer, start: number, end: number): void {
+    for (let page = Math.floor(start / WASM_PAGE_BYTES); page * WASM_PAGE_BYTES < end; page += 1) {
+      if (this.#touched[page] === 1) continue;
+      this.#touched[page] = 1;
+      const bytes = new Uint8Array(memory, page * WASM_PAGE_BYTES, WASM_PAGE_BYTES);
+      for (let at = 0; at < WASM_PAGE_BYTES; at += PAGE_BYTES) bytes[at] = 0;
+    }
   }
 
   #findRoom(kind: LoanKind, room: number, loans: readonly Loan[]): Gap | null {

@@ -14,7 +14,7 @@ export async function downloadFile({ file, sink: open }: DownloadItem, run: Run)
   const progress = new FileProgress(file.name, file.sizeBytes, run.options);
   let isClosed = false;
   try {
-    const turns = new FileTurns(run);
+    const turns = new FileTurns(run, file.sizeBytes > file.partSizeBytes);
     for (const range of planRanges(file, run.settings.partSizeBytesMin)) {
       await turns.next(() => copyRange(run, file, range, sink, progress));
       if (run.signal.aborted) break;

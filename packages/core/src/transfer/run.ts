@@ -39,6 +39,7 @@ export class Run implements ActiveRun {
   readonly finished: Promise<void>;
   readonly #controller = new AbortController();
   readonly #turns: LimitFunction;
+  readonly #partTurns: LimitFunction;
   #failure: { readonly error: unknown } | undefined;
   #finish: () => void = () => undefined;
 
@@ -47,9 +48,10 @@ export class Run implements ActiveRun {
     throwIfAborted(options.signal);
     this.shared = shared;
     this.options = options;
-    this.#turns = pLimit(
-      Math.max(1, shared.settings.concurrency || shared.store.capabilities.preferredConcurrency),
-    );
+    const { settings, store } = shared;
+    const { preferredConcurrency, preferredPartConcurrency } = store.capabilities;
+    this.#turns = pLimit(Math.max(1, settings.concurrency || preferredConcurrency));
+    this.#partTurns = pLimit(Math.max(1, settings.concurrency || preferredPartConcurrency));
     this.finished = new Promise((resolve) => {
       this.#finish = resolve;
     });
@@ -109,6 +111,11 @@ export class Run implements ActiveRun {
   /** One of the requests that may be under way at once. First come, first served. */
   turn<T>(work: () => Promise<T>): Promise<T> {
     return this.#turns(work);
+  }
+
+  /** As `turn`, among the parts of large files. */
+  partTurn<T>(work: () => Promise<T>): Promise<T> {
+    return this.#partTurns(work);
   }
 
   /** As one of the streams that may be filled at once, over all calls. */
@@ -193,21 +200,25 @@ export class Run implements ActiveRun {
 /** The requests of one file. Each is begun before the next one queues for its turn: so files take turns, and each keeps its order. */
 export class FileTurns {
   readonly #run: Run;
+  readonly #hasParts: boolean;
   #underWay = 0;
   #settle: (() => void) | undefined;
 
-  constructor(run: Run) {
+  /** `hasParts`: the file needs more than one request. */
+  constructor(run: Run, hasParts: boolean) {
     this.#run = run;
+    this.#hasParts = hasParts;
   }
 
   /** Resolves when `work` has begun. Its failure is the run's. It is begun even after a failure, so that it can free what it holds. */
   next(work: () => Promise<void>): Promise<void> {
     this.#underWay += 1;
     return new Promise((begun) => {
-      const done = this.#run.turn(() => {
+      const begin = () => {
         begun();
         return work();
-      });
+      };
+      const done = this.#hasParts ? this.#run.partTurn(begin) : this.#run.turn(begin);
       void done.catch((error: unknown) => this.#run.fail(error)).then(() => this.#ended());
     });
   }

@@ -125,7 +125,7 @@ class SourceUpload {
     const parts = await this.#run.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
     try {
       const checksums = new PartChecksums();
-      const turns = new FileTurns(this.#run);
+      const turns = new FileTurns(this.#run, true);
       for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes) {
         await turns.next(() => this.#sendPart(start, partSizeBytes, parts, checksums));
       }
@@ -242,7 +242,7 @@ class StreamUpload {
 
   /** Sends part after part until the stream ends. Nothing is under way when it settles. Resolves to the size. */
   async #sendAll(first: Piece, parts: PartsDestination): Promise<number> {
-    const turns = new FileTurns(this.#run);
+    const turns = new FileTurns(this.#run, true);
     let sizeBytes = 0;
     try {
       for (

@@ -39,7 +39,7 @@ class FileCheck {
     const file = this.#file;
     const ranges = level === 1 ? planEnds(file) : planRanges(file, this.#run.settings.partSizeBytesMin);
     const progress = new FileProgress(file.name, file.sizeBytes, this.#run.options);
-    const turns = new FileTurns(this.#run);
+    const turns = new FileTurns(this.#run, file.sizeBytes > file.partSizeBytes);
     for (const range of ranges) {
       if (this.#run.signal.aborted || this.#isHopeless || this.#problems.length >= PROBLEMS_PER_FILE_MAX)
         break;
