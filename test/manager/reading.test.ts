@@ -1,6 +1,8 @@
 import { type CheckpointManager, systemClock } from '@holdfast/core';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
+import { encodeRecord } from '../../packages/core/src/format/index.ts';
+import { EMPTY_STATE } from '../../packages/core/src/plan/state.ts';
 import { bytes, failure, newBucket, open, readAll } from './memory-run.ts';
 
 describe('bad input is refused before the store is touched', () => {
@@ -161,4 +163,70 @@ describe('requests', () => {
     await fresh.latest();
     expect(calls.length, calls.join('\n')).toBeLessThanOrEqual(2);
   });
+
+  test('latest, list and a save in a run of 1,000 versions with 1,000 writers each: two requests, and a commit as cheap as ever', async () => {
+    const bucket = newBucket();
+    bucket.insert('catalog/00000000000000001234.json', thousandVersions());
+    const calls: string[] = [];
+    const store = new ObservedStore(new MemoryStore(bucket), {
+      clock: systemClock,
+      onCall: ({ operation, key }) => calls.push(`${operation} ${key}`),
+    });
+    await using manager = open(bucket, { store });
+    expect((await manager.latest())?.version).toBe(1000n);
+    expect(calls, calls.join('\n')).toHaveLength(2);
+    expect(await manager.list()).toHaveLength(1000);
+    expect((await manager.save({ buffers: { a: bytes(10) } })).version).toBe(1001n);
+  });
 });
+
+/** A catalog entry as such a run has it: what each checkpoint holds is in its manifest, so their number of writers costs nothing here. */
+function thousandVersions(): Uint8Array {
+  const checkpoints = Array.from({ length: 1000 }, (_, index) => ({
+    id: { lineage: 1, epoch: 1, version: BigInt(index + 1) },
+    manifestKey: `version_${index + 1}/1.1/manifest-0123456789abcdef.json`,
+    manifestSha256: new Uint8Array(32).fill(index),
+    sizeBytes: 1e12,
+    fileCount: 1000,
+    metrics: { loss: 1 / (index + 1) },
+    state: 'LIVE' as const,
+    retiringSeq: 0,
+    pins: [],
+    verified: false,
+    suspect: false,
+    reason: '',
+    committedAtMs: 1_800_000_000_000 + index,
+    bases: [],
+    rolledBack: false,
+  }));
+  const id = checkpoints[999]?.id as { lineage: number; epoch: number; version: bigint };
+  const state = {
+    ...EMPTY_STATE,
+    epoch: 1,
+    attempt: 'job',
+    worldSize: 1000,
+    latest: id,
+    top: 1000n,
+    checkpoints,
+  };
+  return encodeRecord('catalog-entry', {
+    format: undefined,
+    runId: '0123456789abcdef0123456789abcdef',
+    seq: 1234,
+    entryId: 'f'.repeat(32),
+    parentId: 'e'.repeat(32),
+    transaction: {
+      id: 'd'.repeat(32),
+      kind: 'commit',
+      lineage: 1,
+      epoch: 1,
+      checkpoint: id,
+      reason: '',
+      host: 'node-1',
+      pid: 1,
+      atMs: 1_800_000_001_000,
+      attempt: 'job',
+    },
+    state,
+  }).bytes;
+}
