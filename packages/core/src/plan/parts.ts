@@ -22,7 +22,7 @@ const PART_BYTES_PREFERRED_MAX = 64 * MIB;
 /** A stream of unknown length gets parts with which at least this much fits, where memory allows. */
 const STREAM_BYTES_WANTED = TIB;
 /** Streams are filled at the pace of their producers and hold their memory meanwhile: smaller parts, so that several may be open. */
-export const STREAM_PART_BYTES_MAX = 32 * MIB;
+const STREAM_PART_BYTES_MAX = 32 * MIB;
 
 export type PartSettings = Pick<Settings, 'bufferBytes' | 'partSizeBytesMin'>;
 export type PartCapabilities = Pick<

@@ -1,6 +1,5 @@
 /** Moving bytes: the only folder that starts concurrent work. `docs/decisions/0003-transfer.md` says why it is as it is. */
 
-export { STREAM_PART_BYTES_MAX } from '../plan/parts.ts';
 export type { StoredFile } from '../plan/stored-file.ts';
 export type {
   DownloadItem,
