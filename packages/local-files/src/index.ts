@@ -14,7 +14,6 @@ export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, type Mount, mountOf, parseMountInfo } from './mounts.ts';
 export { OpenFiles } from './open-files.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
-export { compareUtf8 } from './utf8-order.ts';
 
 /** Files through the given system calls; a test passes some that fail. */
 export function createLocalFiles(fileSystem: FileSystem): LocalFiles {

@@ -2,10 +2,10 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { Dirent } from 'node:fs';
+import { compareUtf8 } from '@holdfast/core/contract';
 import type { Check } from './direct-file.ts';
 import { errnoOf } from './errno.ts';
 import type { FileSystem } from './file-system.ts';
-import { compareUtf8 } from './utf8-order.ts';
 
 export interface TreeEntry {
   /** Relative to the root of the walk, segments joined by '/'. */

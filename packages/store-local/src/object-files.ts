@@ -3,7 +3,7 @@ import { dirname, resolve } from 'node:path';
 import type { ObjectInfo } from '@holdfast/core/contract';
 import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
-import { LINKED_DIRECTORY, TEMPORARY_DIRECTORY } from './keys.ts';
+import { LINKED_DIRECTORY, TEMPORARY_DIRECTORY } from './own-names.ts';
 
 const NO_SUCH_NAME = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG']);
 

@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import {
+  assertObjectKey,
   type CallOptions,
   type CheckpointError,
   type Clock,
@@ -33,8 +34,8 @@ import {
 } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
 import { objectError, storeError } from './errors.ts';
-import { assertKey, isOwnName } from './keys.ts';
 import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
+import { isOwnName } from './own-names.ts';
 import { LocalUpload } from './upload.ts';
 import { ObjectWriter } from './writer.ts';
 
@@ -227,7 +228,7 @@ export class LocalStore implements ObjectStore {
 
   deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]> {
     return this.#run({ action: 'delete from', options }, async (check) => {
-      for (const key of keys) assertKey(this.uri, key);
+      for (const key of keys) assertObjectKey(key, this.uri);
       const hasLinked = await this.#fileSystem.stat(this.#files.linkedDirectory).then(
         () => true,
         () => false,
@@ -260,7 +261,7 @@ export class LocalStore implements ObjectStore {
     const { action, key, options } = call;
     if (this.#closing !== null) throw objectError('InvalidArgument', { store: this.uri }, 'is closed');
     throwIfAborted(options?.signal);
-    if (key !== undefined) assertKey(this.uri, key);
+    if (key !== undefined) assertObjectKey(key, this.uri);
     const running = Promise.resolve(() => this.#assertGoesOn(options?.signal)).then(work);
     this.#calls.add(running);
     try {

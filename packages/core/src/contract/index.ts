@@ -4,5 +4,6 @@ export * from './checkpoint-manager.ts';
 export * from './components.ts';
 export * from './errors.ts';
 export * from './files.ts';
+export * from './object-key.ts';
 export * from './object-store.ts';
 export * from './settings.ts';

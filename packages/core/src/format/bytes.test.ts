@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isCheckpointError } from '../contract/index.ts';
-import { bytesEqual, compareUtf8, fromHex } from './bytes.ts';
+import { bytesEqual, fromHex } from './bytes.ts';
 import { toHex } from './checksum.ts';
 
 test('bytesEqual: length and every byte count', () => {
@@ -12,16 +12,6 @@ test('bytesEqual: length and every byte count', () => {
     }),
   );
   expect(bytesEqual(Uint8Array.of(1), Uint8Array.of(1, 2))).toBe(false);
-});
-
-test('compareUtf8: the order of the UTF-8 bytes, also where UTF-16 has another', () => {
-  expect(compareUtf8('\uffff', '\u{10000}')).toBeLessThan(0);
-  expect('\uffff' < '\u{10000}').toBe(false);
-  fc.assert(
-    fc.property(fc.string({ unit: 'grapheme' }), fc.string({ unit: 'grapheme' }), (a, b) => {
-      expect(Math.sign(compareUtf8(a, b))).toBe(Buffer.compare(Buffer.from(a), Buffer.from(b)));
-    }),
-  );
 });
 
 test('fromHex undoes toHex and refuses everything else', () => {

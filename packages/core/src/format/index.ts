@@ -1,6 +1,6 @@
 /** Bytes ⇄ values: keys, records, versions, checksums. Pure: the same arguments give the same result. */
 
-export { bytesEqual, compareUtf8, fromHex } from './bytes.ts';
+export { bytesEqual, fromHex } from './bytes.ts';
 export {
   crc32c,
   crc32cCombine,

@@ -8,9 +8,9 @@ import type {
   WaitOptions,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
+import { compareUtf8 } from '../contract/object-key.ts';
 import {
   type CatalogCheckpoint,
-  compareUtf8,
   decodeRecord,
   encodeRecord,
   type FileRecord,

@@ -8,7 +8,6 @@ export {
   memoryBucket,
 } from './memory-bucket.ts';
 export { MemoryStore, type MemoryStoreOptions } from './memory-store.ts';
-export { assertObjectKey, compareObjectKeys } from './object-key.ts';
 export {
   ObservedStore,
   type ObservedStoreOptions,

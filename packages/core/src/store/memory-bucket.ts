@@ -1,5 +1,4 @@
-import { type Clock, type ObjectInfo, systemClock } from '../contract/index.ts';
-import { compareObjectKeys } from './object-key.ts';
+import { type Clock, compareUtf8, type ObjectInfo, systemClock } from '../contract/index.ts';
 
 export interface MemoryBucketOptions {
   /** The store's URI is `memory://{name}`. Default: `unnamed`. */
@@ -119,7 +118,7 @@ export class MemoryBucket {
     limit: number,
   ): { objects: ObjectInfo[]; isLast: boolean } {
     let index = this.#firstAtOrAfter(prefix);
-    if (startAfter !== undefined && compareObjectKeys(startAfter, prefix) >= 0) {
+    if (startAfter !== undefined && compareUtf8(startAfter, prefix) >= 0) {
       index = this.#firstAtOrAfter(startAfter);
       if (this.#sortedKeys[index] === startAfter) index++;
     }
@@ -171,7 +170,7 @@ export class MemoryBucket {
     let high = this.#sortedKeys.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (compareObjectKeys(this.#sortedKeys[middle] as string, key) < 0) low = middle + 1;
+      if (compareUtf8(this.#sortedKeys[middle] as string, key) < 0) low = middle + 1;
       else high = middle;
     }
     return low;

@@ -1,4 +1,5 @@
 import {
+  assertObjectKey,
   type CallOptions,
   CheckpointError,
   type CreateOptions,
@@ -17,7 +18,6 @@ import {
 } from '../contract/index.ts';
 import { MemoryBucket, type MemoryObject } from './memory-bucket.ts';
 import { MemoryUpload } from './memory-upload.ts';
-import { assertObjectKey } from './object-key.ts';
 
 const MIB = 1024 * 1024;
 

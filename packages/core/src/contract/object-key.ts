@@ -1,20 +1,30 @@
-import { CheckpointError } from '../contract/index.ts';
+/** The grammar and the order of keys, for engine and adapters alike. */
+
+import { CheckpointError } from './errors.ts';
 
 const SEGMENT_BYTES_MAX = 255; // the longest file name of ext4, XFS, APFS and NTFS
 const KEY_BYTES_MAX = 1024; // S3, GCS and Azure limit object names so
 
 const encoder = new TextEncoder();
 
+/** Files of a store itself start so, at its root; they are no objects. */
+export const STORE_OWN_PREFIX = '.holdfast-';
+
 /** `InvalidArgument` if `key` is outside the grammar of `ObjectStore`; the message says what is wrong with it. */
-export function assertObjectKey(key: string): void {
+export function assertObjectKey(key: string, store?: string): void {
   const fault = keyFault(key);
   if (fault !== null)
-    throw new CheckpointError('InvalidArgument', `key ${JSON.stringify(key)} ${fault}`, { context: { key } });
+    throw new CheckpointError('InvalidArgument', `key ${JSON.stringify(key)} ${fault}`, {
+      context: { key, ...(store !== undefined && { store }) },
+    });
 }
 
 function keyFault(key: string): string | null {
   if (!key.isWellFormed()) return 'is not valid Unicode: it holds half of a surrogate pair';
-  if (key.includes('\0')) return 'holds a NUL character';
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  if (/[\u0000-\u001f\u007f]/.test(key)) return 'holds a control character';
+  if (key.startsWith(STORE_OWN_PREFIX))
+    return `starts with "${STORE_OWN_PREFIX}", which stores keep for themselves`;
   const bytes = encoder.encode(key).byteLength;
   if (bytes > KEY_BYTES_MAX) return `has ${bytes} bytes of UTF-8; at most ${KEY_BYTES_MAX} are accepted`;
   for (const segment of key.split('/')) {
@@ -28,7 +38,7 @@ function keyFault(key: string): string | null {
 }
 
 /** Negative, zero or positive as `a` comes before, is or comes after `b` in the order of their UTF-8 bytes. */
-export function compareObjectKeys(a: string, b: string): number {
+export function compareUtf8(a: string, b: string): number {
   const end = Math.min(a.length, b.length);
   for (let i = 0; i < end; i++) {
     const x = a.charCodeAt(i);

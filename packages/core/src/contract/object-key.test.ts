@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isCheckpointError } from '../contract/index.ts';
-import { assertObjectKey, compareObjectKeys } from './object-key.ts';
+import { assertObjectKey, compareUtf8 } from './object-key.ts';
 
 const longest = `${'é'.repeat(127)}x`; // 255 bytes
 
@@ -23,7 +23,9 @@ test.each([
   ['a//b', 'empty segment'],
   ['.', "segment '.'"],
   ['a/../b', "segment '..'"],
-  ['a\0b', 'NUL'],
+  ['a\0b', 'control character'],
+  ['a\nb', 'control character'],
+  ['.holdfast-tmp/a', 'keep for themselves'],
   ['a\ud800b', 'surrogate'],
   [`${longest}x`, '256 bytes; at most 255'],
   ['abcd/'.repeat(205), '1025 bytes of UTF-8; at most 1024'],
@@ -41,7 +43,7 @@ test('keys are ordered as their UTF-8 bytes are', () => {
   const text = fc.string({ unit: fc.constantFrom('a', '-', '/', 'é', '\uffff', '\ue000', '𝄞', '\ud7ff') });
   fc.assert(
     fc.property(text, text, (a, b) => {
-      expect(Math.sign(compareObjectKeys(a, b))).toBe(Buffer.compare(Buffer.from(a), Buffer.from(b)));
+      expect(Math.sign(compareUtf8(a, b))).toBe(Buffer.compare(Buffer.from(a), Buffer.from(b)));
     }),
   );
 });

@@ -1,0 +1,12 @@
+/** The store's own files, at its root. */
+
+import { STORE_OWN_PREFIX } from '@holdfast/core/contract';
+
+/** Where files are written before they have a name. */
+export const TEMPORARY_DIRECTORY = `${STORE_OWN_PREFIX}tmp`;
+/** Where objects lie on file systems without hard links; their names are symbolic links. */
+export const LINKED_DIRECTORY = `${STORE_OWN_PREFIX}data`;
+
+export function isOwnName(name: string): boolean {
+  return name.startsWith(STORE_OWN_PREFIX);
+}
