@@ -379,3 +379,17 @@ describe('the same version again', () => {
     );
   });
 });
+
+test('a run that goes on for ever keeps its catalog on one list page, and its newest entries', async () => {
+  const bucket = newBucket();
+  {
+    await using manager = open(bucket);
+    for (let step = 0; step < 460; step++) await manager.save({ buffers: { a: bytes(1) } });
+  }
+  const entries = bucket.keys().filter((key) => key.startsWith('catalog/'));
+  expect(entries.length).toBeLessThanOrEqual(320 + 64);
+  expect(entries.at(-1)).toBe('catalog/00000000000000000461.json');
+  await using manager = open(bucket);
+  expect((await manager.latest())?.version).toBe(459n);
+  expect(await manager.log({ limit: 1000 })).toHaveLength(entries.length);
+});

@@ -47,10 +47,12 @@ const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 /** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
 const ENTRIES_KEPT = 320;
 const PRUNE_EVERY = 64;
+const PRUNE_TIMEOUT_MS = 5000;
 
 export class Catalog {
   readonly #engine: Engine;
   #seen: Head = EMPTY_HEAD;
+  #pruning: Promise<void> = Promise.resolve();
 
   constructor(engine: Engine) {
     this.#engine = engine;
@@ -130,7 +132,9 @@ export class Catalog {
       signal: options.signal,
     };
     try {
-      return await withDeadline(bounds, (signal) => send.run(options.head, signal));
+      const result = await withDeadline(bounds, (signal) => send.run(options.head, signal));
+      if (result.kind === 'committed') this.#pruneInBackground(result.head.seq);
+      return result;
     } catch (error) {
       if (!send.mayHaveTakenEffect) throw error;
       return { kind: 'unknown', head: null, cause: error };
@@ -142,16 +146,26 @@ export class Catalog {
     return this.#remember(entry);
   }
 
+  /** Waits for what goes on in the background. Never throws. */
+  async settled(): Promise<void> {
+    await this.#pruning;
+  }
+
   /**
-   * Deletes the oldest entries, now and then, so that the newest is always on the first list page. Off the save path; losing the race or
-   * failing is harmless.
+   * Deletes the oldest entries now and then, so that the newest is always on the first list page. Not waited for by any save; two
+   * processes that do it at once, or one that fails, do no harm.
    */
-  async prune(signal: AbortSignal | undefined): Promise<void> {
-    const { seq } = this.#seen;
-    if (seq === 0 || seq % PRUNE_EVERY !== 0) return;
-    const old = (await this.listSeqs(signal)).filter((each) => each <= seq - ENTRIES_KEPT);
-    if (old.length === 0) return;
-    await this.#engine.records.deleteMany(old.map(catalogKey), { signal });
+  #pruneInBackground(seq: number): void {
+    if (seq % PRUNE_EVERY !== 0) return;
+    const { clock, logger } = this.#engine;
+    const bounds = { clock, timeoutMs: PRUNE_TIMEOUT_MS, what: 'pruning the catalog', signal: undefined };
+    const prune = async (signal: AbortSignal) => {
+      const old = (await this.listSeqs(signal)).filter((each) => each <= seq - ENTRIES_KEPT);
+      if (old.length > 0) await this.#engine.records.deleteMany(old.map(catalogKey), { signal });
+    };
+    this.#pruning = this.#pruning
+      .then(() => withDeadline(bounds, prune))
+      .catch((error: unknown) => logger.log('debug', `the catalog was not pruned: ${String(error)}`));
   }
 
   /** Highest number that the store shows, looking from `fromSeq` on; 0: none. */

@@ -177,10 +177,7 @@ class Manager implements CheckpointManager {
 
   async #close(): Promise<void> {
     try {
-      // Pruning is not needed for anything that was promised.
-      await this.#catalog.prune(AbortSignal.timeout(PRUNE_TIMEOUT_MS)).catch((error: unknown) => {
-        this.#engine.logger.log('debug', 'old catalog entries were not pruned', { error: String(error) });
-      });
+      await this.#catalog.settled();
       this.#closing.abort(new CheckpointError('Aborted', 'the manager was closed'));
       await this.#transfer.close();
     } finally {
@@ -199,5 +196,3 @@ class Manager implements CheckpointManager {
     return summaryOf(state, checkpoint);
   }
 }
-
-const PRUNE_TIMEOUT_MS = 5000;
