@@ -14,7 +14,7 @@ import {
   manifestKey,
   payloadKey,
   sha256,
-} from '../../packages/core/src/format/index.ts';
+} from '@holdfast/core/internal/format/index';
 import { GOLDEN_VALUES } from './values.ts';
 
 const DOCUMENT = readFileSync(new URL('../../docs/format.md', import.meta.url), 'utf8');

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { isCheckpointError } from '@holdfast/core';
 import { describe, expect, test } from 'vitest';
-import { decodeRecord, encodeRecord, type RecordKind } from '../../packages/core/src/format/index.ts';
+import { decodeRecord, encodeRecord, type RecordKind } from '@holdfast/core/internal/format/index';
 import { GOLDEN_VALUES } from './values.ts';
 
 const HERE = new URL('./', import.meta.url);

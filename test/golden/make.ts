@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { encodeRecord } from '../../packages/core/src/format/index.ts';
+import { encodeRecord } from '@holdfast/core/internal/format/index';
 import { GOLDEN_VALUES } from './values.ts';
 
 const HERE = new URL('./', import.meta.url);

@@ -12,7 +12,7 @@ import type {
   RecordTypes,
   Run,
   UploadRecord,
-} from '../../packages/core/src/format/index.ts';
+} from '@holdfast/core/internal/format/index';
 
 export type GoldenValue = { [Kind in RecordKind]: { readonly kind: Kind; readonly value: RecordTypes[Kind] } }[RecordKind];
 

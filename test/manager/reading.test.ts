@@ -1,8 +1,8 @@
 import { type CheckpointManager, systemClock } from '@holdfast/core';
+import { encodeRecord } from '@holdfast/core/internal/format/index';
+import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
-import { encodeRecord } from '../../packages/core/src/format/index.ts';
-import { EMPTY_STATE } from '../../packages/core/src/plan/state.ts';
 import { bytes, failure, newBucket, open, readAll } from './memory-run.ts';
 
 describe('bad input is refused before the store is touched', () => {

@@ -1,7 +1,7 @@
 import { CheckpointError, type ErrorCode } from '@holdfast/core';
+import type { StoredFile } from '@holdfast/core/internal/transfer/index';
 import { FAULTS, type FaultName, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import type { StoredFile } from '../../packages/core/src/transfer/index.ts';
 import {
   bytesItem,
   bytesOf,

@@ -9,6 +9,13 @@ import {
   type StoreCapabilities,
   silentLogger,
 } from '@holdfast/core';
+import {
+  createTransfer,
+  type DownloadItem,
+  type StoredFile,
+  type Transfer,
+  type UploadItem,
+} from '@holdfast/core/internal/transfer/index';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import {
   crc32c,
@@ -18,13 +25,6 @@ import {
   ManualClock,
   SeededRandom,
 } from '@holdfast/testkit';
-import {
-  createTransfer,
-  type DownloadItem,
-  type StoredFile,
-  type Transfer,
-  type UploadItem,
-} from '../../packages/core/src/transfer/index.ts';
 
 export const MIB = 1024 * 1024;
 /** Parts of files and of streams, with the settings and capabilities used here. */

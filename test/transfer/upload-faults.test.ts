@@ -1,8 +1,8 @@
 import { CheckpointError, type ErrorCode } from '@holdfast/core';
+import type { UploadItem } from '@holdfast/core/internal/transfer/index';
 import { MemoryBucket, type StoreOperation } from '@holdfast/core/store';
 import { FAULTS, type Fault, type FaultName, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import type { UploadItem } from '../../packages/core/src/transfer/index.ts';
 import {
   bytesItem,
   bytesOf,

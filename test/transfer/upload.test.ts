@@ -1,7 +1,7 @@
 import { CheckpointError, type RandomSource } from '@holdfast/core';
+import type { UploadItem } from '@holdfast/core/internal/transfer/index';
 import { FAULTS, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import type { UploadItem } from '../../packages/core/src/transfer/index.ts';
 import {
   bytesItem,
   bytesOf,
