@@ -40,7 +40,7 @@ export async function timeCommand(command: string, args: readonly string[]): Pro
 /** A save or restore by a process of its own. */
 export async function timeHoldfast(
   action: 'save' | 'restore',
-  job: { uri: string; directory: string },
+  job: { uri: string; directory: string; times?: number },
 ): Promise<Cost> {
   const script = fileURLToPath(new URL('./run-one.ts', import.meta.url));
   const stdout = await run(process.execPath, [

@@ -1,4 +1,7 @@
-/** One measured call in a process of its own: `run-one.ts save|restore JSON`. Prints what it cost as one line of JSON. */
+/**
+ * Measured calls in a process of their own: `run-one.ts save|restore JSON`. Prints what the last of them cost as one line of JSON. The
+ * first call of a process also loads and compiles the code that it needs.
+ */
 
 import { openCheckpointManager } from '@holdfast/stores';
 
@@ -6,15 +9,19 @@ interface Job {
   readonly uri: string;
   /** Save: the directory to save. Restore: the directory to make. */
   readonly directory: string;
+  /** Saves in this process, each a version of its own. Default 1. */
+  readonly times?: number;
 }
 
 const [action, text] = process.argv.slice(2);
-const { uri, directory } = JSON.parse(text ?? '{}') as Job;
+const { uri, directory, times = 1 } = JSON.parse(text ?? '{}') as Job;
 await using manager = await openCheckpointManager(uri);
+const call = () =>
+  action === 'save' ? manager.save({ dir: directory }) : manager.restore({ to: directory, replace: true });
+for (let round = 1; round < times; round++) await call();
 const before = process.cpuUsage();
 const start = performance.now();
-const { sizeBytes } =
-  action === 'save' ? await manager.save({ dir: directory }) : await manager.restore({ to: directory });
+const { sizeBytes } = await call();
 const wallMs = performance.now() - start;
 const { user, system } = process.cpuUsage(before);
 const { maxRSS } = process.resourceUsage();
