@@ -104,7 +104,7 @@ describe('damage', () => {
     const expected = new DataView(file.partCrc32c.buffer).getUint32(8).toString(16).padStart(8, '0');
     expect(error.code).toBe('Corrupt');
     expect(error.message).toMatch(
-      /^"model\.bin" is damaged in bytes 131,072–196,607: checksum ([0-9a-f]{8}) expected, ([0-9a-f]{8}) found \(k\)$/,
+      /^model\.bin bytes 131,072–196,607 do not match their checksum \(expected [0-9a-f]{8}, found [0-9a-f]{8}, in k\)$/,
     );
     expect(error.context).toMatchObject({
       name: 'model.bin',
@@ -147,7 +147,7 @@ describe('damage', () => {
     await transfer.download([downloadItem(file, sink)], { onRetry: (detail) => details.push(detail) });
     expect(isEqual(sink.bytes, LARGE)).toBe(true);
     expect(details).toEqual([
-      expect.stringMatching(/is damaged in bytes 65,536–131,071.*; reading it once more/),
+      expect.stringMatching(/bytes 65,536–131,071 do not match.*; reading it once more/),
     ]);
   });
 

@@ -175,8 +175,8 @@ function mismatch(
   found: number,
 ): CheckpointError {
   const range = describeRange(startBytes, lengthBytes);
-  const detail = `checksum ${hexCrc(expected)} expected, ${hexCrc(found)} found`;
-  const message = `"${file.name}" is damaged in ${range}: ${detail} (${file.key})`;
+  const detail = `expected ${hexCrc(expected)}, found ${hexCrc(found)}, in ${file.key}`;
+  const message = `${file.name} ${range} do not match their checksum (${detail})`;
   return corrupt(file, message, startBytes, lengthBytes, hexCrc(expected), hexCrc(found));
 }
 
