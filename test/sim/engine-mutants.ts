@@ -1,0 +1,120 @@
+/**
+ * Mistakes planted into the engine: each takes one rule away. The source is changed on its way into the process, and nowhere else; the text
+ * to be found must be there exactly once, so that a mutant cannot quietly stop being one.
+ */
+
+export interface EngineMutant {
+  /** Below packages/core/src. */
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+  /** That found it once: the hunt begins there, or at 1. */
+  readonly seed?: number;
+}
+
+export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
+  'a commit does not ask for the epoch': {
+    file: 'plan/apply-commit.ts',
+    find: 'if (id.lineage !== state.lineage || id.epoch !== state.epoch) {',
+    replace: 'if (id.lineage !== state.lineage) {',
+    seed: 27,
+  },
+  'a commit does not ask whether the version is above the highest': {
+    file: 'plan/apply-commit.ts',
+    find: 'if (id.version <= state.top) {',
+    replace: 'if (false) {',
+    seed: 35,
+  },
+  'a commit takes receipts of former lives': {
+    file: 'plan/apply-commit.ts',
+    find: 'txn.writers.find((life) => life.incarnation !== incarnationOf(state, life.writer))',
+    replace: 'txn.writers.find(() => false)',
+    seed: 146,
+  },
+  'presence is asked after the epoch': {
+    file: 'plan/apply-commit.ts',
+    find: '  if (present) return',
+    replace: '  if (present && id.epoch === state.epoch) return',
+    seed: 54,
+  },
+  'any commit of the version counts as the own': {
+    file: 'manager/receipts.ts',
+    find: 'manifest.writers.some((share) => share.receiptKey === own.key)',
+    replace: 'true',
+    seed: 62,
+  },
+  'an entry that exists means that the decision is lost': {
+    file: 'manager/catalog.ts',
+    find: "if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))",
+    replace:
+      "if (isCheckpointError(error, 'AlreadyExists')) { this.mayHaveTakenEffect = false; throw new CheckpointError('Conflict', 'lost'); }\nif (isUnanswered(error))",
+  },
+  'a lost reply means that the decision is lost': {
+    file: 'manager/catalog.ts',
+    find: "if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))",
+    replace:
+      "if (isUnanswered(error)) { this.mayHaveTakenEffect = false; throw new CheckpointError('Conflict', 'lost'); }\nif (isCheckpointError(error, 'AlreadyExists'))",
+  },
+  'a decision whose outcome is open is reported as an error of the store': {
+    file: 'manager/catalog.ts',
+    find: 'if (!send.mayHaveTakenEffect) throw error;',
+    replace: "throw new CheckpointError('Conflict', 'gave up', { cause: error });",
+    seed: 85,
+  },
+  'a past attempt takes over again': {
+    file: 'plan/state.ts',
+    find: 'return state.pastAttempts.includes(attemptHash(attempt));',
+    replace: 'return false;',
+  },
+  'a takeover keeps the lives of the attempt before': {
+    file: 'plan/apply.ts',
+    find: 'worldSize: txn.worldSize,\n      incarnations: {},',
+    replace: 'worldSize: txn.worldSize,',
+  },
+  'a record that exists counts as the own': {
+    file: 'manager/records.ts',
+    find: 'return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };',
+    replace: 'return { isOurs: true };',
+    seed: 41,
+  },
+  'a version that is committed counts as saved whatever is in it': {
+    file: 'manager/save.ts',
+    find: "if (committed.state === 'QUARANTINED' || !share || !sameContent(share, files)) {",
+    replace: 'if (false) {',
+  },
+  'only the first page of the catalog is read': {
+    file: 'manager/catalog.ts',
+    find: 'if (seq !== null) seqs.push(seq);\n      }',
+    replace: 'if (seq !== null) seqs.push(seq);\n      }\n      break;',
+    seed: 34,
+  },
+  'a restarted writer does not register': {
+    file: 'manager/join.ts',
+    find: 'const isRegistered = incarnation === 0 ||',
+    replace: 'const isRegistered = true ||',
+    seed: 25,
+  },
+  'a process that was fenced joins again': {
+    file: 'manager/writers.ts',
+    find: "if (!isCheckpointError(error, 'Fenced') && this.#places.get(writer.index) === place) {",
+    replace: 'if (this.#places.get(writer.index) === place) {',
+    seed: 103,
+  },
+  'the manifest is sent after the commit': {
+    file: 'manager/finalise.ts',
+    find: 'await createRecord(engine, manifest.key, manifest.bytes, signal);\n    const result = await commit(engine, catalog, { ...options, head, manifest, receipts });',
+    replace:
+      'const result = await commit(engine, catalog, { ...options, head, manifest, receipts });\n    await createRecord(engine, manifest.key, manifest.bytes, signal);',
+  },
+  'the receipt is written before the files': {
+    file: 'manager/save.ts',
+    find: 'const files = await session.upload(sources, options);\n  await session.deliver(files, meta, options.signal);',
+    replace:
+      'const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await engine.transfer.checksum(items, {});\n  await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options.signal);\n  const files = await session.upload(sources, options);',
+  },
+  'a receipt of any life of a writer is taken': {
+    file: 'plan/assemble.ts',
+    find: 'life.writer === writer && life.incarnation === current',
+    replace: 'life.writer === writer',
+  },
+};

@@ -1,0 +1,225 @@
+/**
+ * The run as it should be: checked from outside at every entry that the catalog gets, on the records as they lie in the store. It leans on
+ * nothing that it checks: neither on the codecs of the engine nor on its decisions.
+ */
+
+import { createHash } from 'node:crypto';
+import { crc32c } from '@holdfast/core';
+import type { MemoryBucket } from '@holdfast/core/store';
+import { attemptOfMark, markIn } from './contents.ts';
+import { violated } from './invariant-error.ts';
+
+interface RawId {
+  readonly lineage?: number;
+  readonly epoch?: number;
+  readonly version?: string;
+}
+
+interface RawCheckpoint {
+  readonly id: RawId;
+  readonly manifestKey: string;
+  readonly manifestSha256: string;
+}
+
+interface RawState {
+  readonly epoch?: number;
+  readonly attempt?: string;
+  readonly worldSize?: number;
+  readonly incarnations?: Readonly<Record<string, number>>;
+  readonly latest?: RawId;
+  readonly checkpoints?: readonly RawCheckpoint[];
+}
+
+interface RawEntry {
+  readonly seq: string;
+  readonly entryId: string;
+  readonly parentId?: string;
+  readonly transaction: { readonly id: string; readonly kind: string };
+  readonly state: RawState;
+}
+
+interface RawFile {
+  readonly name: string;
+  readonly key: string;
+  readonly sizeBytes?: string;
+  readonly crc32c?: number;
+}
+
+interface RawManifest {
+  readonly worldSize?: number;
+  readonly writers: readonly {
+    readonly writer?: number;
+    readonly incarnation?: number;
+    readonly receiptKey: string;
+    readonly files: readonly RawFile[];
+  }[];
+}
+
+/** A committed checkpoint: whose files it holds, by writer. */
+export interface Committed {
+  readonly version: number;
+  readonly epoch: number;
+  readonly manifestKey: string;
+  readonly marks: ReadonlyMap<number, string>;
+}
+
+export class History {
+  readonly #bucket: MemoryBucket;
+  readonly #entries: { readonly key: string; readonly text: string; readonly entry: RawEntry }[] = [];
+  readonly #transactions = new Set<string>();
+  readonly #attempts: string[] = [];
+  /** In the order of commit. */
+  readonly committed: Committed[] = [];
+
+  constructor(bucket: MemoryBucket) {
+    this.#bucket = bucket;
+  }
+
+  get state(): RawState {
+    return this.#entries.at(-1)?.entry.state ?? {};
+  }
+
+  get top(): number {
+    return this.committed.at(-1)?.version ?? -1;
+  }
+
+  find(version: number): Committed | undefined {
+    return this.committed.find((each) => each.version === version);
+  }
+
+  /** After every call that may have written: looks at what is new in the catalog. */
+  lookAtCatalog(): void {
+    const keys = this.#bucket.keys().filter((key) => key.startsWith('catalog/'));
+    for (const key of keys.slice(this.#entries.length)) this.#append(key);
+  }
+
+  /** Nothing that was written has changed, and everything committed is still there. */
+  lookAtAll(): void {
+    if (this.#bucket.violations.length > 0) violated('I8', this.#bucket.violations.join('; '));
+    this.lookAtCatalog();
+    for (const { key, text } of this.#entries) {
+      if (this.#textOf(key) !== text) violated('I8', `${key} is not what it was when it was written`);
+    }
+    for (const checkpoint of this.state.checkpoints ?? []) this.#marksOf(checkpoint, undefined);
+  }
+
+  /** Versions above `top` for which every writer of the present attempt has delivered: whoever is asked can commit them. */
+  completeVersions(): number[] {
+    const { epoch = 0, worldSize = 0, incarnations = {} } = this.state;
+    const prefix = /^version_(\d+)\/1\.(\d+)\/receipts\/(\d+)\.(\d+)\.json$/;
+    const delivered = new Map<number, number>();
+    for (const key of this.#bucket.keys()) {
+      const [version, of, writer, life] = (prefix.exec(key) ?? []).slice(1).map(Number);
+      if (version === undefined || version <= this.top || of !== epoch) continue;
+      if ((incarnations[writer as number] ?? 0) !== life) continue;
+      delivered.set(version, (delivered.get(version) ?? 0) + 1);
+    }
+    return [...delivered].filter(([, count]) => count === worldSize).map(([version]) => version);
+  }
+
+  #append(key: string): void {
+    const parent = this.#entries.at(-1)?.entry;
+    const text = this.#textOf(key);
+    const entry = JSON.parse(text) as RawEntry;
+    if (Number(entry.seq) !== this.#entries.length + 1) violated('I0', `${key} says seq ${entry.seq}`);
+    if ((entry.parentId ?? '') !== (parent?.entryId ?? ''))
+      violated('I0', `${key} does not follow the entry before it`);
+    const { id, kind } = entry.transaction;
+    if (this.#transactions.has(id)) violated('I4', `${key} repeats a transaction`);
+    this.#transactions.add(id);
+    const before = parent?.state ?? {};
+    this.#entries.push({ key, text, entry });
+    if (kind === 'takeover') this.#takeover(key, before, entry.state);
+    else if (kind === 'commit') this.#commit(key, before, entry.state);
+    else if (kind === 'register') this.#register(key, before, entry.state);
+    else violated('I0', `${key} is a ${kind}, which nobody asked for`);
+  }
+
+  #takeover(key: string, before: RawState, after: RawState): void {
+    if ((after.epoch ?? 0) !== (before.epoch ?? 0) + 1) violated('I5', `${key}: the epoch is ${after.epoch}`);
+    const attempt = after.attempt ?? '';
+    if (this.#attempts.includes(attempt)) violated('I5', `${key}: attempt ${attempt} has its turn again`);
+    this.#attempts.push(attempt);
+    this.#assertSame(key, before.checkpoints, after.checkpoints);
+  }
+
+  #register(key: string, before: RawState, after: RawState): void {
+    if (after.epoch !== before.epoch || after.attempt !== before.attempt)
+      violated('I5', `${key}: a register changes the epoch`);
+    for (const [writer, life] of Object.entries(before.incarnations ?? {})) {
+      if ((after.incarnations?.[writer] ?? 0) < life)
+        violated('I6', `${key}: writer ${writer} goes back to a former life`);
+    }
+    this.#assertSame(key, before.checkpoints, after.checkpoints);
+  }
+
+  #commit(key: string, before: RawState, after: RawState): void {
+    if (after.epoch !== before.epoch || after.attempt !== before.attempt)
+      violated('I5', `${key}: a commit changes the epoch`);
+    const checkpoint = after.checkpoints?.at(-1);
+    if (!checkpoint) violated('I4', `${key}: nothing is committed`);
+    this.#assertSame(key, before.checkpoints, after.checkpoints?.slice(0, -1));
+    const { epoch = 0, version: text = '0' } = checkpoint.id;
+    const version = Number(text);
+    if (epoch !== before.epoch) violated('I5', `${key}: version ${version} is of epoch ${epoch}`);
+    if (version <= this.top) {
+      const invariant = this.find(version) ? 'I4' : 'I2';
+      violated(invariant, `${key}: version ${version} is committed after ${this.top}`);
+    }
+    if (Number(after.latest?.version ?? 0) !== version)
+      violated('I2', `${key}: latest is ${after.latest?.version}`);
+    const marks = this.#marksOf(checkpoint, before);
+    this.committed.push({ version, epoch, manifestKey: checkpoint.manifestKey, marks });
+  }
+
+  #assertSame(
+    key: string,
+    before: readonly RawCheckpoint[] = [],
+    after: readonly RawCheckpoint[] = [],
+  ): void {
+    if (JSON.stringify(before) !== JSON.stringify(after))
+      violated('I4', `${key} changes what was committed before`);
+  }
+
+  /** Every object of a checkpoint is there as its manifest says. `before`: the state on which it was committed. */
+  #marksOf(
+    { id, manifestKey, manifestSha256 }: RawCheckpoint,
+    before: RawState | undefined,
+  ): Map<number, string> {
+    const version = Number(id.version ?? 0);
+    const bytes = this.#bytesOf(manifestKey);
+    if (createHash('sha256').update(bytes).digest('base64') !== manifestSha256)
+      violated('I4', `${manifestKey} is not what the catalog says`);
+    const manifest = JSON.parse(new TextDecoder().decode(bytes)) as RawManifest;
+    if (before && manifest.worldSize !== before.worldSize)
+      violated('I6', `version ${version} has ${manifest.worldSize} writers of ${before.worldSize}`);
+    const marks = new Map<number, string>();
+    for (const { writer = 0, incarnation = 0, files, receiptKey } of manifest.writers) {
+      this.#bytesOf(receiptKey);
+      if (before && (before.incarnations?.[writer] ?? 0) !== incarnation)
+        violated('I6', `version ${version} has a former life of writer ${writer}`);
+      marks.set(writer, this.#markOf(version, writer, files));
+    }
+    const attempts = new Set([...marks.values()].map(attemptOfMark));
+    if (attempts.size > 1) violated('I6', `version ${version} mixes attempts: ${[...marks.values()]}`);
+    return marks;
+  }
+
+  #markOf(version: number, writer: number, files: readonly RawFile[]): string {
+    const found = files.map((file) => {
+      const bytes = this.#bytesOf(file.key);
+      if (bytes.byteLength !== Number(file.sizeBytes ?? 0) || crc32c(bytes) !== (file.crc32c ?? 0))
+        violated('I1', `${file.key} is not what its manifest says`);
+      return [file.name, bytes] as const;
+    });
+    return markIn(Object.fromEntries(found), version, writer);
+  }
+
+  #bytesOf(key: string): Uint8Array {
+    return this.#bucket.find(key)?.bytes ?? violated('I1', `${key} is missing`);
+  }
+
+  #textOf(key: string): string {
+    return new TextDecoder().decode(this.#bytesOf(key));
+  }
+}

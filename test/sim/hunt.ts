@@ -1,0 +1,41 @@
+/** Plays mutants until the simulation finds each. */
+
+import { ENGINE_MUTANTS } from './engine-mutants.ts';
+import { loadMutated } from './mutation.ts';
+import { type Sabotage, simulate } from './simulation.ts';
+import { STORE_MUTANTS } from './store-mutants.ts';
+
+export interface Prey {
+  readonly name: string;
+  /** Schedules played; the last one found it, unless `violation` is absent. */
+  readonly played: number;
+  readonly seed?: number;
+  readonly violation?: string;
+}
+
+/** `seed`: where each hunt begins; absent: where the mutant was found before. */
+export async function* hunt(seed: number | undefined, scheduleCountMax: number): AsyncGenerator<Prey> {
+  for (const [name, sabotage] of Object.entries(STORE_MUTANTS)) {
+    yield await huntOne(name, simulate, { seed: seed ?? 1, scheduleCountMax, sabotage });
+  }
+  for (const [name, mutant] of Object.entries(ENGINE_MUTANTS)) {
+    const mutated = await loadMutated(name);
+    yield await huntOne(name, mutated.simulate, { seed: seed ?? mutant.seed ?? 1, scheduleCountMax });
+  }
+}
+
+async function huntOne(
+  name: string,
+  play: typeof simulate,
+  {
+    seed,
+    scheduleCountMax,
+    sabotage,
+  }: { seed: number; scheduleCountMax: number; sabotage?: Sabotage | undefined },
+): Promise<Prey> {
+  for (let played = 0; played < scheduleCountMax; played++) {
+    const { violation } = await play(seed + played, sabotage);
+    if (violation !== undefined) return { name, played: played + 1, seed: seed + played, violation };
+  }
+  return { name, played: scheduleCountMax };
+}

@@ -1,0 +1,71 @@
+import {
+  type CheckpointManager,
+  type ObjectStore,
+  openCheckpointManager,
+  type WriterPosition,
+} from '@holdfast/core';
+import { FaultyStore, type LateEffects, type SeededRandom, seededFaults } from '@holdfast/testkit';
+import { ScheduledStore } from './scheduled-store.ts';
+import type { Scheduled, Scheduler } from './scheduler.ts';
+import type { Story } from './story.ts';
+import type { Trace } from './trace.ts';
+
+/** How fast processes are, compared with each other: some hardly move, as after a long pause. */
+const PACES = [1, 1, 1, 0.3, 0.03];
+
+export interface ProcessOptions {
+  readonly name: string;
+  readonly attempt?: string | undefined;
+  readonly writer?: WriterPosition | undefined;
+  readonly onDeath?: (() => void) | undefined;
+}
+
+export interface World {
+  readonly story: Story;
+  readonly scheduler: Scheduler;
+  readonly trace: Trace;
+  readonly lateEffects: LateEffects;
+  /** A client of the bucket of its own. */
+  readonly connect: () => ObjectStore;
+  readonly random: SeededRandom;
+}
+
+/** A process of the simulation: dies by chance, and then neither learns nor does anything any more. */
+export class SimProcess implements Scheduled {
+  readonly name: string;
+  readonly pace: number;
+  readonly random: SeededRandom;
+  readonly manager: CheckpointManager;
+  readonly #store: FaultyStore;
+
+  constructor(world: World, options: ProcessOptions) {
+    const { scheduler, trace, story, lateEffects } = world;
+    this.name = options.name;
+    this.random = world.random.fork();
+    this.pace = this.random.pick(PACES);
+    const draw = seededFaults(this.random.fork(), { rates: story.rates });
+    this.#store = new FaultyStore(
+      new ScheduledStore(world.connect(), scheduler, this),
+      (call) => {
+        const fault = draw(call);
+        if (fault) trace.add(this.name, `${call.operation} ${call.key} meets ${fault.effect}/${fault.reply}`);
+        if (fault?.reply === 'stop') options.onDeath?.();
+        return fault;
+      },
+      { lateEffects },
+    );
+    const { attempt, writer } = options;
+    this.manager = openCheckpointManager({
+      store: this.#store,
+      ...(attempt !== undefined && { attempt }),
+      ...(writer && { writer }),
+      settings: story.settings,
+      clock: scheduler.clockOf(this),
+      random: this.random.fork(),
+    });
+  }
+
+  get isDead(): boolean {
+    return this.#store.isStopped;
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * One seed, one schedule: every call to the store waits here until chance picks it, and time passes only when the schedule says so.
+ */
+
+import type { Clock } from '@holdfast/core';
+import { abortError } from '@holdfast/core/contract';
+import { type LateEffects, ManualClock, type SeededRandom } from '@holdfast/testkit';
+import type { Trace } from './trace.ts';
+
+/** A process as the schedule sees it. */
+export interface Scheduled {
+  readonly name: string;
+  /** How often its calls are picked, compared with the others'. */
+  readonly pace: number;
+  readonly isDead: boolean;
+}
+
+export interface ParkedCall<T> {
+  readonly process: Scheduled;
+  /** Operation and key, for the trace. */
+  readonly what: string;
+  readonly signal?: AbortSignal | undefined;
+  /** Carries the request out. */
+  readonly send: () => Promise<T>;
+  /** The same without the caller's signal and buffers, should the caller leave before its turn comes. Absent: it only reads. */
+  readonly sendAlone?: (() => Promise<unknown>) | undefined;
+}
+
+interface Parked {
+  readonly process: Scheduled;
+  readonly what: string;
+  readonly notBefore: number;
+  run: () => Promise<unknown>;
+  isLeft: boolean;
+}
+
+export interface Pressure {
+  /** Chance per step that time goes on although calls are under way. */
+  readonly time: number;
+  /** Chance per step that a late request lands. */
+  readonly landing: number;
+}
+
+/** A schedule that is longer does not end: most have 130 steps, the longest of some thousands about 1,000. */
+const STEPS_MAX = 8000;
+
+export class Scheduler {
+  readonly clock = new ManualClock();
+  readonly #random: SeededRandom;
+  readonly #trace: Trace;
+  readonly #pressure: Pressure;
+  readonly #lateEffects: LateEffects;
+  readonly #parked: Parked[] = [];
+  readonly #dues = new Set<{ readonly dueMs: number }>();
+  #steps = 0;
+  #isCalm = false;
+
+  constructor(random: SeededRandom, trace: Trace, pressure: Pressure, lateEffects: LateEffects) {
+    this.#random = random;
+    this.#trace = trace;
+    this.#pressure = pressure;
+    this.#lateEffects = lateEffects;
+  }
+
+  get steps(): number {
+    return this.#steps;
+  }
+
+  /** The clock of one process: once the process is dead, nobody wakes on it. */
+  clockOf(process: Scheduled): Clock {
+    const { clock } = this;
+    return {
+      nowMs: () => clock.nowMs(),
+      monotonicMs: () => clock.monotonicMs(),
+      sleep: async (ms, signal) => {
+        const due = { dueMs: clock.monotonicMs() + ms };
+        this.#dues.add(due);
+        try {
+          await clock.sleep(ms, signal);
+        } finally {
+          this.#dues.delete(due);
+        }
+        if (process.isDead) await new Promise(() => undefined);
+      },
+    };
+  }
+
+  /** Resolves when chance has picked it; not before step `notBefore`, unless there is nothing else to do. */
+  turn(process: Scheduled, what: string, notBefore = 0): Promise<void> {
+    return new Promise((resolve) => {
+      this.#parked.push({ process, what, notBefore, isLeft: false, run: async () => resolve() });
+    });
+  }
+
+  /** Waits for its turn, then carries the call out. Rejects at once when the signal fires; the request may still land. */
+  call<T>({ process, what, signal, send, sendAlone }: ParkedCall<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        parked.isLeft = true;
+        if (sendAlone) parked.run = sendAlone;
+        else this.#parked.splice(this.#parked.indexOf(parked), 1);
+        if (signal) reject(abortError(signal));
+      };
+      const run = async () => {
+        signal?.removeEventListener('abort', leave);
+        const call = send();
+        call.then(resolve, reject);
+        await call;
+      };
+      const parked: Parked = { process, what, notBefore: 0, isLeft: false, run };
+      this.#parked.push(parked);
+      if (signal?.aborted) leave();
+      else signal?.addEventListener('abort', leave, { once: true });
+    });
+  }
+
+  /** Goes on until nothing is left to do, or `isOver`. */
+  async run(isOver: () => boolean): Promise<void> {
+    await eventLoopTurn();
+    while (!isOver() && (await this.#step())) {
+      if (this.#steps > STEPS_MAX) throw new Error(`I11: it does not end within ${STEPS_MAX} steps`);
+    }
+  }
+
+  /** From now on time passes only where everybody waits for it. */
+  calmDown(): void {
+    this.#isCalm = true;
+  }
+
+  /** Everything that is late lands. */
+  async landAll(): Promise<void> {
+    while (this.#lateEffects.count > 0) this.#release(0);
+    await this.run(() => false);
+  }
+
+  /** A late request joins the calls that wait for their turn. What its bucket says of a broken promise is kept by the bucket. */
+  #release(index: number): void {
+    this.#lateEffects.releaseOne(index).catch(() => undefined);
+  }
+
+  async #step(): Promise<boolean> {
+    this.#steps++;
+    if (this.#lateEffects.count > 0 && this.#random.fraction() < this.#pressure.landing) {
+      this.#release(this.#random.integer(this.#lateEffects.count));
+    }
+    const isTimeDue = !this.#isCalm && this.#dues.size > 0 && this.#random.fraction() < this.#pressure.time;
+    if (!isTimeDue && this.#parked.length > 0) await this.#pickOne();
+    else if (this.#dues.size > 0) await this.#advance();
+    else if (this.#parked.length > 0) await this.#pickOne();
+    else return false;
+    return true;
+  }
+
+  async #pickOne(): Promise<void> {
+    const picked = this.#pick();
+    this.#parked.splice(this.#parked.indexOf(picked), 1);
+    const { process, what } = picked;
+    const nobodyWaits = picked.isLeft || process.isDead;
+    if (nobodyWaits && this.#random.fraction() < 0.5) {
+      this.#trace.add(process.name, `${what} is lost with its caller`);
+    } else {
+      const outcome = await picked.run().then(
+        () => 'ok',
+        (error: { code?: string; message: string }) => error.code ?? error.message,
+      );
+      this.#trace.add(process.name, `${what}: ${outcome}${nobodyWaits ? ' (nobody waits)' : ''}`);
+    }
+    await eventLoopTurn();
+  }
+
+  #pick(): Parked {
+    const ready = this.#parked.filter((parked) => parked.notBefore <= this.#steps);
+    if (ready.length === 0) return this.#parked[0] as Parked;
+    const total = ready.reduce((sum, { process }) => sum + process.pace, 0);
+    let draw = this.#random.fraction() * total;
+    for (const parked of ready) {
+      draw -= parked.process.pace;
+      if (draw < 0) return parked;
+    }
+    return ready[0] as Parked;
+  }
+
+  /** To the next sleeper that is due. */
+  async #advance(): Promise<void> {
+    let dueMs = Number.POSITIVE_INFINITY;
+    for (const due of this.#dues) dueMs = Math.min(dueMs, due.dueMs);
+    await this.clock.advance(Math.max(1, Math.ceil(dueMs - this.clock.monotonicMs())));
+    await eventLoopTurn();
+  }
+}
+
+/** Everything that waits for nothing but promises runs. */
+function eventLoopTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,100 @@
+/** Some hundred schedules and all mutants, in half a minute. More of the same: `pnpm sim --seed N --seconds S`. */
+
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { ENGINE_MUTANTS } from './engine-mutants.ts';
+import type { Prey } from './hunt.ts';
+import { type Outcome, simulate } from './simulation.ts';
+import { STORE_MUTANTS } from './store-mutants.ts';
+
+/** The same for everybody, so that a failure is one of this change; long runs begin elsewhere. */
+const FIRST_SEED = 1;
+const SCHEDULE_COUNT = 240;
+const REPLAYED_COUNT = 100;
+const HUNTED_SCHEDULES_MAX = 600;
+const TIMEOUT_MS = 240_000;
+
+const PROMISES = {
+  I0: 'the catalog is one history',
+  I1: 'whatever is committed is there, whole, and can be restored',
+  I2: 'the latest never goes back, and no reader is offered less than was committed before it asked',
+  I4: 'a version is committed once, and stays as it is',
+  I5: 'nothing of a passed attempt is committed',
+  I6: 'attempts and lives of a writer never mix in a checkpoint',
+  I7: 'what a process was told is true',
+  I8: 'late and doubled requests change nothing that is there',
+  I9: 'bytes come back as they were written',
+  I10: 'a survivor finishes what was delivered, and a new attempt goes on',
+  I11: 'every call ends',
+  crash: 'nothing but its own errors comes out of the engine',
+};
+
+describe('writers, zombies, survivors and readers in random order under random faults', () => {
+  const outcomes: Outcome[] = [];
+
+  beforeAll(async () => {
+    for (let seed = FIRST_SEED; seed < FIRST_SEED + SCHEDULE_COUNT; seed++)
+      outcomes.push(await simulate(seed));
+  }, TIMEOUT_MS);
+
+  test.each(Object.entries(PROMISES))('%s: %s', (invariant) => {
+    const found = outcomes.find(({ violation }) => violation?.startsWith(`${invariant}: `));
+    expect(found && `${found.trace.join('\n')}\nseed ${found.seed}: ${found.violation}`).toBeUndefined();
+  });
+
+  test('what is played is worth playing: commits, refusals, unknown outcomes and deaths', () => {
+    const told = new Set(outcomes.flatMap((outcome) => outcome.told));
+    for (const each of [
+      'committed',
+      'delivered',
+      'Fenced',
+      'Conflict',
+      'Incomplete',
+      'OutcomeUnknown',
+      'TimedOut',
+    ])
+      expect(told).toContain(each);
+    expect(outcomes.filter(({ commits }) => commits > 1).length).toBeGreaterThan(SCHEDULE_COUNT / 2);
+    const steps = outcomes.reduce((sum, outcome) => sum + outcome.steps, 0);
+    expect(steps).toBeGreaterThan(SCHEDULE_COUNT * 50);
+  });
+
+  test(
+    'the same seed plays the same schedule',
+    async () => {
+      for (const { seed, hash } of outcomes.slice(0, REPLAYED_COUNT)) {
+        expect({ seed, hash: (await simulate(seed)).hash }).toEqual({ seed, hash });
+      }
+      expect(new Set(outcomes.map(({ hash }) => hash)).size).toBe(SCHEDULE_COUNT);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe('a planted mistake is found:', () => {
+  const preys = new Map<string, Prey>();
+
+  beforeAll(async () => {
+    for await (const prey of huntInProcess()) preys.set(prey.name, prey);
+  }, TIMEOUT_MS);
+
+  test.each([...Object.keys(STORE_MUTANTS), ...Object.keys(ENGINE_MUTANTS)])('%s', (name) => {
+    expect(preys.get(name)).toMatchObject({ name, violation: expect.stringMatching(/^(I\d+|crash): /) });
+  });
+});
+
+/** In a process of its own: there the engine's source can be changed on its way in. */
+async function* huntInProcess(): AsyncGenerator<Prey> {
+  const main = fileURLToPath(new URL('./main.ts', import.meta.url));
+  const options = ['--mutants', '--count', `${HUNTED_SCHEDULES_MAX}`];
+  const child = spawn(process.execPath, ['--conditions=holdfast-source', main, ...options], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    for await (const line of createInterface({ input: child.stdout })) yield JSON.parse(line) as Prey;
+  } finally {
+    child.kill();
+  }
+}

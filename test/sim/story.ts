@@ -1,0 +1,102 @@
+/** What one seed plays: who takes part, what each wants, and how much goes wrong. Everything is drawn before it begins. */
+
+import type { Settings } from '@holdfast/core';
+import type { FaultName, SeededRandom } from '@holdfast/testkit';
+import type { Pressure } from './scheduler.ts';
+
+export interface AttemptStory {
+  readonly label: string;
+  /** Without an id the lone writer draws one, so that each of its lives is an attempt of its own. */
+  readonly isDrawn: boolean;
+  readonly worldSize: number;
+  readonly versions: readonly number[];
+  /** Step of the schedule at which its processes begin. */
+  readonly notBefore: number;
+}
+
+export interface Story {
+  readonly attempts: readonly AttemptStory[];
+  readonly survivors: number;
+  readonly readers: number;
+  /** Files of two parts, the same in every life of a writer; checked by the crash stories' checks too. */
+  readonly isLarge: boolean;
+  readonly livesWriteTheSame: boolean;
+  readonly maxListKeys: number;
+  readonly settings: Partial<Settings>;
+  readonly pressure: Pressure;
+  readonly rates: Readonly<Partial<Record<FaultName, number>>>;
+  /** Chance that a writer that died comes back; and that a second life begins while the first goes on. */
+  readonly restartChance: number;
+  readonly doubleChance: number;
+}
+
+export const VERSION_MAX = 4;
+
+const FAULT_NAMES: readonly FaultName[] = [
+  'loseRequest',
+  'loseReply',
+  'delay',
+  'duplicate',
+  'duplicateSecondReply',
+  'duplicateLate',
+  'stall',
+  'stallAfter',
+];
+const STOP_NAMES: readonly FaultName[] = ['stopBefore', 'stopAfter', 'stopInFlight'];
+
+export function drawStory(random: SeededRandom): Story {
+  const attemptCount = random.pick([1, 2, 2, 3]);
+  let notBefore = 0;
+  const attempts = Array.from({ length: attemptCount }, (_, index) => {
+    const attempt = drawAttempt(random, index, notBefore);
+    notBefore += random.pick([0, 10, 40, 100, 200]);
+    return attempt;
+  });
+  const isLarge = random.fraction() < 0.06;
+  return {
+    attempts,
+    survivors: random.pick([0, 0, 1, 1, 2]),
+    readers: random.pick([0, 1, 1, 2]),
+    isLarge,
+    livesWriteTheSame: isLarge || random.fraction() < 0.3,
+    maxListKeys: random.pick([2, 5, 1000, 1000]),
+    settings: drawSettings(random),
+    pressure: { time: random.pick([0.001, 0.005, 0.03]), landing: random.pick([0.02, 0.1]) },
+    rates: drawRates(random),
+    restartChance: random.pick([0, 0.7, 0.9]),
+    doubleChance: random.pick([0, 0.1, 0.3]),
+  };
+}
+
+function drawAttempt(random: SeededRandom, index: number, notBefore: number): AttemptStory {
+  const worldSize = random.pick([1, 1, 2, 2, 3]);
+  const isDrawn = worldSize === 1 && random.fraction() < 0.2;
+  const first = 1 + random.integer(2);
+  const count = 1 + random.integer(3);
+  const versions = Array.from({ length: count }, (_, at) => first + at).filter((each) => each <= VERSION_MAX);
+  return { label: `job-${index}`, isDrawn, worldSize, versions, notBefore };
+}
+
+function drawSettings(random: SeededRandom): Partial<Settings> {
+  return {
+    bufferBytes: 16 * 1024 * 1024,
+    partSizeBytesMin: 64 * 1024,
+    leaseTtlMs: 1000,
+    retryDelayMsBase: 1,
+    retryDelayMsMax: random.pick([2, 16]),
+    retryCountMax: random.pick([1, 4, 10]),
+    recordTimeoutMs: random.pick([40, 400, 4000]),
+    stallTimeoutMs: random.pick([10, 100]),
+  };
+}
+
+/** Some faults often, others not at all: a mix of everything at once would hide the rare orders. */
+function drawRates(random: SeededRandom): Partial<Record<FaultName, number>> {
+  const rates: Partial<Record<FaultName, number>> = {};
+  const total = random.pick([0, 0.01, 0.03, 0.1, 0.2]);
+  const names = random.shuffle(FAULT_NAMES).slice(0, 1 + random.integer(FAULT_NAMES.length));
+  for (const name of names) rates[name] = total / names.length;
+  const stops = random.pick([0, 0, 0.006, 0.02]);
+  for (const name of STOP_NAMES) rates[name] = stops / STOP_NAMES.length;
+  return rates;
+}
