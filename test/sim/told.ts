@@ -60,10 +60,12 @@ export class Ledger {
     for (const told of this.all) this.#check(told);
   }
 
-  /** As the checks of the crash stories want it. */
+  /** As the checks of the crash stories want it. They know of no life that delivered the same and died untold. */
   forCrashChecks(): CrashTold[] {
     return this.all
-      .filter(({ outcome }) => !outcome.startsWith('recovered'))
+      .filter(
+        ({ outcome, isOnlyTry }) => !outcome.startsWith('recovered') && (!NO.has(outcome) || isOnlyTry()),
+      )
       .map(({ attempt, writer, version, outcome }) => ({
         attempt,
         writer,
