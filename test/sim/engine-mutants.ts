@@ -94,11 +94,11 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     replace: 'const isRegistered = true ||',
     seed: 25,
   },
-  'a process that was fenced joins again': {
-    file: 'manager/writers.ts',
-    find: "if (!isCheckpointError(error, 'Fenced') && this.#places.get(writer.index) === place) {",
-    replace: 'if (this.#places.get(writer.index) === place) {',
-    seed: 103,
+  'a takeover whose reply was lost is begun anew': {
+    file: 'manager/join.ts',
+    find: 'id: attempt.takeoverId,',
+    replace: 'id: newId(engine),',
+    seed: 11_343,
   },
   'the manifest is sent after the commit': {
     file: 'manager/finalise.ts',

@@ -29,19 +29,9 @@ const POSSIBLE = new Set([
   'OutcomeUnknown',
   'Unavailable',
   'TimedOut',
-  // Nobody aborts here and callers are not to see `AlreadyExists`: of these two the name is wrong, not what they say of the outcome.
-  'Aborted',
-  'AlreadyExists',
 ]);
 /** "It is not committed, and will not be." */
-const NO = new Set([
-  'Fenced',
-  'Conflict',
-  'Unavailable',
-  'TimedOut',
-  'AlreadyExists',
-  'recovered: not-committed',
-]);
+const NO = new Set(['Fenced', 'Conflict', 'Unavailable', 'TimedOut', 'recovered: not-committed']);
 
 export class Ledger {
   readonly all: Told[] = [];

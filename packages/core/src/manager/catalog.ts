@@ -212,6 +212,8 @@ class Sending {
 
   async run(given: Head | undefined, signal: AbortSignal): Promise<AppendResult> {
     let head = given ?? (await this.#catalog.read(signal));
+    // The same transaction may have been appended before, by a call that ended without knowing.
+    if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
     for (let attempt = 0; ; attempt++) {
       throwIfAborted(signal);
       const decision = apply(head.state, this.#txn, head.seq + 1);

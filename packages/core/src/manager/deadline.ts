@@ -3,6 +3,9 @@
 import type { Clock } from '../contract/components.ts';
 import { CheckpointError } from '../contract/errors.ts';
 
+/** Made once: ending the timer of every decision must not cost an error with a stack each time. */
+const DONE = new CheckpointError('Aborted', 'the work was done in time');
+
 /**
  * Runs `work` with a signal that fires when the caller's does, or after `timeoutMs` with `TimedOut`: `what` took longer.
  * The promise settles when `work` does.
@@ -25,6 +28,6 @@ export async function withDeadline<T>(
   try {
     return await work(signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal);
   } finally {
-    over.abort();
+    over.abort(DONE);
   }
 }

@@ -3,7 +3,7 @@
  */
 
 import type { CheckpointId, ProgressEvent } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { bytesEqual, type CatalogCheckpoint, idText } from '../format/index.ts';
 import { committedCheckpoint, precheckCommit } from '../plan/apply-commit.ts';
 import { type AssembledManifest, assembleManifest, nameClash, type StoredReceipt } from '../plan/assemble.ts';
@@ -184,7 +184,17 @@ async function incomplete(
   missing: readonly number[],
 ): Promise<CheckpointError> {
   const { id, timeoutMs, signal } = options;
-  const details = await describeMissing(engine, id, missing, signal);
+  const { clock, settings } = engine;
+  const bounds = {
+    clock,
+    timeoutMs: settings.recordTimeoutMs,
+    what: 'looking up the missing writers',
+    signal,
+  };
+  // What is known of them is a courtesy: a store that does not answer here changes nothing about the outcome.
+  const details = await withDeadline(bounds, (until) => describeMissing(engine, id, missing, until)).catch(
+    () => missing.map((writer) => ({ writer, detail: `writer ${writer} could not be looked up` })),
+  );
   const writers = missing.length === 1 ? `writer ${missing[0]} has` : `writers ${missing.join(', ')} have`;
   const says = details.map(({ detail }) => detail).join('; ');
   return new CheckpointError(
@@ -204,7 +214,9 @@ export function outcomeUnknown(
   const token = writeToken({ runId, id, manifestSha256: manifest?.sha256, receiptKey: own?.key });
   const details = { context: { ...context(engine, id), token }, ...(cause instanceof Error && { cause }) };
   const unknown = `whether version ${id.version} was committed cannot be known now; nothing was deleted`;
-  if (!options.signal?.aborted) return new CheckpointError('OutcomeUnknown', unknown, details);
+  if (!options.signal?.aborted || isCheckpointError(options.signal.reason, 'TimedOut')) {
+    return new CheckpointError('OutcomeUnknown', unknown, details);
+  }
   return new CheckpointError('Aborted', `stopped while the commit was on its way: ${unknown}`, details);
 }
 

@@ -17,6 +17,8 @@ export interface Attempt {
   readonly id: string;
   /** Drawn by this process because none was given. */
   readonly isDrawn: boolean;
+  /** Of its one takeover, however often that is sent: a reply that was lost, or a join that failed later, gives no second turn. */
+  readonly takeoverId: string;
 }
 
 /** One life of one writer in one epoch. */
@@ -40,7 +42,7 @@ export function chooseAttempt(engine: Engine, given: string | undefined, writer:
         `attempt "${given}" cannot be used: it takes 1 to 256 characters that do not begin with "drawn-"`,
       );
     }
-    return { id: given, isDrawn: false };
+    return { id: given, isDrawn: false, takeoverId: newId(engine) };
   }
   if (writer.count > 1) {
     throw new CheckpointError(
@@ -48,7 +50,7 @@ export function chooseAttempt(engine: Engine, given: string | undefined, writer:
       `${writer.count} writers need an attempt id: the same for all processes of this incarnation of the job, and never used again (for example the job's id and its restart count)`,
     );
   }
-  return { id: `drawn-${newId(engine)}`, isDrawn: true };
+  return { id: `drawn-${newId(engine)}`, isDrawn: true, takeoverId: newId(engine) };
 }
 
 export async function join(
@@ -105,7 +107,7 @@ async function takeOver(
   const runId = head.runId || (await ensureRun(engine, signal));
   const result = await catalog.append(
     {
-      id: newId(engine),
+      id: attempt.takeoverId,
       kind: 'takeover',
       attempt: attempt.id,
       attemptDrawn: attempt.isDrawn,

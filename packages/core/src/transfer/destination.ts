@@ -164,10 +164,10 @@ class StoreParts implements PartsDestination {
   }
 }
 
-/** The code stays what the store said; the status says that a fresh key may do better. */
+/** The code stays what the store said, unless it speaks of a key that callers never see; the status says that a fresh key may do better. */
 function toSendAgain(error: CheckpointError, key: string): CheckpointError {
   const message = `the object cannot be made under this key: ${error.message}`;
-  return new CheckpointError(error.code, message, {
+  return new CheckpointError(error.code === 'AlreadyExists' ? 'Unavailable' : error.code, message, {
     context: { ...error.context, key },
     cause: error,
     status: 'temporary',
