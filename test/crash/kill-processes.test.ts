@@ -1,0 +1,57 @@
+/** Real processes on a real disk, killed at random moments of their saves: whatever is left, the run is sound and can be gone on with. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { openCheckpointManager } from '@holdfast/stores';
+import { SeededRandom } from '@holdfast/testkit';
+import { afterAll, expect, test } from 'vitest';
+import { Program } from '../e2e/program.ts';
+
+const ROUNDS = 12;
+const WRITERS = 2;
+
+const directory = mkdtempSync(join(tmpdir(), 'holdfast-kill-'));
+const uri = pathToFileURL(join(directory, 'run')).href;
+
+afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+/** A writer that saves one version after the other until it is killed. */
+function startSaver(attempt: string, index: number, firstVersion: bigint): Program {
+  return new Program('test/crash/saver.ts', {
+    args: [uri, attempt, `${index}`, `${WRITERS}`, `${firstVersion}`],
+  });
+}
+
+/** Versions that a process was told are committed, before it died. */
+function committedOf(stdout: string): bigint[] {
+  return [...stdout.matchAll(/committed (\d+)\n/g)].map((match) => BigInt(match[1] ?? -1));
+}
+
+test('I1, I2, I7 and I10 hold when both writers are killed at random moments, again and again', async () => {
+  const random = new SeededRandom(20_26);
+  let highestTold = -1n;
+  for (let round = 0; round < ROUNDS; round++) {
+    const first = highestTold + 100n; // above whatever was committed without anybody being told
+    const savers = [0, 1].map((index) => startSaver(`job-${round}`, index, first));
+    await Promise.all(savers.map((saver) => saver.says(/begun/)));
+    await new Promise((resolve) => setTimeout(resolve, random.fraction() * 400));
+    for (const saver of savers) saver.kill('SIGKILL');
+    const ended = await Promise.all(savers.map((saver) => saver.ended));
+    expect(ended.map((each) => each.exitCode)).toEqual([null, null]);
+
+    await using manager = await openCheckpointManager(uri);
+    const told = ended.flatMap((each) => committedOf(each.stdout));
+    const versions = (await manager.list()).map((each) => each.version);
+    for (const version of told) expect(versions).toContain(version);
+    const latest = await manager.latest();
+    if (!latest) continue;
+    expect(told.every((version) => version <= latest.version)).toBe(true);
+    expect(latest.version).toBeGreaterThanOrEqual(highestTold);
+    highestTold = latest.version;
+    expect((await manager.verify()).problems).toEqual([]);
+    expect((await latest.details()).worldSize).toBe(WRITERS);
+  }
+  expect(highestTold).toBeGreaterThan(0n);
+}, 120_000);
