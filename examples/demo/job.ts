@@ -65,12 +65,12 @@ export class Writer {
     return ((await ended) as SaveOutcome | null) ?? { type: 'died' };
   }
 
-  /** Resolves when the save that is under way reports this; rejects if it ends without. */
-  async reaches(point: 'halfway' | 'joined'): Promise<void> {
-    const report = await this.#reported(point, 'saved', 'failed');
-    if (report?.type === point) return;
+  /** Resolves when the save that is under way has sent half of its last file; rejects if it ends before. */
+  async halfway(): Promise<void> {
+    const report = await this.#reported('halfway', 'saved', 'failed');
+    if (report?.type === 'halfway') return;
     const why = report?.type === 'failed' ? `: ${report.message}` : '';
-    throw new Error(`writer ${this.setup.index} ended before it was ${point}${why}`);
+    throw new Error(`writer ${this.setup.index} ended before it was halfway${why}`);
   }
 
   /** SIGKILL: from one instruction to the next, the process is gone. */

@@ -45,7 +45,7 @@ export async function loseOne(story: Story, writers: readonly Writer[]): Promise
   const began = performance.now();
   const waiting = survivors.map((writer) => writer.save(300, { timeoutMs: SHORT_WAIT_MS }));
   const interrupted = victim.save(300, { pauseHalfway: true });
-  await victim.reaches('halfway');
+  await victim.halfway();
   await victim.kill();
   expectThat((await interrupted).type === 'died', 'writer 2 was to die in the middle of its save');
   const refusals = await Promise.all(waiting);
@@ -98,7 +98,7 @@ export async function freezeOne(story: Story, writers: readonly Writer[]): Promi
   await trainAll(writers, 400);
   const delivering = saveAll(others, 400, { noWait: true });
   const ending = frozen.save(400, { pauseHalfway: true });
-  const [delivered] = await Promise.all([delivering, frozen.reaches('halfway')]);
+  const [delivered] = await Promise.all([delivering, frozen.halfway()]);
   frozen.freeze();
   // Whoever came last saw all that the others had delivered.
   const lacking = delivered.map(({ missingWriters }) => missingWriters.join());
@@ -112,9 +112,9 @@ export async function freezeOne(story: Story, writers: readonly Writer[]): Promi
 export async function takeOver(story: Story, zombie: Zombie): Promise<void> {
   chapter(
     'A second attempt takes the run over, and the zombie wakes up',
-    'Four new processes with a new attempt id load version 300, train on, and save their own 400.',
-    'The first of them to save takes the run over. Then SIGCONT: the zombie sends the rest of its',
-    'bytes and tries to commit the old 400, which would then be complete.',
+    'Four new processes with a new attempt id join, which takes the run over, and load version 300.',
+    'They train on and save their own 400. Meanwhile SIGCONT: the zombie sends the rest of its bytes',
+    'and tries to commit the old 400, which would then be complete.',
   );
   const writers = startJob({ uri: story.uri, attempt: 2, model: story.model });
   for (const { version, isSame } of await Promise.all(writers.map((writer) => writer.load()))) {
@@ -125,8 +125,6 @@ export async function takeOver(story: Story, zombie: Zombie): Promise<void> {
   await trainAll(writers, 400);
   const began = performance.now();
   const saving = saveAll(writers, 400);
-  const joined = Promise.any(writers.map((writer) => writer.reaches('joined')));
-  await Promise.race([saving, joined]);
   zombie.writer.thaw();
   const sizeBytes = totalBytes(await saving);
   const durationMs = performance.now() - began;

@@ -27,7 +27,7 @@ export interface SaveCommand {
 
 export type Command =
   | { readonly type: 'train'; readonly version: number }
-  /** Restore one's share of the newest version, which the attempt before this one has saved. */
+  /** Take the run over, then restore one's share of the newest version, which the attempt before this one has saved. */
   | { readonly type: 'load' }
   | SaveCommand
   | { readonly type: 'continue' }
@@ -37,8 +37,6 @@ export type Report =
   | { readonly type: 'trained' }
   /** `isSame`: it is what that attempt had in memory. */
   | { readonly type: 'loaded'; readonly version: number; readonly isSame: boolean }
-  /** The attempt of this process owns the run: none before it can commit any more. */
-  | { readonly type: 'joined' }
   | { readonly type: 'halfway' }
   | { readonly type: 'saved'; readonly sizeBytes: number; readonly missingWriters: readonly number[] }
   | { readonly type: 'failed'; readonly code: string; readonly message: string };
@@ -55,6 +53,7 @@ let files: Files = {};
 let goOn: () => void = () => undefined;
 
 async function load(): Promise<Report> {
+  await manager.join(); // from here on the attempt before cannot commit: what is the latest now stays it
   const version = Number((await manager.latest())?.version);
   const expected = filesOfWriter(setup.index, setup.model, { version, attempt: setup.attempt - 1 });
   const to = Object.fromEntries(
@@ -74,9 +73,6 @@ async function save({ version, pauseHalfway, timeoutMs, noWait }: SaveCommand): 
     metrics: { loss: 2 - version / 1000 },
     timeoutMs,
     noWait,
-    onProgress: (event) => {
-      if (event.type === 'joined') report({ type: 'joined' });
-    },
   });
   return { type: 'saved', sizeBytes: result.sizeBytes, missingWriters: result.missingWriters };
 }
