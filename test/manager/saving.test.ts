@@ -1,5 +1,5 @@
-import { CheckpointError, type ProgressEvent } from '@holdfast/core';
-import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { CheckpointError, type ProgressEvent, systemClock } from '@holdfast/core';
+import { type MemoryBucket, MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open, readAll, SETTINGS } from './memory-run.ts';
 
@@ -201,6 +201,29 @@ describe('several writers', () => {
     ]);
     await Promise.all(managers.map((manager) => manager.close()));
     expect(bucket.violations).toEqual([]);
+  });
+
+  test('writers that wait leave the commit to the last to deliver: receipts are not read by everybody', async () => {
+    const bucket = newBucket();
+    const count = 12;
+    let receiptsRead = 0;
+    const managers = Array.from({ length: count }, (_, index) => {
+      const store = new ObservedStore(new MemoryStore(bucket), {
+        clock: systemClock,
+        onCall: ({ operation, key }) => {
+          if (operation === 'get' && key.includes('/receipts/')) receiptsRead++;
+        },
+      });
+      return open(bucket, { store, attempt: 'job-0', writer: { index, count } });
+    });
+    const saving = managers
+      .slice(1)
+      .map((manager, index) => manager.save({ version: 1, buffers: { [`w${index}`]: bytes(9) } }));
+    await expect.poll(() => bucket.keys().filter((key) => key.includes('/receipts/')).length).toBe(count - 1);
+    await managers[0]?.save({ version: 1, buffers: { last: bytes(9) } });
+    await Promise.all(saving);
+    expect(receiptsRead).toBeLessThan(3 * count); // not count × count
+    await Promise.all(managers.map((manager) => manager.close()));
   });
 
   test('a missing writer is named, with what is known of it, and nothing is lost: it may deliver later', async () => {

@@ -9,11 +9,11 @@ import {
   parseReceiptKey,
   receiptKey,
   receiptsPrefix,
+  type State,
   sha256,
 } from '../format/index.ts';
 import { chooseReceipts, receiptProblem, type StoredReceipt } from '../plan/assemble.ts';
 import type { WriterLife } from '../plan/transaction.ts';
-import type { Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { getByDigest, getOrNull } from './records.ts';
 
@@ -22,12 +22,13 @@ export interface OwnReceipt extends StoredReceipt {
   readonly incarnation: number;
 }
 
-/** The receipts of all writers, once they are all there; `missing` names the writers that have not delivered. */
-export async function readReceipts(
+/** The lives whose receipts count, in writer order; `missing` names the writers that have not delivered. */
+export async function listReceipts(
   engine: Engine,
-  head: Head,
-  { id, own, signal }: { id: CheckpointId; own?: OwnReceipt | undefined; signal: AbortSignal | undefined },
-): Promise<{ receipts: StoredReceipt[]; missing: number[] }> {
+  state: State,
+  id: CheckpointId,
+  signal: AbortSignal | undefined,
+): Promise<{ chosen: WriterLife[]; missing: number[] }> {
   const listed: WriterLife[] = [];
   for await (const page of engine.records.list(receiptsPrefix(id), { signal })) {
     for (const object of page.objects) {
@@ -35,8 +36,21 @@ export async function readReceipts(
       if (parsed) listed.push(parsed);
     }
   }
-  const { chosen, missing } = chooseReceipts(listed, head.state);
-  if (missing.length > 0) return { receipts: [], missing };
+  return chooseReceipts(listed, state);
+}
+
+/** Reads those that are not the caller's own, all at once, and checks that each belongs there. */
+export async function readReceipts(
+  engine: Engine,
+  chosen: readonly WriterLife[],
+  options: {
+    id: CheckpointId;
+    own: OwnReceipt | undefined;
+    worldSize: number;
+    signal: AbortSignal | undefined;
+  },
+): Promise<StoredReceipt[]> {
+  const { id, own, worldSize, signal } = options;
   const receipts = await Promise.all(
     chosen.map((life) => {
       const key = receiptKey(id, life.writer, life.incarnation);
@@ -44,13 +58,14 @@ export async function readReceipts(
     }),
   );
   for (const stored of receipts) {
-    const problem = receiptProblem(stored, id, head.state.worldSize);
-    if (problem)
+    const problem = receiptProblem(stored, id, worldSize);
+    if (problem) {
       throw new CheckpointError('WorldSizeMismatch', problem, {
         context: { store: engine.store.uri, version: id.version, writer: stored.receipt.writer },
       });
+    }
   }
-  return { receipts, missing };
+  return receipts;
 }
 
 async function readReceipt(

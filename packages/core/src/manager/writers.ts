@@ -98,6 +98,8 @@ export class WriterRegistry {
       if (!isCheckpointError(error, 'Fenced') && this.#places.get(writer.index) === place) {
         this.#places.delete(writer.index);
       }
+      // Another call of this process began the join, and was stopped: this one was not.
+      if (known && isCheckpointError(error, 'Aborted') && !signal.aborted) return this.#join(writer, signal);
       throw error;
     }
   }
