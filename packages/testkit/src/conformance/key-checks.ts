@@ -103,6 +103,7 @@ export const keyChecks: readonly Check[] = [
       'a/./b',
       '../../escaped',
       'a\0b',
+      'a\nb',
       'a\ud800b',
       's'.repeat(256),
     ];
