@@ -1,11 +1,11 @@
 /** What a command is, and what it is given. */
 
 import type { CheckpointError, Clock, VersionInput } from '@holdfast/core/contract';
-import type { Environment, Sourced } from './env.ts';
 import type { JsonObject } from './json.ts';
 import type { Messages } from './messages.ts';
 import type { Option } from './option.ts';
 import type { Reporter } from './progress/reporter.ts';
+import type { Environment, Sourced } from './sourced.ts';
 import type { Style } from './style.ts';
 
 /** The groups in which commands are listed. */

@@ -6,15 +6,8 @@
 import type { CheckpointError, WriterPosition } from '@holdfast/core/contract';
 import { launcherAttempt, launcherWriter, underTorchrun } from './launcher.ts';
 import { type Option, readOption } from './option.ts';
+import type { Environment, Sourced } from './sourced.ts';
 import { usageError } from './usage-error.ts';
-
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** A value and where it came from, in words: `--attempt`, `HOLDFAST_ATTEMPT`, `SLURM_JOB_ID and SLURM_RESTART_COUNT`. */
-export interface Sourced<T> {
-  readonly value: T;
-  readonly source: string;
-}
 
 /** The option's value from the environment; an empty variable counts as none. */
 export function optionFromEnvironment(option: Option<unknown>, env: Environment): Sourced<unknown> | null {

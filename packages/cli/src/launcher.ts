@@ -8,8 +8,8 @@
  */
 
 import type { WriterPosition } from '@holdfast/core/contract';
-import type { Environment, Sourced } from './env.ts';
 import { checked } from './option.ts';
+import type { Environment, Sourced } from './sourced.ts';
 import { BadValue, checkedWriter } from './values.ts';
 
 export function underTorchrun(env: Environment): boolean {

@@ -1,7 +1,8 @@
 /** Which operand is the run's URI, and what the others are. */
 
 import type { Command } from './command.ts';
-import { type Environment, uriFromEnvironment } from './env.ts';
+import { uriFromEnvironment } from './env.ts';
+import type { Environment } from './sourced.ts';
 import { usageError } from './usage-error.ts';
 
 export interface Operands {

@@ -2,8 +2,8 @@ import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract
 import { describe, expect, it } from 'vitest';
 import { COMMANDS } from './commands/index.ts';
 import { GLOBAL_OPTIONS } from './common-options.ts';
-import type { Environment } from './env.ts';
 import { parseCommandLine } from './parse-command-line.ts';
+import type { Environment } from './sourced.ts';
 
 const parse = (argv: string[], env: Environment = {}) => parseCommandLine(argv, env, '1.2.3');
 

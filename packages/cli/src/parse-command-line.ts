@@ -4,10 +4,10 @@ import { Command as CommanderCommand, type CommanderError, Option as CommanderOp
 import type { Command } from './command.ts';
 import { COMMANDS } from './commands/index.ts';
 import { GLOBAL_OPTIONS } from './common-options.ts';
-import type { Environment, Sourced } from './env.ts';
 import { optionFromEnvironment } from './env.ts';
 import { commandEpilogue, programHelp } from './help.ts';
 import { type Option, readOption } from './option.ts';
+import type { Environment, Sourced } from './sourced.ts';
 import { usageError } from './usage-error.ts';
 
 export type ParsedCommandLine =

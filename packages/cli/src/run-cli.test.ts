@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CheckpointError, systemClock } from '@holdfast/core/contract';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Environment } from './env.ts';
 import { runCli } from './run-cli.ts';
+import type { Environment } from './sourced.ts';
 
 let directory: string;
 let count = 0;

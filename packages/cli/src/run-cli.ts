@@ -4,7 +4,7 @@ import { type Clock, isCheckpointError, toCheckpointError } from '@holdfast/core
 import { adviceFor } from './advice.ts';
 import type { Call, Command, CommandResult, Subject } from './command.ts';
 import { json, noColor, progress, quiet, verbose } from './common-options.ts';
-import { canRedraw, type Environment, optionFromEnvironment, type Sourced, wantsColor } from './env.ts';
+import { canRedraw, optionFromEnvironment, wantsColor } from './env.ts';
 import type { Interrupt } from './interrupt.ts';
 import { type JsonObject, jsonError } from './json.ts';
 import { createMessages } from './messages.ts';
@@ -17,6 +17,7 @@ import {
   type Reporter,
 } from './progress/reporter.ts';
 import { renderError } from './report-error.ts';
+import type { Environment, Sourced } from './sourced.ts';
 import { colorStyle, plainStyle, type Style } from './style.ts';
 
 export interface OutputStream extends ProgressStream {
