@@ -1,14 +1,8 @@
 import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import { metric, quiet, timeout } from './common-options.ts';
-import {
-  canRedraw,
-  type Environment,
-  optionFromEnvironment,
-  resolveJob,
-  uriFromEnvironment,
-  wantsColor,
-} from './env.ts';
+import { canRedraw, optionFromEnvironment, resolveJob, uriFromEnvironment, wantsColor } from './env.ts';
+import type { Environment } from './sourced.ts';
 
 function errorOf(run: () => unknown): CheckpointError {
   try {
