@@ -1,4 +1,4 @@
-import { type CheckpointManager, systemClock } from '@holdfast/core';
+import { CheckpointError, type CheckpointManager, systemClock } from '@holdfast/core';
 import { encodeRecord } from '@holdfast/core/internal/format/index';
 import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
@@ -102,6 +102,24 @@ describe('reading', () => {
     bucket.remove(bucket.keys().findLast((key) => key.startsWith('catalog/')) as string);
     expect(await failure(manager.latest())).toContain('StoreRegressed');
   });
+
+  test.each(['Denied', 'ReadOnly', 'StorageFull'] as const)(
+    'a store that cannot be written (%s) can be restored from, without a lease and with a warning',
+    async (code) => {
+      const bucket = newBucket();
+      await using writer = open(bucket);
+      await writer.save({ version: 1, buffers: { a: bytes(100) } });
+      const store = new MemoryStore(bucket);
+      store.create = () => Promise.reject(new CheckpointError(code, 'no'));
+      const warnings: string[] = [];
+      const logger = { log: (level: string, message: string) => level === 'warn' && warnings.push(message) };
+      await using reader = open(bucket, { store, logger });
+      const to = { a: new Uint8Array(100) };
+      await reader.restore({ to });
+      expect(Buffer.compare(to.a, bytes(100))).toBe(0);
+      expect(warnings.join()).toContain('no read lease');
+    },
+  );
 
   test('leases and nothing else are left by nobody: a restore cleans up after itself', async () => {
     const bucket = newBucket();

@@ -11,6 +11,8 @@ import { createRecord } from './records.ts';
 
 const RENEWALS_PER_LIFE = 3;
 const NONCE_DIGITS = 16;
+/** A checkpoint can be restored all the same: a lease protects it from collection, and nothing collects what cannot be written to. */
+const CANNOT_WRITE = ['Denied', 'ReadOnly', 'StorageFull'] as const;
 
 export class LeaseHolder {
   readonly #engine: Engine;
@@ -44,7 +46,7 @@ export class LeaseHolder {
     try {
       await holder.#add(signal);
     } catch (error) {
-      if (!isCheckpointError(error, 'Denied') && !isCheckpointError(error, 'ReadOnly')) throw error;
+      if (!CANNOT_WRITE.some((code) => isCheckpointError(error, code))) throw error;
       engine.logger.log(
         'warn',
         'no read lease: the store cannot be written, so collection may remove this checkpoint while it is read',
