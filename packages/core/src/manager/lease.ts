@@ -11,7 +11,7 @@ import { createRecord } from './records.ts';
 
 const RENEWALS_PER_LIFE = 3;
 const NONCE_DIGITS = 16;
-/** A checkpoint can be restored all the same: a lease protects it from collection, and nothing collects what cannot be written to. */
+/** A checkpoint can be read all the same. Should others collect it meanwhile, that is an error, never a mix. */
 const CANNOT_WRITE = ['Denied', 'ReadOnly', 'StorageFull'] as const;
 
 export class LeaseHolder {
