@@ -207,6 +207,8 @@ describe('several writers', () => {
     const bucket = newBucket();
     const count = 12;
     let receiptsRead = 0;
+    // Their patience is measured by a slow clock, so that a slow machine does not wear it out.
+    const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() / 100 };
     const managers = Array.from({ length: count }, (_, index) => {
       const store = new ObservedStore(new MemoryStore(bucket), {
         clock: systemClock,
@@ -214,7 +216,7 @@ describe('several writers', () => {
           if (operation === 'get' && key.includes('/receipts/')) receiptsRead++;
         },
       });
-      return open(bucket, { store, attempt: 'job-0', writer: { index, count } });
+      return open(bucket, { store, clock, attempt: 'job-0', writer: { index, count } });
     });
     const saving = managers
       .slice(1)
@@ -222,7 +224,7 @@ describe('several writers', () => {
     await expect.poll(() => bucket.keys().filter((key) => key.includes('/receipts/')).length).toBe(count - 1);
     await managers[0]?.save({ version: 1, buffers: { last: bytes(9) } });
     await Promise.all(saving);
-    expect(receiptsRead).toBeLessThan(3 * count); // not count × count
+    expect(receiptsRead).toBe(count - 1);
     await Promise.all(managers.map((manager) => manager.close()));
   });
 
