@@ -143,8 +143,6 @@ function sealed(rest: string | Uint8Array): Uint8Array {
   return Buffer.concat([Buffer.from(`{"checksum":"sha256:${digest}"`), tail]);
 }
 
-const _sealedClaim = (members: string) => sealed(`,"format":{"kind":"claim","major":1}${members}}\n`);
-
 function errorOf(run: () => unknown): CheckpointError {
   try {
     run();

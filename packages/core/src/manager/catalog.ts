@@ -75,7 +75,7 @@ export class Catalog {
       if (highest < seen.seq) throw this.#regressed(seen.seq, highest);
       if (highest === seen.seq) return seen;
       const entry = await this.entry(highest, signal);
-      if (entry) return this.#remember(entry);
+      if (entry) return this.remember(entry);
       await backOff(this.#engine, attempt, signal); // pruned between LIST and GET: there is a higher one
     }
   }
@@ -141,11 +141,6 @@ export class Catalog {
     }
   }
 
-  /** After a write that the store acknowledged. */
-  remember(entry: CatalogEntry): Head {
-    return this.#remember(entry);
-  }
-
   /** Waits for what goes on in the background. Never throws. */
   async settled(): Promise<void> {
     await this.#pruning;
@@ -174,8 +169,10 @@ export class Catalog {
     return seqs.reduce((highest, seq) => Math.max(highest, seq), 0);
   }
 
-  #remember(entry: CatalogEntry): Head {
-    const head = headOf(entry);
+  /** An entry that the store has shown, or acknowledged. */
+  remember(entry: CatalogEntry): Head {
+    const { seq, entryId, runId, state } = entry;
+    const head: Head = { seq, entryId, runId, state };
     if (head.seq > this.#seen.seq) this.#seen = head;
     return head;
   }
@@ -188,10 +185,6 @@ export class Catalog {
       { context: { store: this.#engine.store.uri, key: catalogKey(seen) } },
     );
   }
-}
-
-export function headOf(entry: CatalogEntry): Head {
-  return { seq: entry.seq, entryId: entry.entryId, runId: entry.runId, state: entry.state };
 }
 
 /** One transaction on its way into the catalog. */

@@ -13,7 +13,6 @@ import {
   incarnationOf,
   isPastAttempt,
   isUncommittable,
-  latestOf,
   newestLive,
   onPath,
   PAST_ATTEMPTS_LENGTH,
@@ -179,8 +178,7 @@ function higherFloor(floor: State['removedFloor'], id: CheckpointId): State['rem
 function quarantine(state: State, id: CheckpointId, reason: string): Decision {
   const changed = change(state, id, ['LIVE'], { state: 'QUARANTINED', reason });
   if (changed.kind !== 'applied') return changed;
-  const isLatest = latestOf(state)?.id !== undefined && idEquals(id, state.latest as CheckpointId);
-  if (!isLatest) return changed;
+  if (!state.latest || !idEquals(state.latest, id)) return changed;
   return { kind: 'applied', state: { ...changed.state, latest: newestLive(changed.state)?.id } };
 }
 

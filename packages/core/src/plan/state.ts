@@ -9,7 +9,7 @@ import {
   toHex,
 } from '../format/index.ts';
 
-/** Bounds of protocol.md; relations between them are asserted below. */
+/** How much the catalog remembers; docs/format.md says what each bound means for those who come later. */
 export const TXN_RING_LENGTH = 256;
 export const REMOVED_RING_LENGTH = 256;
 export const ABANDONED_LENGTH = 256;
@@ -53,14 +53,9 @@ export function latestOf(state: State): CatalogCheckpoint | undefined {
   return state.latest && findById(state, state.latest);
 }
 
-/** Newest live checkpoint on the path, other than those named. */
-export function newestLive(
-  state: State,
-  except: readonly CheckpointId[] = [],
-): CatalogCheckpoint | undefined {
-  return onPath(state)
-    .filter((checkpoint) => checkpoint.state === 'LIVE')
-    .findLast((checkpoint) => !except.some((id) => idEquals(checkpoint.id, id)));
+/** Newest live checkpoint on the path. */
+export function newestLive(state: State): CatalogCheckpoint | undefined {
+  return onPath(state).findLast((checkpoint) => checkpoint.state === 'LIVE');
 }
 
 /** Registered incarnation of a writer. */
@@ -81,7 +76,7 @@ export function isAbandoned(state: State, id: CheckpointId): boolean {
   return state.abandoned.some((abandoned) => idEquals(abandoned, id));
 }
 
-/** Once true of an id it stays true: nothing can commit it any more (protocol.md, *Un-committable*). */
+/** Once true of an id it stays true: nothing can commit it any more. */
 export function isUncommittable(state: State, id: CheckpointId): boolean {
   return (
     id.lineage < state.lineage || id.epoch < state.epoch || id.version <= state.top || isAbandoned(state, id)
