@@ -21,6 +21,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 
   // An adapter builds on the contract, not on the engine.
   'packages/local-files/src/': ['@holdfast/core/contract', ANY_NODE],
+  'packages/direct-http/src/': ['node:net', 'node:tls'],
+  'packages/store-s3/src/': [
+    '@holdfast/core/contract',
+    '@holdfast/direct-http',
+    '@aws-sdk/*',
+    '@smithy/*',
+    ANY_NODE,
+  ],
   'packages/store-local/src/': ['@holdfast/core/contract', '@holdfast/local-files', ANY_NODE],
   'packages/stores/src/': [
     ...CORE,
