@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
-const conditions = ['holdfast-source', 'node', 'import', 'module', 'default'];
+// Without 'module': what it leads to in some packages is for bundlers, and Node cannot load it.
+const conditions = ['holdfast-source', 'node', 'import', 'default'];
 
 export default defineConfig({
   resolve: { conditions },

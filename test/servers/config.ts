@@ -1,0 +1,38 @@
+/** What the surroundings say about servers for tests. */
+
+import os from 'node:os';
+import { cacheDir } from '../../scripts/toolchain.mjs';
+
+/** Suites that `HOLDFAST_REQUIRE` can name. */
+const SUITES = ['local', 's3', 'gcs', 'azure'] as const;
+
+export type Suite = (typeof SUITES)[number];
+
+export interface TestConfig {
+  /** Programs that were built are kept here, by version. */
+  readonly cacheDirectory: string;
+  /** `HOLDFAST_TEST_S3`: tests run against this instead of a server of their own. */
+  readonly s3Uri: string | undefined;
+  /** `HOLDFAST_REQUIRE`: a suite of these that cannot run fails instead of being skipped. */
+  readonly requiredSuites: ReadonlySet<Suite>;
+}
+
+function isSuite(name: string): name is Suite {
+  return (SUITES as readonly string[]).includes(name);
+}
+
+function parseSuites(text: string): Set<Suite> {
+  const names = text.split(',').filter((name) => name !== '');
+  const unknown = names.filter((name) => !isSuite(name));
+  if (unknown.length === 0) return new Set(names.filter(isSuite));
+  throw new Error(`HOLDFAST_REQUIRE names ${unknown.join(', ')}; it is a comma list of ${SUITES.join(', ')}`);
+}
+
+/** An empty variable counts as not set. */
+export function testConfig(env: Readonly<Record<string, string | undefined>>): TestConfig {
+  return {
+    cacheDirectory: cacheDir({ env, platform: process.platform, home: os.homedir() }),
+    s3Uri: env['HOLDFAST_TEST_S3'] || undefined,
+    requiredSuites: parseSuites(env['HOLDFAST_REQUIRE'] ?? ''),
+  };
+}

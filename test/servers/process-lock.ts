@@ -1,0 +1,67 @@
+/** One process of this machine at a time. */
+
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hasErrorCode } from './error-code.ts';
+
+const POLL_MS = 100;
+
+export interface LockOptions {
+  readonly timeoutMs: number;
+  /** Told once, when another process has the lock. */
+  readonly onWait: (owner: string) => void;
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return hasErrorCode(error, 'EPERM');
+  }
+}
+
+async function readOwner(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    if (hasErrorCode(error, 'ENOENT')) return '';
+    throw error;
+  });
+}
+
+async function tryCreate(file: string): Promise<boolean> {
+  try {
+    await writeFile(file, String(process.pid), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (hasErrorCode(error, 'EEXIST')) return false;
+    throw error;
+  }
+}
+
+/**
+ * Runs `work` while `file` says that this process does; the lock of a process that is gone is taken over.
+ * It saves work and does not guard it: two that take over at the same moment can both run, so the result must stand that.
+ */
+export async function withProcessLock<T>(
+  file: string,
+  options: LockOptions,
+  work: () => Promise<T>,
+): Promise<T> {
+  const deadline = Date.now() + options.timeoutMs;
+  for (let isFirst = true; !(await tryCreate(file)); isFirst = false) {
+    const owner = await readOwner(file);
+    if (/^\d+$/.test(owner) && !isRunning(Number(owner))) await rm(file, { force: true });
+    else if (isFirst) options.onWait(owner);
+    if (Date.now() > deadline) {
+      throw new Error(
+        `process ${owner} has held ${file} for too long; end it, remove the file and try again`,
+      );
+    }
+    await sleep(POLL_MS);
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(file, { force: true });
+  }
+}

@@ -1,0 +1,202 @@
+/** What a test does to a server of S3 from outside: buckets, credentials, and whether it can be trusted at all. */
+
+import { randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
+import { text as readText } from 'node:stream/consumers';
+import {
+  CreateBucketCommand,
+  DeleteObjectsCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3';
+import { SignatureV4 } from '@smithy/signature-v4';
+
+// A server that is stopped on purpose, or a port of somebody else, must not hold a test up.
+const REQUEST_TIMEOUT_MS = 20_000;
+
+export interface S3Credentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string;
+}
+
+/** Where a server is, and the credentials that may do everything there. */
+export interface S3Access extends S3Credentials {
+  readonly endpoint: string;
+  readonly region: string;
+  /** PEM file of the authority to trust, where the endpoint is https. */
+  readonly caPath?: string;
+}
+
+/** A client with path style, one attempt per request. The caller destroys it. */
+export async function s3Client(
+  access: S3Access,
+  credentials: S3Credentials = access,
+  timeoutMs = REQUEST_TIMEOUT_MS,
+): Promise<S3Client> {
+  const { endpoint, region, caPath } = access;
+  const agent = caPath === undefined ? {} : { httpsAgent: { ca: await readFile(caPath) } };
+  return new S3Client({
+    endpoint,
+    region,
+    credentials: { ...credentials },
+    forcePathStyle: true,
+    maxAttempts: 1,
+    requestHandler: {
+      ...agent,
+      connectionTimeout: timeoutMs,
+      requestTimeout: timeoutMs,
+      throwOnRequestTimeout: true,
+    },
+  });
+}
+
+export interface TestBucket {
+  /** `s3://bucket/prefix?…`, a place where nothing is. */
+  readonly uri: string;
+  /** Credentials for it, as environment variables. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly bucket: string;
+  /** Absent on AWS itself. */
+  readonly endpoint: string | undefined;
+}
+
+export function credentialsEnv(credentials: S3Credentials): Record<string, string> {
+  const { accessKeyId, secretAccessKey, sessionToken } = credentials;
+  return {
+    AWS_ACCESS_KEY_ID: accessKeyId,
+    AWS_SECRET_ACCESS_KEY: secretAccessKey,
+    ...(sessionToken !== undefined && { AWS_SESSION_TOKEN: sessionToken }),
+  };
+}
+
+/** A new bucket of a server that this process started. */
+export async function newBucketOf(access: S3Access): Promise<TestBucket> {
+  const bucket = `holdfast-test-${randomBytes(6).toString('hex')}`;
+  const client = await s3Client(access);
+  try {
+    await client.send(new CreateBucketCommand({ Bucket: bucket }));
+  } finally {
+    client.destroy();
+  }
+  const { endpoint, region, caPath } = access;
+  const query = new URLSearchParams({ endpoint, region, ...(caPath !== undefined && { ca: caPath }) });
+  return { uri: `s3://${bucket}/run?${query}`, env: credentialsEnv(access), bucket, endpoint };
+}
+
+/** A policy as IAM takes it, version left out. */
+export interface Policy {
+  readonly Statement: readonly {
+    readonly Effect: 'Allow' | 'Deny';
+    /** `s3:PutObject`, … */
+    readonly Action: readonly string[];
+    /** `arn:aws:s3:::bucket/*`, … */
+    readonly Resource: readonly string[];
+  }[];
+}
+
+/**
+ * New credentials that may do what `policy` allows and nothing else. They end after `durationSeconds`, for which MinIO takes
+ * 900 to 31,536,000.
+ */
+export async function restrictedCredentials(
+  access: S3Access,
+  policy: Policy,
+  durationSeconds = 3600,
+): Promise<Required<S3Credentials>> {
+  const client = await s3Client(access);
+  try {
+    const signer = new SignatureV4({
+      service: 'sts',
+      region: access.region,
+      credentials: access,
+      sha256: client.config.sha256,
+    });
+    const { protocol, hostname, port, host } = new URL(access.endpoint);
+    const request = await signer.sign({
+      method: 'POST',
+      protocol,
+      hostname,
+      port: Number(port),
+      path: '/',
+      query: {},
+      headers: { host, 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({
+        Action: 'AssumeRole',
+        Version: '2011-06-15',
+        DurationSeconds: String(durationSeconds),
+        Policy: JSON.stringify({ Version: '2012-10-17', ...policy }),
+      }).toString(),
+    });
+    const { response } = await client.config.requestHandler.handle(request as never);
+    const text = await readText(response.body as Readable);
+    if (response.statusCode !== 200)
+      throw new Error(`AssumeRole was answered with ${response.statusCode}: ${text}`);
+    return parseCredentials(text);
+  } finally {
+    client.destroy();
+  }
+}
+
+function parseCredentials(xml: string): Required<S3Credentials> {
+  const field = (name: string) => {
+    const value = new RegExp(`<${name}>([^<]+)</${name}>`).exec(xml)?.[1];
+    if (value === undefined) throw new Error(`the answer to AssumeRole has no ${name}`);
+    return value;
+  };
+  return {
+    accessKeyId: field('AccessKeyId'),
+    secretAccessKey: field('SecretAccessKey'),
+    sessionToken: field('SessionToken'),
+  };
+}
+
+const PROBE_ROUNDS = 4;
+const PROBE_RACERS = 8;
+
+/**
+ * Lets creates of one key race, and creates it once more. Resolves to what is wrong with create-if-absent there, in words, or to
+ * nothing. Leaves objects below `prefix`, which is empty or ends in '/'.
+ */
+export async function createIfAbsentFault(
+  client: S3Client,
+  bucket: string,
+  prefix: string,
+): Promise<string | undefined> {
+  const create = async (key: string): Promise<number | undefined> => {
+    try {
+      const put = new PutObjectCommand({ Bucket: bucket, Key: key, Body: randomBytes(16), IfNoneMatch: '*' });
+      return (await client.send(put)).$metadata.httpStatusCode;
+    } catch (error) {
+      const status = (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
+      // 412 is the refusal; 409 asks for another try, and has created nothing either.
+      if (status === 412 || status === 409) return status;
+      throw error;
+    }
+  };
+  for (let round = 0; round < PROBE_ROUNDS; round++) {
+    const key = `${prefix}probe-${randomBytes(6).toString('hex')}`;
+    const raced = await Promise.all(Array.from({ length: PROBE_RACERS }, () => create(key)));
+    const winnerCount = raced.filter((status) => status === 200).length;
+    if (winnerCount !== 1) return `${winnerCount} of ${PROBE_RACERS} concurrent creates of one key succeeded`;
+    const again = await create(key);
+    if (again !== 412) return `a create of a key that exists was answered with ${again} instead of 412`;
+  }
+  return undefined;
+}
+
+/** Deletes every object whose key begins with `prefix`. */
+export async function deletePrefix(client: S3Client, bucket: string, prefix: string): Promise<void> {
+  for (;;) {
+    const page = await client.send(new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix }));
+    const objects = (page.Contents ?? []).map(({ Key }) => ({ Key }));
+    if (objects.length === 0) return;
+    const deleted = await client.send(
+      new DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects: objects, Quiet: true } }),
+    );
+    const [error] = deleted.Errors ?? [];
+    if (error) throw new Error(`${error.Key} cannot be deleted: ${error.Code} ${error.Message}`);
+  }
+}
