@@ -1,0 +1,188 @@
+/**
+ * Reads one answer after the other out of the bytes of a connection: idle → head → fill | chunked | to-eof → idle. It knows no socket:
+ * `view` says where the next bytes belong, `take` that so many of them have arrived there.
+ *
+ * A view of the caller's memory is given out in the state `fill` alone, never an empty one, and the call of `take` that gets the last byte
+ * leaves that state: the next view is scratch again.
+ */
+
+import { planBody } from './body-plan.ts';
+import { ChunkedDecoder } from './chunked-decoder.ts';
+import { CollectedBody } from './collected-body.ts';
+import { badHead, type Phase } from './errors.ts';
+import type { DirectRequest } from './message.ts';
+import { checkHeadBeginning, findHeadEnd, parseResponseHead, type ResponseHead } from './response-head.ts';
+
+export interface Answer {
+  readonly head: ResponseHead;
+  readonly body: Uint8Array;
+  readonly bytesInto: number | undefined;
+}
+
+const SCRATCH_BYTES = 16 * 1024;
+const HEAD_BYTES_MAX = 64 * 1024;
+const INTERIM_ANSWERS_MAX = 8;
+const NO_BYTES = new Uint8Array(0);
+
+export class AnswerReader {
+  #state: 'idle' | 'head' | 'fill' | 'chunked' | 'to-eof' = 'idle';
+  #request: DirectRequest | undefined;
+  #scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
+  /** Of an answer's head, at the start of scratch. */
+  #headBytes = 0;
+  #interimAnswers = 0;
+  #head: ResponseHead | undefined;
+  #destination: Uint8Array = NO_BYTES;
+  #isInto = false;
+  #filledBytes = 0;
+  #collected: CollectedBody | undefined;
+  #decoder: ChunkedDecoder | undefined;
+  #hasSurplus = false;
+
+  /** Bytes came that belong to no answer: what follows them cannot be told apart from the next one. */
+  get hasSurplus(): boolean {
+    return this.#hasSurplus;
+  }
+
+  get phase(): Phase {
+    return this.#state === 'head' ? 'head' : 'body';
+  }
+
+  get bodyBytes(): number {
+    return this.#collected?.lengthBytes ?? this.#filledBytes;
+  }
+
+  /** Not a byte of the answer has come. */
+  get isUnanswered(): boolean {
+    return this.#state === 'head' && this.#headBytes === 0 && this.#interimAnswers === 0;
+  }
+
+  /** The bytes that follow are the answer to `request`. */
+  begin(request: DirectRequest): void {
+    this.#request = request;
+    this.#state = 'head';
+    this.#headBytes = 0;
+    this.#interimAnswers = 0;
+  }
+
+  /** Forgets the request and its memory: from now on every view is scratch. */
+  stop(): void {
+    this.#state = 'idle';
+    this.#request = undefined;
+    this.#head = undefined;
+    this.#destination = NO_BYTES;
+    this.#isInto = false;
+    this.#filledBytes = 0;
+    this.#collected = undefined;
+    this.#decoder = undefined;
+  }
+
+  /** Throws if the destination was detached. */
+  view(): Uint8Array {
+    if (this.#state === 'fill') return this.#destination.subarray(this.#filledBytes);
+    if (this.#state === 'head' && this.#headBytes > 0) return this.#scratch.subarray(this.#headBytes);
+    return this.#scratch;
+  }
+
+  /** Memory that may be given out whatever has happened. */
+  get scratch(): Uint8Array {
+    return this.#scratch;
+  }
+
+  /** `bytes` bytes have arrived at the start of the last view. Returns the answer they complete. Throws what is wrong with it. */
+  take(bytes: number): Answer | undefined {
+    switch (this.#state) {
+      case 'fill':
+        this.#filledBytes += bytes;
+        return this.#filledBytes === this.#destination.byteLength ? this.#finish() : undefined;
+      case 'head':
+        return this.#takeHead(bytes);
+      case 'idle':
+        this.#hasSurplus = true;
+        return undefined;
+      default:
+        return this.#takeCollected(0, bytes);
+    }
+  }
+
+  /** The server sends no more. Returns the answer if that completes it. */
+  takeEnd(): Answer | undefined {
+    return this.#state === 'to-eof' ? this.#finish() : undefined;
+  }
+
+  #takeHead(bytes: number): Answer | undefined {
+    let searchedBytes = this.#headBytes;
+    this.#headBytes += bytes;
+    for (;;) {
+      const end = findHeadEnd(this.#scratch, searchedBytes, this.#headBytes);
+      if (end === -1) break;
+      const head = parseResponseHead(this.#scratch.subarray(0, end));
+      if (head.status >= 200) return this.#takeFinalHead(head, end);
+      if (head.status === 101) throw badHead('the server switches protocols unasked');
+      if (++this.#interimAnswers > INTERIM_ANSWERS_MAX) {
+        throw badHead(`there are more than ${INTERIM_ANSWERS_MAX} interim answers`);
+      }
+      this.#scratch.copyWithin(0, end, this.#headBytes);
+      this.#headBytes -= end;
+      searchedBytes = 0;
+    }
+    checkHeadBeginning(this.#scratch, this.#headBytes);
+    if (this.#headBytes === this.#scratch.length) this.#growScratch();
+    return undefined;
+  }
+
+  #growScratch(): void {
+    if (this.#scratch.length >= HEAD_BYTES_MAX)
+      throw badHead(`the head has more than ${HEAD_BYTES_MAX} bytes`);
+    const grown = Buffer.allocUnsafeSlow(2 * this.#scratch.length);
+    this.#scratch.copy(grown);
+    this.#scratch = grown;
+  }
+
+  #takeFinalHead(head: ResponseHead, headEnd: number): Answer | undefined {
+    if (this.#request === undefined) return undefined;
+    this.#head = head;
+    const plan = planBody(head, this.#request);
+    if (plan.kind === 'fill') {
+      this.#isInto = plan.isInto;
+      return this.#beginFill(plan.destination, headEnd);
+    }
+    this.#collected = new CollectedBody(plan.bytesMax);
+    this.#decoder = plan.kind === 'chunked' ? new ChunkedDecoder(this.#collected) : undefined;
+    this.#state = plan.kind;
+    return this.#takeCollected(headEnd, this.#headBytes);
+  }
+
+  /** What came with the head is copied to the destination; the rest is read in place. */
+  #beginFill(destination: Uint8Array, headEnd: number): Answer | undefined {
+    const bytes = Math.min(this.#headBytes - headEnd, destination.byteLength);
+    if (this.#headBytes - headEnd > bytes) this.#hasSurplus = true;
+    this.#destination = destination;
+    this.#state = 'fill';
+    if (bytes > 0) destination.set(this.#scratch.subarray(headEnd, headEnd + bytes));
+    this.#filledBytes = bytes;
+    return bytes === destination.byteLength ? this.#finish() : undefined;
+  }
+
+  #takeCollected(start: number, end: number): Answer | undefined {
+    if (this.#decoder === undefined) {
+      this.#collected?.append(this.#scratch, start, end);
+      return undefined;
+    }
+    const taken = this.#decoder.push(this.#scratch, start, end);
+    if (!this.#decoder.isDone) return undefined;
+    if (taken < end) this.#hasSurplus = true;
+    return this.#finish();
+  }
+
+  #finish(): Answer | undefined {
+    if (this.#head === undefined) return undefined;
+    const answer: Answer = {
+      head: this.#head,
+      body: this.#collected?.take() ?? (this.#isInto ? NO_BYTES : this.#destination),
+      bytesInto: this.#isInto ? this.#filledBytes : undefined,
+    };
+    this.stop();
+    return answer;
+  }
+}

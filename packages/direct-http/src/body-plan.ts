@@ -1,0 +1,92 @@
+/** Where the body of an answer goes, decided from its head before the first byte is placed. Pure. */
+
+import { badHead, DirectHttpError, type DirectHttpErrorCode } from './errors.ts';
+import type { DirectRequest, Into } from './message.ts';
+import type { ResponseHead } from './response-head.ts';
+
+const ERROR_BYTES_MAX = 1024 * 1024;
+const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
+
+export type BodyPlan =
+  /** Exactly `destination.byteLength` bytes, into the caller's memory or, where `isInto` is false, into memory of our own. */
+  | { readonly kind: 'fill'; readonly destination: Uint8Array; readonly isInto: boolean }
+  | { readonly kind: 'chunked'; readonly bytesMax: number }
+  /** Whatever comes until the server closes. */
+  | { readonly kind: 'to-eof'; readonly bytesMax: number };
+
+const NOTHING: BodyPlan = { kind: 'fill', destination: new Uint8Array(0), isInto: false };
+
+function refuse(code: DirectHttpErrorCode, message: string): DirectHttpError {
+  return new DirectHttpError(code, message, { phase: 'head' });
+}
+
+function checkRange(head: ResponseHead, lengthBytes: number, into: Into): void {
+  const start = into.startBytes ?? 0;
+  const range = head.headers['content-range'];
+  if (head.status === 200) {
+    if (range !== undefined) throw refuse('RANGE_MISMATCH', 'status 200 has a Content-Range');
+    if (start > 0) throw refuse('RANGE_MISMATCH', `asked for bytes from ${start}, got the object from 0`);
+    return;
+  }
+  const match = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/.exec(range ?? '');
+  if (match === null) throw refuse('RANGE_MISMATCH', 'status 206 is without one Content-Range in bytes');
+  const first = Number(match[1]);
+  const last = Number(match[2]);
+  const total = match[3] === '*' ? undefined : Number(match[3]);
+  if (first !== start)
+    throw refuse('RANGE_MISMATCH', `asked for bytes from ${start}, got them from ${first}`);
+  if (last - first + 1 !== lengthBytes || (total !== undefined && last >= total)) {
+    throw refuse(
+      'RANGE_MISMATCH',
+      `Content-Range ${range} and Content-Length ${lengthBytes} contradict each other`,
+    );
+  }
+  if (lengthBytes < into.buffer.byteLength && last + 1 !== total) {
+    throw refuse(
+      'RANGE_MISMATCH',
+      `asked for ${into.buffer.byteLength} bytes, got ${lengthBytes}, and the object does not end there (${range})`,
+    );
+  }
+}
+
+function planInto(head: ResponseHead, into: Into): BodyPlan {
+  const { etag, 'content-encoding': encoding } = head.headers;
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw refuse('BAD_BODY', 'the body has a Content-Encoding and cannot go into the buffer');
+  }
+  const lengthBytes = head.contentLengthBytes;
+  if (lengthBytes === undefined) {
+    throw refuse('BAD_BODY', 'the body has no Content-Length and cannot go into the buffer');
+  }
+  if (lengthBytes > into.buffer.byteLength) {
+    throw refuse('TOO_LARGE', `the body has ${lengthBytes} bytes, the buffer ${into.buffer.byteLength}`);
+  }
+  checkRange(head, lengthBytes, into);
+  if (into.etag !== undefined && into.etag !== etag) {
+    throw refuse('ETAG_MISMATCH', `asked for ETag ${into.etag}, got ${etag ?? 'none'}`);
+  }
+  return { kind: 'fill', destination: into.buffer.subarray(0, lengthBytes), isInto: true };
+}
+
+/** Throws `BAD_HEAD`, `BAD_BODY`, `TOO_LARGE`, `RANGE_MISMATCH`, `ETAG_MISMATCH`. `head` is of a final answer. */
+export function planBody(head: ResponseHead, request: DirectRequest): BodyPlan {
+  const { status } = head;
+  if (request.method === 'HEAD' || status === 204 || status === 304) return NOTHING;
+  if (request.into !== undefined && (status === 200 || status === 206)) return planInto(head, request.into);
+
+  const bytesMax = request.bodyBytesMax ?? (status >= 300 ? ERROR_BYTES_MAX : ANSWER_BYTES_MAX);
+  if (head.isChunked) return { kind: 'chunked', bytesMax };
+  if (head.contentLengthBytes !== undefined) {
+    if (head.contentLengthBytes === 0) return NOTHING;
+    if (head.contentLengthBytes > bytesMax) {
+      throw refuse(
+        'TOO_LARGE',
+        `the body has ${head.contentLengthBytes} bytes; at most ${bytesMax} are collected`,
+      );
+    }
+    return { kind: 'fill', destination: new Uint8Array(head.contentLengthBytes), isInto: false };
+  }
+  // Its end cannot be told from a lost connection, which only the text of an error may be.
+  if (status < 300) throw badHead('a success has neither Content-Length nor chunks');
+  return { kind: 'to-eof', bytesMax };
+}

@@ -1,0 +1,311 @@
+/**
+ * One connection: connecting → idle → busy → done → idle or dead.
+ *
+ * Node keeps the view that `buffer()` returned last as a raw pointer and uses it for whatever it reads next. Over TLS it goes on writing
+ * there after `destroy()`, until the socket's 'close': one read of ciphertext holds several records, which it decrypts in a loop that
+ * nothing stops. So a failure is kept, the socket destroyed, and the request settled on 'close', never before. An answer that is complete
+ * needs no such wait: the reader has left the destination in the callback that took the last byte.
+ */
+
+import type { Socket } from 'node:net';
+import { type Answer, AnswerReader } from './answer-reader.ts';
+import { BodySender } from './body-sender.ts';
+import { DirectHttpError, type DirectHttpErrorCode, type Phase, toDirectHttpError } from './errors.ts';
+import type { Exchange, Holder } from './exchange.ts';
+import { type Endpoint, openSocket } from './open-socket.ts';
+
+export interface ConnectionOwner {
+  readonly endpoint: Endpoint;
+  readonly connectTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly keepAliveMs: number;
+  /** The connection waits for `start` or `park`. */
+  released(connection: Connection): void;
+  /** The socket is closed. `repeat` is to be sent on a new connection. */
+  closed(connection: Connection, repeat: Exchange | undefined): void;
+}
+
+/** A server closes about when it says it will; a request must not be on its way then. */
+const KEEP_ALIVE_MARGIN_MS = 1000;
+/** Boxes on the way forget idle connections that both ends keep. */
+const KEEP_ALIVE_MS_MAX = 60_000;
+
+function settleLater(connection: Connection): void {
+  connection.settle();
+}
+
+function settleEvenLater(connection: Connection): void {
+  setImmediate(settleLater, connection);
+}
+
+export class Connection implements Holder {
+  readonly #owner: ConnectionOwner;
+  readonly #socket: Socket;
+  readonly #reader = new AnswerReader();
+  readonly #sender: BodySender;
+  readonly #connectTimer: NodeJS.Timeout;
+  #state: 'connecting' | 'idle' | 'busy' | 'done' | 'dead' = 'connecting';
+  #exchange: Exchange | undefined;
+  #answer: Answer | undefined;
+  #failure: DirectHttpError | undefined;
+  /** The view that Node has. */
+  #view: Uint8Array = this.#reader.scratch;
+  #requests = 0;
+  #isTcpConnected = false;
+  #hasEnded = false;
+  #hasWaitedForSender = false;
+  #keepAliveMs = 0;
+  #idleUntilMs = 0;
+
+  /** Connects, then sends `exchange`. Throws if not even an attempt can be made. */
+  constructor(owner: ConnectionOwner, exchange: Exchange) {
+    this.#owner = owner;
+    this.#exchange = exchange;
+    const socket = openSocket(owner.endpoint, {
+      buffer: () => this.#nextView(),
+      callback: (bytes, view) => this.#onRead(bytes, view),
+    });
+    this.#socket = socket;
+    this.#sender = new BodySender(socket);
+    this.#connectTimer = setTimeout(() => this.#onTimeout(), owner.connectTimeoutMs);
+    exchange.holder = this;
+    socket.once('connect', () => {
+      this.#isTcpConnected = true;
+    });
+    socket.once(owner.endpoint.protocol === 'https:' ? 'secureConnect' : 'connect', () => this.#onReady());
+    socket.on('end', () => this.#onEnd());
+    socket.on('error', (error) => this.#onError(error));
+    socket.on('timeout', () => this.#onTimeout());
+    socket.once('close', () => this.#onClose());
+  }
+
+  /** Can take a request now. False after its time, even if the timer is late because the process was busy. */
+  get isUsable(): boolean {
+    return this.#state === 'idle' && performance.now() < this.#idleUntilMs;
+  }
+
+  /** Sends a request, on a connection that is new, released or parked. */
+  start(exchange: Exchange): void {
+    this.#exchange = exchange;
+    exchange.holder = this;
+    this.#state = 'busy';
+    this.#requests++;
+    this.#reader.begin(exchange.request);
+    this.#socket.ref();
+    this.#socket.setTimeout(exchange.request.idleTimeoutMs ?? this.#owner.idleTimeoutMs);
+    this.#socket.write(exchange.head, 'latin1');
+    this.#sender.send(exchange.request.body);
+  }
+
+  /** Waits for the next request without keeping the process alive. */
+  park(): void {
+    this.#idleUntilMs = performance.now() + this.#keepAliveMs;
+    this.#socket.setTimeout(this.#keepAliveMs);
+    this.#socket.unref();
+  }
+
+  abort(exchange: Exchange): void {
+    this.#fail(exchange.abortError(this.#phase, this.#reader.bodyBytes));
+  }
+
+  /** Ends the connection, and the request on it with `code`. The owner hears of it through `closed`. */
+  close(code: DirectHttpErrorCode, message: string): void {
+    this.#failWith(code, message);
+  }
+
+  get #phase(): Phase {
+    return this.#state === 'connecting' ? 'connect' : this.#reader.phase;
+  }
+
+  // Reading
+
+  #nextView(): Uint8Array {
+    try {
+      this.#view = this.#reader.view();
+    } catch (error) {
+      // The destination was detached. An exception here would end the process.
+      this.#failWithThrown(error);
+      this.#view = this.#reader.scratch;
+    }
+    return this.#view;
+  }
+
+  #onRead(bytes: number, view: Uint8Array): boolean {
+    try {
+      if (view !== this.#view)
+        this.#failWith('NOT_NODE', 'this runtime does not read into the buffer it is given');
+      else if (this.#state !== 'dead') this.#take(bytes);
+    } catch (error) {
+      this.#failWithThrown(error);
+    }
+    return true;
+  }
+
+  #take(bytes: number): void {
+    const answer = this.#reader.take(bytes);
+    if (answer !== undefined) this.#finish(answer);
+    else if (this.#reader.hasSurplus && this.#state === 'idle') this.#destroy();
+  }
+
+  // Ending well
+
+  /**
+   * The answer is complete. It is handed over in the check phase of this turn of the loop: bytes after the body, which would be taken for
+   * the next answer, have been seen by then if they came with it; and the connection is free before the caller can ask for another.
+   */
+  #finish(answer: Answer): void {
+    this.#answer = answer;
+    this.#state = 'done';
+    setImmediate(settleLater, this);
+  }
+
+  /** Called after `#finish`, when this turn's reads are done. */
+  settle(): void {
+    const exchange = this.#exchange;
+    const answer = this.#answer;
+    if (this.#state !== 'done' || exchange === undefined || answer === undefined) return;
+    if (this.#sender.isSending) {
+      this.#waitForSender();
+      return;
+    }
+    this.#hasWaitedForSender = false;
+    this.#exchange = undefined;
+    this.#answer = undefined;
+    const isReused = this.#requests > 1;
+    if (this.#canGoOn(answer)) {
+      this.#state = 'idle';
+      this.#owner.released(this);
+    } else {
+      this.#destroy();
+    }
+    exchange.resolve(answer, isReused);
+  }
+
+  /**
+   * Node reports what was written later than what was read. If it does not within two turns, the answer was early and the body is still
+   * being read from: the request is settled on 'close'.
+   */
+  #waitForSender(): void {
+    if (this.#hasWaitedForSender || !this.#sender.isLastSlice) {
+      this.#destroy();
+    } else {
+      this.#hasWaitedForSender = true;
+      setImmediate(settleEvenLater, this);
+    }
+  }
+
+  #canGoOn({ head }: Answer): boolean {
+    this.#keepAliveMs =
+      head.keepAliveMs === undefined
+        ? this.#owner.keepAliveMs
+        : Math.min(head.keepAliveMs - KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MS_MAX);
+    return head.keepsAlive && this.#keepAliveMs > 0 && !this.#reader.hasSurplus && !this.#hasEnded;
+  }
+
+  // Ending badly
+
+  /** The first failure is kept. */
+  #fail(error: DirectHttpError): void {
+    if (this.#state !== 'dead') this.#failure = error;
+    this.#destroy();
+  }
+
+  #failWith(code: DirectHttpErrorCode, message: string, cause?: unknown): void {
+    const bytes = this.#reader.bodyBytes;
+    this.#fail(new DirectHttpError(code, message, { phase: this.#phase, bytes, cause }));
+  }
+
+  #failWithThrown(error: unknown): void {
+    this.#fail(toDirectHttpError(error, this.#phase, this.#reader.bodyBytes));
+  }
+
+  #closedEarly(cause?: unknown): void {
+    const details = {
+      phase: this.#phase,
+      bytes: this.#reader.bodyBytes,
+      isStale: this.#reader.isUnanswered && this.#requests > 1,
+      cause,
+    };
+    this.#fail(
+      new DirectHttpError(
+        'CLOSED_EARLY',
+        'the connection was closed before the answer was complete',
+        details,
+      ),
+    );
+  }
+
+  #destroy(): void {
+    this.#state = 'dead';
+    this.#reader.stop();
+    this.#socket.destroy();
+  }
+
+  #onReady(): void {
+    clearTimeout(this.#connectTimer);
+    if (this.#state === 'connecting' && this.#exchange !== undefined) this.start(this.#exchange);
+  }
+
+  #onEnd(): void {
+    // A handshake that is cut off has an error of its own, which follows.
+    if (this.#state === 'connecting' || this.#state === 'dead') return;
+    this.#hasEnded = true;
+    if (this.#state === 'done') return;
+    const answer = this.#reader.takeEnd();
+    if (answer === undefined) this.#closedEarly();
+    else this.#finish(answer);
+  }
+
+  #onError(error: Error): void {
+    if (this.#state === 'connecting') this.#connectFailed(error);
+    else if ('code' in error && String(error.code).startsWith('ERR_SSL')) {
+      this.#failWith('TLS_FAILED', `TLS failed: ${error.message}`, error);
+    } else this.#closedEarly(error);
+  }
+
+  #connectFailed(error: Error): void {
+    const { hostname, port } = this.#owner.endpoint;
+    const code = 'code' in error ? error.code : undefined;
+    const isSystem = !this.#isTcpConnected || 'syscall' in error || code === 'ECONNRESET';
+    const kind = isSystem ? 'connection' : 'TLS connection';
+    const message = `no ${kind} to ${hostname}, port ${port}: ${error.message || String(code)}`;
+    this.#failWith(isSystem ? 'CONNECT_FAILED' : 'TLS_FAILED', message, error);
+  }
+
+  /** A loop that was blocked fires the timer though bytes wait to be read: they get two turns to show up. */
+  #onTimeout(): void {
+    if (this.#state === 'idle') {
+      this.#destroy();
+      return;
+    }
+    const { bytesRead } = this.#socket;
+    const { slicesSent } = this.#sender;
+    const state = this.#state;
+    const exchange = this.#exchange;
+    const check = (): void => {
+      const hasMoved = this.#socket.bytesRead !== bytesRead || this.#sender.slicesSent !== slicesSent;
+      if (hasMoved || this.#state !== state || this.#exchange !== exchange || state === 'done') return;
+      this.#failWith(
+        'TIMED_OUT',
+        state === 'connecting' ? 'no connection in time' : 'no byte came or went in time',
+      );
+    };
+    setImmediate(() => setImmediate(check));
+  }
+
+  #onClose(): void {
+    clearTimeout(this.#connectTimer);
+    if (this.#state !== 'dead') this.#closedEarly();
+    this.#sender.stop();
+    const exchange = this.#exchange;
+    const answer = this.#answer;
+    const failure = this.#failure;
+    this.#exchange = undefined;
+    const repeats =
+      failure !== undefined && answer === undefined && exchange?.takeRepetition(failure) === true;
+    this.#owner.closed(this, repeats ? exchange : undefined);
+    if (exchange === undefined || repeats) return;
+    if (answer !== undefined) exchange.resolve(answer, this.#requests > 1);
+    else if (failure !== undefined) exchange.reject(failure);
+  }
+}

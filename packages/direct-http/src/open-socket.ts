@@ -1,0 +1,63 @@
+import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
+import { type ConnectionOptions, type SecureContext, connect as tlsConnect } from 'node:tls';
+
+/** How Node asks for memory to read into, and says what it read. @types/node knows it for `net` alone. */
+export interface ReadInto {
+  /** Never an empty view: TLS would loop in native code for ever. */
+  buffer(): Uint8Array;
+  /** `view` is the one that `buffer` returned last. An exception would end the process. */
+  callback(bytes: number, view: Uint8Array): boolean;
+}
+
+/** Where connections go, and what one TLS connection leaves for the next. */
+export interface Endpoint {
+  readonly protocol: 'http:' | 'https:';
+  readonly hostname: string;
+  readonly port: number;
+  readonly lookup: LookupFunction | undefined;
+  /** Absent for http. */
+  readonly secureContext: SecureContext | undefined;
+  /** The last resumption ticket from a connection that was verified. */
+  session: Buffer | undefined;
+}
+
+function openTls(endpoint: Endpoint, onread: ReadInto): Socket {
+  const { hostname, port, lookup, secureContext, session } = endpoint;
+  const options: ConnectionOptions & { onread: ReadInto } = {
+    host: hostname,
+    port,
+    onread,
+    ALPNProtocols: ['http/1.1'],
+    // SNI is for names only (RFC 6066, 3); certificates for addresses are checked against `host`.
+    ...(isIP(hostname) === 0 && { servername: hostname }),
+    ...(secureContext && { secureContext }),
+    ...(session && { session }),
+    ...(lookup && { lookup }),
+  };
+  const socket = tlsConnect(options);
+  let isVerified = false;
+  let early: Buffer | undefined;
+  // TLS 1.2 hands the ticket out before the certificate's name has been checked, and a resumed session is not checked again.
+  socket.on('session', (ticket) => {
+    if (isVerified) endpoint.session = ticket;
+    else early = ticket;
+  });
+  socket.once('secureConnect', () => {
+    isVerified = true;
+    endpoint.session = early ?? endpoint.session;
+  });
+  socket.once('close', () => {
+    if (!isVerified) endpoint.session = undefined;
+  });
+  return socket;
+}
+
+/** A socket that is connecting and reads into what `onread.buffer` returns. It emits `connect` or, over TLS, `secureConnect`. */
+export function openSocket(endpoint: Endpoint, onread: ReadInto): Socket {
+  const { hostname, port, lookup } = endpoint;
+  const socket =
+    endpoint.protocol === 'https:'
+      ? openTls(endpoint, onread)
+      : connect({ host: hostname, port, onread, ...(lookup && { lookup }) });
+  return socket.setNoDelay(true);
+}
