@@ -84,6 +84,7 @@ function readCatalog(bucket: MemoryBucket): CatalogView {
 /** Throws with the number of the invariant that does not hold. */
 export async function checkInvariants(bucket: MemoryBucket, told: readonly Told[]): Promise<void> {
   if (bucket.violations.length > 0) throw new Error(`I8: ${bucket.violations.join('; ')}`);
+  checkUploadRecords(bucket);
   const catalog = readCatalog(bucket);
   const versions = catalog.live.map((checkpoint) => checkpoint.version);
   if (new Set(versions).size !== versions.length)
@@ -110,6 +111,16 @@ export async function checkInvariants(bucket: MemoryBucket, told: readonly Told[
     if (outcome === 'committed' && !versions.includes(version)) {
       throw new Error(`I7: ${attempt} was told that ${version} is committed, but it is not`);
     }
+  }
+}
+
+/** No part is sent before its upload is recorded, and the record stays as long as the upload: otherwise nobody would ever find the parts. */
+export function checkUploadRecords(bucket: MemoryBucket): void {
+  const keys = bucket.keys().filter((key) => key.startsWith('uploads/'));
+  const recorded = new Set(keys.map((key) => record(bucket, key).token));
+  for (const { key, token, parts } of bucket.openUploads()) {
+    if (parts.size > 0 && !recorded.has(token))
+      throw new Error(`I10: the upload of ${key} has parts and no record`);
   }
 }
 

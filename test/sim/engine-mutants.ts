@@ -108,9 +108,15 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'the receipt is written before the files': {
     file: 'manager/save.ts',
-    find: 'const files = await session.upload(sources, options);\n  await session.deliver(files, meta, options.signal);',
+    find: 'const files = await session.upload(sources, options);\n    await session.deliver(files, meta, options.signal);',
     replace:
       'const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await engine.transfer.checksum(items, {});\n  await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options.signal);\n  const files = await session.upload(sources, options);',
+  },
+  'an upload in parts is not recorded': {
+    file: 'manager/session.ts',
+    find: 'if (!store.capabilities.resumesUploads) return {};',
+    replace: 'return {};',
+    seed: 563,
   },
   'a receipt of any life of a writer is taken': {
     file: 'plan/assemble.ts',

@@ -117,9 +117,13 @@ export class WritableCheckpoint implements Checkpoint {
     const checked = checkMeta(meta);
     const stop = this.#discarded.signal;
     const signal = meta.signal ? AbortSignal.any([meta.signal, stop]) : stop;
-    await this.#session.deliver([...this.#files.values()], checked, signal);
-    const checkpoint = await this.#session.finalise({ ...meta, signal });
-    this.summary = await this.#summarise(checkpoint);
+    try {
+      await this.#session.deliver([...this.#files.values()], checked, signal);
+      const checkpoint = await this.#session.finalise({ ...meta, signal });
+      this.summary = await this.#summarise(checkpoint);
+    } finally {
+      await this.#engine.uploads.settled();
+    }
   }
 
   async discard(): Promise<void> {

@@ -5,12 +5,14 @@ import type { LocalFiles } from '../contract/files.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import type { Settings } from '../contract/settings.ts';
 import type { Transfer } from '../transfer/index.ts';
+import type { UploadRecords } from './upload-records.ts';
 
 export interface Engine {
   readonly store: ObjectStore;
   /** The same store; reads and deletes are repeated after temporary errors, creates are not. */
   readonly records: ObjectStore;
   readonly transfer: Transfer;
+  readonly uploads: UploadRecords;
   readonly settings: Settings;
   readonly clock: Clock;
   readonly random: Random;
@@ -18,6 +20,9 @@ export interface Engine {
   readonly process: ProcessName;
   readonly files: LocalFiles | undefined;
 }
+
+/** What it takes to write and delete records. */
+export type RecordIo = Pick<Engine, 'records' | 'settings' | 'clock' | 'random' | 'logger'>;
 
 const ID_DIGITS = 32; // 128 bits
 

@@ -7,7 +7,7 @@ import { findById } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
-import { createRecord } from './records.ts';
+import { createRecord, deleteForTidiness } from './records.ts';
 
 const RENEWALS_PER_LIFE = 3;
 const NONCE_DIGITS = 16;
@@ -69,25 +69,11 @@ export class LeaseHolder {
     return this.#lost.signal;
   }
 
-  /** Ends the claim. Failing to delete the lease is harmless: it expires. */
+  /** Ends the claim. A lease that is not deleted expires. */
   async release(): Promise<void> {
     this.#released.abort();
     await this.#renewing;
-    if (this.#keys.length === 0) return;
-    try {
-      const { clock, settings, records } = this.#engine;
-      const bounds = {
-        clock,
-        timeoutMs: settings.stallTimeoutMs,
-        what: 'releasing a read lease',
-        signal: undefined,
-      };
-      await withDeadline(bounds, (until) => records.deleteMany(this.#keys, { signal: until }));
-    } catch (error) {
-      this.#engine.logger.log('debug', 'a read lease was not deleted; it expires by itself', {
-        error: String(error),
-      });
-    }
+    if (this.#keys.length > 0) await deleteForTidiness(this.#engine, this.#keys, 'releasing a read lease');
   }
 
   async #add(signal: AbortSignal | undefined): Promise<void> {

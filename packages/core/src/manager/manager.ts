@@ -44,6 +44,7 @@ import { recover } from './recover.ts';
 import { restore } from './restore.ts';
 import { finishVersion, save } from './save.ts';
 import { checkWriter } from './sources.ts';
+import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
 
@@ -81,7 +82,9 @@ export function openCheckpointManager(options: CheckpointManagerOptions): Checkp
   };
   const transfer = createTransfer(parts);
   const process = options.process ?? { host: '', pid: 0 };
-  const engine: Engine = { ...parts, transfer, records: transfer.records, process, files: options.files };
+  const { records } = transfer;
+  const uploads = new UploadRecords({ ...parts, records });
+  const engine: Engine = { ...parts, transfer, records, uploads, process, files: options.files };
   return new Manager(engine, transfer, writer, options.attempt);
 }
 
@@ -180,6 +183,7 @@ class Manager implements CheckpointManager {
       await this.#catalog.settled();
       this.#closing.abort(new CheckpointError('Aborted', 'the manager was closed'));
       await this.#transfer.close();
+      await this.#engine.uploads.settled();
     } finally {
       await this.#engine.store.close();
     }

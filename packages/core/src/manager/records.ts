@@ -3,7 +3,8 @@
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import { bytesEqual, crc32c, RECORD_BYTES_MAX, sha256, toHex } from '../format/index.ts';
-import type { Engine } from './engine.ts';
+import { withDeadline } from './deadline.ts';
+import type { Engine, RecordIo } from './engine.ts';
 
 /** What became of a create: ours is there, or another's is. */
 export type Created = { readonly isOurs: true } | { readonly isOurs: false; readonly bytes: Uint8Array };
@@ -13,7 +14,7 @@ export type Created = { readonly isOurs: true } | { readonly isOurs: false; read
  * Safe against lost replies: whatever the store answers, the object is read and compared. Repeats until the signal fires.
  */
 export async function createRecord(
-  engine: Engine,
+  engine: RecordIo,
   key: string,
   bytes: Uint8Array,
   signal: AbortSignal | undefined,
@@ -40,13 +41,29 @@ export function isUnanswered(error: unknown): boolean {
 
 /** Full jitter, between the calls of a loop that is bounded by a deadline. */
 export async function backOff(
-  engine: Engine,
+  engine: RecordIo,
   attempt: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const { retryDelayMsBase, retryDelayMsMax } = engine.settings;
   const ceilingMs = Math.min(retryDelayMsMax, retryDelayMsBase * 2 ** Math.min(attempt, 30));
   await engine.clock.sleep(engine.random.fraction() * ceilingMs, signal);
+}
+
+/** Deletes records that would do no harm if they stayed: an error is only logged, and a store that is silent is not waited for long. */
+export async function deleteForTidiness(
+  engine: RecordIo,
+  keys: readonly string[],
+  what: string,
+): Promise<void> {
+  const { clock, settings, records, logger } = engine;
+  const bounds = { clock, timeoutMs: settings.stallTimeoutMs, what, signal: undefined };
+  try {
+    const results = await withDeadline(bounds, (until) => records.deleteMany(keys, { signal: until }));
+    for (const { error } of results) if (error) throw error;
+  } catch (error) {
+    logger.log('debug', `${what} failed, which does no harm`, { error: String(error) });
+  }
 }
 
 export async function getOrNull(

@@ -19,12 +19,13 @@ import {
 import { totalBytes } from '../plan/assemble.ts';
 import { sameContent } from '../plan/same-content.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
+import type { UploadedFile } from '../transfer/index.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
-import { plannedEvent, transferOptions } from './session.ts';
+import { plannedEvent, type SaveSession, transferOptions } from './session.ts';
 import { checkMeta, type NamedSource, resolveSources } from './sources.ts';
 import type { WriterRegistry } from './writers.ts';
 
@@ -50,8 +51,20 @@ export async function save(
 
   const session = await writers.begin({ version, writer }, options);
   options.onProgress?.(plannedEvent(session.id.version, sources));
-  const files = await session.upload(sources, options);
-  await session.deliver(files, meta, options.signal);
+  try {
+    const files = await session.upload(sources, options);
+    await session.deliver(files, meta, options.signal);
+    return await finish(session, files, options);
+  } finally {
+    await engine.uploads.settled();
+  }
+}
+
+async function finish(
+  session: SaveSession,
+  files: readonly UploadedFile[],
+  options: SaveOptions,
+): Promise<SaveResult> {
   const result = {
     id: session.id,
     version: session.id.version,

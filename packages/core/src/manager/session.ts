@@ -20,7 +20,7 @@ import {
 } from '../format/index.ts';
 import { totalBytes } from '../plan/assemble.ts';
 import { sameContent } from '../plan/same-content.ts';
-import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
+import type { TransferOptions, UploadedFile, UploadItem } from '../transfer/index.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
@@ -60,9 +60,21 @@ export class SaveSession {
           nonce: sends++ === 0 ? nonce : this.#engine.random.hex(NONCE_DIGITS),
           name,
         });
-      return { name, key, source };
+      return { name, key, source, ...this.#recording(name) };
     });
     return this.#engine.transfer.upload(items, transferOptions(options));
+  }
+
+  /** An upload in parts has a record while it is under way, where another process could do something about it. */
+  #recording(name: string): Pick<UploadItem, 'onBegun' | 'onEnded'> {
+    const { store, uploads } = this.#engine;
+    if (!store.capabilities.resumesUploads) return {};
+    const { writer, incarnation } = this.membership;
+    return {
+      onBegun: (upload, { sizeBytes = -1, signal }) =>
+        uploads.write(upload, { id: this.id, writer: writer.index, incarnation, name, sizeBytes }, signal),
+      onEnded: (upload) => uploads.ended(upload),
+    };
   }
 
   /** Writes the receipt: from now on the files of this writer count, whatever becomes of this process. */

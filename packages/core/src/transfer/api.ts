@@ -6,6 +6,7 @@ import type {
   RandomSink,
   RandomSource,
   Settings,
+  Upload,
 } from '../contract/index.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { RetryBudget } from './retry.ts';
@@ -73,6 +74,18 @@ export interface UploadItem {
   /** Called once for each attempt to send the object; a key that was never used before, each time. */
   readonly key: () => string;
   readonly source: UploadSource;
+  /**
+   * An upload in parts has begun. No part is sent before this resolves; if it rejects, the upload is aborted and the error is the
+   * attempt's own. `signal`: the caller has stopped, or another file has failed.
+   */
+  readonly onBegun?:
+    | ((
+        upload: Upload,
+        about: { readonly sizeBytes: number | undefined; readonly signal: AbortSignal },
+      ) => Promise<void>)
+    | undefined;
+  /** An upload that `onBegun` was told of is completed, or aborted and confirmed so; of one that can be neither, nothing more is heard. */
+  readonly onEnded?: ((upload: Upload) => void) | undefined;
 }
 
 export type UploadSource =

@@ -87,24 +87,35 @@ export class StoreDestination implements Destination {
     const begin = (signal: AbortSignal) =>
       this.#run.store.beginUpload(this.#item.key(), { partSizeBytes, sizeBytes, signal });
     const upload = await this.#run.request(what, begin, { onLate: abort });
-    return new StoreParts(this.#item.name, upload, this.#run);
+    const parts = new StoreParts(this.#item, upload, this.#run);
+    try {
+      await this.#item.onBegun?.(upload, { sizeBytes, signal: this.#run.signal });
+    } catch (error) {
+      await parts.abort();
+      throw error;
+    }
+    return parts;
   }
 }
 
 class StoreParts implements PartsDestination {
-  readonly #name: string;
+  readonly #item: UploadItem;
   readonly #upload: Upload;
   readonly #run: Run;
   readonly #receipts: PartReceipt[] = [];
 
-  constructor(name: string, upload: Upload, run: Run) {
-    this.#name = name;
+  constructor(item: UploadItem, upload: Upload, run: Run) {
+    this.#item = item;
     this.#upload = upload;
     this.#run = run;
   }
 
   get key(): string {
     return this.#upload.key;
+  }
+
+  get #name(): string {
+    return this.#item.name;
   }
 
   async sendPart(index: number, { bytes, crc32c, buffer }: Piece): Promise<void> {
@@ -125,12 +136,14 @@ class StoreParts implements PartsDestination {
       .catch((error: unknown) => this.#completeListed(error, whole))
       .catch((error: unknown) => this.#look(error));
     if (found.sizeBytes !== whole.sizeBytes) throw wrongSize(this.key, whole.sizeBytes, found.sizeBytes);
+    this.#item.onEnded?.(this.#upload);
   }
 
-  abort(): Promise<void> {
-    return this.#run.tidyUp(`abort of the upload of "${this.#name}"`, (signal) =>
-      this.#upload.abort({ signal }),
-    );
+  async abort(): Promise<void> {
+    await this.#run.tidyUp(`abort of the upload of "${this.#name}"`, async (signal) => {
+      await this.#upload.abort({ signal });
+      this.#item.onEnded?.(this.#upload);
+    });
   }
 
   #complete(parts: readonly PartReceipt[], whole: Whole): Promise<ObjectInfo> {
