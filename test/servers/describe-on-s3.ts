@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, describe } from 'vitest';
 import { testConfig } from './config.ts';
-import { goProgram, MINIO, ServerUnavailable } from './go-program.ts';
+import { type GoProgram, goProgram, MINIO, ServerUnavailable, VERSITYGW } from './go-program.ts';
 import { createIfAbsentFault, newBucketOf, s3Client, type TestBucket } from './s3-access.ts';
-import { type MinioOptions, type S3Server, startMinio } from './s3-servers.ts';
+import { type MinioOptions, type S3Server, startMinio, startVersitygw } from './s3-servers.ts';
 import { requireServerRoom } from './start-server.ts';
 import { openUserStore } from './user-store.ts';
 
@@ -13,21 +13,25 @@ export interface S3TestServer {
   newBucket(): Promise<TestBucket>;
 }
 
-export interface MinioTestServer extends S3TestServer, S3Server {}
+/** One that runs as long as the suite, which may do to it what it likes. */
+export interface OwnTestServer extends S3TestServer, S3Server {}
 
 // Starting takes a second; the machine may be busy with other tests.
 const START_TIMEOUT_MS = 60_000;
 
 const CONFIG = testConfig(process.env);
 
-/** Builds MinIO if need be: here, while tests are collected, and not in a hook, where it would run into a timeout. */
-const WHY_NO_MINIO = await whyNoMinio();
+/**
+ * Why a server cannot be had here; nothing if it can. Programs are built now, while tests are collected, and not in a hook, where that
+ * would run into a timeout.
+ */
+const WHY_NO_MINIO = await whyNone(MINIO);
+const WHY_NO_VERSITYGW = await whyNone(VERSITYGW);
 
-/** Why there can be none here; nothing if there can. */
-async function whyNoMinio(): Promise<string | undefined> {
+async function whyNone(program: GoProgram): Promise<string | undefined> {
   try {
-    await requireServerRoom(MINIO.title);
-    await goProgram(MINIO);
+    await requireServerRoom(program.title);
+    await goProgram(program);
     return undefined;
   } catch (error) {
     if (error instanceof ServerUnavailable) return error.message;
@@ -50,13 +54,22 @@ export function describeOnS3(name: string, body: (server: () => S3TestServer) =>
 export function describeOnMinio(
   name: string,
   options: MinioOptions,
-  body: (server: () => MinioTestServer) => void,
+  body: (server: () => OwnTestServer) => void,
 ): void {
-  if (WHY_NO_MINIO !== undefined) {
-    if (CONFIG.requiredSuites.has('s3')) throw new Error(`HOLDFAST_REQUIRE names s3, but ${WHY_NO_MINIO}`);
-    console.warn(`SKIPPED: "${name}" needs MinIO. ${WHY_NO_MINIO}`);
+  describeUnless(WHY_NO_MINIO, name, () => withServer(() => openMinio(options), body));
+}
+
+/** On a versitygw, whose create-if-absent lets two in now and then: what a store looks like that must not be trusted. */
+export function describeOnVersitygw(name: string, body: (server: () => OwnTestServer) => void): void {
+  describeUnless(WHY_NO_VERSITYGW, name, () => withServer(openVersitygw, body));
+}
+
+function describeUnless(whyNone: string | undefined, name: string, body: () => void): void {
+  if (whyNone !== undefined) {
+    if (CONFIG.requiredSuites.has('s3')) throw new Error(`HOLDFAST_REQUIRE names s3, but ${whyNone}`);
+    console.warn(`SKIPPED: ${name}: ${whyNone}`);
   }
-  describe.skipIf(WHY_NO_MINIO !== undefined)(name, () => withServer(() => openMinio(options), body));
+  describe.skipIf(whyNone !== undefined)(name, body);
 }
 
 function withServer<T extends { stop(): Promise<void> }>(
@@ -76,7 +89,7 @@ function withServer<T extends { stop(): Promise<void> }>(
   });
 }
 
-async function openMinio(options: MinioOptions): Promise<MinioTestServer> {
+async function openMinio(options: MinioOptions): Promise<OwnTestServer> {
   const server = await startMinio(options);
   const newBucket = () => newBucketOf(server);
   const client = await s3Client(server);
@@ -91,4 +104,9 @@ async function openMinio(options: MinioOptions): Promise<MinioTestServer> {
   } finally {
     client.destroy();
   }
+}
+
+async function openVersitygw(): Promise<OwnTestServer> {
+  const server = await startVersitygw();
+  return { ...server, newBucket: () => newBucketOf(server) };
 }

@@ -153,17 +153,21 @@ function parseCredentials(xml: string): Required<S3Credentials> {
   };
 }
 
-const PROBE_ROUNDS = 4;
-const PROBE_RACERS = 8;
+export interface ProbeOptions {
+  /** How many keys are raced for. A store that lets two in now and then is found the more surely, the more there are. */
+  readonly rounds?: number;
+  readonly racers?: number;
+}
 
 /**
  * Lets creates of one key race, and creates it once more. Resolves to what is wrong with create-if-absent there, in words, or to
- * nothing. Leaves objects below `prefix`, which is empty or ends in '/'.
+ * nothing. Leaves an object per round below `prefix`, which is empty or ends in '/'.
  */
 export async function createIfAbsentFault(
   client: S3Client,
   bucket: string,
   prefix: string,
+  { rounds = 4, racers = 8 }: ProbeOptions = {},
 ): Promise<string | undefined> {
   const create = async (key: string): Promise<number | undefined> => {
     try {
@@ -176,11 +180,11 @@ export async function createIfAbsentFault(
       throw error;
     }
   };
-  for (let round = 0; round < PROBE_ROUNDS; round++) {
+  for (let round = 0; round < rounds; round++) {
     const key = `${prefix}probe-${randomBytes(6).toString('hex')}`;
-    const raced = await Promise.all(Array.from({ length: PROBE_RACERS }, () => create(key)));
+    const raced = await Promise.all(Array.from({ length: racers }, () => create(key)));
     const winnerCount = raced.filter((status) => status === 200).length;
-    if (winnerCount !== 1) return `${winnerCount} of ${PROBE_RACERS} concurrent creates of one key succeeded`;
+    if (winnerCount !== 1) return `${winnerCount} of ${racers} concurrent creates of one key succeeded`;
     const again = await create(key);
     if (again !== 412) return `a create of a key that exists was answered with ${again} instead of 412`;
   }

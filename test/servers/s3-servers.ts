@@ -95,6 +95,7 @@ export async function startVersitygw(options: ServerOptions = {}): Promise<S3Ser
     parentDirectory: options.directory,
     prepare: async (directory) => {
       await mkdir(dataIn(directory));
+      await mkdir(metadataIn(directory));
     },
     command: ({ port, directory }) => ({
       words: [
@@ -105,6 +106,9 @@ export async function startVersitygw(options: ServerOptions = {}): Promise<S3Ser
         REGION,
         '--keep-alive',
         'posix',
+        // Not every file system has extended attributes.
+        '--sidecar',
+        metadataIn(directory),
         dataIn(directory),
       ],
       env: {
@@ -128,6 +132,10 @@ function certificatesIn(directory: string): string {
 
 function dataIn(directory: string): string {
   return join(directory, 'data');
+}
+
+function metadataIn(directory: string): string {
+  return join(directory, 'metadata');
 }
 
 async function isHealthy(url: string, caPath: string | undefined): Promise<boolean> {

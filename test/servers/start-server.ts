@@ -104,7 +104,7 @@ async function startOnce(plan: ServerPlan, parent: string, port: number): Promis
     await process.kill();
     const log = await readLogEnd(logPath);
     await remove();
-    const failure = /address already in use|EADDRINUSE|port is already/i.test(log) ? 'port taken' : 'other';
+    const failure = /already in use|EADDRINUSE/i.test(log) ? 'port taken' : 'other';
     return {
       failure,
       error: new Error(`${plan.title} on port ${port} ${fault}; the end of its log:\n${log}`),

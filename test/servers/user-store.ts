@@ -68,7 +68,7 @@ export async function openUserStore(uri: string, env: Environment): Promise<User
     };
   };
   try {
-    const fault = await createIfAbsentFault(client, bucket, `${root}/`);
+    const fault = await createIfAbsentFault(client, bucket, `${root}/`, { rounds: 16, racers: 16 });
     if (fault !== undefined) throw new Error(`${uri} cannot be trusted: ${fault}`);
   } catch (error) {
     await stop().catch(() => client.destroy());
