@@ -1,15 +1,21 @@
-// Bundles the command into one file, because one file starts faster than many.
-import { renameSync } from 'node:fs';
+// Bundles the command: one file that starts fast, and pieces that are loaded when a store asks for its SDK.
+import { readdirSync, renameSync, statSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 
 const HERE = import.meta.dirname;
-const TEMPORARY = join(HERE, 'dist', `.holdfast-${process.pid}.mjs`);
+const DIST = join(HERE, 'dist');
+const ENTRY = `.holdfast-${process.pid}`;
+const PIECES = join(DIST, 'pieces');
+const PIECE_KEPT_MS = 24 * 60 * 60 * 1000;
 
 await build({
   absWorkingDir: HERE,
-  entryPoints: ['src/main.ts'],
-  outfile: TEMPORARY,
+  entryPoints: [{ in: 'src/main.ts', out: ENTRY }],
+  outdir: DIST,
+  outExtension: { '.js': '.mjs' },
+  chunkNames: 'pieces/[name]-[hash]',
+  splitting: true,
   bundle: true,
   format: 'esm',
   platform: 'node',
@@ -18,9 +24,13 @@ await build({
   external: ['@node-rs/crc32'], // native; it finds its binary beside its own files
   banner: {
     // CommonJS dependencies in an ES module bundle ask for `require`.
-    js: "#!/usr/bin/env node\nimport { createRequire as holdfastRequire } from 'node:module';\nconst require = holdfastRequire(import.meta.url);",
+    js: "import { createRequire as holdfastRequire } from 'node:module';\nconst require = holdfastRequire(import.meta.url);",
   },
   logLevel: 'warning',
 });
-// A command that starts meanwhile reads the old file or the new one, never half of one.
-renameSync(TEMPORARY, join(HERE, 'dist', 'holdfast.mjs'));
+// A command that starts meanwhile reads the old file or the new one, never half of one, and each finds its own pieces.
+renameSync(join(DIST, `${ENTRY}.mjs`), join(DIST, 'holdfast.mjs'));
+for (const name of readdirSync(PIECES)) {
+  const path = join(PIECES, name);
+  if (Date.now() - statSync(path).mtimeMs > PIECE_KEPT_MS) unlinkSync(path);
+}

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 /** The `holdfast` program. */
 
 import { systemClock } from '@holdfast/core/contract';

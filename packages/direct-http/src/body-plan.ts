@@ -74,7 +74,7 @@ export function planBody(head: ResponseHead, request: DirectRequest): BodyPlan {
   if (request.method === 'HEAD' || status === 204 || status === 304) return NOTHING;
   if (request.into !== undefined && (status === 200 || status === 206)) return planInto(head, request.into);
 
-  const bytesMax = request.bodyBytesMax ?? (status >= 300 ? ERROR_BYTES_MAX : ANSWER_BYTES_MAX);
+  const bytesMax = status >= 300 ? ERROR_BYTES_MAX : (request.bodyBytesMax ?? ANSWER_BYTES_MAX);
   if (head.isChunked) return { kind: 'chunked', bytesMax };
   if (head.contentLengthBytes !== undefined) {
     if (head.contentLengthBytes === 0) return NOTHING;

@@ -36,7 +36,7 @@ export interface DirectRequest {
    * Default false.
    */
   isRepeatable?: boolean | undefined;
-  /** Of an answer that is collected, not of one that goes into the buffer. Default 1 MiB for status 300 and up, 16 MiB below. */
+  /** Of a success that is collected, not of one that goes into the buffer. Default 16 MiB; of status 300 and up, always 1 MiB. */
   bodyBytesMax?: number | undefined;
   /** Fails the request with `ABORTED`. */
   signal?: AbortSignal | undefined;

@@ -16,6 +16,10 @@ const ADAPTERS: Readonly<Record<string, Adapter>> = {
     form: 'file:///abs/dir',
     open: async (uri) => (await import('@holdfast/store-local')).openLocalStore(uri),
   },
+  s3: {
+    form: 's3://bucket/prefix',
+    open: async (uri, env) => (await import('@holdfast/store-s3')).openS3Store(uri, env),
+  },
   memory: {
     form: 'memory://name',
     open: async (uri) => (await import('./open-memory-store.ts')).openMemoryStore(uri),

@@ -38,6 +38,9 @@ describe('schemeOf', () => {
 describe('redactUri', () => {
   it('hides user names and passwords', () => {
     expect(redactUri('s3://AKIA:hunter2@bucket/p')).toBe('s3://[redacted]@bucket/p');
+    expect(redactUri('s3://bucket/p?endpoint=http://me:hunter2@host')).toBe(
+      's3://bucket/p?endpoint=http://[redacted]@host',
+    );
   });
 
   it('hides query values that look like secrets, and only those', () => {

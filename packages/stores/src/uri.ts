@@ -29,6 +29,6 @@ export function schemeOf(uri: string): string {
 /** The URI as it may be shown: user names, passwords and query values that look like secrets are replaced. */
 export function redactUri(uri: string): string {
   return uri
-    .replace(/^([A-Za-z][A-Za-z0-9+.-]*:\/\/)[^/@?#]*@/, '$1[redacted]@')
+    .replace(/([A-Za-z][A-Za-z0-9+.-]*:\/\/)[^/@?#]*@/g, '$1[redacted]@')
     .replace(SECRET_QUERY_KEY, '$1[redacted]');
 }

@@ -19,6 +19,11 @@ export function assertObjectKey(key: string, store?: string): void {
     });
 }
 
+/** For names found in a store, where others may have put theirs. */
+export function isObjectKey(key: string): boolean {
+  return keyFault(key) === null;
+}
+
 function keyFault(key: string): string | null {
   if (!key.isWellFormed()) return 'is not valid Unicode: it holds half of a surrogate pair';
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for

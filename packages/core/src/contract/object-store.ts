@@ -21,10 +21,10 @@ import type { CheckpointError } from './errors.ts';
  * - Errors are `CheckpointError`s: `NotFound`, `AlreadyExists`, `Denied`, `ReadOnly`, `StorageFull`, `Throttled`, `Unavailable`,
  *   `Corrupt` (the store's own checksum refused the bytes), `Unsupported`, `InvalidArgument`, `Aborted`; what the adapter does not know is `Unexpected`.
  *
- * Keys: segments of 1 to 255 bytes of UTF-8 joined by '/', together at most 1,024 bytes; no segment is '.' or '..', none holds a
- * control character (U+0000 to U+001F, U+007F). Another key is refused with `InvalidArgument` before anything is sent.
- * No key of a run is a proper prefix, at a '/', of another. Everything is below the store's root; an adapter may keep files of its own
- * there if their keys start with `.holdfast-`, and never lists them.
+ * Keys: segments of 1 to 255 bytes of UTF-8 joined by '/', at most 1,024 bytes together with the store's own prefix; no segment is '.'
+ * or '..', none holds a control character (U+0000 to U+001F, U+007F). Another key is refused with `InvalidArgument` before anything is
+ * sent. No key of a run is a proper prefix, at a '/', of another. Everything is below the store's root; an adapter may keep files of its
+ * own there if their keys start with `.holdfast-`, and never lists them.
  */
 export interface ObjectStore {
   /** For messages: the URI without credentials. */

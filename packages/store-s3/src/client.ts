@@ -1,0 +1,232 @@
+/**
+ * The way to one bucket. What moves objects is built here and signed by the SDK's signer, because the SDK's middleware costs more than
+ * the request itself; the rest goes through the SDK's client. Both share transport, credentials, region and the remedies below.
+ */
+
+import { isIP } from 'node:net';
+import { S3Client } from '@aws-sdk/client-s3';
+import { loadConfig, NODE_REGION_CONFIG_FILE_OPTIONS, NODE_REGION_CONFIG_OPTIONS } from '@smithy/core/config';
+import { escapeUriPath, type HttpHandler, HttpRequest } from '@smithy/core/protocols';
+import { SignatureV4 } from '@smithy/signature-v4';
+import type { AwsCredentialIdentity } from '@smithy/types';
+import type { S3Config } from './config.ts';
+import { S3Refusal } from './errors.ts';
+import { type Operation, settingHeaders } from './headers.ts';
+import { type CommandOptions, SdkRequestHandler } from './sdk-request-handler.ts';
+import type { SendOptions, Transport, TransportAnswer } from './transport.ts';
+
+/** SHA-256 of no bytes. */
+const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+/** Less is not what a signature is refused for. */
+const CLOCK_SKEW_MS_MIN = 60_000;
+const DEFAULT_REGION = 'us-east-1';
+
+const OPERATIONS: Readonly<Record<string, Operation>> = {
+  CreateMultipartUploadCommand: 'beginUpload',
+  ListPartsCommand: 'listParts',
+  CompleteMultipartUploadCommand: 'complete',
+};
+
+export interface ObjectRequest extends SendOptions {
+  readonly operation: Operation;
+  readonly method: 'GET' | 'HEAD' | 'PUT';
+  /** From the root of the bucket. */
+  readonly key: string;
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: Uint8Array | undefined;
+}
+
+interface Endpoint {
+  readonly protocol: 'http:' | 'https:';
+  readonly hostname: string;
+  readonly port: number;
+  readonly host: string;
+  /** Without a '/' at its end. */
+  readonly path: string;
+  readonly signsBodies: boolean;
+}
+
+export class S3Connection {
+  readonly #config: S3Config;
+  readonly #transport: Transport;
+  readonly #sdk: S3Client;
+  readonly #signer: SignatureV4;
+  readonly #headers: ReturnType<typeof settingHeaders>;
+  #region: string | undefined;
+  #endpoint: { readonly region: string; readonly value: Endpoint } | undefined;
+  #clockOffsetMs = 0;
+
+  constructor(config: S3Config, transport: Transport) {
+    this.#config = config;
+    this.#transport = transport;
+    this.#headers = settingHeaders(config);
+    const region = () => this.#currentRegion();
+    this.#sdk = new S3Client({
+      region,
+      ...(config.endpoint !== undefined && { endpoint: config.endpoint }),
+      ...(config.profile !== undefined && { profile: config.profile }),
+      ...(config.credentials !== undefined && { credentials: config.credentials as AwsCredentialIdentity }),
+      forcePathStyle: config.pathStyle,
+      requestHandler: new SdkRequestHandler(transport) as HttpHandler,
+      maxAttempts: 1,
+      expectContinueHeader: false,
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+    });
+    this.#sdk.middlewareStack.add(
+      (next, { commandName }) =>
+        (args) => {
+          const operation = OPERATIONS[commandName ?? ''] ?? 'other';
+          Object.assign((args.request as HttpRequest).headers, this.#headers[operation]);
+          return next(args);
+        },
+      { step: 'build', name: 'settingHeaders' },
+    );
+    this.#signer = new SignatureV4({
+      credentials: this.#sdk.config.credentials,
+      region,
+      service: 's3',
+      sha256: this.#sdk.config.sha256,
+      uriEscapePath: false,
+      applyChecksum: true,
+    });
+  }
+
+  /** One request about one object. A non-2xx answer is thrown as `S3Refusal`. */
+  send(request: ObjectRequest): Promise<TransportAnswer> {
+    return this.#remedied(async () => this.#transport.send(await this.#signed(request), request));
+  }
+
+  /** One command of the SDK. `call` is given its client and the options to send with. The headers are those of the answer. */
+  command<Output>(
+    signal: AbortSignal | undefined,
+    call: (sdk: S3Client, options: CommandOptions) => Promise<Output>,
+  ): Promise<{ output: Output; headers: Readonly<Record<string, string>> }> {
+    return this.#remedied(async () => {
+      const options: CommandOptions = signal === undefined ? {} : { abortSignal: signal };
+      const output = await call(this.#sdk, options);
+      return { output, headers: options.answerHeaders ?? {} };
+    });
+  }
+
+  close(): Promise<void> {
+    this.#sdk.destroy();
+    return this.#transport.close();
+  }
+
+  async #signed(request: ObjectRequest): Promise<HttpRequest> {
+    const { protocol, hostname, port, host, path, signsBodies } = await this.#resolveEndpoint();
+    const { body } = request;
+    const unsigned = new HttpRequest({
+      protocol,
+      hostname,
+      port,
+      method: request.method,
+      path: `${path}/${escapeUriPath(request.key)}`,
+      query: { ...request.query },
+      headers: { host, ...this.#headers[request.operation], ...request.headers },
+      body,
+    });
+    if (body === undefined) unsigned.headers['x-amz-content-sha256'] = EMPTY_SHA256;
+    else {
+      unsigned.headers['content-length'] = String(body.byteLength);
+      if (!signsBodies) unsigned.headers['x-amz-content-sha256'] = 'UNSIGNED-PAYLOAD';
+    }
+    return this.#signer.sign(unsigned, {
+      signingDate: new Date(Date.now() + this.#clockOffsetMs),
+    }) as Promise<HttpRequest>;
+  }
+
+  /**
+   * A request that was refused for what it says of region, time or credentials had no effect: it is sent once more when that could be
+   * put right.
+   */
+  async #remedied<T>(send: () => Promise<T>): Promise<T> {
+    try {
+      return await send();
+    } catch (error) {
+      if (!(error instanceof S3Refusal) || !(await this.#remedy(error))) throw error;
+      return send();
+    }
+  }
+
+  async #remedy(refusal: S3Refusal): Promise<boolean> {
+    if (refusal.code === 'RequestTimeTooSkewed') return this.#adjustClock(refusal);
+    if (refusal.code === 'ExpiredToken' || refusal.code === 'InvalidToken') return this.#refreshCredentials();
+    const isElsewhere =
+      refusal.region !== undefined &&
+      refusal.region !== this.#region &&
+      [301, 307, 400, 403].includes(refusal.status);
+    if (!isElsewhere) return false;
+    this.#region = refusal.region;
+    return true;
+  }
+
+  #adjustClock(refusal: S3Refusal): boolean {
+    const storeTimeMs = Date.parse(refusal.date ?? '');
+    const offsetMs = storeTimeMs - Date.now();
+    if (Number.isNaN(offsetMs) || Math.abs(offsetMs - this.#clockOffsetMs) < CLOCK_SKEW_MS_MIN) return false;
+    this.#clockOffsetMs = offsetMs;
+    this.#sdk.config.systemClockOffset = offsetMs;
+    return true;
+  }
+
+  async #refreshCredentials(): Promise<boolean> {
+    if (this.#config.credentials !== undefined) return false;
+    const before = await this.#sdk.config.credentials();
+    const after = await this.#sdk.config.credentials({ forceRefresh: true });
+    return after.sessionToken !== before.sessionToken || after.accessKeyId !== before.accessKeyId;
+  }
+
+  async #currentRegion(): Promise<string> {
+    this.#region ??= this.#config.region ?? (await configuredRegion(this.#config.profile));
+    return this.#region;
+  }
+
+  async #resolveEndpoint(): Promise<Endpoint> {
+    const region = await this.#currentRegion();
+    if (this.#endpoint?.region === region) return this.#endpoint.value;
+    const { config } = this.#sdk;
+    const { url } = config.endpointProvider({
+      Bucket: this.#config.bucket,
+      Region: region,
+      ForcePathStyle: this.#config.pathStyle,
+      UseFIPS: await config.useFipsEndpoint(),
+      UseDualStack: await config.useDualstackEndpoint(),
+      Accelerate: false,
+      UseGlobalEndpoint: false,
+      ...(this.#config.endpoint !== undefined && { Endpoint: this.#config.endpoint }),
+    });
+    const value = endpointOf(url, this.#config.payload);
+    this.#endpoint = { region, value };
+    return value;
+  }
+}
+
+function endpointOf(url: URL, payload: S3Config['payload']): Endpoint {
+  const protocol = url.protocol === 'http:' ? 'http:' : 'https:';
+  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  return {
+    protocol,
+    hostname,
+    port: Number(url.port) || (protocol === 'http:' ? 80 : 443),
+    host: url.host,
+    path: url.pathname.replace(/\/$/, ''),
+    signsBodies:
+      payload === 'signed' || (payload === 'auto' && protocol === 'http:' && !isLoopback(hostname)),
+  };
+}
+
+function isLoopback(hostname: string): boolean {
+  if (isIP(hostname) === 4) return hostname.startsWith('127.');
+  return hostname === '::1' || hostname === 'localhost' || hostname.endsWith('.localhost');
+}
+
+async function configuredRegion(profile: string | undefined): Promise<string> {
+  const selectors = { ...NODE_REGION_CONFIG_OPTIONS, default: DEFAULT_REGION };
+  return loadConfig(selectors, {
+    ...NODE_REGION_CONFIG_FILE_OPTIONS,
+    ...(profile !== undefined && { profile }),
+  })();
+}

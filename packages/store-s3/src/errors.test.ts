@@ -1,0 +1,178 @@
+import { DirectHttpError } from '@holdfast/direct-http';
+import { describe, expect, it } from 'vitest';
+import { itemRefusal, objectError, refusalOf, storeError } from './errors.ts';
+
+const OBJECT = { store: 's3://runs/gpt', key: 'a/b' };
+const S3_HEADERS = { 'x-amz-request-id': 'R1' };
+
+function xml(code: string, extra = ''): string {
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>${code}</Code><Message>it &amp; that &lt;x&gt;</Message>${extra}</Error>`;
+}
+
+function refused(code: string, status: number, headers: Record<string, string> = S3_HEADERS) {
+  return storeError(refusalOf({ status, headers, hasBody: true }, xml(code)), 'read', OBJECT);
+}
+
+describe('a refusal by its code', () => {
+  it.each([
+    ['NoSuchKey', 404, 'NotFound', 'permanent'],
+    ['NoSuchUpload', 404, 'NotFound', 'permanent'],
+    ['NoSuchBucket', 404, 'NotFound', 'permanent'],
+    ['PreconditionFailed', 412, 'AlreadyExists', 'permanent'],
+    ['ConditionalRequestConflict', 409, 'Unavailable', 'temporary'],
+    ['OperationAborted', 409, 'Unavailable', 'temporary'],
+    ['AccessDenied', 403, 'Denied', 'permanent'],
+    ['InvalidAccessKeyId', 403, 'Denied', 'permanent'],
+    ['SignatureDoesNotMatch', 403, 'Denied', 'permanent'],
+    ['ExpiredToken', 400, 'Denied', 'permanent'],
+    ['RequestTimeTooSkewed', 403, 'Denied', 'permanent'],
+    ['PermanentRedirect', 301, 'InvalidConfig', 'permanent'],
+    ['AuthorizationHeaderMalformed', 400, 'InvalidConfig', 'permanent'],
+    ['InvalidBucketName', 400, 'InvalidConfig', 'permanent'],
+    ['KMS.NotFoundException', 400, 'InvalidConfig', 'permanent'],
+    ['InvalidPart', 400, 'InvalidArgument', 'permanent'],
+    ['EntityTooSmall', 400, 'InvalidArgument', 'permanent'],
+    ['BadDigest', 400, 'Corrupt', 'permanent'],
+    ['XAmzContentChecksumMismatch', 400, 'Corrupt', 'permanent'],
+    ['XAmzContentSHA256Mismatch', 400, 'Corrupt', 'permanent'],
+    ['InvalidObjectState', 403, 'Unsupported', 'permanent'],
+    ['NotImplemented', 501, 'Unsupported', 'permanent'],
+    ['SlowDown', 503, 'Throttled', 'temporary'],
+    ['SlowDownWrite', 503, 'Throttled', 'temporary'],
+    ['InternalError', 500, 'Unavailable', 'temporary'],
+    ['ServiceUnavailable', 503, 'Unavailable', 'temporary'],
+    ['RequestTimeout', 400, 'Unavailable', 'temporary'],
+    ['XMinioStorageFull', 507, 'StorageFull', 'permanent'],
+  ])('%s (%i) is %s, %s', (code, status, expected, expectedStatus) => {
+    const error = refused(code, status);
+    expect([error.code, error.status]).toEqual([expected, expectedStatus]);
+    expect(error.context.store).toBe(OBJECT.store);
+  });
+
+  it('says what was to be done, what the store said, and what a person does about it', () => {
+    const error = refused('SignatureDoesNotMatch', 403);
+    expect(error.message).toBe(
+      'cannot read object a/b in s3://runs/gpt: the secret key does not belong to the access key id, or a proxy changed the request: it & that <x> (SignatureDoesNotMatch)',
+    );
+    expect(error.context).toMatchObject({ key: 'a/b', s3Code: 'SignatureDoesNotMatch', requestId: 'R1' });
+  });
+
+  it('a missing bucket is told as such, not as a missing object', () => {
+    expect(refused('NoSuchBucket', 404).message).toBe('s3://runs/gpt names a bucket that does not exist');
+    expect(refused('NoSuchKey', 404).message).toBe('object a/b in s3://runs/gpt does not exist');
+  });
+
+  it('of a batch delete keeps the code of the item', () => {
+    expect(storeError(itemRefusal('AccessDenied', 'locked'), 'delete', OBJECT)).toMatchObject({
+      code: 'Denied',
+      message: 'cannot delete object a/b in s3://runs/gpt: locked (AccessDenied)',
+    });
+  });
+});
+
+describe('a refusal by its status, where the code says nothing', () => {
+  it.each([
+    [401, 'Denied'],
+    [403, 'Denied'],
+    [404, 'NotFound'],
+    [412, 'AlreadyExists'],
+    [418, 'Unexpected'],
+    [429, 'Throttled'],
+    [500, 'Unavailable'],
+    [501, 'Unsupported'],
+    [502, 'Unavailable'],
+    [504, 'Unavailable'],
+    [507, 'StorageFull'],
+  ])('%i to HEAD is %s', (status, expected) => {
+    const refusal = refusalOf({ status, headers: S3_HEADERS, hasBody: false }, '');
+    expect(storeError(refusal, 'look at', OBJECT).code).toBe(expected);
+  });
+
+  it('a code that is not in the table is judged by its status too', () => {
+    expect(refused('BrandNewRefusal', 403).code).toBe('Denied');
+    expect(refused('BrandNewRefusal', 599)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+  });
+
+  it('an answer without the form of S3 is no missing object: the endpoint is wrong', () => {
+    const refusal = refusalOf({ status: 404, headers: {}, hasBody: true }, '<html>404</html>');
+    const error = storeError(refusal, 'list', { store: OBJECT.store });
+    expect(error.code).toBe('InvalidConfig');
+    expect(error.message).toContain('does not lead to a server that speaks S3');
+  });
+
+  it('a proxy that cannot reach the store is temporary, whatever its page looks like', () => {
+    const refusal = refusalOf({ status: 502, headers: {}, hasBody: true }, '<html>Bad Gateway</html>');
+    expect(storeError(refusal, 'list', OBJECT)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+  });
+});
+
+describe('what the answer tells beside', () => {
+  it('the region: from the header, else from the body', () => {
+    const body = xml('AuthorizationHeaderMalformed', '<Region>eu-west-1</Region>');
+    expect(refusalOf({ status: 400, headers: {}, hasBody: true }, body).region).toBe('eu-west-1');
+    const headers = { 'x-amz-bucket-region': 'us-west-2' };
+    expect(refusalOf({ status: 301, headers, hasBody: false }, '').region).toBe('us-west-2');
+    expect(
+      refusalOf({ status: 400, headers: {}, hasBody: true }, xml('InvalidRequest')).region,
+    ).toBeUndefined();
+  });
+
+  it('how long to wait', () => {
+    const headers = { ...S3_HEADERS, 'retry-after': '3' };
+    expect(refusalOf({ status: 503, headers, hasBody: true }, xml('SlowDown')).retryAfterMs).toBe(3000);
+    const date = { ...S3_HEADERS, 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' };
+    expect(
+      refusalOf({ status: 503, headers: date, hasBody: true }, xml('SlowDown')).retryAfterMs,
+    ).toBeUndefined();
+  });
+});
+
+describe('a failure without an answer', () => {
+  const withCode = (code: string, message = code) => Object.assign(new Error(message), { code });
+
+  it.each([
+    ['ECONNREFUSED', 'Unavailable', 'temporary', 'ECONNREFUSED'],
+    ['ECONNRESET', 'Unavailable', 'temporary', 'ECONNRESET'],
+    ['ENOTFOUND', 'Unavailable', 'temporary', 'the name of the server cannot be resolved'],
+    ['SELF_SIGNED_CERT_IN_CHAIN', 'InvalidConfig', 'permanent', 'ca='],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'InvalidConfig', 'permanent', 'TLS refused the server'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'InvalidConfig', 'permanent', 'TLS refused the server'],
+  ])('%s is %s, %s', (code, expected, status, words) => {
+    const cause = new DirectHttpError('CONNECT_FAILED', 'no connection', {
+      phase: 'connect',
+      cause: withCode(code),
+    });
+    const error = storeError(cause, 'list', { store: OBJECT.store });
+    expect([error.code, error.status]).toEqual([expected, status]);
+    expect(error.message).toContain(words);
+  });
+
+  it('of several addresses, the first that was tried is told', () => {
+    const cause = new AggregateError([
+      withCode('ECONNREFUSED', 'connect ECONNREFUSED ::1:9'),
+      withCode('EHOSTUNREACH'),
+    ]);
+    expect(storeError(cause, 'list', OBJECT).message).toContain('connect ECONNREFUSED ::1:9');
+  });
+
+  it('no credentials at all is Denied, and says where they are looked for', () => {
+    const cause = Object.assign(new Error('Could not load credentials from any providers'), {
+      name: 'CredentialsProviderError',
+    });
+    const error = storeError(cause, 'list', OBJECT);
+    expect(error.code).toBe('Denied');
+    expect(error.message).toContain('AWS_ACCESS_KEY_ID');
+  });
+
+  it('a fault of our own promises nothing about what the request has done', () => {
+    expect(storeError(new TypeError('x is undefined'), 'create', OBJECT)).toMatchObject({
+      code: 'Unexpected',
+      status: 'exhausted',
+    });
+  });
+
+  it('an error that is ours already stays as it is', () => {
+    const error = objectError('Corrupt', OBJECT, 'is damaged');
+    expect(storeError(error, 'read', OBJECT)).toBe(error);
+  });
+});

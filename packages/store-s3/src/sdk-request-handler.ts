@@ -1,0 +1,42 @@
+import { Readable } from 'node:stream';
+import {
+  type HttpHandler,
+  type HttpHandlerOptions,
+  type HttpRequest,
+  HttpResponse,
+} from '@smithy/core/protocols';
+import type { Transport } from './transport.ts';
+
+/** What a command is sent with. The SDK hands it on as it is. */
+export interface CommandOptions extends HttpHandlerOptions {
+  /** Of the answer, once there is one; names in lower case. */
+  answerHeaders?: Readonly<Record<string, string>>;
+}
+
+/** The store's transport as the SDK wants it. A refusal is thrown by the transport, so the SDK sees only answers of success. */
+export class SdkRequestHandler implements HttpHandler {
+  readonly #transport: Transport;
+
+  constructor(transport: Transport) {
+    this.#transport = transport;
+  }
+
+  async handle(request: HttpRequest, options: CommandOptions = {}): Promise<{ response: HttpResponse }> {
+    const answer = await this.#transport.send(request, {
+      signal: options.abortSignal as AbortSignal | undefined,
+    });
+    options.answerHeaders = answer.headers;
+    const { status: statusCode, headers, body } = answer;
+    return {
+      response: new HttpResponse({ statusCode, headers: { ...headers }, body: Readable.from([body]) }),
+    };
+  }
+
+  updateHttpClientConfig(): void {
+    // The transport is configured by the store's URI alone.
+  }
+
+  httpHandlerConfigs(): Record<string, never> {
+    return {};
+  }
+}

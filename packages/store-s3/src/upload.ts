@@ -1,0 +1,295 @@
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  ListPartsCommand,
+  type ListPartsOutput,
+} from '@aws-sdk/client-s3';
+import type {
+  CallOptions,
+  CheckpointError,
+  CompleteOptions,
+  ErrorCode,
+  ObjectInfo,
+  PartOptions,
+  PartReceipt,
+  StoreCapabilities,
+  Upload,
+} from '@holdfast/core/contract';
+import type { S3Connection } from './client.ts';
+import type { S3Config } from './config.ts';
+import { objectError, S3Refusal } from './errors.ts';
+import { base64Crc, crcOfBase64, dateMs, plainEtag } from './values.ts';
+
+/** What uploads share with their store. */
+export interface UploadParts {
+  readonly config: S3Config;
+  readonly connection: S3Connection;
+  readonly capabilities: StoreCapabilities;
+  /** Lowered from `full` to `parts` when the store refuses a checksum of whole objects. */
+  checksum: S3Config['checksum'];
+  readonly run: <T>(
+    call: { action: string; key: string; signal: AbortSignal | undefined },
+    work: () => Promise<T>,
+  ) => Promise<T>;
+}
+
+/** The key as the engine knows it, and as it is in the bucket. */
+interface Place {
+  readonly key: string;
+  readonly path: string;
+}
+
+/** Stored as JSON in base64url. */
+interface Token {
+  readonly key: string;
+  readonly uploadId: string;
+  readonly partSizeBytes: number;
+  readonly checksum: S3Config['checksum'];
+}
+
+/** How stores say that they have no checksum over whole objects. */
+const NO_FULL_CHECKSUM = [
+  'InvalidArgument',
+  'InvalidRequest',
+  'NotImplemented',
+  'UnsupportedArgument',
+  'MalformedXML',
+];
+
+export async function beginUpload(
+  store: UploadParts,
+  { key, path }: Place,
+  partSizeBytes: number,
+  signal: AbortSignal | undefined,
+): Promise<Upload> {
+  const { minPartBytes, maxPartBytes } = store.capabilities;
+  if (!Number.isSafeInteger(partSizeBytes) || partSizeBytes < minPartBytes || partSizeBytes > maxPartBytes) {
+    const what = `cannot have parts of ${partSizeBytes} bytes; a part has from ${minPartBytes} to ${maxPartBytes}`;
+    throw objectError('InvalidArgument', { store: store.config.uri, key }, what);
+  }
+  const begin = async (checksum: S3Config['checksum']) => {
+    const { output } = await store.connection.command(signal, (sdk, options) =>
+      sdk.send(
+        new CreateMultipartUploadCommand({
+          Bucket: store.config.bucket,
+          Key: path,
+          ...(checksum !== 'none' && { ChecksumAlgorithm: 'CRC32C' }),
+          ...(checksum === 'full' && { ChecksumType: 'FULL_OBJECT' }),
+        }),
+        options,
+      ),
+    );
+    return new S3Upload(store, path, { key, uploadId: output.UploadId ?? '', partSizeBytes, checksum });
+  };
+  try {
+    return await begin(store.checksum);
+  } catch (error) {
+    const isRefused = error instanceof S3Refusal && NO_FULL_CHECKSUM.includes(error.code);
+    if (!isRefused || store.checksum !== 'full') throw error;
+    const upload = await begin('parts');
+    store.checksum = 'parts';
+    return upload;
+  }
+}
+
+export async function resumeUpload(
+  store: UploadParts,
+  pathOf: (key: string) => string,
+  text: string,
+  signal: AbortSignal | undefined,
+): Promise<Upload> {
+  const token = parseToken(store.config.uri, text);
+  const upload = new S3Upload(store, pathOf(token.key), token);
+  await upload.listParts({ signal }); // tells whether it is still there
+  return upload;
+}
+
+class S3Upload implements Upload {
+  readonly key: string;
+  readonly token: string;
+  readonly partSizeBytes: number;
+  readonly #store: UploadParts;
+  readonly #path: string;
+  readonly #uploadId: string;
+  readonly #checksum: S3Config['checksum'];
+  #isAborted = false;
+
+  constructor(store: UploadParts, path: string, token: Token) {
+    this.key = token.key;
+    this.token = Buffer.from(JSON.stringify(token)).toString('base64url');
+    this.partSizeBytes = token.partSizeBytes;
+    this.#store = store;
+    this.#path = path;
+    this.#uploadId = token.uploadId;
+    this.#checksum = token.checksum;
+  }
+
+  putPart(index: number, bytes: Uint8Array, { crc32c, signal }: PartOptions): Promise<PartReceipt> {
+    return this.#run('send a part of', signal, async () => {
+      this.#assertPart(index, bytes.byteLength);
+      const { headers } = await this.#store.connection.send({
+        operation: 'putPart',
+        method: 'PUT',
+        key: this.#path,
+        query: { partNumber: String(index + 1), uploadId: this.#uploadId },
+        headers: this.#checksum === 'none' ? {} : { 'x-amz-checksum-crc32c': base64Crc(crc32c) },
+        body: bytes,
+        isRepeatable: true,
+        signal,
+      });
+      return {
+        index,
+        sizeBytes: bytes.byteLength,
+        ...(this.#checksum !== 'none' && { crc32c }),
+        etag: plainEtag(headers.etag),
+      };
+    });
+  }
+
+  listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
+    return this.#run('list the parts of', signal, async () => {
+      const parts: PartReceipt[] = [];
+      let marker: string | undefined;
+      do {
+        const { output } = await this.#listPage(marker, signal);
+        for (const part of output.Parts ?? []) {
+          const crc32c = crcOfBase64(part.ChecksumCRC32C);
+          parts.push({
+            index: (part.PartNumber ?? 0) - 1,
+            sizeBytes: part.Size ?? 0,
+            ...(crc32c !== undefined && { crc32c }),
+            etag: plainEtag(part.ETag),
+          });
+        }
+        marker = output.IsTruncated ? output.NextPartNumberMarker : undefined;
+      } while (marker !== undefined);
+      return parts;
+    });
+  }
+
+  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
+    return this.#run('complete', options.signal, async () => {
+      if (this.#isAborted) throw this.#error('NotFound', 'has no such upload: it was aborted');
+      this.#assertComplete(parts, options.sizeBytes);
+      const hasCrcs = this.#checksum !== 'none';
+      const { output, headers } = await this.#store.connection.command(options.signal, (sdk, sendOptions) =>
+        sdk.send(
+          new CompleteMultipartUploadCommand({
+            Bucket: this.#store.config.bucket,
+            Key: this.#path,
+            UploadId: this.#uploadId,
+            MultipartUpload: {
+              Parts: parts.map((part) => ({
+                PartNumber: part.index + 1,
+                ETag: part.etag,
+                ...(hasCrcs && part.crc32c !== undefined && { ChecksumCRC32C: base64Crc(part.crc32c) }),
+              })),
+            },
+            ...(this.#checksum === 'full' && {
+              ChecksumType: 'FULL_OBJECT',
+              // Of no bytes, MinIO computes a checksum that is none.
+              ...(options.sizeBytes > 0 && { ChecksumCRC32C: base64Crc(options.crc32c) }),
+              MpuObjectSize: options.sizeBytes,
+            }),
+          }),
+          sendOptions,
+        ),
+      );
+      return {
+        key: this.key,
+        sizeBytes: options.sizeBytes,
+        etag: plainEtag(output.ETag),
+        createdAtMs: dateMs(headers.date),
+      };
+    });
+  }
+
+  abort({ signal }: CallOptions = {}): Promise<void> {
+    return this.#run('abort an upload to', signal, async () => {
+      this.#isAborted = true;
+      try {
+        await this.#store.connection.command(signal, (sdk, options) =>
+          sdk.send(new AbortMultipartUploadCommand({ ...this.#names(), UploadId: this.#uploadId }), options),
+        );
+      } catch (error) {
+        if (!(error instanceof S3Refusal && error.code === 'NoSuchUpload')) throw error;
+      }
+    });
+  }
+
+  #listPage(
+    marker: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<{ output: ListPartsOutput }> {
+    return this.#store.connection.command(signal, (sdk, options) =>
+      sdk.send(
+        new ListPartsCommand({
+          ...this.#names(),
+          UploadId: this.#uploadId,
+          ...(marker !== undefined && { PartNumberMarker: marker }),
+        }),
+        options,
+      ),
+    );
+  }
+
+  #names(): { Bucket: string; Key: string } {
+    return { Bucket: this.#store.config.bucket, Key: this.#path };
+  }
+
+  #run<T>(action: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    return this.#store.run({ action, key: this.key, signal }, work);
+  }
+
+  #assertPart(index: number, sizeBytes: number): void {
+    const { maxParts } = this.#store.capabilities;
+    if (!Number.isSafeInteger(index) || index < 0 || index >= maxParts)
+      throw this.#error('InvalidArgument', `has no part ${index}; parts are numbered 0 to ${maxParts - 1}`);
+    if (sizeBytes > this.partSizeBytes) {
+      const what = `was given a part of ${sizeBytes} bytes; its parts have ${this.partSizeBytes}`;
+      throw this.#error('InvalidArgument', what);
+    }
+  }
+
+  /** A store may accept what does not fit together: it is refused here. */
+  #assertComplete(parts: readonly PartReceipt[], sizeBytes: number): void {
+    let sumBytes = 0;
+    for (const [index, part] of parts.entries()) {
+      if (part.index !== index)
+        throw this.#error('InvalidArgument', `cannot be completed: part ${index} is missing`);
+      if (index < parts.length - 1 && part.sizeBytes !== this.partSizeBytes) {
+        const what = `cannot be completed: part ${index} has ${part.sizeBytes} bytes, not ${this.partSizeBytes}, and is not the last`;
+        throw this.#error('InvalidArgument', what);
+      }
+      sumBytes += part.sizeBytes;
+    }
+    if (sumBytes !== sizeBytes)
+      throw this.#error('Corrupt', `has parts of ${sumBytes} bytes together; expected ${sizeBytes}`);
+  }
+
+  #error(code: ErrorCode, what: string): CheckpointError {
+    return objectError(code, { store: this.#store.config.uri, key: this.key }, what);
+  }
+}
+
+function parseToken(store: string, text: string): Token {
+  try {
+    const token = JSON.parse(Buffer.from(text, 'base64url').toString()) as Partial<Token>;
+    const { key, uploadId, partSizeBytes, checksum } = token;
+    if (
+      typeof key === 'string' &&
+      typeof uploadId === 'string' &&
+      typeof partSizeBytes === 'number' &&
+      (checksum === 'full' || checksum === 'parts' || checksum === 'none')
+    )
+      return { key, uploadId, partSizeBytes, checksum };
+  } catch {
+    // Told below, like every other text that is no token.
+  }
+  throw objectError(
+    'InvalidArgument',
+    { store },
+    'cannot resume an upload by this token: it is not one of this store',
+  );
+}
