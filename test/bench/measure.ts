@@ -51,16 +51,3 @@ export async function timeHoldfast(
   ]);
   return JSON.parse(stdout) as Cost;
 }
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  const [low = 0, high = 0] = [sorted[(sorted.length - 1) >> 1], sorted[middle]];
-  return (low + high) / 2;
-}
-
-/** "median [min–max]" */
-export function spread(values: readonly number[], digits = 2): string {
-  const show = (value: number) => value.toFixed(digits);
-  return `${show(median(values))} [${show(Math.min(...values))}–${show(Math.max(...values))}]`;
-}

@@ -1,0 +1,37 @@
+"""What the Python drivers share: the job on the command line, the files of a directory, and the line that says what the call cost."""
+
+import json
+import os
+import resource
+import sys
+import time
+from typing import Callable, NamedTuple
+
+job = json.loads(sys.argv[1])
+directory: str = job["directory"]
+prefix: str = job["prefix"]
+
+
+class LocalFile(NamedTuple):
+    name: str
+    path: str
+    size: int
+
+
+def local_files() -> list[LocalFile]:
+    with os.scandir(directory) as entries:
+        return [LocalFile(entry.name, entry.path, entry.stat().st_size) for entry in entries]
+
+
+def local_path(key: str) -> str:
+    """Where the object goes."""
+    return os.path.join(directory, key.removeprefix(prefix))
+
+
+def measure(upload: Callable[[], None], download: Callable[[], None]) -> None:
+    """Runs what the job asks for. Importing the library has been paid for by then; making a client has not."""
+    before, start = resource.getrusage(resource.RUSAGE_SELF), time.monotonic()
+    {"upload": upload, "download": download}[job["action"]]()
+    wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(json.dumps({"callMs": wall * 1000, "callCpuMs": cpu * 1000}))

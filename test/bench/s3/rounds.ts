@@ -1,0 +1,173 @@
+/** The measured runs of one shape, peers in turn within each round. */
+
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { InstalledPeer, Job } from './peers.ts';
+import { measureProcess, type ProcessCost, runToEnd } from './process-cost.ts';
+import { assertRestored, type Shape, totalBytes } from './shapes.ts';
+import { assertStored, clientEnv, removePrefix, type Target } from './targets.ts';
+
+export const DESTINATIONS = ['disk', 'tmpfs', 'nowhere'] as const;
+export type Destination = (typeof DESTINATIONS)[number];
+export type Action = 'upload' | `download to ${Destination}`;
+
+/** One process, from its start to its end. */
+export interface Run extends ProcessCost {
+  readonly peer: string;
+  readonly shape: string;
+  readonly action: Action;
+  readonly round: number;
+  /** Of the call alone, without loading the program; `null` where a program is called, not a library. */
+  readonly callMs: number | null;
+  readonly callCpuMs: number | null;
+  readonly serverCpuMs: number | null;
+  /** TCP connections that the server accepted, and the requests it answered; `null` where it does not count. */
+  readonly connections: number | null;
+  readonly requests: number | null;
+  readonly checksumHeaders: readonly string[];
+}
+
+export interface Failure {
+  readonly peer: string;
+  readonly shape: string;
+  readonly round: number;
+  readonly message: string;
+}
+
+export interface Series {
+  readonly target: Target;
+  readonly peers: readonly InstalledPeer[];
+  readonly shape: Shape;
+  /** Holds the files of the shape. */
+  readonly source: string;
+  readonly destinations: readonly Destination[];
+  readonly rounds: number;
+  /** On the disk that is measured. */
+  readonly directory: string;
+  /** On tmpfs. */
+  readonly memoryDirectory: string;
+  say(line: string): void;
+}
+
+/**
+ * In each round every peer uploads, downloads what it uploaded to each destination, and its objects are deleted. Another peer begins each round, for what one leaves
+ * behind (a cold cache, work of the server) may burden the next. One upload before all that is not counted: the server's first. A peer
+ * that fails is left out of later rounds.
+ */
+export async function runSeries(series: Series): Promise<{ runs: Run[]; failures: Failure[] }> {
+  const runs: Run[] = [];
+  const failures: Failure[] = [];
+  const [first] = series.peers;
+  if (first) await attempt(series, first, { round: -1, destinations: [] });
+  for (let round = 0; round < series.rounds; round++) {
+    const standing = series.peers.filter(({ name }) => !failures.some(({ peer }) => peer === name));
+    for (let turn = 0; turn < standing.length; turn++) {
+      const peer = standing[(round + turn) % standing.length] as InstalledPeer;
+      const outcome = await attempt(series, peer, { round, destinations: series.destinations });
+      if (Array.isArray(outcome)) runs.push(...outcome);
+      else failures.push(outcome);
+    }
+  }
+  return { runs, failures };
+}
+
+interface Turn {
+  readonly round: number;
+  readonly destinations: readonly Destination[];
+}
+
+async function attempt(series: Series, peer: InstalledPeer, turn: Turn): Promise<Run[] | Failure> {
+  const prefix = `${series.shape.name}/${peer.name}/${turn.round}/`;
+  try {
+    return await takeTurn(series, peer, { ...turn, prefix });
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    series.say(`${peer.name}, ${series.shape.name}: FAILED, left out from here on: ${message}`);
+    return { peer: peer.name, shape: series.shape.name, round: turn.round, message };
+  } finally {
+    await removePrefix(series.target, prefix);
+  }
+}
+
+async function takeTurn(
+  series: Series,
+  peer: InstalledPeer,
+  { round, destinations, prefix }: Turn & { prefix: string },
+): Promise<Run[]> {
+  const { target, shape, source } = series;
+  const measure = (action: Action, directory: string) =>
+    runOne(series, peer, { action, directory, round, prefix });
+  const runs = [await measure('upload', source)];
+  await assertStored(target, prefix, { objectCount: shape.fileCount, sizeBytes: totalBytes(shape) });
+  for (const destination of destinations) {
+    if (destination === 'nowhere' && peer.name !== 'holdfast') continue;
+    const parent = destination === 'tmpfs' ? series.memoryDirectory : series.directory;
+    const out = join(parent, 'out');
+    mkdirSync(out);
+    try {
+      runs.push(await measure(`download to ${destination}`, out));
+      // Comparing every byte of every round would keep the machine busy for longer than the runs.
+      if (destination !== 'nowhere') assertRestored(out, source, round === 0);
+    } finally {
+      rmSync(out, { recursive: true });
+    }
+  }
+  return runs;
+}
+
+interface OneRun {
+  readonly action: Action;
+  readonly directory: string;
+  readonly round: number;
+  readonly prefix: string;
+}
+
+async function runOne(series: Series, peer: InstalledPeer, one: OneRun): Promise<Run> {
+  const { target, shape } = series;
+  const { endpoint, region, caPath } = target.access;
+  const job: Job = {
+    action: one.action === 'upload' ? 'upload' : 'download',
+    directory: one.directory,
+    endpoint,
+    region,
+    bucket: target.bucket,
+    prefix: one.prefix,
+    ca: caPath ?? null,
+    toNowhere: one.action === 'download to nowhere',
+  };
+  const { program, args, env } = peer.start(job);
+  // What the peer before has left in the page cache would be written at the expense of this one.
+  await runToEnd({ program: 'sync', args: [], env: { PATH: process.env['PATH'] ?? '' } });
+  await target.counts?.();
+  const serverCpuMs = target.cpuMs?.();
+  const { cost, stdout } = await measureProcess({
+    program,
+    args,
+    env: { ...clientEnv(target, series.directory), ...env },
+  });
+  const serverCpuMsAfter = target.cpuMs?.();
+  const counts = await target.counts?.();
+  series.say(
+    `${one.round < 0 ? 'warm-up' : `round ${one.round + 1}`}, ${shape.name}, ${one.action}, ${peer.name}: ${(cost.wallMs / 1000).toFixed(2)} s, cpu ${((cost.userMs + cost.systemMs) / 1000).toFixed(2)} s`,
+  );
+  return {
+    peer: peer.name,
+    shape: shape.name,
+    action: one.action,
+    round: one.round,
+    ...cost,
+    ...callCost(stdout),
+    serverCpuMs:
+      serverCpuMs === undefined || serverCpuMsAfter === undefined ? null : serverCpuMsAfter - serverCpuMs,
+    connections: counts?.connections ?? null,
+    requests: counts?.requests ?? null,
+    checksumHeaders: counts?.checksumHeaders ?? [],
+  };
+}
+
+/** From the last line that a driver prints; other programs print none. */
+export function callCost(stdout: string): { callMs: number | null; callCpuMs: number | null } {
+  const line = stdout.trim().split('\n').at(-1) ?? '';
+  if (!line.startsWith('{"callMs"')) return { callMs: null, callCpuMs: null };
+  return JSON.parse(line) as { callMs: number; callCpuMs: number };
+}

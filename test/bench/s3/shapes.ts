@@ -1,0 +1,121 @@
+/** The files that are sent: how many, how large, and what is in them. */
+
+import { closeSync, mkdirSync, openSync, readdirSync, readSync, statSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+
+const KIB = 1024;
+const UNITS = { B: 1, KiB: KIB, MiB: KIB ** 2, GiB: KIB ** 3 } as const;
+export const MIB = UNITS.MiB;
+export const GIB = UNITS.GiB;
+
+export interface Shape {
+  /** Like `16x64MiB`. */
+  readonly name: string;
+  readonly fileCount: number;
+  readonly fileBytes: number;
+}
+
+/** "16x64MiB" is 16 files of 64 MiB. */
+export function parseShape(text: string): Shape {
+  const match = /^([1-9]\d{0,6})x([1-9]\d{0,6})(B|KiB|MiB|GiB)$/.exec(text);
+  if (match === null)
+    throw new Error(`--shapes has "${text}"; write COUNTxSIZE, as in 16x64MiB or 10000x1KiB`);
+  const fileBytes = Number(match[2]) * UNITS[match[3] as keyof typeof UNITS];
+  return { name: text, fileCount: Number(match[1]), fileBytes };
+}
+
+/** Fewer bytes of the same kind: large files become smaller, small files fewer. */
+export function scaleShape(shape: Shape, scale: number): Shape {
+  if (scale === 1) return shape;
+  const isLarge = shape.fileBytes >= MIB;
+  const fileBytes = isLarge
+    ? Math.max(Math.round((shape.fileBytes * scale) / KIB), 1) * KIB
+    : shape.fileBytes;
+  const fileCount = isLarge ? shape.fileCount : Math.max(Math.round(shape.fileCount * scale), 1);
+  return { name: `${fileCount}x${sizeText(fileBytes)}`, fileCount, fileBytes };
+}
+
+/** The largest unit in which it is a whole number. */
+export function sizeText(bytes: number): string {
+  const [unit, size] = Object.entries(UNITS)
+    .reverse()
+    .find(([, each]) => bytes % each === 0) ?? ['B', 1];
+  return `${bytes / size}${unit}`;
+}
+
+export function totalBytes(shape: Shape): number {
+  return shape.fileCount * shape.fileBytes;
+}
+
+/**
+ * Random bytes that all files are made of, so that no layer can shrink them and the discarding server can give back what it threw away.
+ * File number i begins `ROTATION_BYTES` * i into them and goes round.
+ */
+export const PATTERN_BYTES = 64 * MIB;
+export const ROTATION_BYTES = 4096;
+
+export function makePattern(): Buffer {
+  const pattern = Buffer.alloc(PATTERN_BYTES);
+  for (let at = 0; at < PATTERN_BYTES; at += 65_536)
+    crypto.getRandomValues(pattern.subarray(at, at + 65_536));
+  return pattern;
+}
+
+/** The pieces of the pattern that are bytes `startBytes` to `endBytes` (exclusive) of a file with this rotation. */
+export function* patternPieces(
+  pattern: Buffer,
+  range: { rotationBytes: number; startBytes: number; endBytes: number },
+): Generator<Buffer> {
+  for (let at = range.startBytes; at < range.endBytes; ) {
+    const from = (range.rotationBytes + at) % pattern.length;
+    const length = Math.min(pattern.length - from, range.endBytes - at);
+    yield pattern.subarray(from, from + length);
+    at += length;
+  }
+}
+
+export function writeFiles(directory: string, shape: Shape, pattern: Buffer): void {
+  mkdirSync(directory, { recursive: true });
+  for (let index = 0; index < shape.fileCount; index++) {
+    const file = openSync(join(directory, fileName(index)), 'w');
+    const rotationBytes = (index * ROTATION_BYTES) % pattern.length;
+    for (const piece of patternPieces(pattern, { rotationBytes, startBytes: 0, endBytes: shape.fileBytes }))
+      writeSync(file, piece);
+    closeSync(file);
+  }
+}
+
+function fileName(index: number): string {
+  return `part-${String(index).padStart(5, '0')}.bin`;
+}
+
+/** Throws unless `directory` holds exactly the files of the shape, each with its size and, if asked, its bytes. */
+export function assertRestored(directory: string, source: string, compareBytes: boolean): void {
+  const wanted = readdirSync(source).sort();
+  const found = readdirSync(directory).sort();
+  if (wanted.join() !== found.join())
+    throw new Error(
+      `${directory} has ${found.length} files (${found.slice(0, 3).join(', ')} …), not the ${wanted.length} of ${source}`,
+    );
+  for (const name of wanted) {
+    const [copy, original] = [join(directory, name), join(source, name)];
+    const [size, sizeWanted] = [statSync(copy).size, statSync(original).size];
+    if (size !== sizeWanted) throw new Error(`${copy} has ${size} bytes, not ${sizeWanted}`);
+    if (compareBytes && checksumOf(copy) !== checksumOf(original))
+      throw new Error(`${copy} does not hold the bytes of ${original}`);
+  }
+}
+
+const READ_BUFFER = Buffer.alloc(4 * MIB);
+
+function checksumOf(path: string): number {
+  const file = openSync(path, 'r');
+  let crc = 0;
+  for (let read = -1; read !== 0; ) {
+    read = readSync(file, READ_BUFFER, 0, READ_BUFFER.length, null);
+    crc = crc32(READ_BUFFER.subarray(0, read), crc);
+  }
+  closeSync(file);
+  return crc;
+}

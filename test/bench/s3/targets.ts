@@ -1,0 +1,179 @@
+/** The server that a series runs against, and what it is asked besides the measured runs. */
+
+import { fork } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import {
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  paginateListObjectsV2,
+  type S3Client,
+} from '@aws-sdk/client-s3';
+import { makeCertificates } from '../../servers/certificates.ts';
+import { credentialsEnv, deletePrefix, type S3Access, s3Client } from '../../servers/s3-access.ts';
+import { startMinio } from '../../servers/s3-servers.ts';
+import type { Counts } from './discard-server.ts';
+import { cpuMsOf } from './process-cost.ts';
+
+export interface Target {
+  readonly name: 'MinIO' | 'endpoint' | 'discarding server';
+  readonly access: S3Access;
+  /** Made for this series. */
+  readonly bucket: string;
+  /** CPU time of the server so far; absent where it is not a process of ours. */
+  readonly cpuMs?: (() => number) | undefined;
+  /** Since the last call; absent where the server does not count. */
+  readonly counts?: (() => Promise<Counts>) | undefined;
+  close(): Promise<void>;
+}
+
+export interface TargetOptions {
+  /** Where a server of ours keeps its data. */
+  readonly directory: string;
+  readonly tls: boolean;
+}
+
+/** Neither the environment nor a profile may change what a client of the series does. */
+export function clientEnv({ access }: Target, home: string): Record<string, string> {
+  const { caPath } = access;
+  return {
+    PATH: process.env['PATH'] ?? '',
+    HOME: home,
+    ...credentialsEnv(access),
+    AWS_REGION: access.region,
+    AWS_EC2_METADATA_DISABLED: 'true',
+    ...(caPath !== undefined && {
+      AWS_CA_BUNDLE: caPath,
+      SSL_CERT_FILE: caPath,
+      NODE_EXTRA_CA_CERTS: caPath,
+    }),
+  };
+}
+
+async function withBucket(server: Omit<Target, 'bucket'>): Promise<Target> {
+  const bucket = `holdfast-bench-${randomBytes(6).toString('hex')}`;
+  await withClient(server.access, (client) => client.send(new CreateBucketCommand({ Bucket: bucket })));
+  return {
+    ...server,
+    bucket,
+    close: async () => {
+      try {
+        await withClient(server.access, async (client) => {
+          await deletePrefix(client, bucket, '');
+          await client.send(new DeleteBucketCommand({ Bucket: bucket }));
+        });
+      } finally {
+        await server.close();
+      }
+    },
+  };
+}
+
+async function withClient<T>(access: S3Access, work: (client: S3Client) => Promise<T>): Promise<T> {
+  const client = await s3Client(access);
+  try {
+    return await work(client);
+  } finally {
+    client.destroy();
+  }
+}
+
+/** MinIO on this machine, its data below `directory`. */
+export async function minioTarget({ directory, tls }: TargetOptions): Promise<Target> {
+  const server = await startMinio({ directory, tls });
+  try {
+    return await withBucket({
+      name: 'MinIO',
+      access: server,
+      cpuMs: () => cpuMsOf(server.pid),
+      close: () => server.stop(),
+    });
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+/** A server of the user; credentials, region and CA from the usual variables. */
+export async function endpointTarget(endpoint: string, env: NodeJS.ProcessEnv): Promise<Target> {
+  const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_CA_BUNDLE } = env;
+  if (!AWS_ACCESS_KEY_ID || !AWS_SECRET_ACCESS_KEY)
+    throw new Error(
+      '--endpoint needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, which every tool understands',
+    );
+  const access: S3Access = {
+    endpoint,
+    region: AWS_REGION ?? 'us-east-1',
+    accessKeyId: AWS_ACCESS_KEY_ID,
+    secretAccessKey: AWS_SECRET_ACCESS_KEY,
+    ...(AWS_SESSION_TOKEN && { sessionToken: AWS_SESSION_TOKEN }),
+    ...(AWS_CA_BUNDLE && { caPath: AWS_CA_BUNDLE }),
+  };
+  return withBucket({ name: 'endpoint', access, close: async () => undefined });
+}
+
+const DISCARD_SCRIPT = fileURLToPath(new URL('./discard-server.ts', import.meta.url));
+
+/** The discarding server, which gives back the pattern of `patternPath`. */
+export async function discardTarget({ directory, tls }: TargetOptions, patternPath: string): Promise<Target> {
+  const certificatesDirectory = join(directory, 'certificates');
+  await mkdir(certificatesDirectory, { recursive: true });
+  const certificates = tls ? await makeCertificates(certificatesDirectory) : undefined;
+  const files = certificates ? [certificates.keyPath, certificates.certificatePath] : [];
+  const child = fork(DISCARD_SCRIPT, [patternPath, ...files], { execArgv: [] });
+  const [{ port }] = (await once(child, 'message', { signal: AbortSignal.timeout(30_000) })) as [
+    { port: number },
+  ];
+  const access: S3Access = {
+    endpoint: `${tls ? 'https' : 'http'}://127.0.0.1:${port}`,
+    region: 'us-east-1',
+    accessKeyId: 'any',
+    secretAccessKey: 'any',
+    ...(certificates && { caPath: certificates.caPath }),
+  };
+  return {
+    name: 'discarding server',
+    access,
+    bucket: 'bench',
+    cpuMs: () => cpuMsOf(child.pid ?? 0),
+    counts: async () => {
+      const answer = once(child, 'message') as Promise<[Counts]>;
+      child.send('counts');
+      return (await answer)[0];
+    },
+    close: async () => {
+      const ended = once(child, 'exit');
+      child.disconnect();
+      await ended;
+    },
+  };
+}
+
+/** Throws unless below `prefix` there are at least so many objects and bytes: a client that reports success has sent something. */
+export async function assertStored(
+  { access, bucket }: Target,
+  prefix: string,
+  wanted: { objectCount: number; sizeBytes: number },
+): Promise<void> {
+  let objectCount = 0;
+  let sizeBytes = 0;
+  await withClient(access, async (client) => {
+    for await (const page of paginateListObjectsV2({ client }, { Bucket: bucket, Prefix: prefix })) {
+      for (const object of page.Contents ?? []) {
+        objectCount++;
+        sizeBytes += object.Size ?? 0;
+      }
+    }
+  });
+  if (objectCount < wanted.objectCount || sizeBytes < wanted.sizeBytes)
+    throw new Error(
+      `${prefix} holds ${objectCount} objects of ${sizeBytes} bytes, and ${wanted.objectCount} of ${wanted.sizeBytes} were sent`,
+    );
+}
+
+export async function removePrefix({ access, bucket }: Target, prefix: string): Promise<void> {
+  await withClient(access, (client) => deletePrefix(client, bucket, prefix));
+}
