@@ -118,6 +118,6 @@ function command(...words: string[]): string {
 }
 
 /** A full sentence as a line of its own: no capital, no full stop. */
-function sentence(text: string): string {
+export function sentence(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, '');
 }

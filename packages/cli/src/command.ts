@@ -54,6 +54,8 @@ export interface Call {
   /** To standard error, unless quiet. */
   readonly messages: Messages;
   readonly reporter: Reporter;
+  /** Part of the result as soon as it is known, to standard output; `text` of the result follows. Dropped with `--quiet` and `--json`. */
+  readonly print: (text: string) => void;
   /** For the result on standard output. */
   readonly style: Style;
   /** What is known of the call so far; errors are explained with it. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   formatAge,
+  formatBriefDuration,
   formatBytes,
   formatCount,
   formatDuration,
@@ -50,6 +51,19 @@ describe('formatShare: both in the unit of the whole', () => {
     [3 * MIB, 0, '3.0 MiB'],
   ])('%d of %d is %s', (done, total, text) => {
     expect(formatShare(done, total)).toBe(text);
+  });
+});
+
+describe('formatBriefDuration', () => {
+  it.each([
+    [-0.2, '0.0 ms'],
+    [0.04, '0.0 ms'],
+    [4.25, '4.3 ms'],
+    [9.96, '10 ms'],
+    [41.2, '41 ms'],
+    [1234, '1.2 s'],
+  ])('%d ms is %s', (ms, text) => {
+    expect(formatBriefDuration(ms)).toBe(text);
   });
 });
 

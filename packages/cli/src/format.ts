@@ -59,6 +59,11 @@ export function formatDuration(ms: number): string {
   return joinUnits(Math.floor(hours / 24), 'd', hours % 24, 'h');
 }
 
+/** Time taken by what is usually short: `0.4 ms`, `4.2 ms`, from 10 ms on as above. */
+export function formatBriefDuration(ms: number): string {
+  return ms < 9.95 ? `${Math.max(0, ms).toFixed(1)} ms` : formatDuration(ms);
+}
+
 function joinUnits(large: number, largeUnit: string, small: number, smallUnit: string): string {
   return small === 0
     ? `${formatCount(large)} ${largeUnit}`

@@ -85,6 +85,9 @@ async function runCommand(
     signal: interrupt.signal,
     messages,
     reporter,
+    print: (text) => {
+      if (!manners.isQuiet && !manners.isJson) reporter.aside(() => surroundings.stdout.write(`${text}\n`));
+    },
     style: manners.outStyle,
     subject: {},
   };

@@ -1,6 +1,7 @@
 import type { Command } from '../command.ts';
 import { commit } from './commit.ts';
 import { completionCommand } from './completion.ts';
+import { doctor } from './doctor.ts';
 import { latest } from './latest.ts';
 import { list } from './list.ts';
 import { log } from './log.ts';
@@ -21,5 +22,6 @@ export const COMMANDS: readonly Command[] = [
   log,
   verify,
   recover,
+  doctor,
   completionCommand(() => COMMANDS),
 ];

@@ -1,7 +1,7 @@
 import type { Clock, ProgressEvent } from '@holdfast/core/contract';
 import { type JsonObject, toJson } from '../json.ts';
 import { ProgressState } from './progress-state.ts';
-import { renderBars } from './render-bars.ts';
+import { renderBars, type Screen } from './render-bars.ts';
 import { renderLine } from './render-line.ts';
 
 /** Standard error, as far as the progress needs it. */
@@ -21,13 +21,27 @@ export interface Task {
   readonly headline: (event: ProgressEvent, state: ProgressState) => string | null;
 }
 
+/** What a call shows while it runs. */
+export interface Picture {
+  /** Lines of a terminal that are redrawn in place. */
+  readonly bars: (nowMs: number, screen: Screen) => string[];
+  /** One line for a log. */
+  readonly line: (nowMs: number) => string;
+}
+
 /** Shows one long call, and lets messages through between its lines. */
 export interface Reporter {
   readonly state: ProgressState;
   begin(task: Task): Promise<void>;
+  /** The same for a call that moves no files: `picture` is all there is to see. */
+  watch(picture: Picture): Promise<void>;
+  /** For `--progress json` only. */
+  event(event: JsonObject): void;
   readonly onProgress: (event: ProgressEvent) => void;
   /** A line of its own that stays. */
   write(line: string): void;
+  /** Moving lines are out of the way while `print` runs. */
+  aside(print: () => void): void;
   /** Takes moving lines away. Safe to repeat. */
   end(): void;
 }
@@ -43,13 +57,21 @@ export function createReporter(options: ReporterOptions): Reporter {
   let view: View =
     options.mode === 'json' ? new EventView(options.stream, options.clock) : new PlainView(options.stream);
   let task: Task | null = null;
+  const watch = async (picture: Picture) => {
+    view = await openView(options, picture, view);
+  };
   return {
     state,
     async begin(given) {
       task = given;
       state.beganAtMs = options.clock.monotonicMs();
-      view = await openView(options, state, given.verb, view);
+      await watch({
+        bars: (nowMs, screen) => renderBars(state, given.verb, nowMs, screen),
+        line: (nowMs) => renderLine(state, given.verb, nowMs),
+      });
     },
+    watch,
+    event: (event) => view.emit?.(event),
     onProgress(event) {
       state.apply(event, options.clock.monotonicMs());
       view.event?.(event);
@@ -57,31 +79,29 @@ export function createReporter(options: ReporterOptions): Reporter {
       if (line !== null && options.mode !== 'none' && options.mode !== 'json') view.write(line);
     },
     write: (line) => view.write(line),
+    aside: (print) => (view.aside === undefined ? print() : view.aside(print)),
     end: () => view.end?.(),
   };
 }
 
 interface View {
   event?(event: ProgressEvent): void;
+  emit?(event: JsonObject): void;
   write(line: string): void;
+  aside?(print: () => void): void;
   end?(): void;
 }
 
-async function openView(
-  options: ReporterOptions,
-  state: ProgressState,
-  verb: string,
-  current: View,
-): Promise<View> {
+async function openView(options: ReporterOptions, picture: Picture, current: View): Promise<View> {
   const { stream, clock } = options;
   switch (options.mode) {
     case 'none':
     case 'json':
       return current;
     case 'plain':
-      return new PlainView(stream, () => renderLine(state, verb, clock.monotonicMs()));
+      return new PlainView(stream, () => picture.line(clock.monotonicMs()));
     case 'bars':
-      return BarView.open(stream, (screen) => renderBars(state, verb, clock.monotonicMs(), screen));
+      return BarView.open(stream, (screen) => picture.bars(clock.monotonicMs(), screen));
   }
 }
 
@@ -126,14 +146,14 @@ class EventView implements View {
         return;
       this.#shownAtMs.set(event.name, nowMs);
     }
-    this.#emit(toJson(event) as JsonObject);
+    this.emit(toJson(event) as JsonObject);
   }
 
   write(line: string): void {
-    this.#emit({ type: 'message', text: line });
+    this.emit({ type: 'message', text: line });
   }
 
-  #emit(event: JsonObject): void {
+  emit(event: JsonObject): void {
     this.#stream.write(`${JSON.stringify({ at: new Date(this.#clock.nowMs()).toISOString(), ...event })}\n`);
   }
 }
@@ -149,14 +169,11 @@ interface Redraw {
 class BarView implements View {
   readonly #stream: ProgressStream;
   readonly #redraw: Redraw;
-  readonly #lines: (screen: { columns: number; rows: number }) => string[];
+  readonly #lines: (screen: Screen) => string[];
   readonly #timer: NodeJS.Timeout;
   #ended = false;
 
-  static async open(
-    stream: ProgressStream,
-    lines: (screen: { columns: number; rows: number }) => string[],
-  ): Promise<BarView> {
+  static async open(stream: ProgressStream, lines: (screen: Screen) => string[]): Promise<BarView> {
     // Only a terminal needs it: a call in a script does not wait for it to load.
     const { createLogUpdate } = await import('log-update');
     return new BarView(
@@ -166,11 +183,7 @@ class BarView implements View {
     );
   }
 
-  private constructor(
-    stream: ProgressStream,
-    redraw: Redraw,
-    lines: (screen: { columns: number; rows: number }) => string[],
-  ) {
+  private constructor(stream: ProgressStream, redraw: Redraw, lines: (screen: Screen) => string[]) {
     this.#stream = stream;
     this.#redraw = redraw;
     this.#lines = lines;
@@ -182,8 +195,12 @@ class BarView implements View {
   }
 
   write(line: string): void {
+    this.aside(() => this.#stream.write(`${line}\n`));
+  }
+
+  aside(print: () => void): void {
     this.#redraw.clear();
-    this.#stream.write(`${line}\n`);
+    print();
     this.#draw();
   }
 
@@ -204,7 +221,7 @@ class BarView implements View {
 }
 
 // A pseudo terminal that nobody gave a size says 0.
-function screenOf(stream: ProgressStream): { columns: number; rows: number } {
+function screenOf(stream: ProgressStream): Screen {
   return { columns: stream.columns || 80, rows: stream.rows || 24 };
 }
 

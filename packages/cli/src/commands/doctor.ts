@@ -1,0 +1,142 @@
+import { systemRandom } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { quiet, timeout as timeoutOption } from '../common-options.ts';
+import type { Finding } from '../doctor/check.ts';
+import { findingText, notRunText } from '../doctor/finding-text.ts';
+import { errorOf, type Verdict, verdictOf } from '../doctor/verdict.ts';
+import { formatDuration, formatPlural, formatRoughDuration } from '../format.ts';
+import type { JsonObject } from '../json.ts';
+import { takeUriFirst } from '../operands.ts';
+import { flag } from '../option.ts';
+
+const TIMEOUT_MS = 30_000;
+
+const quick = flag('--quick', 'leave out the throughput, which takes some seconds and up to 256 MiB');
+const timeout = { ...timeoutOption, help: 'of each check, such as 30s or 2m; default 30s' };
+
+export const doctor: Command = {
+  name: 'doctor',
+  group: 'Trust',
+  summary: 'Tell whether a store can be trusted with checkpoints, and how fast it is',
+  description:
+    'Checks what commits rest on, permissions, clock and speed, below a prefix of its own (doctor-…/),\n' +
+    'which it removes again. What is there already is neither read nor changed.\n' +
+    'Exit status 2: not safe, do not use it; 8: a permission is missing; 75: it could not be reached.',
+  operands: 'URI',
+  options: [quick, timeout],
+  examples: ['holdfast doctor "file://$PWD/run"', 'holdfast doctor "file://$PWD/run" --quick --json'],
+  isSilentWhenQuiet: true,
+  run: runDoctor,
+};
+
+async function runDoctor(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
+  const { openStore, redactUri } = await import('@holdfast/stores');
+  const { examine } = await import('../doctor/examine.ts');
+  const { CHECKS } = await import('../doctor/checks.ts');
+  const shownUri = redactUri(uri);
+  call.subject.uri = shownUri;
+  await (await openStore(uri, call.env)).close(); // a URI that cannot be right is no finding
+  const prefix = `doctor-${systemRandom.hex(16)}/`;
+  call.messages.note(`checking ${shownUri}\n  below ${prefix}, which is removed in the end`);
+  const beganMs = call.clock.monotonicMs();
+  const current = await watchChecks(call);
+  const { findings, repeatCount } = await examine({
+    checks: CHECKS.filter(({ isLong }) => !(isLong && call.get(quick))),
+    open: () => openStore(uri, call.env),
+    clock: call.clock,
+    random: systemRandom,
+    prefix,
+    timeoutMs: call.get(timeout) ?? TIMEOUT_MS,
+    signal: call.signal,
+    onStart: (check) => {
+      current.check = { title: check.title, beganMs: call.clock.monotonicMs() };
+    },
+    onFinding: (finding) => {
+      current.check = null;
+      call.reporter.event({ type: 'check', ...jsonFinding(finding) });
+      if (finding.status !== 'not-run') call.print(findingText(finding, call.style));
+    },
+  });
+  const durationMs = call.clock.monotonicMs() - beganMs;
+  const verdict = verdictOf(findings);
+  const error = errorOf(findings, shownUri);
+  return {
+    text: textOf(findings, { verdict, repeatCount, durationMs }, call),
+    json: {
+      uri: shownUri,
+      verdict,
+      prefix,
+      checks: findings.map(jsonFinding),
+      repeatCount,
+      durationMs: Math.round(durationMs),
+    },
+    ...(error === null ? {} : { error }),
+  };
+}
+
+/** A line that says which check is running, where the terminal or the log is to move. */
+async function watchChecks(
+  call: Call,
+): Promise<{ check: { readonly title: string; readonly beganMs: number } | null }> {
+  const current: Awaited<ReturnType<typeof watchChecks>> = { check: null };
+  const line = (nowMs: number) =>
+    current.check === null
+      ? 'ending'
+      : `checking ${current.check.title}   ${formatRoughDuration(nowMs - current.check.beganMs)}`;
+  await call.reporter.watch({
+    bars: (nowMs) => (current.check === null ? [] : [`  ${line(nowMs)}`]),
+    line,
+  });
+  return current;
+}
+
+const IN_WORDS: Readonly<Record<Verdict, string>> = {
+  safe: 'safe for checkpoints',
+  unsafe: 'not safe for checkpoints',
+  unknown: 'cannot be called safe for checkpoints',
+};
+
+/** What was not printed on the way. */
+function textOf(
+  findings: readonly Finding[],
+  { verdict, repeatCount, durationMs }: { verdict: Verdict; repeatCount: number; durationMs: number },
+  call: Call,
+): string {
+  const count = (status: Finding['status']) => findings.filter((finding) => finding.status === status).length;
+  const [failed, degraded] = [count('failed'), count('degraded')];
+  const checked = findings.length - count('not-run');
+  const parts = [
+    call.style(verdict === 'safe' ? 'green' : 'red', IN_WORDS[verdict]),
+    formatPlural(checked, 'check'),
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(degraded > 0 ? [`${degraded} degraded`] : []),
+    ...(repeatCount > 0 ? [`${formatPlural(repeatCount, 'request')} repeated`] : []),
+    formatDuration(durationMs),
+  ];
+  const unprinted = call.get(quiet)
+    ? findings.filter(({ status }) => status === 'failed' || status === 'degraded')
+    : [];
+  return [
+    ...unprinted.map((finding) => findingText(finding, call.style)),
+    ...notRunText(findings, call.style),
+    parts.join('   '),
+  ].join('\n');
+}
+
+function jsonFinding(finding: Finding): JsonObject {
+  const { id, title, status, seen, meaning, advice, code, because, durationMs, figures } = finding;
+  return {
+    id,
+    title,
+    status,
+    seen,
+    meaning,
+    advice,
+    code,
+    because,
+    durationMs: Math.round(durationMs),
+    figures,
+  };
+}

@@ -1,0 +1,109 @@
+/** Can it be reached, and what is allowed there? */
+
+import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import { formatBriefDuration } from '../format.ts';
+import { type Check, expectBytes, expectThat, type Outcome } from './check.ts';
+import type { Client } from './client.ts';
+import type { Probe } from './probe.ts';
+
+export const accessChecks: readonly Check[] = [
+  {
+    id: 'reachable',
+    title: 'reachable',
+    needs: [],
+    meaning: 'nothing can be said about this store',
+    advice: 'check the URI, and that the store can be reached from here',
+    run: reach,
+  },
+  {
+    id: 'may-list',
+    title: 'may list',
+    needs: ['reachable'],
+    meaning: 'what a run holds cannot be told from what other runs hold',
+    advice: 'use another store: a listing must show what begins with its prefix, and nothing else',
+    whenDenied: 'without listing, the latest checkpoint cannot be found and nothing can be committed',
+    run: list,
+  },
+  {
+    id: 'may-create',
+    title: 'may create',
+    needs: ['reachable'],
+    meaning: 'objects cannot be created',
+    advice: 'use another store: a key that was never used must be free',
+    whenDenied: 'nothing can be saved',
+    run: create,
+  },
+  {
+    id: 'may-read',
+    title: 'may read',
+    needs: ['may-create'],
+    meaning: 'checkpoints would come back damaged',
+    advice: 'use another store: bytes must come back as they were sent',
+    whenDenied: 'nothing can be restored, and no save can tell what became of its commit',
+    run: read,
+  },
+  {
+    id: 'may-delete',
+    title: 'may delete',
+    needs: ['reachable'],
+    meaning: 'nothing can ever be removed',
+    advice: 'use another store: what is deleted must be gone, and be gone again when deleted twice',
+    whenDenied:
+      'checkpoints can be saved and restored, but old ones and what killed writers leave behind stay for ever',
+    run: remove,
+  },
+];
+
+/** A refusal is an answer too; the checks that follow say what is refused. */
+async function reach(probe: Probe): Promise<Outcome> {
+  const beganMs = probe.clock.monotonicMs();
+  const client = await probe.client();
+  const refusal = await client.firstPage(probe.prefix).then(() => null, orDenial);
+  const took = formatBriefDuration(probe.clock.monotonicMs() - beganMs);
+  return { seen: refusal === null ? `first answer after ${took}` : `first answer after ${took}: a refusal` };
+}
+
+function orDenial(error: unknown): CheckpointError {
+  if (isCheckpointError(error, 'Denied')) return error;
+  throw error;
+}
+
+async function list(probe: Probe): Promise<Outcome> {
+  const keys = await (await probe.client()).keys(probe.prefix);
+  expectThat(keys.length === 0, `a prefix never used before is listed with ${keys.length} objects`);
+  return { seen: '' };
+}
+
+async function create(probe: Probe): Promise<Outcome> {
+  await createNew(await probe.client(), probe.key('object'), probe.bytes(100));
+  return { seen: '' };
+}
+
+async function read(probe: Probe): Promise<Outcome> {
+  const client = await probe.client();
+  const bytes = probe.bytes(100);
+  await createNew(client, probe.key('object'), bytes);
+  expectBytes((await client.get(probe.key('object'))).bytes, bytes, 'an object');
+  return { seen: '' };
+}
+
+async function createNew(client: Client, key: string, bytes: Uint8Array): Promise<void> {
+  const outcome = await client.create(key, bytes);
+  expectThat(
+    outcome === 'created',
+    'a create of a key never used before is refused: there is such an object',
+  );
+}
+
+/** Where nothing may be created it deletes what is not there, which needs the same permission. */
+async function remove(probe: Probe): Promise<Outcome> {
+  const client = await probe.client();
+  const key = probe.key('object');
+  await client.create(key, probe.bytes(100)).catch(orNothing);
+  await client.delete([key]);
+  return { seen: '' };
+}
+
+function orNothing(error: unknown): void {
+  if (!isCheckpointError(error, 'Denied')) throw error;
+}

@@ -1,0 +1,306 @@
+import { setImmediate } from 'node:timers/promises';
+import { crc32c } from '@holdfast/core';
+import {
+  CheckpointError,
+  type ObjectStore,
+  systemClock,
+  systemRandom,
+  type Upload,
+} from '@holdfast/core/contract';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { describe, expect, it } from 'vitest';
+import type { Finding } from './check.ts';
+import { CHECKS } from './checks.ts';
+import { examine } from './examine.ts';
+import { errorOf, verdictOf } from './verdict.ts';
+
+type Changes = { -readonly [name in keyof ObjectStore]?: ObjectStore[name] };
+interface Parts {
+  readonly bucket: MemoryBucket;
+  /** A sound client of the bucket. */
+  readonly sound: MemoryStore;
+  /** Clients opened before this one. */
+  readonly clientCount: number;
+}
+
+/** Examines a memory store with some of its members replaced. */
+async function examineStore(change: (parts: Parts) => Changes, bucket = new MemoryBucket({ crc32c })) {
+  let clientCount = 0;
+  const { findings } = await examine({
+    checks: CHECKS.filter(({ isLong }) => !isLong),
+    open: async () => {
+      const sound = new MemoryStore(bucket);
+      return Object.assign(new MemoryStore(bucket), change({ bucket, sound, clientCount: clientCount++ }));
+    },
+    clock: systemClock,
+    random: systemRandom,
+    prefix: 'doctor-0123456789abcdef/',
+    timeoutMs: 30_000,
+    signal: new AbortController().signal,
+  });
+  const of = (id: string) => findings.find((finding) => finding.id === id) as Finding;
+  return { findings, of, verdict: verdictOf(findings), error: errorOf(findings, 's3://b') };
+}
+
+const failing = (findings: readonly Finding[]) =>
+  findings.filter(({ status }) => status === 'failed' || status === 'degraded').map(({ id }) => id);
+
+const TWO_COMMIT = /two writers could both commit/;
+
+/** Stores that break one promise each, and the check that must find it. */
+const BROKEN: readonly [name: string, finder: string, change: (parts: Parts) => Changes][] = [
+  [
+    'ignores the precondition and replaces',
+    'create-if-absent',
+    ({ bucket, sound }) => ({
+      create: async (key, bytes) => {
+        if (bucket.find(key) === undefined) return sound.create(key, bytes);
+        bucket.damage(key, () => bytes.slice());
+        return sound.head(key);
+      },
+    }),
+  ],
+  [
+    'says yes to a second create',
+    'create-if-absent',
+    ({ sound }) => ({ create: (key, bytes) => sound.create(key, bytes).catch(() => sound.head(key)) }),
+  ],
+  [
+    'says yes to a second create of the same bytes',
+    'create-if-absent',
+    ({ bucket, sound }) => ({
+      create: async (key, bytes) => {
+        const found = bucket.find(key);
+        const isSame = found !== undefined && Buffer.compare(found.bytes, bytes) === 0;
+        return isSame ? sound.head(key) : sound.create(key, bytes);
+      },
+    }),
+  ],
+  [
+    'refuses a second create and replaces nevertheless',
+    'create-if-absent',
+    ({ bucket, sound }) => ({
+      create: async (key, bytes) => {
+        if (bucket.find(key) !== undefined) bucket.damage(key, () => bytes.slice());
+        return sound.create(key, bytes);
+      },
+    }),
+  ],
+  [
+    'looks first and writes then',
+    'race',
+    ({ bucket, sound }) => ({
+      create: async (key, bytes) => {
+        const isThere = bucket.find(key) !== undefined;
+        await setImmediate();
+        if (isThere) throw new CheckpointError('AlreadyExists', key);
+        if (bucket.find(key) === undefined) return sound.create(key, bytes);
+        bucket.damage(key, () => bytes.slice());
+        return sound.head(key);
+      },
+    }),
+  ],
+  [
+    'lets everybody lose a race',
+    'race',
+    ({ sound }) => {
+      const senders = new Map<string, number>();
+      return {
+        create: async (key, bytes, options) => {
+          senders.set(key, (senders.get(key) ?? 0) + 1);
+          await setImmediate();
+          const info = await sound.create(key, bytes, options);
+          if (senders.get(key) !== 1) throw new CheckpointError('AlreadyExists', key);
+          return info;
+        },
+      };
+    },
+  ],
+  [
+    'remembers that an object was missing',
+    'read-after-write',
+    ({ sound }) => {
+      const missing = new Set<string>();
+      return {
+        get: async (key, options) => {
+          if (missing.has(key)) throw new CheckpointError('NotFound', key);
+          return sound.get(key, options).catch((error) => {
+            missing.add(key);
+            throw error;
+          });
+        },
+      };
+    },
+  ],
+  [
+    'lists late',
+    'listing',
+    ({ sound, bucket, clientCount }) => {
+      const listed = new Set<string>();
+      return {
+        list: async function* (prefix, options) {
+          for await (const page of sound.list(prefix, options)) {
+            const objects = page.objects.filter(({ key }) => clientCount === 0 || listed.has(key));
+            yield { ...page, objects };
+          }
+          for (const key of bucket.keys()) listed.add(key);
+        },
+      };
+    },
+  ],
+  [
+    'lists in the order of UTF-16',
+    'listing',
+    ({ sound }) => ({
+      list: async function* (prefix, options) {
+        for await (const page of sound.list(prefix, options))
+          yield { ...page, objects: page.objects.toSorted((a, b) => (a.key < b.key ? -1 : 1)) };
+      },
+    }),
+  ],
+  [
+    'takes a prefix for the beginning of a directory name',
+    'listing',
+    ({ sound }) => ({ list: (prefix, options) => sound.list(prefix.replace(/\/$/, ''), options) }),
+  ],
+  [
+    'lists from startAfter on',
+    'listing',
+    ({ sound }) => ({
+      list: async function* (prefix, { startAfter, ...options } = {}) {
+        for await (const page of sound.list(prefix, options))
+          yield { ...page, objects: page.objects.filter(({ key }) => key >= (startAfter ?? '')) };
+      },
+    }),
+  ],
+  [
+    'ignores the offset',
+    'ranges',
+    ({ sound }) => ({ readInto: (key, _, buffer) => sound.readInto(key, 0, buffer) }),
+  ],
+  [
+    'claims to have filled the buffer',
+    'ranges',
+    ({ sound }) => ({
+      readInto: async (...args) => ((await sound.readInto(...args)) > 0 ? args[2].byteLength : 0),
+    }),
+  ],
+  ['deletes later', 'delete', () => ({ deleteMany: async (keys) => keys.map((key) => ({ key })) })],
+  [
+    'deletes what begins with the key too',
+    'delete',
+    ({ bucket }) => ({
+      deleteMany: async (keys) => {
+        for (const key of bucket.keys()) if (keys.some((start) => key.startsWith(start))) bucket.remove(key);
+        return keys.map((key) => ({ key }));
+      },
+    }),
+  ],
+  ['has no empty prefixes', 'may-list', ({ sound }) => ({ list: () => sound.list('') })],
+];
+
+/** The same for uploads. */
+const BROKEN_UPLOADS: readonly [
+  name: string,
+  finder: string,
+  change: (upload: Upload, parts: Parts) => Partial<Upload>,
+][] = [
+  [
+    'joins parts in the order in which they came',
+    'multipart',
+    (upload, { bucket, sound }) => ({
+      complete: async () => {
+        const sent = [...(bucket.findUpload(upload.token)?.parts.values() ?? [])];
+        bucket.insert(upload.key, Buffer.concat(sent.map(({ bytes }) => bytes)));
+        return sound.head(upload.key);
+      },
+    }),
+  ],
+  [
+    'shows an object before it is complete',
+    'multipart',
+    (upload, { bucket }) => ({
+      putPart: async (index, bytes, options) => {
+        bucket.insert(upload.key, bytes.slice());
+        return upload.putPart(index, bytes, options);
+      },
+    }),
+  ],
+  [
+    'does not compare the checksum of a part',
+    'checksums',
+    (upload) => ({ putPart: (index, bytes) => upload.putPart(index, bytes, { crc32c: crc32c(bytes) }) }),
+  ],
+  ['does not abort', 'abort', () => ({ abort: async () => undefined })],
+];
+
+describe('a broken store', () => {
+  it.each(BROKEN)('that %s is found by %s', async (_, finder, change) => {
+    const bucket = new MemoryBucket({ crc32c });
+    if (finder === 'may-list') await new MemoryStore(bucket).create('other', new Uint8Array(1));
+    const { of, findings, verdict, error } = await examineStore(change, bucket);
+    expect(of(finder), JSON.stringify(findings, null, 1)).toMatchObject({
+      status: 'failed',
+      code: 'Unsupported',
+    });
+    expect(findings.find(({ status }) => status === 'failed')?.id).toBe(finder);
+    expect(of(finder).meaning).not.toBe('');
+    expect(of(finder).advice).not.toBe('');
+    expect(verdict).toBe('unsafe');
+    expect(error).toMatchObject({ code: 'Unsupported', exitCode: 2 });
+    if (finder === 'create-if-absent' || finder === 'race') expect(error?.message).toMatch(TWO_COMMIT);
+  });
+
+  it.each(BROKEN_UPLOADS)('whose upload %s is found by %s', async (_, finder, change) => {
+    const { of, findings } = await examineStore((parts) => ({
+      beginUpload: async (...args) => {
+        const upload = await parts.sound.beginUpload(...args);
+        const whole: Upload = {
+          key: upload.key,
+          token: upload.token,
+          partSizeBytes: upload.partSizeBytes,
+          putPart: (...rest) => upload.putPart(...rest),
+          listParts: (...rest) => upload.listParts(...rest),
+          complete: (...rest) => upload.complete(...rest),
+          abort: (...rest) => upload.abort(...rest),
+        };
+        return { ...whole, ...change(whole, parts) };
+      },
+    }));
+    expect(failing(findings)).toEqual([finder]);
+    expect(of(finder).code).toBe('Unsupported');
+  });
+
+  it('a store that takes wrong checksums, or cannot abort, is degraded and safe', async () => {
+    const { of, verdict, error } = await examineStore(({ sound }) => ({
+      create: (key, bytes) => sound.create(key, bytes),
+    }));
+    expect(of('checksums')).toMatchObject({
+      status: 'degraded',
+      seen: 'an object with a wrong CRC32C is accepted',
+    });
+    expect({ verdict, error }).toEqual({ verdict: 'safe', error: null });
+  });
+
+  it('a loser that is told something else is no loser: its error is told', async () => {
+    const { of } = await examineStore(({ sound }) => ({
+      create: (...args) =>
+        sound.create(...args).catch(() => {
+          throw new CheckpointError('Conflict', 'lost');
+        }),
+    }));
+    expect(of('create-if-absent')).toMatchObject({ status: 'failed', code: 'Conflict', seen: 'lost' });
+  });
+
+  it('what needs a failed check is not run and says which one that is, the first of a chain', async () => {
+    const { of, findings } = await examineStore(({ sound }) => ({
+      create: (key, bytes) => sound.create(key, bytes).catch(() => sound.head(key)),
+    }));
+    expect(of('race')).toMatchObject({
+      status: 'not-run',
+      because: 'create-if-absent',
+      seen: '"create-if-absent" failed',
+    });
+    expect(findings.filter(({ status }) => status === 'not-run')).toHaveLength(1);
+  });
+});

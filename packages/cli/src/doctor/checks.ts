@@ -1,0 +1,21 @@
+import { accessChecks } from './access-checks.ts';
+import type { Check } from './check.ts';
+import { clockChecks } from './clock-checks.ts';
+import { createChecks } from './create-checks.ts';
+import { deleteChecks } from './delete-checks.ts';
+import { listChecks } from './list-checks.ts';
+import { readChecks } from './read-checks.ts';
+import { speedChecks } from './speed-checks.ts';
+import { uploadChecks } from './upload-checks.ts';
+
+/** All that is asked of a store, in the order in which it is asked. */
+export const CHECKS: readonly Check[] = [
+  ...accessChecks,
+  ...createChecks,
+  ...readChecks,
+  ...listChecks,
+  ...uploadChecks,
+  ...deleteChecks,
+  ...clockChecks,
+  ...speedChecks,
+];

@@ -1,0 +1,155 @@
+import { crc32c } from '@holdfast/core';
+import {
+  isCheckpointError,
+  type ListPage,
+  type ObjectInfo,
+  type ObjectStore,
+  type PartReceipt,
+  type StoreCapabilities,
+  type StoredObject,
+  type Upload,
+} from '@holdfast/core/contract';
+import { type Patience, patiently } from './patience.ts';
+
+/** What the clients of one check share. */
+export interface Surroundings extends Patience {
+  /** Told of every key and upload before the store is: what is there in the end is to go. */
+  readonly onKey: (key: string) => void;
+  readonly onUpload: (upload: Upload) => void;
+}
+
+export type CreateOutcome = 'created' | 'exists';
+
+/** One client of the store, patient with temporary errors; its calls end with the check that makes them. */
+export class Client {
+  readonly capabilities: StoreCapabilities;
+  readonly #store: ObjectStore;
+  readonly #surroundings: Surroundings;
+
+  constructor(store: ObjectStore, surroundings: Surroundings) {
+    this.capabilities = store.capabilities;
+    this.#store = store;
+    this.#surroundings = surroundings;
+  }
+
+  /**
+   * Create-if-absent. `bytes` must be nobody else's: after a lost reply one's own object is told by them.
+   * Default of `checksum`: the right one.
+   */
+  create(key: string, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<CreateOutcome> {
+    return this.#create(key, bytes, checksum, async (attempt) => {
+      const isOwn = attempt > 0 && Buffer.compare((await this.get(key)).bytes, bytes) === 0;
+      return isOwn ? 'created' : 'exists';
+    });
+  }
+
+  /** The same where there is an object already: `bytes` may be its bytes. */
+  createAgain(key: string, bytes: Uint8Array): Promise<CreateOutcome> {
+    return this.#create(key, bytes, crc32c(bytes), async () => 'exists');
+  }
+
+  #create(
+    key: string,
+    bytes: Uint8Array,
+    checksum: number,
+    whenItExists: (attempt: number) => Promise<CreateOutcome>,
+  ): Promise<CreateOutcome> {
+    const { signal, onKey } = this.#surroundings;
+    onKey(key);
+    return this.#patiently(async (attempt) => {
+      try {
+        await this.#store.create(key, bytes, { crc32c: checksum, signal });
+        return 'created';
+      } catch (error) {
+        if (isCheckpointError(error, 'AlreadyExists')) return whenItExists(attempt);
+        throw error;
+      }
+    });
+  }
+
+  head(key: string): Promise<ObjectInfo> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(() => this.#store.head(key, { signal }));
+  }
+
+  get(key: string): Promise<StoredObject> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(() => this.#store.get(key, { maxBytes: 2 ** 30, signal }));
+  }
+
+  /** `null`: there is none. */
+  async find(key: string): Promise<StoredObject | null> {
+    try {
+      return await this.get(key);
+    } catch (error) {
+      if (isCheckpointError(error, 'NotFound')) return null;
+      throw error;
+    }
+  }
+
+  readInto(key: string, offsetBytes: number, buffer: Uint8Array): Promise<number> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(() => this.#store.readInto(key, offsetBytes, buffer, { signal }));
+  }
+
+  /** `null`: the store listed without a page. */
+  firstPage(prefix: string): Promise<ListPage | null> {
+    return this.#patiently(async () => {
+      for await (const page of this.#store.list(prefix, { signal: this.#surroundings.signal })) return page;
+      return null;
+    });
+  }
+
+  keys(prefix: string, startAfter?: string): Promise<string[]> {
+    return this.#patiently(async () => {
+      const keys: string[] = [];
+      for await (const page of this.#store.list(prefix, { startAfter, signal: this.#surroundings.signal }))
+        keys.push(...page.objects.map((object) => object.key));
+      return keys;
+    });
+  }
+
+  /** Throws the first error of a key. */
+  async delete(keys: readonly string[]): Promise<void> {
+    const { signal } = this.#surroundings;
+    await this.#patiently(async () => {
+      const results = await this.#store.deleteMany(keys, { signal });
+      const failed = results.find((result) => result.error !== undefined);
+      if (failed?.error) throw failed.error;
+    });
+  }
+
+  async beginUpload(key: string, partSizeBytes: number, sizeBytes?: number): Promise<Upload> {
+    const { signal, onKey, onUpload } = this.#surroundings;
+    onKey(key);
+    const upload = await this.#patiently(() =>
+      this.#store.beginUpload(key, { partSizeBytes, sizeBytes, signal }),
+    );
+    onUpload(upload);
+    return upload;
+  }
+
+  /** Default of `checksum`: the right one. */
+  putPart(upload: Upload, index: number, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<PartReceipt> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(() => upload.putPart(index, bytes, { crc32c: checksum, signal }));
+  }
+
+  // Sent once: a repeat that finds no upload cannot be told from a failure without looking at the object.
+  complete(
+    upload: Upload,
+    parts: readonly PartReceipt[],
+    whole: { sizeBytes: number; crc32c: number },
+  ): Promise<ObjectInfo> {
+    return upload.complete(parts, { ...whole, signal: this.#surroundings.signal });
+  }
+
+  abort(upload: Upload): Promise<void> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(() => upload.abort({ signal }));
+  }
+
+  #patiently<T>(call: (attempt: number) => Promise<T>): Promise<T> {
+    return patiently(this.#surroundings, call);
+  }
+}

@@ -1,0 +1,71 @@
+/** The store's clock against this machine's. No promise rests on it. */
+
+import { CheckpointError } from '@holdfast/core/contract';
+import { formatBriefDuration } from '../format.ts';
+import type { Check, Outcome } from './check.ts';
+import type { Client } from './client.ts';
+import type { Probe } from './probe.ts';
+
+const SAMPLES = 5;
+const SKEW_MS_MAX = 60_000;
+
+export const clockChecks: readonly Check[] = [
+  {
+    id: 'clock',
+    title: 'clock',
+    needs: ['may-list'],
+    meaning: 'the clocks cannot be compared',
+    advice: 'nothing: no decision on a checkpoint rests on a clock',
+    isAboutComfort: true,
+    run: compareClocks,
+  },
+];
+
+interface Sample {
+  /** The store's clock minus ours; positive: the store is ahead. */
+  readonly skewMs: number;
+  /** It is wrong by at most this. */
+  readonly errorMs: number;
+}
+
+async function compareClocks(probe: Probe): Promise<Outcome> {
+  const client = await probe.client();
+  let best: Sample | null = null;
+  for (let n = 0; n < SAMPLES; n += 1) {
+    const sample = await takeSample(probe, client);
+    if (best === null || sample.errorMs < best.errorMs) best = sample;
+  }
+  const { skewMs, errorMs } = best as Sample;
+  const isSame = Math.abs(skewMs) <= errorMs;
+  const side = skewMs > 0 ? 'ahead of' : 'behind';
+  const bar = `± ${formatBriefDuration(errorMs)}`;
+  const seen = isSame
+    ? `the same as here (${bar})`
+    : `${formatBriefDuration(Math.abs(skewMs))} ${side} this machine (${bar})`;
+  const figures = { skewMs: Math.round(skewMs), errorMs: Math.round(errorMs) };
+  if (Math.abs(skewMs) - errorMs <= SKEW_MS_MAX) return { seen, figures };
+  return {
+    seen,
+    figures,
+    concern: {
+      meaning:
+        'checkpoints are as safe as with the right time, but ages are shown wrong, and S3 refuses requests that are off by 15 minutes',
+      advice: 'synchronise the clock of this machine, or that of the store',
+    },
+  };
+}
+
+async function takeSample({ clock, prefix }: Probe, client: Client): Promise<Sample> {
+  const sentAtMs = clock.nowMs();
+  const beganMs = clock.monotonicMs();
+  const page = await client.firstPage(prefix);
+  const roundTripMs = clock.monotonicMs() - beganMs;
+  if (page === null) throw new CheckpointError('Unexpected', 'a listing without a page tells no time');
+  const { storeTimeMs } = page;
+  // HTTP dates are cut to whole seconds, other times to milliseconds.
+  const cutMs = storeTimeMs % 1000 === 0 ? 1000 : 1;
+  return {
+    skewMs: storeTimeMs + cutMs / 2 - (sentAtMs + roundTripMs / 2),
+    errorMs: roundTripMs / 2 + cutMs / 2,
+  };
+}

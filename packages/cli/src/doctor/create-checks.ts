@@ -1,0 +1,92 @@
+/** What every commit rests on: of all who create one key, exactly one succeeds. */
+
+import { formatPlural } from '../format.ts';
+import { type Check, expectBytes, expectThat, type Outcome } from './check.ts';
+import type { Client } from './client.ts';
+import type { Probe } from './probe.ts';
+
+const TWO_WINNERS =
+  'two writers could both commit: each would be told that its checkpoint is saved, and one of them would be lost';
+const OTHER_STORE = 'use a store that carries out create-if-absent atomically';
+
+const RACERS = 32;
+const CLIENTS = 4;
+const ROUNDS = 10;
+// Of the size of a catalog entry with a few checkpoints. Many stores look whether the key is free before they take the bytes in.
+const RACE_BYTES = 16 * 1024;
+
+export const createChecks: readonly Check[] = [
+  {
+    id: 'create-if-absent',
+    title: 'create-if-absent',
+    needs: ['may-create', 'may-read'],
+    meaning: TWO_WINNERS,
+    advice: `${OTHER_STORE}; on S3, one that honours If-None-Match`,
+    run: createTwice,
+  },
+  {
+    id: 'race',
+    title: 'race to create',
+    needs: ['create-if-absent'],
+    meaning: TWO_WINNERS,
+    advice: `${OTHER_STORE}: this one looks first and writes then`,
+    run: race,
+  },
+];
+
+async function createTwice(probe: Probe): Promise<Outcome> {
+  const [first, second] = [await probe.client(0), await probe.client(1)];
+  const key = probe.key('object');
+  const bytes = probe.bytes(100);
+  const outcome = await first.create(key, bytes);
+  expectThat(outcome === 'created', 'the first create of a new key is refused: there is such an object');
+  for (const client of [second, first]) {
+    for (const [what, again] of [
+      ['other bytes', probe.bytes(100)],
+      ['the same bytes', bytes],
+    ] as const) {
+      await expectRefused(client, key, again, what);
+      const { bytes: found } = await client.get(key);
+      expectBytes(found, bytes, 'after a second create was refused, the object');
+    }
+  }
+  return { seen: 'a second create is refused and changes nothing' };
+}
+
+async function expectRefused(client: Client, key: string, bytes: Uint8Array, what: string): Promise<void> {
+  if ((await client.createAgain(key, bytes)) === 'exists') return;
+  const { bytes: found } = await client.get(key);
+  const effect = Buffer.compare(found, bytes) === 0 ? 'and replaced the object' : 'though it had no effect';
+  expectThat(false, `a second create of one key, with ${what}, succeeded, ${effect}`);
+}
+
+async function race(probe: Probe): Promise<Outcome> {
+  const clients = await Promise.all(Array.from({ length: CLIENTS }, (_, number) => probe.client(number)));
+  for (let round = 1; round <= ROUNDS; round += 1) await raceOnce(probe, clients, round);
+  return { seen: `${formatPlural(ROUNDS, 'round')} of ${RACERS} by ${CLIENTS} clients: one winner each` };
+}
+
+async function raceOnce(probe: Probe, clients: readonly Client[], round: number): Promise<void> {
+  const key = probe.key(`round-${round}`);
+  const where = `in round ${round} of ${ROUNDS}`;
+  const bodies = Array.from({ length: RACERS }, () => probe.bytes(RACE_BYTES));
+  const ended = await Promise.allSettled(
+    bodies.map((bytes, n) => (clients[n % CLIENTS] as Client).create(key, bytes)),
+  );
+  const winners = bodies.filter((_, n) => {
+    const outcome = ended[n];
+    return outcome?.status === 'fulfilled' && outcome.value === 'created';
+  });
+  // Two winners say more than whatever else went wrong.
+  expectThat(winners.length < 2, `${where} ${winners.length} of ${RACERS} creates of one key succeeded`);
+  const failed = ended.find((outcome) => outcome.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+  expectThat(winners.length > 0, `${where} all ${RACERS} creates of one key were refused`);
+  for (const client of clients) {
+    const { bytes } = await client.get(key);
+    expectThat(
+      Buffer.compare(bytes, winners[0] as Uint8Array) === 0,
+      `${where} the object holds the bytes of a create that was refused`,
+    );
+  }
+}

@@ -1,0 +1,32 @@
+/** What is deleted is gone, and nothing else is. */
+
+import { formatPlural } from '../format.ts';
+import { type Check, expectThat, type Outcome } from './check.ts';
+import type { Probe } from './probe.ts';
+
+const NAMES = ['a', 'b', 'dir/c'];
+
+export const deleteChecks: readonly Check[] = [
+  {
+    id: 'delete',
+    title: 'delete',
+    needs: ['may-create', 'may-read', 'may-delete'],
+    meaning: 'old checkpoints could come back, or live ones vanish, when space is freed',
+    advice: 'use a store whose deletes show at once and take exactly the keys they name',
+    run: deleteSome,
+  },
+];
+
+async function deleteSome(probe: Probe): Promise<Outcome> {
+  const [writer, reader] = [await probe.client(0), await probe.client(1)];
+  for (const name of [...NAMES, 'a-stays', 'dir/c-stays'])
+    await writer.create(probe.key(name), probe.bytes(8));
+  const keys = NAMES.map((name) => probe.key(name));
+  await writer.delete([...keys, probe.key('never-created')]);
+  await writer.delete(keys); // again: what is gone counts as deleted
+  for (const key of keys)
+    expectThat((await reader.find(key)) === null, 'an object is still there after it was deleted');
+  for (const name of ['a-stays', 'dir/c-stays'])
+    expectThat((await reader.find(probe.key(name))) !== null, 'an object beside a deleted one vanished too');
+  return { seen: `${formatPlural(NAMES.length, 'object')} gone, and one that was never there` };
+}

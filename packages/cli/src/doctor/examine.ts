@@ -1,0 +1,158 @@
+import { abortError, CheckpointError, type Clock, toCheckpointError } from '@holdfast/core/contract';
+import { sentence } from '../advice.ts';
+import { formatDuration, formatPlural } from '../format.ts';
+import { BrokenPromise, type Check, type Finding, type Outcome } from './check.ts';
+import { Probe } from './probe.ts';
+import { type Removal, Visit, type VisitOptions } from './visit.ts';
+
+export interface ExamineOptions extends VisitOptions {
+  readonly checks: readonly Check[];
+  /** For each check. */
+  readonly timeoutMs: number;
+  /** Stops it; what was put into the store is removed nevertheless. */
+  readonly signal: AbortSignal;
+  readonly onStart?: (check: Check) => void;
+  /** Told of each finding as soon as it is known. */
+  readonly onFinding?: (finding: Finding) => void;
+}
+
+export interface Examination {
+  /** In the order of the checks; the last one says whether all was removed. */
+  readonly findings: readonly Finding[];
+  /** Requests that were repeated because of temporary errors. */
+  readonly repeatCount: number;
+}
+
+/** Asks a store everything, one check after the other. Rejects only when the signal fires, with its reason, and after removing all. */
+export async function examine(options: ExamineOptions): Promise<Examination> {
+  const visit = new Visit(options);
+  const findings: Finding[] = [];
+  const tell = (finding: Finding) => {
+    findings.push(finding);
+    options.onFinding?.(finding);
+  };
+  try {
+    for (const check of options.checks) {
+      if (options.signal.aborted) break;
+      const finding = notRun(check, findings) ?? (await runCheck(check, visit, options));
+      if (finding !== null) tell(finding);
+    }
+    tell(await cleanUp(visit, options));
+  } finally {
+    // A store that cannot even be closed does not keep anybody here.
+    await Promise.race([visit.close(), options.clock.sleep(ENDING_MS_MAX)]);
+  }
+  if (options.signal.aborted) throw abortError(options.signal);
+  return { findings, repeatCount: visit.repeatCount };
+}
+
+function notRun(check: Check, findings: readonly Finding[]): Finding | null {
+  const cause = findings.find(
+    ({ id, status }) => check.needs.includes(id) && (status === 'failed' || status === 'not-run'),
+  );
+  if (cause === undefined) return null;
+  const because = cause.because ?? cause.title;
+  const rest = { meaning: '', advice: '', code: null, durationMs: 0, figures: {} };
+  return { ...headOf(check), status: 'not-run', seen: `"${because}" failed`, because, ...rest };
+}
+
+/** `null`: it was interrupted. */
+async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Promise<Finding | null> {
+  options.onStart?.(check);
+  const { clock } = options;
+  const beganMs = clock.monotonicMs();
+  const ended = await inTime(options, (signal) => check.run(new Probe(visit, check.id, signal))).then(
+    (outcome) => ({ outcome }),
+    (error: unknown) => ({ error }),
+  );
+  if (options.signal.aborted) return null;
+  const judged = 'outcome' in ended ? judgeOutcome(ended.outcome) : judgeError(check, ended.error);
+  return { ...headOf(check), because: null, ...judged, durationMs: clock.monotonicMs() - beganMs };
+}
+
+/** However short the checks are to be: what they left is to go. */
+const CLEAN_UP_MS_MAX = 30_000;
+
+/** Long enough for calls that were stopped to end, so that they put nothing there after all was removed. */
+const ENDING_MS_MAX = 2000;
+
+/** Runs it until it ends, or its time is up, or everything is to stop; whatever it does then, this ends. */
+async function inTime<T>(
+  { clock, timeoutMs, signal }: { clock: Clock; timeoutMs: number; signal?: AbortSignal },
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const timer = new AbortController();
+  const deadline = new AbortController();
+  const stop = AbortSignal.any([deadline.signal, ...(signal === undefined ? [] : [signal])]);
+  const stopped = new Promise<never>((_, reject) => {
+    stop.addEventListener('abort', () => reject(abortError(stop)), { once: true });
+  });
+  void clock.sleep(timeoutMs, timer.signal).then(
+    () => deadline.abort(new CheckpointError('TimedOut', `no end within ${formatDuration(timeoutMs)}`)),
+    () => undefined, // it ended in time
+  );
+  const running = run(stop);
+  try {
+    return await Promise.race([running, stopped]);
+  } catch (error) {
+    await Promise.race([running.catch(() => undefined), clock.sleep(ENDING_MS_MAX, timer.signal)]);
+    throw error;
+  } finally {
+    timer.abort();
+  }
+}
+
+type Judged = Omit<Finding, 'id' | 'title' | 'because' | 'durationMs'>;
+
+function judgeOutcome({ seen, figures = {}, concern }: Outcome): Judged {
+  const { meaning, advice } = concern ?? { meaning: '', advice: '' };
+  return { status: concern === undefined ? 'ok' : 'degraded', seen, meaning, advice, code: null, figures };
+}
+
+function judgeError(check: Check, error: unknown): Judged {
+  const status = check.isAboutComfort === true ? 'degraded' : 'failed';
+  if (error instanceof BrokenPromise) {
+    const { meaning, advice } = check;
+    return { status, seen: error.message, meaning, advice, code: 'Unsupported', figures: {} };
+  }
+  const { code, message, advice } = toCheckpointError(error);
+  const isDenied = code === 'Denied' || code === 'ReadOnly';
+  const whenDenied = check.whenDenied ?? 'the credentials in use do not allow it';
+  return {
+    status,
+    seen: message,
+    meaning: isDenied ? whenDenied : `this could not be checked (${code})`,
+    advice: sentence(advice),
+    code,
+    figures: {},
+  };
+}
+
+async function cleanUp(visit: Visit, { clock }: ExamineOptions): Promise<Finding> {
+  const beganMs = clock.monotonicMs();
+  const removal = await inTime({ clock, timeoutMs: CLEAN_UP_MS_MAX }, (signal) => visit.remove(signal)).catch(
+    (error: unknown): Removal => ({ leftCount: visit.keyCount, error: toCheckpointError(error) }),
+  );
+  const common = {
+    id: 'clean-up',
+    title: 'clean up',
+    because: null,
+    figures: { leftCount: removal.leftCount },
+  };
+  const durationMs = clock.monotonicMs() - beganMs;
+  if (removal.error === null) {
+    const nothing = { meaning: '', advice: '', code: null, durationMs };
+    return { ...common, status: 'ok', seen: `nothing is left below ${visit.prefix}`, ...nothing };
+  }
+  return {
+    ...common,
+    status: 'degraded',
+    seen: `up to ${formatPlural(removal.leftCount, 'object')} left below ${visit.prefix}: ${removal.error.message}`,
+    meaning: 'they belong to no run and are in nobody’s way',
+    advice: `delete what lies below ${visit.prefix}`,
+    code: removal.error.code,
+    durationMs,
+  };
+}
+
+const headOf = ({ id, title }: Check) => ({ id, title });

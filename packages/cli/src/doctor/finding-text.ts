@@ -1,0 +1,74 @@
+/** Findings for people, at most 80 columns wide. Pure. */
+
+import { printable } from '../format.ts';
+import type { Style, StyleName } from '../style.ts';
+import type { Finding, FindingStatus } from './check.ts';
+
+const COLUMNS = 79; // a line that fills the last place wraps on some terminals
+const STATUS_WIDTH = 8;
+const TITLE_WIDTH = 16;
+const DETAIL_INDENT = STATUS_WIDTH + 2;
+const SEEN_INDENT = DETAIL_INDENT + TITLE_WIDTH + 2;
+
+/** Of checks that were not run. */
+const NAMED_MAX = 8;
+
+const WORDS: Readonly<Record<FindingStatus, readonly [word: string, color: StyleName]>> = {
+  ok: ['ok', 'green'],
+  degraded: ['degraded', 'yellow'],
+  failed: ['failed', 'red'],
+  'not-run': ['not run', 'dim'],
+};
+
+/** One line where all is well; else what was seen, what it means and what to do. */
+export function findingText({ status, title, seen, meaning, advice }: Finding, style: Style): string {
+  const [first = '', ...rest] = wrap(printable(seen), COLUMNS - SEEN_INDENT);
+  return [
+    `${statusText(status, style)}  ${title.padEnd(TITLE_WIDTH)}  ${first}`.trimEnd(),
+    ...rest.map((line) => ' '.repeat(SEEN_INDENT) + line),
+    ...[meaning, advice].flatMap(detailLines),
+  ].join('\n');
+}
+
+/** Those that were not run, together by what kept them. */
+export function notRunText(findings: readonly Finding[], style: Style): string[] {
+  const byCause = Map.groupBy(
+    findings.filter(({ status }) => status === 'not-run'),
+    ({ because }) => because,
+  );
+  return [...byCause].map(([because, kept]) => {
+    const names = kept.map(({ title }) => title).join(', ');
+    const which = kept.length > NAMED_MAX ? `${kept.length} other checks` : names;
+    const text = `${which}: ${kept.length === 1 ? 'needs' : 'they need'} "${because}"`;
+    const [first = '', ...rest] = wrap(text, COLUMNS - DETAIL_INDENT);
+    return [
+      `${statusText('not-run', style)}  ${first}`,
+      ...rest.map((line) => ' '.repeat(DETAIL_INDENT) + line),
+    ].join('\n');
+  });
+}
+
+function statusText(status: FindingStatus, style: Style): string {
+  const [word, color] = WORDS[status];
+  return style(color, word) + ' '.repeat(STATUS_WIDTH - word.length);
+}
+
+function detailLines(text: string): string[] {
+  if (text === '') return [];
+  return wrap(printable(text), COLUMNS - DETAIL_INDENT).map((line) => ' '.repeat(DETAIL_INDENT) + line);
+}
+
+/** Lines of whole words; a word longer than a line has one for itself. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = line === '' ? word : `${line} ${word}`;
+    }
+  }
+  return line === '' ? lines : [...lines, line];
+}

@@ -1,0 +1,35 @@
+import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
+import type { Finding } from './check.ts';
+
+/** `unknown`: something that matters could not be looked at. */
+export type Verdict = 'safe' | 'unsafe' | 'unknown';
+
+export function verdictOf(findings: readonly Finding[]): Verdict {
+  const failed = findings.filter(({ status }) => status === 'failed');
+  if (failed.length === 0) return 'safe';
+  return failed.some(isBroken) ? 'unsafe' : 'unknown';
+}
+
+/** A promise that is broken counts more than what could not be looked at. */
+function isBroken({ code }: Finding): boolean {
+  return code === 'Unsupported';
+}
+
+/** What the command ends with; `null` where the store is safe. `uri`: without credentials. */
+export function errorOf(findings: readonly Finding[], uri: string): CheckpointError | null {
+  const failed = findings.filter(({ status }) => status === 'failed');
+  const worst = failed.find(isBroken) ?? failed[0];
+  if (worst === undefined) return null;
+  const context = { store: uri, failed: failed.map(({ id }) => id) };
+  if (isBroken(worst)) {
+    return new CheckpointError('Unsupported', `${uri} is not safe for checkpoints: ${worst.meaning}`, {
+      context: { ...context, advice: [worst.advice] },
+    });
+  }
+  const code = worst.code as ErrorCode;
+  const sameKind = failed.filter((finding) => finding.code === code).map(({ title }) => `"${title}"`);
+  const what = sameKind.length === 1 ? worst.seen : `${sameKind.join(', ')} failed`;
+  return new CheckpointError(code, `${uri} cannot be called safe for checkpoints: ${what}`, {
+    context: { ...context, advice: [worst.advice] },
+  });
+}
