@@ -16,6 +16,12 @@ export const CHECKS: readonly Step[] = [
   { name: 'generated records', command: ['node', 'packages/wire/scripts/generate.ts', '--check'] },
 ];
 
+/** Builds what is missing, which takes minutes, once; no test has to wait for it then. */
+export const SERVERS: Step = {
+  name: 'servers for tests',
+  command: ['node', '--conditions=holdfast-source', 'test/servers/prepare.ts'],
+};
+
 export const TIDY: Step = { name: 'tidy', command: ['vitest', 'run', '--project', 'tidy'] };
 
 /** Runs every step, the later ones also when an earlier one fails; returns the names of those that failed. */

@@ -1,6 +1,7 @@
 /** One process of this machine at a time. */
 
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { link, readFile, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hasErrorCode } from './error-code.ts';
 
@@ -28,13 +29,18 @@ async function readOwner(file: string): Promise<string> {
   });
 }
 
+/** The file appears with its content: one without would belong to nobody, for ever. */
 async function tryCreate(file: string): Promise<boolean> {
+  const temporary = `${file}.${randomUUID()}`;
+  await writeFile(temporary, String(process.pid));
   try {
-    await writeFile(file, String(process.pid), { flag: 'wx' });
+    await link(temporary, file);
     return true;
   } catch (error) {
     if (hasErrorCode(error, 'EEXIST')) return false;
     throw error;
+  } finally {
+    await rm(temporary, { force: true });
   }
 }
 
@@ -50,8 +56,9 @@ export async function withProcessLock<T>(
   const deadline = Date.now() + options.timeoutMs;
   for (let isFirst = true; !(await tryCreate(file)); isFirst = false) {
     const owner = await readOwner(file);
-    if (/^\d+$/.test(owner) && !isRunning(Number(owner))) await rm(file, { force: true });
-    else if (isFirst) options.onWait(owner);
+    // No owner: it was given back since.
+    if (owner !== '' && !isRunning(Number(owner))) await rm(file, { force: true });
+    else if (owner !== '' && isFirst) options.onWait(owner);
     if (Date.now() > deadline) {
       throw new Error(
         `process ${owner} has held ${file} for too long; end it, remove the file and try again`,
