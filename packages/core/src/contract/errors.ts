@@ -169,6 +169,8 @@ export interface ErrorOptions {
   cause?: unknown;
   /** Overrides the status of the code, for an `Unavailable` whose retries are used up. */
   status?: ErrorStatus;
+  /** The store has said how long to wait before the next request. */
+  retryAfterMs?: number | undefined;
 }
 
 const MARK = Symbol.for('holdfast.error');
@@ -177,6 +179,8 @@ export class CheckpointError extends Error {
   readonly code: ErrorCode;
   readonly status: ErrorStatus;
   readonly context: ErrorContext;
+  /** So long the store asks to be left alone; nothing if it did not say. */
+  readonly retryAfterMs: number | undefined;
   readonly [MARK] = true;
 
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
@@ -185,6 +189,7 @@ export class CheckpointError extends Error {
     this.code = code;
     this.status = options.status ?? ERROR_CODES[code].status;
     this.context = options.context ?? {};
+    this.retryAfterMs = options.retryAfterMs;
   }
 
   get exitCode(): number {

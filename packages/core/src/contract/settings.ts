@@ -35,7 +35,7 @@ export const SETTINGS = {
     min: 0,
     max: 1024,
     meaning:
-      'Requests in flight in one save or restore, and parts of large files beside them; 0 takes what the store prefers.',
+      'Requests in flight in one save or restore, and parts of large files beside them; 0 takes what the store prefers. Fewer while it throttles.',
   },
   commitTimeoutMs: {
     default: 10 * MINUTE_MS,
@@ -66,13 +66,13 @@ export const SETTINGS = {
     min: 0,
     max: 60_000,
     meaning:
-      'First delay before a repeat; doubles each time, and a random part of it is waited (full jitter).',
+      'First delay before a repeat; doubles each time, and a random part of it is waited (full jitter). Five times as long after `Throttled`.',
   },
   retryDelayMsMax: {
     default: 20_000,
     min: 0,
     max: 10 * MINUTE_MS,
-    meaning: 'Upper limit of the delay before a repeat.',
+    meaning: 'Upper limit of the delay before a repeat, also where the store asks for a longer one.',
   },
   leaseTtlMs: {
     default: 15 * MINUTE_MS,

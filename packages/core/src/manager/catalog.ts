@@ -224,7 +224,7 @@ class Sending {
         continue;
       }
       if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
-      await backOff(this.#engine, attempt, signal);
+      await backOff(this.#engine, attempt, signal, sent.error);
     }
   }
 
@@ -259,7 +259,7 @@ class Sending {
   async #create(
     entry: CatalogEntry,
     signal: AbortSignal,
-  ): Promise<{ isAcknowledged: boolean; entry: CatalogEntry; error?: unknown }> {
+  ): Promise<{ isAcknowledged: boolean; entry: CatalogEntry; error?: CheckpointError }> {
     const { bytes } = encodeRecord('catalog-entry', entry);
     const wasUnknown = this.mayHaveTakenEffect;
     this.mayHaveTakenEffect = true;
@@ -267,9 +267,9 @@ class Sending {
       await this.#engine.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
       return { isAcknowledged: true, entry };
     } catch (error) {
-      if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))
-        return { isAcknowledged: false, entry };
       if (!isCheckpointError(error) || error.code === 'Aborted') throw error;
+      if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))
+        return { isAcknowledged: false, entry, error };
       this.mayHaveTakenEffect = wasUnknown; // a permanent error promises that it had no effect
       return { isAcknowledged: false, entry, error };
     }

@@ -1,8 +1,9 @@
 /** Creating and reading single records where replies may be lost. */
 
-import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError, toCheckpointError } from '../contract/errors.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import { bytesEqual, crc32c, RECORD_BYTES_MAX, sha256, toHex } from '../format/index.ts';
+import { repeatDelayMs } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine, RecordIo } from './engine.ts';
 
@@ -29,7 +30,7 @@ export async function createRecord(
       const found = await getOrNull(engine.records, key, signal);
       if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
       // Not there: the request was lost (or the object was deleted at once, which only a collector of a passed epoch does).
-      await backOff(engine, attempt, signal);
+      await backOff(engine, attempt, signal, toCheckpointError(error));
     }
   }
 }
@@ -39,15 +40,16 @@ export function isUnanswered(error: unknown): boolean {
   return isCheckpointError(error) && error.status !== 'permanent';
 }
 
-/** Full jitter, between the calls of a loop that is bounded by a deadline. */
+/** Between the calls of a loop that is bounded by a deadline. `error`: what the last one failed with. */
 export async function backOff(
   engine: RecordIo,
   attempt: number,
   signal: AbortSignal | undefined,
+  error?: CheckpointError,
 ): Promise<void> {
-  const { retryDelayMsBase, retryDelayMsMax } = engine.settings;
-  const ceilingMs = Math.min(retryDelayMsMax, retryDelayMsBase * 2 ** Math.min(attempt, 30));
-  await engine.clock.sleep(engine.random.fraction() * ceilingMs, signal);
+  const { clock, random, settings } = engine;
+  const { retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
+  await clock.sleep(repeatDelayMs(error, attempt, { delayMsBase, delayMsMax, random }), signal);
 }
 
 /** Deletes records that would do no harm if they stayed: an error is only logged, and a store that is silent is not waited for long. */

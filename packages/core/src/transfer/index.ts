@@ -13,6 +13,6 @@ export type {
   VerifyItem,
   VerifyReport,
 } from './api.ts';
-export { RetryBudget, type RetryPolicy, retrying } from './retry.ts';
+export { RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
 export { type StallOptions, withStallTimeout } from './stall.ts';
 export { createTransfer } from './transfer.ts';

@@ -72,6 +72,43 @@ describe('retrying', () => {
     }
   });
 
+  test('a store that throttles is left alone for five times as long', async () => {
+    const noted = clock();
+    const operation = async (attempt: number) => {
+      if (attempt === 1) throw down();
+      if (attempt < 8) throw new CheckpointError('Throttled', 'slow down');
+    };
+    await retrying(operation, policy({ clock: noted }));
+    expect(noted.sleeps).toEqual([250, 100, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+  });
+
+  test('a store that says how long: so long and a random part more, but never above the upper limit', async () => {
+    for (const code of ['Throttled', 'Unavailable'] as const) {
+      const noted = clock();
+      const asked = [3000, 19_900, 3_600_000];
+      const operation = async (attempt: number) => {
+        const retryAfterMs = asked[attempt];
+        if (retryAfterMs !== undefined) throw new CheckpointError(code, 'later', { retryAfterMs });
+      };
+      await retrying(operation, policy({ clock: noted }));
+      expect(noted.sleeps).toEqual([code === 'Throttled' ? 3250 : 3050, 20_000, 20_000]);
+    }
+  });
+
+  test('a deadline ends a wait that the store has asked for', async () => {
+    const stop = new AbortController();
+    const sleep = (_: number, signal?: AbortSignal) =>
+      new Promise<void>((_, reject) => {
+        signal?.addEventListener('abort', () => reject(abortError(signal)));
+        stop.abort(new CheckpointError('TimedOut', 'the deadline'));
+      });
+    const waiting = { nowMs: () => 0, monotonicMs: () => 0, sleep };
+    const operation = () =>
+      Promise.reject(new CheckpointError('Throttled', 'later', { retryAfterMs: 10_000 }));
+    const error = await failure(retrying(operation, policy({ clock: waiting, signal: stop.signal })));
+    expect(error.code).toBe('TimedOut');
+  });
+
   test('used up: the last error, exhausted, with the number of tries in its message', async () => {
     let calls = 0;
     const operation = async () => {

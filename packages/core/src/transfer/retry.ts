@@ -10,6 +10,8 @@ import {
 
 /** A success gives back so much of a repeat: a store that fails less than one call in six can be used without end. */
 const REPEATS_PER_SUCCESS = 0.2;
+/** A store that throttles is left alone for longer than one that failed: 500 ms where 100 is the base. */
+const THROTTLED_DELAY_FACTOR = 5;
 
 export interface RetryPolicy {
   /** What is tried, for messages: "part 3 of model.bin". */
@@ -56,9 +58,9 @@ export class RetryBudget {
 }
 
 /**
- * Calls `operation` until it succeeds, at most `countMax + 1` times. Only errors of status `temporary` are repeated; the n-th repeat
- * (from 0) waits a random part of min(`delayMsMax`, `delayMsBase` * 2^n). When count or budget are used up the last error is thrown with
- * status `exhausted` and the number of tries in its message. `Aborted` as soon as the signal fires, also while waiting.
+ * Calls `operation` until it succeeds, at most `countMax + 1` times. Only errors of status `temporary` are repeated, after
+ * `repeatDelayMs`. When count or budget are used up the last error is thrown with status `exhausted` and the number of tries in its
+ * message. `Aborted` as soon as the signal fires, also while waiting.
  */
 export async function retrying<T>(
   operation: (attempt: number) => Promise<T>,
@@ -78,6 +80,21 @@ export async function retrying<T>(
   }
 }
 
+/**
+ * How long to wait before the n-th repeat (from 0): a random part of `delayMsBase` * 2^n, five times that after `Throttled`; where the
+ * store has said how long, so much more. Never above `delayMsMax`.
+ */
+export function repeatDelayMs(
+  error: CheckpointError | undefined,
+  attempt: number,
+  { delayMsBase, delayMsMax, random }: Pick<RetryPolicy, 'delayMsBase' | 'delayMsMax' | 'random'>,
+): number {
+  const factor = error?.code === 'Throttled' ? THROTTLED_DELAY_FACTOR : 1;
+  const jitterMs =
+    random.fraction() * Math.min(delayMsMax, factor * delayMsBase * 2 ** Math.min(attempt, 30));
+  return Math.min(delayMsMax, (error?.retryAfterMs ?? 0) + jitterMs);
+}
+
 async function prepareRepeat(error: CheckpointError, attempt: number, policy: RetryPolicy): Promise<void> {
   const tries = attempt + 1;
   if (attempt >= policy.countMax)
@@ -88,7 +105,7 @@ async function prepareRepeat(error: CheckpointError, attempt: number, policy: Re
       `${policy.what}: tried ${tries} ${tries === 1 ? 'time' : 'times'}; too many calls to this store fail to go on`,
     );
   }
-  const delayMs = policy.random.fraction() * Math.min(policy.delayMsMax, policy.delayMsBase * 2 ** attempt);
+  const delayMs = repeatDelayMs(error, attempt, policy);
   const next = `try ${tries + 1} of ${policy.countMax + 1} in ${Math.round(delayMs)} ms`;
   policy.onRetry?.(`${policy.what}: ${error.code}: ${error.message}; ${next}`);
   await policy.clock.sleep(delayMs, policy.signal);

@@ -8,6 +8,7 @@ import pLimit, { type LimitFunction } from 'p-limit';
 import {
   abortError,
   CheckpointError,
+  isCheckpointError,
   type ObjectStore,
   type Settings,
   type StoreCapabilities,
@@ -16,6 +17,7 @@ import {
 } from '../contract/index.ts';
 import type { TransferOptions } from './api.ts';
 import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
+import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { untilAborted, withStallTimeout } from './stall.ts';
@@ -40,6 +42,7 @@ export class Run implements ActiveRun {
   readonly #controller = new AbortController();
   readonly #turns: LimitFunction;
   readonly #partTurns: LimitFunction;
+  readonly #pace: Pace;
   #failure: { readonly error: unknown } | undefined;
   #finish: () => void = () => undefined;
 
@@ -52,6 +55,7 @@ export class Run implements ActiveRun {
     const { preferredConcurrency, preferredPartConcurrency } = store.capabilities;
     this.#turns = pLimit(Math.max(1, settings.concurrency || preferredConcurrency));
     this.#partTurns = pLimit(Math.max(1, settings.concurrency || preferredPartConcurrency));
+    this.#pace = new Pace([this.#turns, this.#partTurns]);
     this.finished = new Promise((resolve) => {
       this.#finish = resolve;
     });
@@ -138,14 +142,23 @@ export class Run implements ActiveRun {
     }
   }
 
-  /** One request that may be sent again: watched for silence, repeated after temporary errors. */
+  /** One request that may be sent again: watched for silence, repeated after temporary errors, with fewer at once where the store throttles. */
   request<T>(
     what: string,
     send: (signal: AbortSignal) => Promise<T>,
     extras: CallExtras<T> = {},
   ): Promise<T> {
-    const sendOnce = (attempt: number) =>
-      this.#watched(what, send, stallTimeoutMs(this.settings, attempt), extras);
+    const sendOnce = async (attempt: number) => {
+      const { slowdowns } = this.#pace;
+      try {
+        const value = await this.#watched(what, send, stallTimeoutMs(this.settings, attempt), extras);
+        this.#pace.succeeded();
+        return value;
+      } catch (error) {
+        if (isCheckpointError(error, 'Throttled')) this.#pace.throttled(slowdowns);
+        throw error;
+      }
+    };
     return retrying(sendOnce, this.retryPolicy(what));
   }
 

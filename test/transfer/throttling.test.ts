@@ -1,0 +1,60 @@
+import { CheckpointError } from '@holdfast/core';
+import { describe, expect, test } from 'vitest';
+import { bytesItem, bytesOf, setUp } from './memory-transfer.ts';
+
+const CONCURRENCY = 64;
+const CALL_MS = 10;
+
+/** A store that takes its time, and refuses what is more than it bears at once: `bears` says how many. */
+function setUpBusy(fileCount: number, bears: (answered: number) => number, retryAfterMs?: number) {
+  const rig = setUp({ settings: { concurrency: CONCURRENCY } });
+  const create = rig.store.create.bind(rig.store);
+  /** Under way at once, with each request, in order. */
+  const underWay: number[] = [];
+  let now = 0;
+  let throttled = 0;
+  let answered = 0;
+  rig.store.create = async (key, bytes, options) => {
+    now += 1;
+    underWay.push(now);
+    const isTooMuch = now > bears(answered);
+    await rig.clock.sleep(CALL_MS, options?.signal);
+    now -= 1;
+    if (isTooMuch) {
+      throttled += 1;
+      throw new CheckpointError('Throttled', 'slow down', { retryAfterMs });
+    }
+    answered += 1;
+    return create(key, bytes, options);
+  };
+  const items = Array.from({ length: fileCount }, (_, index) => bytesItem(`f${index}`, bytesOf(10, index)));
+  return { ...rig, items, underWay, throttledCount: () => throttled };
+}
+
+describe('a store that throttles', () => {
+  test('gets fewer requests at once, so that repeats suffice where they would be used up', async () => {
+    const { bucket, items, transfer, throttledCount } = setUpBusy(3000, () => 8);
+    await transfer.upload(items);
+    expect(bucket.keys()).toHaveLength(items.length);
+    expect(throttledCount()).toBeLessThan(400); // over 1,000, and then a failure, at full pace
+  });
+
+  test('gets as many as before once it bears them again', async () => {
+    const { items, transfer, underWay } = setUpBusy(3000, (answered) => (answered < 50 ? 4 : CONCURRENCY));
+    await transfer.upload(items);
+    expect(Math.max(...underWay.slice(150, 250))).toBeLessThanOrEqual(CONCURRENCY / 2);
+    expect(Math.max(...underWay.slice(-100))).toBe(CONCURRENCY);
+  });
+
+  test('is left alone for as long as it asks, whatever chance says', async () => {
+    const { clock, items, transfer, throttledCount } = setUpBusy(1, () => 0, 7000);
+    const stop = new AbortController();
+    const uploading = transfer.upload(items, { signal: stop.signal });
+    await clock.sleep(7000 + CALL_MS - 1);
+    expect(throttledCount()).toBe(1);
+    await clock.sleep(500 + CALL_MS + 1); // the random part, and the next call
+    expect(throttledCount()).toBe(2);
+    stop.abort();
+    await expect(uploading).rejects.toMatchObject({ code: 'Aborted' });
+  });
+});
