@@ -14,5 +14,6 @@ test('the cache is that of the bootstrap; an empty variable counts as not set', 
     cacheDirectory: '/c',
     s3Uri: undefined,
   });
+  expect(testConfig({ HOLDFAST_CACHE: 'c' }).cacheDirectory).toBe(`${process.cwd()}/c`);
   expect(testConfig({ HOLDFAST_TEST_S3: 's3://b/p' }).s3Uri).toBe('s3://b/p');
 });

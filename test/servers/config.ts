@@ -1,6 +1,8 @@
 /** What the surroundings say about servers for tests. */
 
 import os from 'node:os';
+import { resolve } from 'node:path';
+// @boundaries-ignore the bootstrap decides where the cache is, before there are any packages
 import { cacheDir } from '../../scripts/toolchain.mjs';
 
 /** Suites that `HOLDFAST_REQUIRE` can name. */
@@ -9,7 +11,7 @@ const SUITES = ['local', 's3', 'gcs', 'azure'] as const;
 export type Suite = (typeof SUITES)[number];
 
 export interface TestConfig {
-  /** Programs that were built are kept here, by version. */
+  /** Programs that were built are kept here, by version. Absolute. */
   readonly cacheDirectory: string;
   /** `HOLDFAST_TEST_S3`: tests run against this instead of a server of their own. */
   readonly s3Uri: string | undefined;
@@ -31,7 +33,7 @@ function parseSuites(text: string): Set<Suite> {
 /** An empty variable counts as not set. */
 export function testConfig(env: Readonly<Record<string, string | undefined>>): TestConfig {
   return {
-    cacheDirectory: cacheDir({ env, platform: process.platform, home: os.homedir() }),
+    cacheDirectory: resolve(cacheDir({ env, platform: process.platform, home: os.homedir() })),
     s3Uri: env['HOLDFAST_TEST_S3'] || undefined,
     requiredSuites: parseSuites(env['HOLDFAST_REQUIRE'] ?? ''),
   };
