@@ -1,0 +1,68 @@
+/** What the tests of the direct client share: requests to a scripted server, guarded memory, and what a failure looks like. */
+
+import { DirectHttpClient, DirectHttpError, type DirectRequest } from '@holdfast/direct-http';
+import { type Certificate, makeCertificate } from './certificate.ts';
+import type { ScriptedServer } from './scripted-server.ts';
+
+export type ClientOptions = NonNullable<ConstructorParameters<typeof DirectHttpClient>[0]>;
+
+const certificate = makeCertificate('DNS:localhost', 'IP:127.0.0.1', 'IP:::1');
+
+/** For `describe.each`: the same promises hold on both. */
+export const TRANSPORTS: readonly (readonly [name: string, certificate: Certificate | undefined])[] = [
+  ['plain', undefined],
+  ['TLS', certificate],
+];
+
+export { certificate };
+
+/** A client that trusts the certificate of the tests. */
+export function makeClient(options: ClientOptions = {}): DirectHttpClient & AsyncDisposable {
+  const client = new DirectHttpClient({ tls: { ca: certificate.cert }, ...options });
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() });
+}
+
+export function get(server: ScriptedServer, changes: Partial<DirectRequest> = {}): DirectRequest {
+  const { protocol, hostname, port } = server;
+  return { protocol, hostname, port, method: 'GET', path: '/', headers: {}, ...changes };
+}
+
+/** The error of a promise that must reject with one of ours. */
+export async function failureOf(promise: Promise<unknown>): Promise<DirectHttpError> {
+  const outcome: unknown = await promise.then(
+    (value) => value,
+    (error: unknown) => error,
+  );
+  if (outcome instanceof DirectHttpError) return outcome;
+  throw new Error('expected a DirectHttpError', { cause: outcome });
+}
+
+const GUARD = 0xee;
+const GUARD_BYTES = 4096;
+
+/** A destination amid memory that nobody may touch. */
+export function guarded(bytes: number) {
+  const memory = new Uint8Array(bytes + 2 * GUARD_BYTES).fill(GUARD);
+  const buffer = memory.subarray(GUARD_BYTES, GUARD_BYTES + bytes);
+  const isGuard = (byte: number) => byte === GUARD;
+  return {
+    buffer,
+    areGuardsWhole: () =>
+      memory.subarray(0, GUARD_BYTES).every(isGuard) && memory.subarray(GUARD_BYTES + bytes).every(isGuard),
+    isUnchanged: () => memory.every(isGuard),
+  };
+}
+
+/** Answer 200 with `body`. */
+export function ok(body: Uint8Array | string, fields = ''): Buffer {
+  const bytes = Buffer.from(body);
+  return Buffer.concat([
+    Buffer.from(`HTTP/1.1 200 OK\r\nContent-Length: ${bytes.length}\r\n${fields}\r\n`),
+    bytes,
+  ]);
+}
+
+/** Bytes that differ from place to place. */
+export function pattern(bytes: number): Uint8Array {
+  return Uint8Array.from({ length: bytes }, (_, index) => (index * 31 + (index >> 8)) & 0xff);
+}
