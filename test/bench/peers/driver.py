@@ -5,7 +5,7 @@ import os
 import resource
 import sys
 import time
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, NoReturn
 
 job = json.loads(sys.argv[1])
 directory: str = job["directory"]
@@ -35,3 +35,12 @@ def measure(upload: Callable[[], None], download: Callable[[], None]) -> None:
     wall, after = time.monotonic() - start, resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     print(json.dumps({"callMs": wall * 1000, "callCpuMs": cpu * 1000}))
+
+
+def leave() -> NoReturn:
+    """Ends the process without taking the interpreter down.
+
+    Threads of Rust that still run then (obstore 0.12, OpenDAL 0.47, on Python 3.11) abort now and then.
+    """
+    sys.stdout.flush()
+    os._exit(0)

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import obstore
-from driver import job, local_files, local_path, measure, prefix
+from driver import job, leave, local_files, local_path, measure, prefix
 from obstore.store import S3Store
 
 MIB = 1024 * 1024
@@ -23,6 +23,9 @@ def store() -> S3Store:
         endpoint=job["endpoint"],
         region=job["region"],
         virtual_hosted_style_request=False,
+        # A checksum that the server compares costs less than half of the default, which is SHA-256 in the signature.
+        checksum_algorithm="CRC64NVME",
+        unsigned_payload=True,
         client_options=options,
     )
 
@@ -69,3 +72,4 @@ async def download() -> None:
 
 
 measure(lambda: asyncio.run(upload()), lambda: asyncio.run(download()))
+leave()

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import opendal
-from driver import job, local_files, local_path, measure, prefix
+from driver import job, leave, local_files, local_path, measure, prefix
 
 MIB = 1024 * 1024
 CHUNK_BYTES = 8 * MIB
@@ -60,3 +60,4 @@ async def download() -> None:
 
 
 measure(lambda: asyncio.run(upload()), lambda: asyncio.run(download()))
+leave()

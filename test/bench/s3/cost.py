@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import resource
+import signal
 import sys
 import time
 
@@ -36,4 +37,6 @@ with open(out, "w") as file:
         },
         file,
     )
-sys.exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 1)
+if os.WIFSIGNALED(status):
+    sys.exit(f"killed by {signal.Signals(os.WTERMSIG(status)).name}")
+sys.exit(os.WEXITSTATUS(status))

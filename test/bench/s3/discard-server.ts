@@ -23,6 +23,8 @@ export interface Counts {
 
 const KEPT_BYTES_MAX = MIB;
 const LIST_PAGE_KEYS = 1000;
+/** Of the start of an object, which tell where in the pattern it begins. */
+const SAMPLE_BYTES = 64;
 
 interface StoredObject {
   readonly sizeBytes: number;
@@ -36,7 +38,8 @@ interface StoredObject {
 interface Part {
   readonly sizeBytes: number;
   readonly etag: string;
-  readonly rotationBytes: number;
+  /** Its first bytes. */
+  readonly start: Buffer;
 }
 
 const [patternPath = '', keyPath, certificatePath] = process.argv.slice(2);
@@ -97,7 +100,7 @@ function withoutFraming(raw: Buffer): Buffer {
 
 /** Where in the pattern an object begins, from its first bytes. */
 function rotationOf(start: Buffer): number {
-  const first = start.subarray(0, 64);
+  const first = start.subarray(0, SAMPLE_BYTES);
   for (let at = 0; at < pattern.length; at += ROTATION_BYTES)
     if (pattern.compare(first, 0, first.length, at, at + first.length) === 0) return at;
   throw new Error('an object of more than 1 MiB is not made of the pattern, so it cannot be given back');
@@ -174,7 +177,7 @@ async function putPart(query: Query, request: IncomingMessage): Promise<Answer> 
   const number = Number(query.get('partNumber'));
   const parts = uploads.get(query.get('uploadId') ?? '');
   if (parts === undefined) return refusal(404, 'NoSuchUpload');
-  const part = { sizeBytes, etag: newEtag(), rotationBytes: number === 1 ? rotationOf(start) : 0 };
+  const part = { sizeBytes, etag: newEtag(), start: Buffer.from(start.subarray(0, SAMPLE_BYTES)) };
   parts.set(number, part);
   return { status: 200, headers: { etag: part.etag, ...checksumsOf(request) } };
 }
@@ -196,7 +199,9 @@ async function completeUpload({ bucket, key, query }: Target, request: IncomingM
   let sizeBytes = 0;
   for (const part of parts.values()) sizeBytes += part.sizeBytes;
   const etag = newEtag();
-  const rotationBytes = parts.get(1)?.rotationBytes ?? 0;
+  // Not always number 1: minio-js 8.0.7 counts its parts from 2.
+  const first = parts.get(Math.min(...parts.keys()));
+  const rotationBytes = first ? rotationOf(first.start) : 0;
   objects.set(key, { sizeBytes, etag, modified: new Date(), rotationBytes });
   const crc32c = request.headers['x-amz-checksum-crc32c'];
   const checksum = crc32c

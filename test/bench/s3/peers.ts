@@ -33,7 +33,7 @@ export interface InstalledPeer extends Peer {
 
 export interface Peer {
   readonly name: string;
-  /** What protects the bytes, up and down: in a table. Seen in the requests, plain HTTP. */
+  /** What protects the bytes, up and down. Not what manuals say, but what the discarding server saw in the requests. */
   readonly checksum: { readonly up: string; readonly down: string };
   /** One line for who does not have it. */
   readonly install: string;
@@ -75,6 +75,11 @@ function driverPath(path: string): string {
   return fileURLToPath(new URL(path, import.meta.url));
 }
 
+/** How these programs are told of an authority: each in variables of its own, and some stumble over another's. */
+function trustIn({ ca }: Job, ...variables: string[]): Record<string, string> {
+  return ca === null ? {} : Object.fromEntries(variables.map((name) => [name, ca]));
+}
+
 function onPath(program: string, ...first: string[]): string | undefined {
   return [...first, ...(process.env['PATH'] ?? '').split(delimiter)]
     .map((directory) => join(directory, program))
@@ -96,7 +101,11 @@ function pythonPeer(name: keyof typeof PYTHON_PACKAGES, driver: string): Peer['f
     return {
       version,
       // -B: no compiled copies beside the drivers, in the repository.
-      start: (job) => ({ program, args: ['-B', driverPath(driver), JSON.stringify(job)], env: {} }),
+      start: (job) => ({
+        program,
+        args: ['-B', driverPath(driver), JSON.stringify(job)],
+        env: trustIn(job, 'AWS_CA_BUNDLE', 'SSL_CERT_FILE'),
+      }),
     };
   };
 }
@@ -106,17 +115,20 @@ function npmPeer(name: keyof typeof NPM_PACKAGES, driver: string): Peer['find'] 
     const manifest = join(modules, 'node_modules', name, 'package.json');
     if (!existsSync(manifest)) return undefined;
     const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
-    const env = { HOLDFAST_BENCH_MODULES: modules };
     return {
       version,
-      start: (job) => ({ program: process.execPath, args: [driverPath(driver), JSON.stringify(job)], env }),
+      start: (job) => ({
+        program: process.execPath,
+        args: [driverPath(driver), JSON.stringify(job)],
+        env: { HOLDFAST_BENCH_MODULES: modules, ...trustIn(job, 'NODE_EXTRA_CA_CERTS') },
+      }),
     };
   };
 }
 
 const HOLDFAST: Peer = {
   name: 'holdfast',
-  checksum: { up: 'CRC32C, by the server too', down: 'CRC32C, verified' },
+  checksum: { up: 'CRC32C, compared by the server', down: 'CRC32C, every byte' },
   install: 'npm run build',
   find: ({ fromSources }) => ({
     version: fromSources ? 'sources' : 'this clone',
@@ -134,17 +146,22 @@ const HOLDFAST: Peer = {
 
 const S5CMD: Peer = {
   name: 's5cmd',
-  checksum: { up: 'MD5 and SHA-256', down: 'none' },
+  checksum: { up: 'MD5, SHA-256', down: 'none' },
   install: INSTALL,
   find: ({ python }) => {
     const program = onPath('s5cmd', join(python, 'bin'));
     if (program === undefined) return undefined;
     return {
       version: printedVersion(program, ['version']) ?? 'that does not start',
-      start: ({ action, directory, endpoint, bucket, prefix }) => {
+      start: (job) => {
+        const { action, directory, endpoint, bucket, prefix } = job;
         const remote = `s3://${bucket}/${prefix}`;
         const copy = action === 'upload' ? [`${directory}/*`, remote] : [`${remote}*`, `${directory}/`];
-        return { program, args: ['--endpoint-url', endpoint, '--log', 'error', 'cp', ...copy], env: {} };
+        return {
+          program,
+          args: ['--endpoint-url', endpoint, '--log', 'error', 'cp', ...copy],
+          env: trustIn(job, 'SSL_CERT_FILE'),
+        };
       },
     };
   },
@@ -152,14 +169,15 @@ const S5CMD: Peer = {
 
 const RCLONE: Peer = {
   name: 'rclone',
-  checksum: { up: 'MD5', down: 'MD5, verified by reading the file again' },
+  checksum: { up: 'MD5', down: 'MD5' },
   install: 'apt-get install rclone',
   find: () => {
     const program = onPath('rclone');
     if (program === undefined) return undefined;
     return {
       version: printedVersion(program, ['version']) ?? 'that does not start',
-      start: ({ action, directory, endpoint, region, bucket, prefix, ca }) => {
+      start: (job) => {
+        const { action, directory, endpoint, region, bucket, prefix } = job;
         const remote = `:s3:${bucket}/${prefix}`;
         const flags =
           '--transfers 16 --checkers 16 --s3-chunk-size 16M --s3-upload-concurrency 8 --multi-thread-streams 8';
@@ -176,7 +194,7 @@ const RCLONE: Peer = {
             RCLONE_S3_REGION: region,
             RCLONE_S3_ENV_AUTH: 'true',
             RCLONE_S3_NO_CHECK_BUCKET: 'true',
-            ...(ca !== null && { RCLONE_CA_CERT: ca }),
+            ...trustIn(job, 'RCLONE_CA_CERT'),
           },
         };
       },
@@ -190,7 +208,7 @@ export const PEERS: readonly Peer[] = [
   RCLONE,
   {
     name: 'obstore',
-    checksum: { up: 'SHA-256', down: 'none' },
+    checksum: { up: 'CRC64NVME', down: 'none' },
     install: INSTALL,
     find: pythonPeer('obstore', '../peers/obstore-driver.py'),
   },
@@ -202,25 +220,25 @@ export const PEERS: readonly Peer[] = [
   },
   {
     name: 'awscrt',
-    checksum: { up: 'CRC32C', down: 'CRC32C, verified' },
+    checksum: { up: 'CRC32C', down: 'none' },
     install: INSTALL,
     find: pythonPeer('awscrt', '../peers/awscrt-driver.py'),
   },
   {
     name: 'boto3',
-    checksum: { up: 'CRC32', down: 'none for parts' },
+    checksum: { up: 'CRC32', down: 'CRC32 if in one piece' },
     install: INSTALL,
     find: pythonPeer('boto3', '../peers/boto3-driver.py'),
   },
   {
     name: 'lib-storage',
-    checksum: { up: 'CRC32', down: 'none for parts' },
+    checksum: { up: 'CRC32, SHA-256', down: 'CRC32 if in one piece' },
     install: INSTALL,
     find: npmPeer('@aws-sdk/lib-storage', '../peers/lib-storage-driver.mjs'),
   },
   {
     name: 'minio-js',
-    checksum: { up: 'MD5 and SHA-256', down: 'none' },
+    checksum: { up: 'MD5; SHA-256 without TLS', down: 'none' },
     install: INSTALL,
     find: npmPeer('minio', '../peers/minio-js-driver.mjs'),
   },

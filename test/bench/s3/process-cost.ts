@@ -73,7 +73,7 @@ export function runToEnd({ program, args, env }: Command): Promise<string> {
     child.on('close', (code, signal) => {
       clearTimeout(deadline);
       if (code === 0) resolve(stdout);
-      else reject(new Error(`it ended with ${signal ?? code}: ${stderr || stdout}`));
+      else reject(new Error(`it ended with ${signal ?? code}: ${stdout.slice(-OUTPUT_CHARS_MAX)}${stderr}`));
     });
   });
 }

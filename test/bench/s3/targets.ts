@@ -38,18 +38,12 @@ export interface TargetOptions {
 
 /** Neither the environment nor a profile may change what a client of the series does. */
 export function clientEnv({ access }: Target, home: string): Record<string, string> {
-  const { caPath } = access;
   return {
     PATH: process.env['PATH'] ?? '',
     HOME: home,
     ...credentialsEnv(access),
     AWS_REGION: access.region,
     AWS_EC2_METADATA_DISABLED: 'true',
-    ...(caPath !== undefined && {
-      AWS_CA_BUNDLE: caPath,
-      SSL_CERT_FILE: caPath,
-      NODE_EXTRA_CA_CERTS: caPath,
-    }),
   };
 }
 
