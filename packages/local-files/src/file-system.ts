@@ -19,6 +19,7 @@ import {
   lstat,
   mkdir,
   open,
+  openSync,
   read,
   readdir,
   readFile,
@@ -122,4 +123,10 @@ export const diskFileSystem: FileSystem = {
   ...nodeFileSystem,
   fstat: async (descriptor) => fstatSync(descriptor, { bigint: true }),
   close: async (descriptor) => closeSync(descriptor),
+};
+
+/** The same for files whose directory entries a scan has just brought into memory: opening them reads nothing from the disk either. */
+export const scannedFileSystem: FileSystem = {
+  ...diskFileSystem,
+  open: async (path, flags, mode) => openSync(path, flags, mode),
 };

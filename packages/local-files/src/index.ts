@@ -11,7 +11,7 @@ export { DirectorySync, type DirectorySyncOptions } from './directory-sync.ts';
 export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
 export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
 export { makeDirectories } from './make-directories.ts';
-export { bucketMount, isLocalDisk, type Mount, mountOf, parseMountInfo } from './mounts.ts';
+export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';
 export { OpenFiles } from './open-files.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 

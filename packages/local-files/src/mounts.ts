@@ -1,5 +1,7 @@
 /** Which file system a path lies on, from Linux's /proc/self/mountinfo (proc_pid_mountinfo(5)). */
 
+import type { FileSystem } from './file-system.ts';
+
 export interface Mount {
   readonly mountPoint: string;
   /** `ext4`, `fuse.s3fs`. */
@@ -30,6 +32,16 @@ export function mountOf(mounts: readonly Mount[], path: string): Mount | undefin
     if (isAbove && mountPoint.length >= (found?.mountPoint.length ?? 0)) found = mount;
   }
   return found;
+}
+
+/** `undefined` where there is no /proc to ask. */
+export async function mountOfDirectory(
+  fileSystem: Pick<FileSystem, 'readText' | 'realpath'>,
+  directory: string,
+): Promise<Mount | undefined> {
+  if (process.platform !== 'linux') return undefined;
+  const mountInfo = await fileSystem.readText('/proc/self/mountinfo').catch(() => '');
+  return mountOf(parseMountInfo(mountInfo), await fileSystem.realpath(directory));
 }
 
 /** The kernel writes space, tab, newline and backslash as three octal digits each; the rest is UTF-8 as it is. */

@@ -29,12 +29,26 @@ describe('scan', () => {
     write('b/c/d e');
     mkdirSync(join(directory, 'empty/deep'), { recursive: true });
     expect(await localFiles.scan(directory)).toEqual([
-      { name: '.hidden', path: join(directory, '.hidden'), sizeBytes: 0 },
-      { name: 'b-1', path: join(directory, 'b-1'), sizeBytes: 1 },
-      { name: 'b/2', path: join(directory, 'b/2'), sizeBytes: 3 },
-      { name: 'b/c/d e', path: join(directory, 'b/c/d e'), sizeBytes: 0 },
-      { name: 'é', path: join(directory, 'é'), sizeBytes: 2 },
+      { name: '.hidden', sizeBytes: 0, open: expect.any(Function) },
+      { name: 'b-1', sizeBytes: 1, open: expect.any(Function) },
+      { name: 'b/2', sizeBytes: 3, open: expect.any(Function) },
+      { name: 'b/c/d e', sizeBytes: 0, open: expect.any(Function) },
+      { name: 'é', sizeBytes: 2, open: expect.any(Function) },
     ]);
+  });
+
+  it('what it finds can be opened and read; a file that has gone since is NotFound', async () => {
+    write('a', 'abc');
+    write('b', 'x');
+    const [a, b] = await localFiles.scan(directory);
+    const source = await a?.open();
+    const buffer = new Uint8Array(2);
+    await source?.readInto(1, buffer);
+    expect(Buffer.from(buffer).toString()).toBe('bc');
+    await source?.assertUnchanged();
+    await source?.close();
+    rmSync(join(directory, 'b'));
+    await expect(b?.open()).rejects.toEqual(code('NotFound', `${directory}/b`));
   });
 
   it('finds more files than are looked at together', async () => {

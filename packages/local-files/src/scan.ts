@@ -2,7 +2,9 @@ import { resolve } from 'node:path';
 import { type CallOptions, CheckpointError, type FoundFile, throwIfAborted } from '@holdfast/core/contract';
 import type { Check } from './direct-file.ts';
 import { fileError } from './errno.ts';
-import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { type FileSystem, nodeFileSystem, scannedFileSystem } from './file-system.ts';
+import { isLocalDisk, mountOfDirectory } from './mounts.ts';
+import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
 
 const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file'>, string>> = {
@@ -21,35 +23,42 @@ export async function scanDirectory(
   fileSystem: FileSystem = nodeFileSystem,
 ): Promise<FoundFile[]> {
   const root = resolve(directory);
-  const found: Omit<FoundFile, 'sizeBytes'>[] = [];
+  const names: string[] = [];
   const check = () => throwIfAborted(options.signal);
   try {
     check();
     const stats = await fileSystem.stat(root);
     if (!stats.isDirectory()) throw invalid(root, 'is not a directory');
     for await (const entry of walkTree(fileSystem, root, { missing: 'throw', check })) {
-      const path = `${root}/${entry.name}`;
-      if (entry.kind !== 'file') throw invalid(path, REFUSALS[entry.kind]);
-      found.push({ name: entry.name, path });
+      if (entry.kind !== 'file') throw invalid(`${root}/${entry.name}`, REFUSALS[entry.kind]);
+      names.push(entry.name);
     }
-    if (found.length === 0) throw invalid(root, 'holds no file');
-    return await withSizes(fileSystem, found, check);
+    if (names.length === 0) throw invalid(root, 'holds no file');
+    const mount = fileSystem === nodeFileSystem ? await mountOfDirectory(fileSystem, root) : undefined;
+    const disk = mount !== undefined && isLocalDisk(mount) ? stats.dev : undefined;
+    return await lookAt(fileSystem, root, names, { disk, check });
   } catch (error) {
     throw fileError(error, `read the directory ${root}`, { path: root });
   }
 }
 
-async function withSizes(
+/** `disk`: files on this device are asked in place, for what they are asked has just been read. */
+async function lookAt(
   fileSystem: FileSystem,
-  found: readonly Omit<FoundFile, 'sizeBytes'>[],
-  check: Check,
+  root: string,
+  names: readonly string[],
+  { disk, check }: { disk: bigint | undefined; check: Check },
 ): Promise<FoundFile[]> {
   const files: FoundFile[] = [];
-  for (let start = 0; start < found.length; start += STATS_AT_A_TIME) {
+  const look = async (name: string): Promise<FoundFile> => {
+    const path = `${root}/${name}`;
+    const { dev, size } = await fileSystem.lstat(path);
+    const quickest = dev === disk ? scannedFileSystem : fileSystem;
+    return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest) };
+  };
+  for (let start = 0; start < names.length; start += STATS_AT_A_TIME) {
     check();
-    const some = found.slice(start, start + STATS_AT_A_TIME);
-    const stats = await Promise.all(some.map(({ path }) => fileSystem.lstat(path)));
-    files.push(...some.map((file, index) => ({ ...file, sizeBytes: Number(stats[index]?.size) })));
+    files.push(...(await Promise.all(names.slice(start, start + STATS_AT_A_TIME).map(look))));
   }
   return files;
 }

@@ -10,9 +10,8 @@ import {
   type FileSystem,
   isLocalDisk,
   type Mount,
-  mountOf,
+  mountOfDirectory,
   nodeFileSystem,
-  parseMountInfo,
 } from '@holdfast/local-files';
 import { type LocalConfig, type LocalOptions, parseLocalConfig } from './config.ts';
 import { storeError } from './errors.ts';
@@ -35,6 +34,7 @@ export async function openLocalStore(
   const fileSystem = components.fileSystem ?? nodeFileSystem;
   try {
     const mount = await mountOfDirectory(fileSystem, await existingDirectory(config, fileSystem));
+    // Where the mount is not known, nothing is refused.
     if (mount !== undefined) assertNoBucket(config, mount);
     const isOnDisk = components.fileSystem === undefined && mount !== undefined && isLocalDisk(mount);
     return new LocalStore(config, isOnDisk ? { ...components, fileSystem: diskFileSystem } : components);
@@ -59,13 +59,6 @@ async function existingDirectory(config: LocalConfig, fileSystem: FileSystem): P
       if (!isMissing || path === dirname(path)) throw error;
     }
   }
-}
-
-/** `undefined` where there is no /proc to ask: without it nothing is refused. */
-async function mountOfDirectory(fileSystem: FileSystem, directory: string): Promise<Mount | undefined> {
-  if (process.platform !== 'linux') return undefined;
-  const mountInfo = await fileSystem.readText('/proc/self/mountinfo').catch(() => '');
-  return mountOf(parseMountInfo(mountInfo), await fileSystem.realpath(directory));
 }
 
 /** Buckets mounted as directories lack what commits rest on, and would lose checkpoints silently. */

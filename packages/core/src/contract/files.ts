@@ -24,9 +24,10 @@ export interface RandomSource {
 export interface FoundFile {
   /** Logical name: path relative to the directory, segments joined by '/'. */
   readonly name: string;
-  readonly path: string;
   /** When it was found. */
   readonly sizeBytes: number;
+  /** As `openSource`. */
+  open(): Promise<RandomSource>;
 }
 
 /** Bytes that are written at any position. */

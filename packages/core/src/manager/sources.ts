@@ -22,14 +22,9 @@ export async function resolveSources(engine: Engine, options: SaveOptions): Prom
     throw new CheckpointError('InvalidArgument', 'a save takes exactly one of `dir`, `files` and `buffers`');
   }
   if (dir !== undefined) {
-    const local = localFiles(engine);
-    const found = await local.scan(dir, { signal });
+    const found = await localFiles(engine).scan(dir, { signal });
     checkLogicalNames(found.map((file) => file.name));
-    return found.map(({ name, path, sizeBytes }) => ({
-      name,
-      sizeBytes,
-      source: { open: () => local.openSource(path) },
-    }));
+    return found.map((file) => ({ name: file.name, sizeBytes: file.sizeBytes, source: file }));
   }
   const sources = Object.entries<SaveSource>(files ?? buffers ?? {});
   if (sources.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
