@@ -64,5 +64,7 @@ export function ok(body: Uint8Array | string, fields = ''): Buffer {
 
 /** Bytes that differ from place to place. */
 export function pattern(bytes: number): Uint8Array {
-  return Uint8Array.from({ length: bytes }, (_, index) => (index * 31 + (index >> 8)) & 0xff);
+  const array = new Uint8Array(bytes);
+  for (let index = 0; index < bytes; index++) array[index] = index * 31 + (index >> 8);
+  return array;
 }

@@ -1,0 +1,143 @@
+import { describe, expect, test } from 'vitest';
+import { failureOf, get, guarded, makeClient, ok, TRANSPORTS } from './direct-client.ts';
+import { startServer } from './scripted-server.ts';
+
+const IDLE_TIMEOUT_MS = 150;
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function block(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}
+
+describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
+  test.each([
+    ['before the head', '', 'head', 0],
+    ['in the head', 'HTTP/1.1 200 OK\r\n', 'head', 0],
+    ['in the body', 'HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\nthe body', 'body', 8],
+    ['in a chunk', 'HTTP/1.1 500 Oops\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel', 'body', 3],
+  ] as const)('a stall %s is TIMED_OUT', async (_name, sent, phase, bytes) => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        await peer.write(sent);
+      },
+      { certificate },
+    );
+    await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
+    const { buffer, areGuardsWhole } = guarded(22);
+    const failure = await failureOf(client.request(get(server, { into: { buffer }, isRepeatable: true })));
+    expect(failure).toMatchObject({ code: 'TIMED_OUT', phase, bytes, isStale: false });
+    expect(areGuardsWhole()).toBe(true);
+    expect(client.connectionsOpened).toBe(1);
+  });
+
+  test('the time of the request goes before the one of the client, also on a used connection', async () => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        await peer.write(ok(''));
+        await peer.head();
+      },
+      { certificate },
+    );
+    await using client = makeClient();
+    await client.request(get(server));
+    const failure = await failureOf(client.request(get(server, { idleTimeoutMs: 30 })));
+    expect(failure).toMatchObject({ code: 'TIMED_OUT', phase: 'head' });
+  });
+
+  test('slow but alive is not a stall, however long it takes', async () => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        for (const byte of ok('0123456789').toString('latin1')) {
+          await peer.write(byte);
+          await pause(IDLE_TIMEOUT_MS / 10);
+        }
+      },
+      { certificate },
+    );
+    await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
+    const { buffer } = guarded(10);
+    const startedAt = performance.now();
+    await client.request(get(server, { into: { buffer } }));
+    expect(Buffer.from(buffer).toString()).toBe('0123456789');
+    expect(performance.now() - startedAt).toBeGreaterThan(2 * IDLE_TIMEOUT_MS);
+  });
+
+  test('a server that takes a body slowly is not a stall, however long it takes', async () => {
+    // More than the system keeps for both ends, so that the client sees each pause.
+    const body = new Uint8Array(48 * 1024 * 1024);
+    const sliceBytes = 2 * 1024 * 1024;
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        for (let slice = 1; slice <= 12; slice++) {
+          peer.socket.pause();
+          await pause(IDLE_TIMEOUT_MS / 4);
+          peer.socket.resume();
+          await peer.has(slice * sliceBytes);
+        }
+        await peer.has(body.byteLength);
+        await peer.write(ok('done'));
+      },
+      { certificate },
+    );
+    await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
+    const startedAt = performance.now();
+    expect(await client.request(get(server, { method: 'PUT', body }))).toMatchObject({ status: 200 });
+    expect(performance.now() - startedAt).toBeGreaterThan(2 * IDLE_TIMEOUT_MS);
+  });
+
+  test('a server that takes no more of a body is TIMED_OUT', async () => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        peer.socket.pause();
+      },
+      { certificate },
+    );
+    await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
+    const body = new Uint8Array(32 * 1024 * 1024);
+    const failure = await failureOf(client.request(get(server, { method: 'PUT', body })));
+    expect(failure).toMatchObject({ code: 'TIMED_OUT', phase: 'head' });
+  });
+
+  test('a process that was busy for longer than the timeout reads what has come meanwhile', async () => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        await peer.writeAlone('HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\n');
+        // Into the system's memory now, read by the client when the loop is free again.
+        peer.socket.write('the body of the answer');
+        block(2 * IDLE_TIMEOUT_MS);
+      },
+      { certificate },
+    );
+    for (let round = 0; round < 5; round++) {
+      await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
+      const { buffer } = guarded(22);
+      expect(await client.request(get(server, { into: { buffer } }))).toMatchObject({ bytesInto: 22 });
+      expect(Buffer.from(buffer).toString()).toBe('the body of the answer');
+    }
+  });
+
+  test('a process that was busy while it connected is connected', async () => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        await peer.write(ok(''));
+      },
+      { certificate },
+    );
+    // A handshake takes more turns of the loop than one that is late by its whole timeout has left.
+    await using client = makeClient({ connectTimeoutMs: certificate ? 500 : 20 });
+    const request = client.request(get(server));
+    block(60);
+    expect(await request).toMatchObject({ status: 200 });
+  });
+});
