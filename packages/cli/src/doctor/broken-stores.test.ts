@@ -101,6 +101,28 @@ const BROKEN: readonly [name: string, finder: string, change: (parts: Parts) => 
     }),
   ],
   [
+    'lets a second one in now and then',
+    'race',
+    ({ bucket, sound }) => ({
+      create: async (key, bytes) => {
+        if (!/few-1[0-9]$/.test(key) || bucket.find(key) === undefined) return sound.create(key, bytes);
+        bucket.damage(key, () => bytes.slice());
+        return sound.head(key);
+      },
+    }),
+  ],
+  [
+    'succeeds before the object is there',
+    'may-read',
+    ({ sound }) => ({
+      create: async (key, bytes, options) => {
+        const late = setImmediate().then(() => sound.create(key, bytes, options));
+        late.catch(() => undefined); // nobody waits for it
+        return { key, sizeBytes: bytes.byteLength, etag: '"1"', createdAtMs: 0 };
+      },
+    }),
+  ],
+  [
     'lets everybody lose a race',
     'race',
     ({ sound }) => {

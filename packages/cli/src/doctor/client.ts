@@ -9,12 +9,15 @@ import {
   type StoredObject,
   type Upload,
 } from '@holdfast/core/contract';
+import { expectThat } from './check.ts';
 import { type Patience, patiently } from './patience.ts';
 
 /** What the clients of one check share. */
 export interface Surroundings extends Patience {
   /** Told of every key and upload before the store is: what is there in the end is to go. */
   readonly onKey: (key: string) => void;
+  /** Told of a key if one create of it is refused for good. */
+  readonly onNoKey: (key: string) => void;
   readonly onUpload: (upload: Upload) => void;
 }
 
@@ -62,34 +65,40 @@ export class Client {
         return 'created';
       } catch (error) {
         if (isCheckpointError(error, 'AlreadyExists')) return whenItExists(attempt);
+        if (attempt === 0 && hadNoEffect(error)) this.#surroundings.onNoKey(key);
         throw error;
       }
     });
   }
 
+  /** Of an object that was created: that it is not there is a broken promise, and so for the next two. */
   head(key: string): Promise<ObjectInfo> {
     const { signal } = this.#surroundings;
-    return this.#patiently(() => this.#store.head(key, { signal }));
+    return this.#existing(() => this.#store.head(key, { signal }));
   }
 
   get(key: string): Promise<StoredObject> {
-    const { signal } = this.#surroundings;
-    return this.#patiently(() => this.#store.get(key, { maxBytes: 2 ** 30, signal }));
-  }
-
-  /** `null`: there is none. */
-  async find(key: string): Promise<StoredObject | null> {
-    try {
-      return await this.get(key);
-    } catch (error) {
-      if (isCheckpointError(error, 'NotFound')) return null;
-      throw error;
-    }
+    return this.#existing(() => this.#get(key));
   }
 
   readInto(key: string, offsetBytes: number, buffer: Uint8Array): Promise<number> {
     const { signal } = this.#surroundings;
-    return this.#patiently(() => this.#store.readInto(key, offsetBytes, buffer, { signal }));
+    return this.#existing(() => this.#store.readInto(key, offsetBytes, buffer, { signal }));
+  }
+
+  async #existing<T>(call: () => Promise<T>): Promise<T> {
+    const found = await this.#patiently(call).catch(orNull);
+    expectThat(found !== null, 'an object that was created is not there');
+    return found;
+  }
+
+  /** `null`: there is none. */
+  find(key: string): Promise<StoredObject | null> {
+    return this.#patiently(() => this.#get(key)).catch(orNull);
+  }
+
+  #get(key: string): Promise<StoredObject> {
+    return this.#store.get(key, { maxBytes: 2 ** 30, signal: this.#surroundings.signal });
   }
 
   /** `null`: the store listed without a page. */
@@ -152,4 +161,14 @@ export class Client {
   #patiently<T>(call: (attempt: number) => Promise<T>): Promise<T> {
     return patiently(this.#surroundings, call);
   }
+}
+
+/** A permanent error of a write, as the contract has it. */
+function hadNoEffect(error: unknown): boolean {
+  return isCheckpointError(error) && error.status === 'permanent' && error.code !== 'Aborted';
+}
+
+function orNull(error: unknown): null {
+  if (isCheckpointError(error, 'NotFound')) return null;
+  throw error;
 }

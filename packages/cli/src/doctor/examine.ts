@@ -122,7 +122,7 @@ function judgeError(check: Check, error: unknown): Judged {
     status,
     seen: message,
     meaning: isDenied ? whenDenied : `this could not be checked (${code})`,
-    advice: sentence(advice),
+    advice: code === 'NotFound' ? 'check the URI' : sentence(advice),
     code,
     figures: {},
   };
@@ -148,7 +148,7 @@ async function cleanUp(visit: Visit, { clock }: ExamineOptions): Promise<Finding
     ...common,
     status: 'degraded',
     seen: `up to ${formatPlural(removal.leftCount, 'object')} left below ${visit.prefix}: ${removal.error.message}`,
-    meaning: 'they belong to no run and are in nobody’s way',
+    meaning: 'they belong to no run and do no harm',
     advice: `delete what lies below ${visit.prefix}`,
     code: removal.error.code,
     durationMs,

@@ -32,6 +32,7 @@ export class Probe {
       signal: this.#signal,
       onRepeat: () => this.#visit.noteRepeat(),
       onKey: (key) => this.#visit.noteKey(key),
+      onNoKey: (key) => this.#visit.forgetKey(key),
       onUpload: (upload) => this.#visit.noteUpload(upload),
     });
   }

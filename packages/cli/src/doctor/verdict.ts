@@ -28,8 +28,9 @@ export function errorOf(findings: readonly Finding[], uri: string): CheckpointEr
   }
   const code = worst.code as ErrorCode;
   const sameKind = failed.filter((finding) => finding.code === code).map(({ title }) => `"${title}"`);
-  const what = sameKind.length === 1 ? worst.seen : `${sameKind.join(', ')} failed`;
-  return new CheckpointError(code, `${uri} cannot be called safe for checkpoints: ${what}`, {
-    context: { ...context, advice: [worst.advice] },
-  });
+  const message =
+    worst.id === 'reachable'
+      ? worst.seen
+      : `${uri} cannot be called safe for checkpoints: ${sameKind.join(', ')} failed`;
+  return new CheckpointError(code, message, { context: { ...context, advice: [worst.advice] } });
 }

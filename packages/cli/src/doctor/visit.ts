@@ -31,7 +31,8 @@ export class Visit {
   readonly prefix: string;
   readonly #open: () => Promise<ObjectStore>;
   readonly #stores: Promise<ObjectStore>[] = [];
-  readonly #keys = new Set<string>();
+  /** With how many creates of each may have had an effect. */
+  readonly #keys = new Map<string, number>();
   readonly #uploads: Upload[] = [];
   #repeatCount = 0;
 
@@ -58,7 +59,13 @@ export class Visit {
   }
 
   noteKey(key: string): void {
-    this.#keys.add(key);
+    this.#keys.set(key, (this.#keys.get(key) ?? 0) + 1);
+  }
+
+  forgetKey(key: string): void {
+    const count = (this.#keys.get(key) ?? 0) - 1;
+    if (count > 0) this.#keys.set(key, count);
+    else this.#keys.delete(key);
   }
 
   noteUpload(upload: Upload): void {
@@ -77,7 +84,7 @@ export class Visit {
       const store = await this.store(0);
       // An upload that cannot be aborted is no reason to keep the rest.
       await Promise.allSettled(this.#uploads.map((upload) => upload.abort({ signal })));
-      const keys = [...new Set([...this.#keys, ...(await this.#listed(store, signal))])];
+      const keys = [...new Set([...this.#keys.keys(), ...(await this.#listed(store, signal))])];
       const results = await this.#patiently(signal, () => store.deleteMany(keys, { signal }));
       const failed = results.filter((result) => result.error !== undefined);
       return { leftCount: failed.length, error: failed[0]?.error ?? null };

@@ -1,0 +1,109 @@
+/** `holdfast doctor` on servers that speak S3: one that can be trusted, and one that cannot. */
+
+import { describe, expect, it } from 'vitest';
+import {
+  describeOnMinio,
+  describeOnS3,
+  describeOnVersitygw,
+  type OwnTestServer,
+} from '../servers/describe-on-s3.ts';
+import { credentialsEnv, restrictedCredentials, type TestBucket } from '../servers/s3-access.ts';
+import { type Ended, holdfast } from './holdfast-process.ts';
+
+/** Some servers are slow on a busy machine, and a race of a hundred rounds takes its time. */
+const TEST_TIMEOUT_MS = 120_000;
+
+interface Answer {
+  readonly verdict: string;
+  readonly checks: readonly { readonly id: string; readonly status: string; readonly seen: string }[];
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
+async function doctor(uri: string, env: TestBucket['env']): Promise<{ answer: Answer; ended: Ended }> {
+  const ended = await holdfast(['doctor', uri, '--quick', '--json'], { env: { ...env } });
+  return { answer: JSON.parse(ended.stdout), ended };
+}
+
+const idsOf = ({ checks }: Answer, status: string) =>
+  checks.filter((check) => check.status === status).map(({ id }) => id);
+
+describeOnS3('doctor on S3', (server) => {
+  it(
+    'a store that keeps its promises is safe, throughput included, and nothing is left',
+    async () => {
+      const { uri, env } = await server().newBucket();
+      const { code, stdout } = await holdfast(['doctor', uri], { env: { ...env } });
+      expect(code, stdout).toBe(0);
+      expect(stdout).toMatch(/^ok {8}checksums {9}wrong ones are refused, of objects and of parts$/m);
+      expect(stdout).toMatch(/^ok {8}throughput .* up, .* down/m);
+      expect(stdout).toMatch(/^ok {8}clean up {10}nothing is left below doctor-/m);
+      expect(stdout).toMatch(/^safe for checkpoints {3}/m);
+    },
+    TEST_TIMEOUT_MS,
+  );
+});
+
+describeOnMinio('doctor on a MinIO of its own', {}, (server: () => OwnTestServer) => {
+  it.each([
+    ['s3:ListBucket', 'may-list'],
+    ['s3:PutObject', 'may-create'],
+    ['s3:GetObject', 'may-read'],
+    ['s3:DeleteObject', 'may-delete'],
+  ])(
+    'without %s: exit 8, and the finding is %s',
+    async (action, id) => {
+      const { uri } = await server().newBucket();
+      const Resource = ['arn:aws:s3:::*'];
+      const credentials = await restrictedCredentials(server(), {
+        Statement: [
+          { Effect: 'Allow', Action: ['s3:*'], Resource },
+          { Effect: 'Deny', Action: [action], Resource },
+        ],
+      });
+      const { answer, ended } = await doctor(uri, credentialsEnv(credentials));
+      expect(ended.code).toBe(8);
+      expect(idsOf(answer, 'failed')).toEqual([id]);
+      expect(answer).toMatchObject({ verdict: 'unknown', error: { code: 'Denied' } });
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it('a wrong secret is a refusal everywhere, and leaves nothing: exit 8', async () => {
+    const { uri, env } = await server().newBucket();
+    const { answer, ended } = await doctor(uri, { ...env, AWS_SECRET_ACCESS_KEY: 'wrong-secret-canary' });
+    expect(ended.code).toBe(8);
+    expect(idsOf(answer, 'failed')).toEqual(['may-list', 'may-create', 'may-delete']);
+    expect(ended.stdout + ended.stderr).not.toContain('canary');
+  });
+
+  it('a bucket that is not there: exit 6; a server that is not there: exit 75', async () => {
+    const { uri, env, bucket } = await server().newBucket();
+    const noBucket = await doctor(uri.replace(bucket, 'holdfast-no-such-bucket'), env);
+    expect(noBucket.ended.code).toBe(6);
+    expect(idsOf(noBucket.answer, 'failed')).toEqual(['reachable']);
+    const nobody = encodeURIComponent('http://127.0.0.1:1');
+    const noServer = await doctor(uri.replace(/endpoint=[^&]*/, `endpoint=${nobody}`), env);
+    expect(noServer.ended.code).toBe(75);
+    expect(noServer.ended.stderr).toContain('ECONNREFUSED');
+  });
+});
+
+describe('doctor on a store that must not be trusted', () => {
+  describeOnVersitygw('versitygw', (server) => {
+    it(
+      'loses the race: exit 2, and says that two writers could both commit',
+      async () => {
+        const { uri, env } = await server().newBucket();
+        const { answer, ended } = await doctor(uri, env);
+        expect(answer.checks.find(({ id }) => id === 'race')).toMatchObject({
+          status: 'failed',
+          seen: expect.stringMatching(/^in round \d+, \d+ of \d+ creates of one key succeeded$/),
+        });
+        expect(answer).toMatchObject({ verdict: 'unsafe', error: { code: 'Unsupported' } });
+        expect(ended.code).toBe(2);
+        expect(ended.stderr).toContain('is not safe for checkpoints: two writers could both commit');
+      },
+      TEST_TIMEOUT_MS,
+    );
+  });
+});
