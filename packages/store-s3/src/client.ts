@@ -13,6 +13,7 @@ import type { S3Config } from './config.ts';
 import { S3Refusal } from './errors.ts';
 import { type Operation, settingHeaders } from './headers.ts';
 import { type CommandOptions, SdkRequestHandler } from './sdk-request-handler.ts';
+import { Sha256 } from './sha256.ts';
 import type { SendOptions, Transport, TransportAnswer } from './transport.ts';
 
 /** SHA-256 of no bytes. */
@@ -56,6 +57,9 @@ export class S3Connection {
   #region: string | undefined;
   #endpoint: { readonly region: string; readonly value: Endpoint } | undefined;
   #clockOffsetMs = 0;
+  /** How often region, clock or credentials were put right. */
+  #correctionCount = 0;
+  #correcting: Promise<boolean> = Promise.resolve(false);
 
   constructor(config: S3Config, transport: Transport) {
     this.#config = config;
@@ -69,6 +73,7 @@ export class S3Connection {
       ...(config.credentials !== undefined && { credentials: config.credentials as AwsCredentialIdentity }),
       forcePathStyle: config.pathStyle,
       requestHandler: new SdkRequestHandler(transport) as HttpHandler,
+      sha256: Sha256,
       maxAttempts: 1,
       expectContinueHeader: false,
       requestChecksumCalculation: 'WHEN_REQUIRED',
@@ -87,7 +92,7 @@ export class S3Connection {
       credentials: this.#sdk.config.credentials,
       region,
       service: 's3',
-      sha256: this.#sdk.config.sha256,
+      sha256: Sha256,
       uriEscapePath: false,
       applyChecksum: true,
     });
@@ -140,27 +145,44 @@ export class S3Connection {
 
   /**
    * A request that was refused for what it says of region, time or credentials had no effect: it is sent once more when that could be
-   * put right.
+   * put right, be it for another request that was refused with it.
    */
   async #remedied<T>(send: () => Promise<T>): Promise<T> {
+    const sentWith = this.#correctionCount;
     try {
       return await send();
     } catch (error) {
-      if (!(error instanceof S3Refusal) || !(await this.#remedy(error))) throw error;
+      if (!(error instanceof S3Refusal)) throw error;
+      const remedy = this.#remedyFor(error);
+      if (remedy === undefined || !(await this.#correctOnce(sentWith, remedy))) throw error;
       return send();
     }
   }
 
-  async #remedy(refusal: S3Refusal): Promise<boolean> {
-    if (refusal.code === 'RequestTimeTooSkewed') return this.#adjustClock(refusal);
-    if (refusal.code === 'ExpiredToken' || refusal.code === 'InvalidToken') return this.#refreshCredentials();
-    const isElsewhere =
-      refusal.region !== undefined &&
-      refusal.region !== this.#region &&
-      [301, 307, 400, 403].includes(refusal.status);
-    if (!isElsewhere) return false;
-    this.#region = refusal.region;
-    return true;
+  #remedyFor(refusal: S3Refusal): (() => boolean | Promise<boolean>) | undefined {
+    const { code, status, region } = refusal;
+    if (code === 'RequestTimeTooSkewed') return () => this.#adjustClock(refusal);
+    if (code === 'ExpiredToken' || code === 'InvalidToken') return () => this.#refreshCredentials();
+    if (region === undefined || ![301, 307, 400, 403].includes(status)) return undefined;
+    return () => this.#moveTo(region);
+  }
+
+  /** One at a time. False: nothing is different now from when the request was sent. */
+  #correctOnce(sentWith: number, remedy: () => boolean | Promise<boolean>): Promise<boolean> {
+    const corrected = this.#correcting.then(async () => {
+      if (this.#correctionCount !== sentWith) return true;
+      if (!(await remedy())) return false;
+      this.#correctionCount += 1;
+      return true;
+    });
+    this.#correcting = corrected.catch(() => false);
+    return corrected;
+  }
+
+  #moveTo(region: string): boolean {
+    const isElsewhere = region !== this.#region;
+    this.#region = region;
+    return isElsewhere;
   }
 
   #adjustClock(refusal: S3Refusal): boolean {

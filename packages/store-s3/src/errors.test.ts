@@ -1,6 +1,6 @@
 import { DirectHttpError } from '@holdfast/direct-http';
 import { describe, expect, it } from 'vitest';
-import { itemRefusal, objectError, refusalOf, storeError } from './errors.ts';
+import { foreignSuccess, itemRefusal, objectError, refusalOf, storeError } from './errors.ts';
 
 const OBJECT = { store: 's3://runs/gpt', key: 'a/b' };
 const S3_HEADERS = { 'x-amz-request-id': 'R1' };
@@ -100,6 +100,42 @@ describe('a refusal by its status, where the code says nothing', () => {
     expect(error.message).toContain('does not lead to a server that speaks S3');
   });
 
+  it('what such a server says in a line of plain text is told, a page is not', () => {
+    const told = (body: string) =>
+      storeError(refusalOf({ status: 400, headers: {}, hasBody: true }, body), 'list', OBJECT).message;
+    expect(told('Client sent an HTTP request to an HTTPS server.\n')).toContain(
+      'and said: Client sent an HTTP request to an HTTPS server.; check endpoint=',
+    );
+    expect(told('<html>secrets</html>')).not.toContain('secrets');
+    expect(told('x\u001b[2Jy')).not.toContain('and said');
+  });
+
+  it('a success that is not understood may have had its effect, unless it is of no S3 at all', () => {
+    expect(storeError(foreignSuccess(200, S3_HEADERS), 'create', OBJECT)).toMatchObject({
+      code: 'Unexpected',
+      status: 'exhausted',
+    });
+    expect(storeError(foreignSuccess(200, {}), 'create', OBJECT)).toMatchObject({
+      code: 'InvalidConfig',
+      status: 'permanent',
+    });
+  });
+
+  it.each([
+    [407, 'Denied', 'the proxy wants other credentials (HTTP 407)'],
+    [408, 'Unavailable', 'HTTP 408'],
+    [413, 'InvalidConfig', 'a proxy in front of the store refuses requests of this size (HTTP 413)'],
+    [429, 'Throttled', 'HTTP 429'],
+  ])('%i is of a proxy, and %s', (status, expected, words) => {
+    const error = storeError(
+      refusalOf({ status, headers: {}, hasBody: true }, '<html></html>'),
+      'list',
+      OBJECT,
+    );
+    expect(error.code).toBe(expected);
+    expect(error.message).toContain(words);
+  });
+
   it('a proxy that cannot reach the store is temporary, whatever its page looks like', () => {
     const refusal = refusalOf({ status: 502, headers: {}, hasBody: true }, '<html>Bad Gateway</html>');
     expect(storeError(refusal, 'list', OBJECT)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
@@ -120,6 +156,7 @@ describe('what the answer tells beside', () => {
   it('how long to wait', () => {
     const headers = { ...S3_HEADERS, 'retry-after': '3' };
     expect(refusalOf({ status: 503, headers, hasBody: true }, xml('SlowDown')).retryAfterMs).toBe(3000);
+    expect(refused('SlowDown', 503, headers).retryAfterMs).toBe(3000);
     const date = { ...S3_HEADERS, 'retry-after': 'Wed, 21 Oct 2026 07:28:00 GMT' };
     expect(
       refusalOf({ status: 503, headers: date, hasBody: true }, xml('SlowDown')).retryAfterMs,
@@ -134,9 +171,10 @@ describe('a failure without an answer', () => {
     ['ECONNREFUSED', 'Unavailable', 'temporary', 'ECONNREFUSED'],
     ['ECONNRESET', 'Unavailable', 'temporary', 'ECONNRESET'],
     ['ENOTFOUND', 'Unavailable', 'temporary', 'the name of the server cannot be resolved'],
+    ['EAI_AGAIN', 'Unavailable', 'temporary', 'the name of the server cannot be resolved'],
     ['SELF_SIGNED_CERT_IN_CHAIN', 'InvalidConfig', 'permanent', 'ca='],
-    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'InvalidConfig', 'permanent', 'TLS refused the server'],
-    ['ERR_TLS_CERT_ALTNAME_INVALID', 'InvalidConfig', 'permanent', 'TLS refused the server'],
+    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'InvalidConfig', 'permanent', 'is not trusted'],
+    ['ERR_TLS_CERT_ALTNAME_INVALID', 'InvalidConfig', 'permanent', 'is not trusted'],
   ])('%s is %s, %s', (code, expected, status, words) => {
     const cause = new DirectHttpError('CONNECT_FAILED', 'no connection', {
       phase: 'connect',
@@ -145,6 +183,21 @@ describe('a failure without an answer', () => {
     const error = storeError(cause, 'list', { store: OBJECT.store });
     expect([error.code, error.status]).toEqual([expected, status]);
     expect(error.message).toContain(words);
+  });
+
+  it('https to a port that speaks http says so; TLS that breaks after the handshake may be tried again', () => {
+    const told = (phase: 'connect' | 'body', message: string) =>
+      storeError(
+        new DirectHttpError('TLS_FAILED', 'TLS failed', { phase, cause: withCode('ERR_SSL_X', message) }),
+        'create',
+        OBJECT,
+      );
+    expect(told('connect', 'wrong version number')).toMatchObject({
+      code: 'InvalidConfig',
+      message: expect.stringContaining('does not speak TLS there; write http://'),
+    });
+    expect(told('body', 'bad record mac')).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+    expect(told('body', 'wrong version number')).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 
   it('of several addresses, the first that was tried is told', () => {

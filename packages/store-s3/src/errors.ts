@@ -8,6 +8,9 @@ export interface StoreSubject {
   readonly key?: string | undefined;
 }
 
+/** What a proxy in front of a store answers by itself, in its own words: log in, too slow, too large, too many. */
+const OF_PROXIES: readonly number[] = [407, 408, 413, 429];
+
 /** A refusal as S3 tells it, whichever client received it. */
 export class S3Refusal extends Error {
   readonly status: number;
@@ -32,7 +35,8 @@ export class S3Refusal extends Error {
     this.date = answer.headers.date;
     const seconds = Number(answer.headers['retry-after']);
     this.retryAfterMs = seconds > 0 ? seconds * 1000 : undefined;
-    this.isForeign = code === '' && answer.hasBody && answer.status < 500 && this.requestId === undefined;
+    const mayBeOfAProxy = answer.status >= 500 || OF_PROXIES.includes(answer.status);
+    this.isForeign = code === '' && answer.hasBody && !mayBeOfAProxy && this.requestId === undefined;
   }
 }
 
@@ -52,9 +56,20 @@ export function refusalOf(answer: S3Answer, body: string): S3Refusal {
   return new S3Refusal(
     answer,
     isError ? element('Code') : '',
-    isError ? element('Message') : '',
+    isError ? element('Message') : plainText(body),
     region === '' ? undefined : region,
   );
+}
+
+/** Of an answer that is no page: servers that expect something else say so in a line. */
+function plainText(body: string): string {
+  const text = body.trim();
+  return /^[^<{\p{Cc}]{1,120}$/u.test(text) ? text : '';
+}
+
+/** A success in a form that S3 does not have: whoever answered is no S3. */
+export function foreignSuccess(status: number, headers: S3Answer['headers']): S3Refusal {
+  return new S3Refusal({ status, headers, hasBody: true }, '', '');
 }
 
 /** One item of a batch that was refused, while the request as a whole was not. */
@@ -159,9 +174,11 @@ const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
   403: 'Denied',
   404: 'NotFound',
   405: 'Unsupported',
+  407: 'Denied',
   408: 'Unavailable',
   409: 'Unavailable',
   412: 'AlreadyExists',
+  413: 'InvalidConfig',
   429: 'Throttled',
   501: 'Unsupported',
   507: 'StorageFull',
@@ -175,6 +192,9 @@ const HINTS: Readonly<Record<string, string>> = {
     'the secret key does not belong to the access key id, or a proxy changed the request',
   PermanentRedirect: 'the bucket is in another region; set region= in the URI',
   AuthorizationHeaderMalformed: 'the bucket is in another region; set region= in the URI',
+  RequestTimeTooSkewed: 'the clock of this machine is wrong; set it',
+  407: 'the proxy wants other credentials',
+  413: 'a proxy in front of the store refuses requests of this size',
 };
 
 export function objectError(
@@ -198,7 +218,8 @@ function refusalError(refusal: S3Refusal, action: string, subject: StoreSubject)
   if (code === 'NoSuchBucket')
     return objectError('NotFound', { store: subject.store }, 'names a bucket that does not exist', refusal);
   if (refusal.isForeign) {
-    const what = `does not lead to a server that speaks S3: the answer to a request was ${status} without an S3 error; check endpoint=`;
+    const said = refusal.message === '' ? '' : `, and said: ${refusal.message}`;
+    const what = `does not lead to a server that speaks S3: the answer to a request was HTTP ${status} in another form${said}; check endpoint=`;
     return objectError('InvalidConfig', { store: subject.store }, what, refusal);
   }
   const known = BY_CODE[code] ?? BY_STATUS[status] ?? (status >= 500 ? 'Unavailable' : 'Unexpected');
@@ -206,15 +227,20 @@ function refusalError(refusal: S3Refusal, action: string, subject: StoreSubject)
     return objectError(known, subject, 'does not exist', refusal);
   if (known === 'AlreadyExists') return objectError(known, subject, 'exists already', refusal);
   const answer = code === '' ? `HTTP ${status}` : code;
-  const words = [HINTS[code] ?? '', refusal.message].filter((part) => part !== '').join(': ');
+  const words = [HINTS[code === '' ? status : code] ?? '', refusal.message]
+    .filter((part) => part !== '')
+    .join(': ');
   const what = `cannot ${action} ${nameOf(subject)}: ${words === '' ? answer : `${words} (${answer})`}`;
   const context = { ...contextOf(subject), s3Code: code, httpStatus: status, requestId: refusal.requestId };
-  return new CheckpointError(known, what, { context, cause: refusal });
+  // An answer of success that cannot be understood: it may well have had its effect.
+  const uncertain = status < 300 && known === 'Unexpected' ? { status: 'exhausted' as const } : {};
+  const { retryAfterMs } = refusal;
+  return new CheckpointError(known, what, { context, cause: refusal, retryAfterMs, ...uncertain });
 }
 
-/** No certificate of the server's was trusted: nothing has been sent yet. */
+/** The server's certificate was not trusted. */
 const UNTRUSTED =
-  /^(CERT_|ERR_TLS_CERT|ERR_SSL|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER|VERIFY)|EPROTO)/;
+  /^(CERT_|ERR_TLS_CERT|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER|VERIFY))/;
 
 /** Failures without an answer. Whether a write has had its effect is not known, so they are temporary where something may have been sent. */
 function transportError(error: unknown, action: string, subject: StoreSubject): CheckpointError {
@@ -229,22 +255,29 @@ function transportError(error: unknown, action: string, subject: StoreSubject): 
     const advice = 'give the certificate of its authority with ca=, or correct the endpoint';
     return new CheckpointError(
       'InvalidConfig',
-      `${what}: TLS refused the server (${text}); ${advice}`,
+      `${what}: the certificate of the server is not trusted (${text}); ${advice}`,
       options,
     );
   }
-  if (code === 'ENOTFOUND') {
-    return new CheckpointError(
-      'Unavailable',
-      `${what}: the name of the server cannot be resolved (${text})`,
-      options,
-    );
+  if (isNoTls(error, text)) {
+    const told = 'the server does not speak TLS there; write http:// in endpoint=, or correct its port';
+    return new CheckpointError('InvalidConfig', `${what}: ${told} (${text})`, options);
+  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    const told = `the name of the server cannot be resolved (${text})`;
+    return new CheckpointError('Unavailable', `${what}: ${told}`, options);
   }
   if (error instanceof DirectHttpError || code !== '') {
     return new CheckpointError('Unavailable', `${what}: ${text}`, options);
   }
   // A fault of ours: nobody knows how far the request had come.
   return new CheckpointError('Unexpected', `${what}: ${text}`, { ...options, status: 'exhausted' });
+}
+
+/** Nothing has been sent yet. TLS that breaks later is a broken connection like any other. */
+function isNoTls(error: unknown, text: string): boolean {
+  const isConnecting = !(error instanceof DirectHttpError) || error.phase === 'connect';
+  return isConnecting && /wrong version number|packet length too long|unknown protocol/i.test(text);
 }
 
 /** The innermost error says what happened; of several addresses tried, the first. */

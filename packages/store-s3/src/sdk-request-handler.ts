@@ -5,7 +5,8 @@ import {
   type HttpRequest,
   HttpResponse,
 } from '@smithy/core/protocols';
-import type { Transport } from './transport.ts';
+import { foreignSuccess } from './errors.ts';
+import type { Transport, TransportAnswer } from './transport.ts';
 
 /** What a command is sent with. The SDK hands it on as it is. */
 export interface CommandOptions extends HttpHandlerOptions {
@@ -26,6 +27,7 @@ export class SdkRequestHandler implements HttpHandler {
       signal: options.abortSignal as AbortSignal | undefined,
     });
     options.answerHeaders = answer.headers;
+    if (!hasExpectedForm(request, answer)) throw foreignSuccess(answer.status, answer.headers);
     const { status: statusCode, headers, body } = answer;
     return {
       response: new HttpResponse({ statusCode, headers: { ...headers }, body: Readable.from([body]) }),
@@ -39,4 +41,14 @@ export class SdkRequestHandler implements HttpHandler {
   httpHandlerConfigs(): Record<string, never> {
     return {};
   }
+}
+
+/**
+ * What S3 answers to our commands is XML whose root is called "…Result"; only deletions may be answered with nothing. A web server that
+ * has the same page for everything must not pass for an empty bucket.
+ */
+function hasExpectedForm({ method, query }: HttpRequest, { body }: TransportAnswer): boolean {
+  if (method === 'DELETE' || (body.byteLength === 0 && 'delete' in query)) return true;
+  const beginning = new TextDecoder().decode(body.subarray(0, 64 * 1024)).trimStart();
+  return /^(<\?xml[^>]*>\s*)?<[\w:]*Result[\s/>]/.test(beginning);
 }

@@ -28,7 +28,7 @@ import {
 import { DirectHttpError } from '@holdfast/direct-http';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
-import { itemRefusal, objectError, S3Refusal, storeError } from './errors.ts';
+import { foreignSuccess, itemRefusal, objectError, S3Refusal, storeError } from './errors.ts';
 import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
 import { base64Crc, dateMs, plainEtag } from './values.ts';
 
@@ -106,7 +106,7 @@ export class S3Store implements ObjectStore {
       }
       const { crc32c } = options;
       const hasChecksum = crc32c !== undefined && this.capabilities.verifiesChecksums;
-      const { headers } = await this.#connection.send({
+      const { status, headers } = await this.#connection.send({
         operation: 'create',
         method: 'PUT',
         key: this.#pathOf(key),
@@ -114,6 +114,7 @@ export class S3Store implements ObjectStore {
         body: bytes,
         signal,
       });
+      if (headers.etag === undefined) throw foreignSuccess(status, headers);
       return {
         key,
         sizeBytes: bytes.byteLength,

@@ -57,7 +57,8 @@ export class Transport {
    */
   async send(signed: HttpRequest, options: SendOptions): Promise<TransportAnswer> {
     const answer = await this.#exchange(signed, options);
-    if (answer.status < 200 || answer.status >= 300 || isErrorOfSuccess(answer)) {
+    const isRefused = answer.status < 200 || answer.status >= 300;
+    if (isRefused || (signed.method !== 'GET' && isErrorOfSuccess(answer))) {
       const { status, headers } = answer;
       throw refusalOf(
         { status, headers, hasBody: signed.method !== 'HEAD' },
@@ -115,11 +116,11 @@ function bytesOf(body: unknown): Uint8Array | undefined {
   throw new TypeError(`a request's body is bytes or text, not ${typeof body}`);
 }
 
-/** S3 begins the answer to a completion before it knows how that ends. */
+/** S3 begins the answer to a completion before it knows how that ends, with blanks as long as it takes. Objects say what they like. */
 function isErrorOfSuccess({ status, body }: TransportAnswer): boolean {
   return (
     status === 200 &&
     body.byteLength < 64 * 1024 &&
-    /^\s*(<\?xml[^>]*>\s*)?<Error>/.test(new TextDecoder().decode(body.subarray(0, 512)))
+    /^\s*(<\?xml[^>]*>\s*)?<Error>/.test(new TextDecoder().decode(body))
   );
 }
