@@ -1,6 +1,7 @@
 /** Looks at a run from outside, as a process that comes later: is every promise kept? */
 
 import { type CheckpointManager, crc32c, idText, openCheckpointManager } from '@holdfast/core';
+import type { ObjectStore } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 
 /** Of healthy processes. */
@@ -23,6 +24,34 @@ export interface Told {
   readonly outcome: string;
 }
 
+/** A run as somebody finds it who comes later. */
+export interface RunView {
+  /** Broken promises that the store has noticed itself. */
+  readonly violations: readonly string[];
+  /** All of them, ascending. */
+  keys(): readonly string[];
+  /** Bytes of a record. */
+  read(key: string): Uint8Array | undefined;
+  /** Uploads in parts that are neither completed nor aborted. */
+  openUploads(): readonly { readonly key: string; readonly token: string; readonly partCount: number }[];
+  /** A healthy client of the store. */
+  openStore(): ObjectStore;
+}
+
+export function viewOfBucket(bucket: MemoryBucket): RunView {
+  return {
+    violations: bucket.violations,
+    keys: () => bucket.keys(),
+    read: (key) => bucket.find(key)?.bytes,
+    openUploads: () =>
+      bucket.openUploads().map(({ key, token, parts }) => ({ key, token, partCount: parts.size })),
+    openStore: () => new MemoryStore(bucket),
+  };
+}
+
+/** Names and bytes of a writer's files; `tag` among them holds the attempt. */
+export type FilesOf = (attempt: string, version: bigint, writer: number) => Record<string, Uint8Array>;
+
 const made = new Map<string, Record<string, Uint8Array>>();
 
 /** Names and bytes of a writer's files: every attempt, version and writer writes other bytes, so a mix is seen. */
@@ -41,10 +70,10 @@ export function filesOf(attempt: string, version: bigint, writer: number): Recor
 }
 
 /** A record as it lies in the store, without its types: the checks do not lean on the code that they check. */
-function record(bucket: MemoryBucket, key: string): Record<string, unknown> {
-  const object = bucket.find(key);
-  if (!object) throw new Error(`I1: ${key} is missing`);
-  return JSON.parse(new TextDecoder().decode(object.bytes)) as Record<string, unknown>;
+function record(run: RunView, key: string): Record<string, unknown> {
+  const bytes = run.read(key);
+  if (!bytes) throw new Error(`I1: ${key} is missing`);
+  return JSON.parse(new TextDecoder().decode(bytes)) as Record<string, unknown>;
 }
 
 interface CatalogView {
@@ -53,21 +82,31 @@ interface CatalogView {
   readonly entries: number;
 }
 
-function readCatalog(bucket: MemoryBucket): CatalogView {
-  const keys = bucket.keys().filter((key) => key.startsWith('catalog/'));
+interface Decision {
+  readonly id: string;
+  readonly kind: string;
+  readonly checkpoint?: { readonly epoch: number };
+}
+
+function readCatalog(run: RunView): CatalogView {
+  const keys = run.keys().filter((key) => key.startsWith('catalog/'));
   let parent: unknown = '';
+  let epoch = 0;
   const seen = new Set<string>();
   for (const [index, key] of keys.entries()) {
-    const entry = record(bucket, key);
+    const entry = record(run, key);
     if (Number(entry.seq) !== index + 1) throw new Error(`I0: ${key} says seq ${entry.seq}`);
     if ((entry.parentId ?? '') !== parent) throw new Error(`I0: ${key} does not follow its predecessor`);
     parent = entry.entryId;
-    const txn = (entry.transaction as { id: string }).id;
-    if (seen.has(txn)) throw new Error(`I4: ${key} repeats a transaction`);
-    seen.add(txn);
+    const { id, kind, checkpoint } = entry.transaction as Decision;
+    if (seen.has(id)) throw new Error(`I4: ${key} repeats a transaction`);
+    seen.add(id);
+    if (kind === 'commit' && checkpoint?.epoch !== epoch)
+      throw new Error(`I5: ${key} commits for epoch ${checkpoint?.epoch} in epoch ${epoch}`);
+    epoch = Number((entry.state as { epoch: number }).epoch);
   }
   const last = keys.at(-1);
-  const state = last ? (record(bucket, last).state as Record<string, unknown>) : {};
+  const state = last ? (record(run, last).state as Record<string, unknown>) : {};
   const checkpoints = (state.checkpoints ?? []) as { id: Record<string, string>; manifestKey: string }[];
   const latest = state.latest as { version?: string } | undefined;
   return {
@@ -81,11 +120,15 @@ function readCatalog(bucket: MemoryBucket): CatalogView {
   };
 }
 
-/** Throws with the number of the invariant that does not hold. */
-export async function checkInvariants(bucket: MemoryBucket, told: readonly Told[]): Promise<void> {
-  if (bucket.violations.length > 0) throw new Error(`I8: ${bucket.violations.join('; ')}`);
-  checkUploadRecords(bucket);
-  const catalog = readCatalog(bucket);
+/** Throws with the number of the invariant that does not hold. `written`: what the writers were given to save. */
+export async function checkInvariants(
+  run: RunView,
+  told: readonly Told[],
+  written: FilesOf = filesOf,
+): Promise<void> {
+  if (run.violations.length > 0) throw new Error(`I8: ${run.violations.join('; ')}`);
+  checkUploadRecords(run);
+  const catalog = readCatalog(run);
   const versions = catalog.live.map((checkpoint) => checkpoint.version);
   if (new Set(versions).size !== versions.length)
     throw new Error(`I4: a version is committed twice: ${versions}`);
@@ -96,10 +139,10 @@ export async function checkInvariants(bucket: MemoryBucket, told: readonly Told[
   if (catalog.latest !== highest)
     throw new Error(`I2: latest is ${catalog.latest}, the highest is ${highest}`);
 
-  await using manager = openReader(bucket);
+  await using manager = openCheckpointManager({ store: run.openStore(), settings: SETTINGS });
   for (const { version, manifestKey } of catalog.live) {
-    const owners = await restoreAndIdentify(manager, version);
-    const manifest = record(bucket, manifestKey);
+    const owners = await restoreAndIdentify(manager, version, written);
+    const manifest = record(run, manifestKey);
     const shares = manifest.writers as { writer?: number; files: { key: string }[] }[];
     for (const share of shares) {
       const lives = new Set(share.files.map((file) => file.key.split('/')[2]?.split('-')[0]));
@@ -115,21 +158,21 @@ export async function checkInvariants(bucket: MemoryBucket, told: readonly Told[
 }
 
 /** No part is sent before its upload is recorded, and the record stays as long as the upload: otherwise nobody would ever find the parts. */
-export function checkUploadRecords(bucket: MemoryBucket): void {
-  const keys = bucket.keys().filter((key) => key.startsWith('uploads/'));
-  const recorded = new Set(keys.map((key) => record(bucket, key).token));
-  for (const { key, token, parts } of bucket.openUploads()) {
-    if (parts.size > 0 && !recorded.has(token))
+function checkUploadRecords(run: RunView): void {
+  const keys = run.keys().filter((key) => key.startsWith('uploads/'));
+  const recorded = new Set(keys.map((key) => record(run, key).token));
+  for (const { key, token, partCount } of run.openUploads()) {
+    if (partCount > 0 && !recorded.has(token))
       throw new Error(`I10: the upload of ${key} has parts and no record`);
   }
 }
 
-function openReader(bucket: MemoryBucket): CheckpointManager {
-  return openCheckpointManager({ store: new MemoryStore(bucket), settings: SETTINGS });
-}
-
 /** Restores a version whole; which attempt wrote each writer's files. Bytes that no attempt wrote are an error. */
-async function restoreAndIdentify(manager: CheckpointManager, version: bigint): Promise<Map<number, string>> {
+async function restoreAndIdentify(
+  manager: CheckpointManager,
+  version: bigint,
+  written: FilesOf,
+): Promise<Map<number, string>> {
   const checkpoint = await manager.get(version);
   if (!checkpoint) throw new Error(`I1: version ${version} is in the catalog but cannot be had`);
   const { files, id } = await checkpoint.details();
@@ -138,7 +181,7 @@ async function restoreAndIdentify(manager: CheckpointManager, version: bigint): 
   const owners = new Map<number, string>();
   for (const writer of new Set(files.map((file) => file.writer))) {
     const attempt = new TextDecoder().decode(to[`w${writer}/tag`]);
-    for (const [name, bytes] of Object.entries(filesOf(attempt, version, writer))) {
+    for (const [name, bytes] of Object.entries(written(attempt, version, writer))) {
       if (Buffer.compare(to[name] ?? new Uint8Array(), bytes) !== 0)
         throw new Error(`I9: ${name} of ${idText(id)} is wrong`);
     }

@@ -4,7 +4,7 @@ import { type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore, type MemoryStoreOptions } from '@holdfast/core/store';
 import { LateEffects, SeededRandom } from '@holdfast/testkit';
-import { checkInvariants } from '../crash/invariants.ts';
+import { checkInvariants, viewOfBucket } from '../crash/invariants.ts';
 import { MemoryTarget, read, type Stage, survive, type WriterRole, write } from './actors.ts';
 import { filesOf, markIn, markOf } from './contents.ts';
 import { type Committed, History } from './history.ts';
@@ -180,7 +180,7 @@ class Simulation {
     const { history, ledger, story } = this.stage;
     history.lookAtAll();
     ledger.checkAll();
-    if (story.isLarge) await checkInvariants(this.#bucket, ledger.forCrashChecks());
+    if (story.isLarge) await checkInvariants(viewOfBucket(this.#bucket), ledger.forCrashChecks());
   }
 
   /** I10: a survivor finishes what all writers have delivered. */
