@@ -26,16 +26,25 @@ s3, client:
   --from-sources      measure the sources as they are, without a build
 `;
 
-const [first = '', ...rest] = process.argv.slice(2);
-const series: Readonly<Record<string, (args: readonly string[]) => Promise<unknown>>> = {
+const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unknown>>> = {
   local: benchLocal,
   s3: (args) => benchS3(args, S3_SERIES),
   client: (args) => benchS3(args, CLIENT_SERIES),
 };
-const chosen = first === '' ? Object.values(series) : [series[first]];
-for (const run of chosen) {
-  if (run === undefined) {
-    process.stderr.write(`${first === '--help' ? '' : `"${first}" is no benchmark\n\n`}${USAGE}`);
-    process.exitCode = 2;
-  } else if ((await run(rest)) === false) process.exitCode = 1;
+
+// Through 'exit', where running programs are ended and directories removed.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(130));
+
+const [first = '', ...rest] = process.argv.slice(2);
+const chosen = first === '' ? Object.values(SERIES) : [SERIES[first]];
+try {
+  for (const run of chosen) {
+    if (run === undefined) {
+      process.stderr.write(`${first === '--help' ? '' : `"${first}" is no benchmark\n\n`}${USAGE}`);
+      process.exitCode = 2;
+    } else if ((await run(rest)) === false) process.exitCode = 1;
+  }
+} catch (error) {
+  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
 }

@@ -126,10 +126,16 @@ export async function benchS3(args: readonly string[], defaults: Defaults): Prom
   // What is measured is what a user gets: compiled, without type stripping.
   if (!options.fromSources && !runStep(BUILD)) throw new Error('the build failed; its own words are above');
   const peers = findPeers(options.peers, places);
+  if (peers.length === 0) throw new Error('none of these clients is installed');
   const directory = mkdtempSync(join(options.directory, 'holdfast-bench-'));
   const memoryDirectory = options.destinations.includes('tmpfs')
     ? mkdtempSync('/dev/shm/holdfast-bench-')
     : directory;
+  const remove = () => {
+    rmSync(directory, { recursive: true, force: true });
+    rmSync(memoryDirectory, { recursive: true, force: true });
+  };
+  process.on('exit', remove);
   try {
     const { runs, failures } = await measureAll(options, defaults, { peers, directory, memoryDirectory });
     const report: Report = {
@@ -143,8 +149,8 @@ export async function benchS3(args: readonly string[], defaults: Defaults): Prom
     writeReport(report, options, `${defaults.name}-${options.tls ? 'https' : 'http'}`);
     return failures.length === 0;
   } finally {
-    rmSync(directory, { recursive: true, force: true });
-    rmSync(memoryDirectory, { recursive: true, force: true });
+    remove();
+    process.off('exit', remove);
   }
 }
 
@@ -163,6 +169,7 @@ async function measureAll(
   const patternPath = join(directory, 'pattern');
   writeFileSync(patternPath, pattern);
   const target = await openTarget(options, defaults, { directory, patternPath });
+  say(`${target.name} at ${target.access.endpoint}, bucket ${target.bucket}`);
   const results = { runs: [] as Run[], failures: [] as Failure[] };
   try {
     for (const shape of options.shapes) {

@@ -1,4 +1,4 @@
-"""Runs a program to its end and writes what it cost: cost.py OUT.json PROGRAM [ARGUMENT...]
+"""Runs a program to its end and writes what it cost to file descriptor 3: cost.py PROGRAM [ARGUMENT...]
 
 The kernel counts for us, so children that live for a millisecond are in it too: every descendant is waited for, by its own
 parent or, if that is gone, by us, who ask to become the parent of orphans.
@@ -13,8 +13,10 @@ import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+COST_FD = 3
 
-out, *command = sys.argv[1:]
+command = sys.argv[1:]
+os.set_inheritable(COST_FD, False)
 if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
     sys.exit("cost.py: this system does not let a process adopt orphans")
 start = time.monotonic()
@@ -26,7 +28,7 @@ try:
         os.waitpid(-1, 0)
 except ChildProcessError:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-with open(out, "w") as file:
+with open(COST_FD, "w") as file:
     json.dump(
         {
             "wallMs": wall * 1000,

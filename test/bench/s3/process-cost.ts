@@ -1,9 +1,8 @@
 /** What a process and all its children cost, as the kernel counts it. */
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { Readable, type Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 
 export interface Command {
@@ -37,45 +36,44 @@ const SCRIPT = fileURLToPath(new URL('./cost.py', import.meta.url));
  * Runs a program to its end; rejects unless it exits with 0, with the end of what it printed. Needs `python3` on the PATH: Node cannot
  * ask the kernel for the usage of children.
  */
-export async function measureProcess(command: Command): Promise<Measured> {
-  const directory = mkdtempSync(join(tmpdir(), 'holdfast-cost-'));
-  const out = join(directory, 'cost.json');
-  try {
-    const stdout = await runToEnd({
-      ...command,
-      program: 'python3',
-      // -I: neither the environment nor the directory changes what the script imports.
-      args: ['-I', SCRIPT, out, command.program, ...command.args],
-    });
-    return { cost: JSON.parse(readFileSync(out, 'utf8')) as ProcessCost, stdout };
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
+export async function measureProcess({ program, args, env }: Command): Promise<Measured> {
+  // -I: neither the environment nor the directory changes what the script imports.
+  const words = ['-I', SCRIPT, program, ...args];
+  const { stdout, cost } = await runToEnd({ program: 'python3', args: words, env });
+  return { stdout, cost: JSON.parse(cost) as ProcessCost };
 }
 
-/** Resolves to what the program wrote to stdout; rejects unless it exits with 0. */
-export function runToEnd({ program, args, env }: Command): Promise<string> {
+/** Resolves to what the program wrote to stdout and to file descriptor 3; rejects unless it exits with 0. */
+export function runToEnd({ program, args, env }: Command): Promise<{ stdout: string; cost: string }> {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
-    let stdout = '';
-    let stderr = '';
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
-      stdout += text;
-    });
-    child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      stderr = (stderr + text).slice(-OUTPUT_CHARS_MAX);
-    });
-    const deadline = setTimeout(() => {
+    const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe', 'pipe'], detached: true });
+    const [, stdout, stderr, cost] = child.stdio.map(collectText);
+    const killGroup = () => {
       // The group: the program is a child of the one that measures it.
-      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-    }, DEADLINE_MS);
+      if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
+    };
+    const deadline = setTimeout(killGroup, DEADLINE_MS);
+    // A Ctrl-C does not reach another group.
+    process.on('exit', killGroup);
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(deadline);
-      if (code === 0) resolve(stdout);
-      else reject(new Error(`it ended with ${signal ?? code}: ${stdout.slice(-OUTPUT_CHARS_MAX)}${stderr}`));
+      process.off('exit', killGroup);
+      const text = { stdout: stdout?.() ?? '', stderr: stderr?.() ?? '', cost: cost?.() ?? '' };
+      if (code === 0) resolve(text);
+      else reject(new Error(`it ended with ${signal ?? code}: ${text.stdout}${text.stderr}`));
     });
   });
+}
+
+/** The end of what a stream has brought by the time one asks. */
+function collectText(stream: Readable | Writable | null | undefined): () => string {
+  let text = '';
+  if (stream instanceof Readable)
+    stream.setEncoding('utf8').on('data', (piece: string) => {
+      text = (text + piece).slice(-OUTPUT_CHARS_MAX);
+    });
+  return () => text;
 }
 
 // Linux reports process times in hundredths of a second, whatever the kernel's own tick is.
