@@ -127,14 +127,16 @@ export class S3Store implements ObjectStore {
   head(key: string, options: CallOptions = {}): Promise<ObjectInfo> {
     const { signal } = options;
     return this.#run({ action: 'look at', key, signal }, async () => {
-      const { headers } = await this.#connection.send({
+      const { status, headers } = await this.#connection.send({
         operation: 'read',
         method: 'HEAD',
         key: this.#pathOf(key),
         isRepeatable: true,
         signal,
       });
-      return infoOf(key, headers, Number(headers['content-length']));
+      const sizeBytes = headers['content-length'];
+      if (sizeBytes === undefined) throw foreignSuccess(status, headers);
+      return infoOf(key, headers, Number(sizeBytes));
     });
   }
 

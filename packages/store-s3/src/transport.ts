@@ -5,8 +5,12 @@ import { buildQueryString, type HttpRequest } from '@smithy/core/protocols';
 import type { ProxyEnvironment } from './config.ts';
 import { refusalOf } from './errors.ts';
 import { NodeHttp } from './node-http.ts';
+import { goesThroughProxy } from './proxy.ts';
 
 export type { Into };
+
+/** Only against connections that are dead for good: the engine watches for silence, and knows how long it may take. */
+const IDLE_TIMEOUT_MS = 15 * 60_000;
 
 /** What the direct client refuses although another may not. */
 const NEEDS_LENIENCE: readonly string[] = ['BAD_HEAD', 'NOT_NODE'];
@@ -42,13 +46,16 @@ export class Transport {
   readonly #direct: DirectHttpClient;
   readonly #options: TransportOptions;
   #nodeHttp: NodeHttp | undefined;
+  #isLenient = false;
 
   constructor(options: TransportOptions) {
-    const { ca, proxy, connectionsMax } = options;
+    const { ca, connectionsMax } = options;
     this.#options = options;
-    this.#direct = new DirectHttpClient({ connectionsMax, ...(ca !== undefined && { tls: { ca } }) });
-    if (proxy.HTTP_PROXY !== undefined || proxy.HTTPS_PROXY !== undefined)
-      this.#nodeHttp = new NodeHttp(options);
+    this.#direct = new DirectHttpClient({
+      connectionsMax,
+      idleTimeoutMs: IDLE_TIMEOUT_MS,
+      ...(ca !== undefined && { tls: { ca } }),
+    });
   }
 
   /**
@@ -75,16 +82,21 @@ export class Transport {
 
   async #exchange(signed: HttpRequest, options: SendOptions): Promise<TransportAnswer> {
     const request = directRequest(signed, options);
-    if (this.#nodeHttp !== undefined) return this.#nodeHttp.request(signed, request);
+    if (this.#isLenient || goesThroughProxy(request, this.#options.proxy))
+      return this.#throughNode(signed, request);
     try {
       return await this.#direct.request(request);
     } catch (error) {
       if (!(error instanceof DirectHttpError) || !NEEDS_LENIENCE.includes(error.code)) throw error;
-      // From now on, for this server: node:http understands more dialects.
-      this.#nodeHttp = new NodeHttp(this.#options);
+      this.#isLenient = true; // from now on: node:http understands more dialects
       if (options.isRepeatable !== true) throw error;
-      return this.#nodeHttp.request(signed, request);
+      return this.#throughNode(signed, request);
     }
+  }
+
+  #throughNode(signed: HttpRequest, request: DirectRequest): Promise<TransportAnswer> {
+    this.#nodeHttp ??= new NodeHttp(this.#options);
+    return this.#nodeHttp.request(signed, request);
   }
 }
 
