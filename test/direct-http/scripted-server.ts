@@ -6,9 +6,10 @@ import type { Certificate } from './certificate.ts';
 
 /** The server's end of one connection. */
 export class Peer {
-  /** Of TLS: what is inside. */
+  /** Over TLS, what is inside. */
   readonly socket: Socket;
-  readonly #connection: Socket;
+  /** Over TLS, what is outside. */
+  readonly connection: Socket;
   readonly #received: Buffer[] = [];
   #receivedBytes = 0;
   #hasEnded = false;
@@ -16,7 +17,7 @@ export class Peer {
 
   constructor(socket: Socket, connection: Socket) {
     this.socket = socket;
-    this.#connection = connection;
+    this.connection = connection;
     socket.setNoDelay(true);
     const wake = () => this.#wake?.();
     socket.on('data', (bytes: Buffer) => {
@@ -82,7 +83,7 @@ export class Peer {
   }
 
   reset(): void {
-    this.#connection.resetAndDestroy();
+    this.connection.resetAndDestroy();
   }
 
   #all(): Buffer {

@@ -17,7 +17,7 @@ export interface DirectHttpOptions {
   keepAliveMs?: number | undefined;
   tls?:
     | {
-        /** PEM certificates to trust instead of Node's. */
+        /** PEM certificates to trust instead of Node's. One that cannot be read trusts nobody. */
         ca?: string | readonly string[] | undefined;
       }
     | undefined;
@@ -37,7 +37,6 @@ export class DirectHttpClient {
   #secureContext: SecureContext | undefined;
   #closing: Promise<void> | undefined;
 
-  /** Throws Node's error if `tls.ca` is no certificate. */
   constructor(options: DirectHttpOptions = {}) {
     this.#settings = {
       connectionsMax: options.connectionsMax ?? 64,
