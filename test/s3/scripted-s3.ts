@@ -145,6 +145,8 @@ export async function scriptedS3(script: Script): Promise<ScriptedS3> {
   server.on('connection', (socket: Socket) => {
     connections += 1;
     sockets.add(socket);
+    // The client may go away at any time.
+    socket.on('error', () => socket.destroy());
     socket.once('close', () => sockets.delete(socket));
   });
   await new Promise<void>((resolve, reject) => {
@@ -181,8 +183,6 @@ async function answer(
   script: Script,
 ): Promise<void> {
   const { socket } = request;
-  // The client may go away at any time.
-  socket.on('error', () => socket.destroy());
   const seen = await seenRequest(request).catch(() => undefined);
   if (seen === undefined) return;
   const index = requests.length;

@@ -18,7 +18,7 @@ import type {
 } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
-import { objectError, S3Refusal } from './errors.ts';
+import { foreignSuccess, objectError, S3Refusal } from './errors.ts';
 import { base64Crc, crcOfBase64, dateMs, plainEtag } from './values.ts';
 
 /** What uploads share with their store. */
@@ -63,13 +63,13 @@ export async function beginUpload(
   partSizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<Upload> {
-  const { minPartBytes, maxPartBytes } = store.capabilities;
-  if (!Number.isSafeInteger(partSizeBytes) || partSizeBytes < minPartBytes || partSizeBytes > maxPartBytes) {
+  if (!isPartSize(store.capabilities, partSizeBytes)) {
+    const { minPartBytes, maxPartBytes } = store.capabilities;
     const what = `cannot have parts of ${partSizeBytes} bytes; a part has from ${minPartBytes} to ${maxPartBytes}`;
     throw objectError('InvalidArgument', { store: store.config.uri, key }, what);
   }
   const begin = async (checksum: S3Config['checksum']) => {
-    const { output } = await store.connection.command(signal, (sdk, options) =>
+    const { output, headers } = await store.connection.command(signal, (sdk, options) =>
       sdk.send(
         new CreateMultipartUploadCommand({
           Bucket: store.config.bucket,
@@ -80,7 +80,8 @@ export async function beginUpload(
         options,
       ),
     );
-    return new S3Upload(store, path, { key, uploadId: output.UploadId ?? '', partSizeBytes, checksum });
+    if (!output.UploadId) throw foreignSuccess(200, headers);
+    return new S3Upload(store, path, { key, uploadId: output.UploadId, partSizeBytes, checksum });
   };
   try {
     return await begin(store.checksum);
@@ -93,13 +94,17 @@ export async function beginUpload(
   }
 }
 
+function isPartSize({ minPartBytes, maxPartBytes }: StoreCapabilities, sizeBytes: number): boolean {
+  return Number.isSafeInteger(sizeBytes) && sizeBytes >= minPartBytes && sizeBytes <= maxPartBytes;
+}
+
 export async function resumeUpload(
   store: UploadParts,
   pathOf: (key: string) => string,
   text: string,
   signal: AbortSignal | undefined,
 ): Promise<Upload> {
-  const token = parseToken(store.config.uri, text);
+  const token = parseToken(store, text);
   const upload = new S3Upload(store, pathOf(token.key), token);
   await upload.listParts({ signal }); // tells whether it is still there
   return upload;
@@ -273,14 +278,16 @@ class S3Upload implements Upload {
   }
 }
 
-function parseToken(store: string, text: string): Token {
+function parseToken({ config, capabilities }: UploadParts, text: string): Token {
   try {
     const token = JSON.parse(Buffer.from(text, 'base64url').toString()) as Partial<Token>;
     const { key, uploadId, partSizeBytes, checksum } = token;
     if (
       typeof key === 'string' &&
       typeof uploadId === 'string' &&
+      uploadId !== '' &&
       typeof partSizeBytes === 'number' &&
+      isPartSize(capabilities, partSizeBytes) &&
       (checksum === 'full' || checksum === 'parts' || checksum === 'none')
     )
       return { key, uploadId, partSizeBytes, checksum };
@@ -289,7 +296,7 @@ function parseToken(store: string, text: string): Token {
   }
   throw objectError(
     'InvalidArgument',
-    { store },
+    { store: config.uri },
     'cannot resume an upload by this token: it is not one of this store',
   );
 }

@@ -1,0 +1,175 @@
+/** Uploads in parts, where the store is not like S3 or the answer is lost. */
+
+import { describe, expect, test } from 'vitest';
+import { errorOf, type Reply, refusal, type Script, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
+
+const PART_BYTES = 5 * 1024 * 1024;
+const BYTES = new Uint8Array(10).fill(7);
+
+const isBegin: (request: Parameters<Script>[0]) => boolean = ({ query }) => query.has('uploads');
+const isComplete: typeof isBegin = ({ method, query }) => method === 'POST' && query.has('uploadId');
+
+/** As `uploadGoesWell`, but some requests are answered otherwise. */
+function except(matches: typeof isBegin, reply: Reply): Script {
+  return (request, index) => (matches(request) ? reply : uploadGoesWell(request, index));
+}
+
+describe('a store without checksums of whole objects', () => {
+  const types: (string | undefined)[] = [];
+  const refusesFull =
+    (code: string): Script =>
+    (request, index) => {
+      if (isBegin(request)) types.push(request.headers['x-amz-checksum-type']);
+      const wantsFull = isBegin(request) && request.headers['x-amz-checksum-type'] === 'FULL_OBJECT';
+      return wantsFull
+        ? refusal(code === 'NotImplemented' ? 501 : 400, code)
+        : uploadGoesWell(request, index);
+    };
+
+  test.each(['InvalidRequest', 'InvalidArgument', 'NotImplemented'])(
+    '%s: asked once more with checksums of parts alone, and not asked again by this store',
+    async (code) => {
+      types.length = 0;
+      const server = await scriptedS3(refusesFull(code));
+      const store = await server.open();
+      for (const key of ['a', 'b']) {
+        const upload = await store.beginUpload(key, { partSizeBytes: PART_BYTES });
+        const part = await upload.putPart(0, BYTES, { crc32c: 2 });
+        await upload.complete([part], { sizeBytes: BYTES.byteLength, crc32c: 3 });
+      }
+      expect(types).toEqual(['FULL_OBJECT', undefined, undefined]);
+      for (const request of server.requests.filter(isComplete))
+        expect(request.headers).not.toHaveProperty('x-amz-checksum-crc32c');
+    },
+  );
+
+  test('one that refuses both is asked with both, and its refusal is told', async () => {
+    const server = await scriptedS3(() => refusal(400, 'InvalidArgument'));
+    const store = await server.open();
+    expect((await errorOf(store.beginUpload('a', { partSizeBytes: PART_BYTES }))).code).toBe(
+      'InvalidArgument',
+    );
+    expect(server.requests).toHaveLength(2);
+    await errorOf(store.beginUpload('a', { partSizeBytes: PART_BYTES }));
+    expect(server.requests[2]?.headers['x-amz-checksum-type']).toBe('FULL_OBJECT');
+  });
+
+  test('a refusal of another kind is not taken for one of checksums', async () => {
+    const server = await scriptedS3(() => refusal(403, 'AccessDenied'));
+    const store = await server.open();
+    expect((await errorOf(store.beginUpload('a', { partSizeBytes: PART_BYTES }))).code).toBe('Denied');
+    expect(server.requests).toHaveLength(1);
+  });
+});
+
+describe('complete', () => {
+  async function completed(reply: Reply) {
+    const server = await scriptedS3(except(isComplete, reply));
+    const store = await server.open();
+    const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    const part = await upload.putPart(0, BYTES, { crc32c: 2 });
+    return errorOf(upload.complete([part], { sizeBytes: BYTES.byteLength, crc32c: 3 }));
+  }
+
+  test.each<[string, Reply, string, string]>([
+    ['200 with an error', refusal(200, 'InternalError'), 'Unavailable', 'temporary'],
+    ['200 with SlowDown', refusal(200, 'SlowDown'), 'Throttled', 'temporary'],
+    [
+      '200, blanks for a while, and then an error',
+      {
+        status: 200,
+        body: `<?xml version="1.0"?>\n${' '.repeat(5000)}<Error><Code>InternalError</Code></Error>`,
+      },
+      'Unavailable',
+      'temporary',
+    ],
+    ['a reset', 'reset', 'Unavailable', 'temporary'],
+    ['500', refusal(500, 'InternalError'), 'Unavailable', 'temporary'],
+    ['404: it is gone, or complete already', refusal(404, 'NoSuchUpload'), 'NotFound', 'permanent'],
+    ['a wrong checksum of the whole', refusal(400, 'BadDigest'), 'Corrupt', 'permanent'],
+    ['a part that is another one', refusal(400, 'InvalidPart'), 'InvalidArgument', 'permanent'],
+  ])('%s is %4$s', async (_name, reply, code, status) => {
+    const error = await completed(reply);
+    expect([error.code, error.status]).toEqual([code, status]);
+  });
+});
+
+describe('abort', () => {
+  test('of an upload that is gone has nothing to do', async () => {
+    const server = await scriptedS3(
+      except(({ method }) => method === 'DELETE', refusal(404, 'NoSuchUpload')),
+    );
+    const store = await server.open();
+    const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    await expect(upload.abort()).resolves.toBeUndefined();
+  });
+
+  test('that is not allowed says so', async () => {
+    const server = await scriptedS3(
+      except(({ method }) => method === 'DELETE', refusal(403, 'AccessDenied')),
+    );
+    const store = await server.open();
+    const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    expect((await errorOf(upload.abort())).code).toBe('Denied');
+  });
+});
+
+describe('a token', () => {
+  const isListParts: typeof isBegin = ({ method, query }) => method === 'GET' && query.has('uploadId');
+  const parts: Reply = {
+    body: `<ListPartsResult><IsTruncated>false</IsTruncated><Part><PartNumber>1</PartNumber><ETag>"part-1"</ETag><Size>10</Size><ChecksumCRC32C>AAAAAg==</ChecksumCRC32C></Part></ListPartsResult>`,
+  };
+
+  test('resumes the upload in another store, with the kind of checksum it was begun with', async () => {
+    const server = await scriptedS3(except(isListParts, parts));
+    const first = await server.open();
+    const { token } = await first.beginUpload('a b/ü', { partSizeBytes: PART_BYTES });
+    await first.close();
+    const second = await server.open({ checksum: 'parts' });
+    const upload = await second.resumeUpload(token);
+    expect([upload.key, upload.partSizeBytes, upload.token]).toEqual(['a b/ü', PART_BYTES, token]);
+    const found = await upload.listParts();
+    expect(found).toEqual([{ index: 0, sizeBytes: 10, crc32c: 2, etag: 'part-1' }]);
+    await upload.complete(found, { sizeBytes: 10, crc32c: 3 });
+    expect(server.requests.at(-1)?.headers['x-amz-checksum-type']).toBe('FULL_OBJECT');
+    expect(server.requests.at(-1)?.query.get('uploadId')).toBe('UPLOAD-1');
+  });
+
+  test('of an upload that is gone is NotFound', async () => {
+    const server = await scriptedS3(except(isListParts, refusal(404, 'NoSuchUpload')));
+    const store = await server.open();
+    const { token } = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    expect((await errorOf(store.resumeUpload(token))).code).toBe('NotFound');
+  });
+
+  const tokenOf = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const GOOD = { key: 'a', uploadId: 'UPLOAD-1', partSizeBytes: PART_BYTES, checksum: 'full' };
+
+  test.each<[string, string]>([
+    ['nothing', ''],
+    ['no base64', '%%%'],
+    ['no JSON', Buffer.from('{').toString('base64url')],
+    ['null', tokenOf(null)],
+    ['a list', tokenOf([GOOD])],
+    ['no key', tokenOf({ ...GOOD, key: undefined })],
+    ['a key outside the grammar', tokenOf({ ...GOOD, key: '../other' })],
+    ['no upload', tokenOf({ ...GOOD, uploadId: '' })],
+    ['no part size', tokenOf({ ...GOOD, partSizeBytes: '5' })],
+    ['a part size out of its limits', tokenOf({ ...GOOD, partSizeBytes: 1 })],
+    ['a part size that is no whole number', tokenOf({ ...GOOD, partSizeBytes: PART_BYTES + 0.5 })],
+    ['an unknown kind of checksum', tokenOf({ ...GOOD, checksum: 'md5' })],
+  ])('%s is InvalidArgument, and nothing is sent', async (_name, token) => {
+    const server = await scriptedS3(uploadGoesWell);
+    const store = await server.open();
+    const error = await errorOf(store.resumeUpload(token));
+    expect(error.code).toBe('InvalidArgument');
+    expect(error.message).not.toContain('UPLOAD-1');
+    expect(server.requests).toHaveLength(0);
+  });
+});
+
+test('an answer that begins an upload without naming it is refused', async () => {
+  const server = await scriptedS3(() => ({ body: '<InitiateMultipartUploadResult/>' }));
+  const store = await server.open();
+  expect((await errorOf(store.beginUpload('a', { partSizeBytes: PART_BYTES }))).code).toBe('InvalidConfig');
+});
