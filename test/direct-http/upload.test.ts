@@ -87,6 +87,41 @@ describe.each(TRANSPORTS)('upload, %s', (_, certificate) => {
     expect(await client.request(get(server))).toMatchObject({ status: 200, isReused: false });
   });
 
+  test('an early answer of a server that closes at once is not lost over the body that cannot be sent', async () => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        await peer.has(100_000);
+        await peer.write(REFUSAL);
+        peer.socket.destroy();
+      },
+      { certificate },
+    );
+    await using client = makeClient();
+    const body = new Uint8Array(16 * 1024 * 1024);
+    for (let round = 0; round < 30; round++) {
+      const response = await client.request(get(server, { method: 'PUT', body }));
+      expect(response).toMatchObject({ status: 403, isReused: false });
+    }
+  });
+
+  test('a body in shared memory is sent as any other', async () => {
+    const bytes = pattern(700_000);
+    const body = new Uint8Array(new SharedArrayBuffer(bytes.byteLength));
+    body.set(bytes);
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        expect(Buffer.compare(await peer.body(bytes.byteLength), bytes)).toBe(0);
+        await peer.write(ok(''));
+      },
+      { certificate },
+    );
+    await using client = makeClient();
+    expect(await client.request(get(server, { method: 'PUT', body }))).toMatchObject({ status: 200 });
+    expect(server.failures).toEqual([]);
+  });
+
   test('an early answer goes into the buffer, too, and no other bytes do', async () => {
     await using server = await startServer(
       async (peer) => {

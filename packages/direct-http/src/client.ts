@@ -3,27 +3,9 @@ import { createSecureContext, type SecureContext } from 'node:tls';
 import { clientClosed, toDirectHttpError } from './errors.ts';
 import { Exchange } from './exchange.ts';
 import type { DirectRequest, DirectResponse } from './message.ts';
-import { Origin, type OriginSettings } from './origin.ts';
+import { Origin } from './origin.ts';
 import { hostHeader, writeRequestHead } from './request-head.ts';
-
-export interface DirectHttpOptions {
-  /** Per origin; further requests wait their turn. Default 64. */
-  connectionsMax?: number | undefined;
-  /** From the name's look-up to the end of the TLS handshake. Default 10,000. */
-  connectTimeoutMs?: number | undefined;
-  /** Of a request under way without a byte in either direction. Default 30,000. */
-  idleTimeoutMs?: number | undefined;
-  /** How long an unused connection is kept where the server does not say; else 1 s less than it says, at most 60 s. Default 4,000. */
-  keepAliveMs?: number | undefined;
-  tls?:
-    | {
-        /** PEM certificates to trust instead of Node's. One that cannot be read trusts nobody. */
-        ca?: string | readonly string[] | undefined;
-      }
-    | undefined;
-  /** Instead of `dns.lookup`; called as `net.connect` calls it. */
-  lookup?: LookupFunction | undefined;
-}
+import { type DirectHttpOptions, type Settings, settingsOf } from './settings.ts';
 
 /**
  * HTTP/1.1 over connections of its own that receive a body straight into the caller's buffer, without a stream and without a copy.
@@ -31,19 +13,15 @@ export interface DirectHttpOptions {
  * alone. Each request is sent once, `isRepeatable` ones at most twice.
  */
 export class DirectHttpClient {
-  readonly #settings: OriginSettings;
+  readonly #settings: Settings;
   readonly #lookup: LookupFunction | undefined;
   readonly #origins = new Map<string, Origin>();
   #secureContext: SecureContext | undefined;
   #closing: Promise<void> | undefined;
 
+  /** Throws `RangeError` if a number of `options` is none that can be. */
   constructor(options: DirectHttpOptions = {}) {
-    this.#settings = {
-      connectionsMax: options.connectionsMax ?? 64,
-      connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
-      idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
-      keepAliveMs: options.keepAliveMs ?? 4000,
-    };
+    this.#settings = settingsOf(options);
     this.#lookup = options.lookup;
     const ca = options.tls?.ca;
     if (ca !== undefined)

@@ -10,7 +10,13 @@
 import type { Socket } from 'node:net';
 import { type Answer, AnswerReader } from './answer-reader.ts';
 import { BodySender } from './body-sender.ts';
-import { DirectHttpError, type DirectHttpErrorCode, type Phase, toDirectHttpError } from './errors.ts';
+import {
+  connectError,
+  DirectHttpError,
+  type DirectHttpErrorCode,
+  type Phase,
+  toDirectHttpError,
+} from './errors.ts';
 import type { Exchange, Holder } from './exchange.ts';
 import { type Endpoint, openSocket } from './open-socket.ts';
 
@@ -25,17 +31,8 @@ export interface ConnectionOwner {
   closed(connection: Connection, repeat: Exchange | undefined): void;
 }
 
-/** A server closes about when it says it will; a request must not be on its way then. */
-const KEEP_ALIVE_MARGIN_MS = 1000;
-/** Boxes on the way forget idle connections that both ends keep. */
-const KEEP_ALIVE_MS_MAX = 60_000;
-
 function settleLater(connection: Connection): void {
   connection.settle();
-}
-
-function settleEvenLater(connection: Connection): void {
-  setImmediate(settleLater, connection);
 }
 
 export class Connection implements Holder {
@@ -190,15 +187,12 @@ export class Connection implements Holder {
       this.#destroy();
     } else {
       this.#hasWaitedForSender = true;
-      setImmediate(settleEvenLater, this);
+      setImmediate(() => setImmediate(settleLater, this));
     }
   }
 
   #canGoOn({ head }: Answer): boolean {
-    this.#keepAliveMs =
-      head.keepAliveMs === undefined
-        ? this.#owner.keepAliveMs
-        : Math.min(head.keepAliveMs - KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MS_MAX);
+    this.#keepAliveMs = head.keepAliveMs ?? this.#owner.keepAliveMs;
     return head.keepsAlive && this.#keepAliveMs > 0 && !this.#reader.hasSurplus && !this.#hasEnded;
   }
 
@@ -257,19 +251,11 @@ export class Connection implements Holder {
   }
 
   #onError(error: Error): void {
-    if (this.#state === 'connecting') this.#connectFailed(error);
+    if (this.#state === 'connecting')
+      this.#fail(connectError(error, this.#owner.endpoint, this.#isTcpConnected));
     else if ('code' in error && String(error.code).startsWith('ERR_SSL')) {
       this.#failWith('TLS_FAILED', `TLS failed: ${error.message}`, error);
     } else this.#closedEarly(error);
-  }
-
-  #connectFailed(error: Error): void {
-    const { hostname, port } = this.#owner.endpoint;
-    const code = 'code' in error ? error.code : undefined;
-    const isSystem = !this.#isTcpConnected || 'syscall' in error || code === 'ECONNRESET';
-    const kind = isSystem ? 'connection' : 'TLS connection';
-    const message = `no ${kind} to ${hostname}, port ${port}: ${error.message || String(code)}`;
-    this.#failWith(isSystem ? 'CONNECT_FAILED' : 'TLS_FAILED', message, error);
   }
 
   /** A loop that was blocked fires the timer though bytes wait to be read: they get two turns to show up. */

@@ -73,6 +73,26 @@ export function clientClosed(): DirectHttpError {
   return new DirectHttpError('CLIENT_CLOSED', 'the client was closed', { phase: 'queue' });
 }
 
+/**
+ * Why there is no connection: the network, or what TLS made of it. A handshake that is cut off is the network's, since it may go well the
+ * next time.
+ */
+export function connectError(
+  error: Error,
+  { hostname, port }: { readonly hostname: string; readonly port: number },
+  isTcpConnected: boolean,
+): DirectHttpError {
+  const code = 'code' in error ? error.code : undefined;
+  const isTls = isTcpConnected && !('syscall' in error) && code !== 'ECONNRESET';
+  const kind = isTls ? 'TLS connection' : 'connection';
+  // An AggregateError, of several addresses, has no message of its own.
+  const message = `no ${kind} to ${hostname}, port ${port}: ${error.message || String(code)}`;
+  return new DirectHttpError(isTls ? 'TLS_FAILED' : 'CONNECT_FAILED', message, {
+    phase: 'connect',
+    cause: error,
+  });
+}
+
 /** What was thrown, as one of ours. */
 export function toDirectHttpError(error: unknown, phase: Phase, bytes: number): DirectHttpError {
   if (error instanceof DirectHttpError) return error;

@@ -2,13 +2,7 @@ import { Connection, type ConnectionOwner } from './connection.ts';
 import { clientClosed, toDirectHttpError } from './errors.ts';
 import type { Exchange, Holder } from './exchange.ts';
 import type { Endpoint } from './open-socket.ts';
-
-export interface OriginSettings {
-  readonly connectionsMax: number;
-  readonly connectTimeoutMs: number;
-  readonly idleTimeoutMs: number;
-  readonly keepAliveMs: number;
-}
+import type { Settings } from './settings.ts';
 
 /** The connections to one server, and the requests that wait for one: in order, on the connection that was free last. */
 export class Origin implements ConnectionOwner, Holder {
@@ -27,7 +21,7 @@ export class Origin implements ConnectionOwner, Holder {
   #whenClosed: (() => void) | undefined;
   #isClosing = false;
 
-  constructor(endpoint: Endpoint, host: string, settings: OriginSettings) {
+  constructor(endpoint: Endpoint, host: string, settings: Settings) {
     this.endpoint = endpoint;
     this.host = host;
     this.connectTimeoutMs = settings.connectTimeoutMs;

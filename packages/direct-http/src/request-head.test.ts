@@ -63,6 +63,9 @@ test.each<[string, Partial<DirectRequest>]>([
   ['a name with a colon', { headers: { 'a:': 'b' } }],
   ['a name with CRLF', { headers: { 'a\r\nb': 'c' } }],
   ['an empty name', { headers: { '': 'c' } }],
+  ['no idle time', { idleTimeoutMs: 0 }],
+  ['an idle time that is not a number', { idleTimeoutMs: Number.NaN }],
+  ['an idle time without end', { idleTimeoutMs: Number.POSITIVE_INFINITY }],
 ])('request head: %s is BAD_REQUEST', (_, changes) => {
   expect(() => write(changes)).toThrow(expect.objectContaining({ code: 'BAD_REQUEST', phase: 'queue' }));
 });

@@ -2,6 +2,7 @@
 
 import { DirectHttpError } from './errors.ts';
 import type { DirectRequest } from './message.ts';
+import { TIMER_MS_MAX } from './settings.ts';
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const TARGET = /^\/[\x21-\x7e]*$/;
@@ -40,10 +41,13 @@ export function hostHeader({ protocol, hostname, port }: DirectRequest): string 
  * Throws `BAD_REQUEST`: nothing a caller passes can end a line or add a header.
  */
 export function writeRequestHead(request: DirectRequest, host: string): string {
-  const { method, path, headers } = request;
+  const { method, path, headers, idleTimeoutMs } = request;
   if (!TOKEN.test(method)) throw badRequest(`method ${JSON.stringify(method)} is not a token`);
   if (!TARGET.test(path)) {
     throw badRequest('path must start with "/" and hold only visible ASCII; encode the rest');
+  }
+  if (idleTimeoutMs !== undefined && !(idleTimeoutMs > 0 && idleTimeoutMs <= TIMER_MS_MAX)) {
+    throw badRequest(`idleTimeoutMs ${idleTimeoutMs} is not above 0 and at most ${TIMER_MS_MAX}`);
   }
   const bodyBytes = request.body?.byteLength ?? 0;
   let fields = '';

@@ -137,8 +137,10 @@ test('head: Connection and Keep-Alive say how long the connection lives', () => 
   expect(parseFields('Connection: x', 'Connection: close').keepsAlive).toBe(false);
   expect(parseFields('Connection: keep-alive').keepsAlive).toBe(true);
   expect(parseFields('Connection: closed').keepsAlive).toBe(true);
-  expect(parseFields('Keep-Alive: timeout=5, max=100').keepAliveMs).toBe(5000);
-  expect(parseFields('Keep-Alive: max=100, timeout=7').keepAliveMs).toBe(7000);
+  expect(parseFields('Keep-Alive: timeout=5, max=100').keepAliveMs).toBe(4000);
+  expect(parseFields('Keep-Alive: max=100, timeout=7').keepAliveMs).toBe(6000);
+  expect(parseFields('Keep-Alive: timeout=999999').keepAliveMs).toBe(60_000);
+  expect(parseFields('Keep-Alive: timeout=0').keepAliveMs).toBe(0);
   expect(parseFields('Keep-Alive: max=100').keepAliveMs).toBeUndefined();
 });
 

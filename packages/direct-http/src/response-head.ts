@@ -13,11 +13,15 @@ export interface ResponseHead {
   readonly isChunked: boolean;
   /** The server will take another request on this connection. */
   readonly keepsAlive: boolean;
-  /** How long it says that it keeps an idle connection. */
+  /** How long an idle connection may be used if the server says how long it keeps it; 0 if that is too short. */
   readonly keepAliveMs: number | undefined;
 }
 
 const FIELDS_MAX = 200;
+/** A server closes about when it says it will; a request must not be on its way then. */
+const KEEP_ALIVE_MARGIN_MS = 1000;
+/** Boxes on the way forget idle connections that both ends keep. */
+const KEEP_ALIVE_MS_MAX = 60_000;
 const HEAD_END = Buffer.from('\r\n\r\n', 'latin1');
 const START = Buffer.from('HTTP/1.', 'latin1');
 const LF = 0x0a;
@@ -75,6 +79,10 @@ function parseFields(text: string, from: number): Record<string, string> {
   return headers;
 }
 
+function keepAliveMs(seconds: number): number {
+  return Math.max(0, Math.min(seconds * 1000 - KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MS_MAX));
+}
+
 /** `bytes` is the whole head, its empty line included. Throws `BAD_HEAD`. */
 export function parseResponseHead(bytes: Buffer): ResponseHead {
   const text = bytes.toString('latin1');
@@ -101,6 +109,6 @@ export function parseResponseHead(bytes: Buffer): ResponseHead {
     contentLengthBytes: length === undefined ? undefined : Number(length),
     isChunked: coding !== undefined,
     keepsAlive: !isHttp10 && !closes,
-    keepAliveMs: seconds === undefined ? undefined : Number(seconds) * 1000,
+    keepAliveMs: seconds === undefined ? undefined : keepAliveMs(Number(seconds)),
   };
 }

@@ -1,0 +1,47 @@
+import type { LookupFunction } from 'node:net';
+
+/** Node's timers hold 31 bits. */
+export const TIMER_MS_MAX = 2_147_483_647;
+
+export interface DirectHttpOptions {
+  /** Per origin; further requests wait their turn. Default 64. */
+  connectionsMax?: number | undefined;
+  /** From the name's look-up to the end of the TLS handshake. Default 10,000. */
+  connectTimeoutMs?: number | undefined;
+  /** Of a request under way without a byte in either direction. Default 30,000. */
+  idleTimeoutMs?: number | undefined;
+  /** How long an unused connection is kept where the server does not say; else 1 s less than it says, at most 60 s. Default 4,000. */
+  keepAliveMs?: number | undefined;
+  tls?:
+    | {
+        /** PEM certificates to trust instead of Node's. One that cannot be read trusts nobody. */
+        ca?: string | readonly string[] | undefined;
+      }
+    | undefined;
+  /** Instead of `dns.lookup`; called as `net.connect` calls it. */
+  lookup?: LookupFunction | undefined;
+}
+
+/** The numbers of `DirectHttpOptions`, with the defaults. */
+export interface Settings {
+  readonly connectionsMax: number;
+  readonly connectTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly keepAliveMs: number;
+}
+
+/** Throws `RangeError`: with a limit of no connections, or with a timer that never fires, requests would wait for ever. */
+export function settingsOf(options: DirectHttpOptions): Settings {
+  const settings: Settings = {
+    connectionsMax: options.connectionsMax ?? 64,
+    connectTimeoutMs: options.connectTimeoutMs ?? 10_000,
+    idleTimeoutMs: options.idleTimeoutMs ?? 30_000,
+    keepAliveMs: options.keepAliveMs ?? 4000,
+  };
+  for (const [name, value] of Object.entries(settings)) {
+    if (!Number.isInteger(value) || value < 1 || value > TIMER_MS_MAX) {
+      throw new RangeError(`${name} is ${value}; it must be an integer from 1 to ${TIMER_MS_MAX}`);
+    }
+  }
+  return settings;
+}
