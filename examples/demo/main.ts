@@ -1,20 +1,20 @@
 /** `npm run demo`: runs the story, shows what came of it, and leaves nothing running. */
 
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { toCheckpointError } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
 import { DemoFailure } from './checks.ts';
 import { killAll, startJob } from './job.ts';
+import { runOnMinio } from './minio.ts';
 import { WRITER_COUNT } from './model.ts';
-import { type DemoOptions, readOptions, USAGE } from './options.ts';
+import { type DemoOptions, readWish, USAGE } from './options.ts';
 import { heading, say, seconds, size, table } from './screen.ts';
 import { bringBack, freezeOne, loseOne, restoreNewest, type Story, saveTwice, takeOver } from './story.ts';
 
-async function tell({ directory, sizeBytes }: DemoOptions): Promise<void> {
+async function tell(options: DemoOptions): Promise<void> {
+  const { directory, sizeBytes, uri } = options;
   const began = performance.now();
-  const uri = pathToFileURL(join(directory, 'run')).href;
-  await using reader = await openCheckpointManager(uri);
+  await using reader = await openCheckpointManager(uri, { env: process.env });
   const story: Story = { uri, reader, model: { seed: 20_260, sizeBytes }, rows: [] };
   console.log(
     `A training job of ${WRITER_COUNT} processes saves a model of ${size(sizeBytes)} to ${uri}\n` +
@@ -32,12 +32,26 @@ async function tell({ directory, sizeBytes }: DemoOptions): Promise<void> {
   heading(`What happened, in ${seconds(performance.now() - began)}`);
   table(story.rows);
 
+  if (options.storeIsIn === 'minio') sayWhatIsGone(options);
+  else sayWhereToLook(options);
+}
+
+function sayWhatIsGone({ directory }: DemoOptions): void {
+  heading('The MinIO of this demo ends with it');
+  say('--uri s3://bucket/demo tells the same on a store of yours, which keeps the run.');
+  say(`rm -r ${directory}   # removes the restored copy`);
+}
+
+function sayWhereToLook({ uri, directory, storeIsIn }: DemoOptions): void {
+  // A URI with settings holds what a shell would take for its own.
+  const run = /^[\w:/.%~+@-]+$/.test(uri) ? uri : `'${uri}'`;
   heading('The store is still there; look at it');
-  say(`./bin/holdfast list ${uri}`);
-  say(`./bin/holdfast show ${uri}`);
-  say(`./bin/holdfast log ${uri}`);
-  say(`./bin/holdfast restore ${uri} ${join(directory, 'again')} --version 200`);
-  say(`rm -r ${directory}   # removes it, and the restored copy`);
+  say(`./bin/holdfast list ${run}`);
+  say(`./bin/holdfast show ${run}`);
+  say(`./bin/holdfast log ${run}`);
+  say(`./bin/holdfast restore ${run} ${join(directory, 'again')} --version 200`);
+  const what = storeIsIn === 'directory' ? 'it, and the restored copy' : 'the restored copy; the run stays';
+  say(`rm -r ${directory}   # removes ${what}`);
 }
 
 function explain(error: unknown): string {
@@ -46,22 +60,37 @@ function explain(error: unknown): string {
   return code === 'Unexpected' ? message : `${message} (${code})\n${advice}`;
 }
 
-process.once('exit', killAll);
-for (const [signal, exitCode] of [
-  ['SIGHUP', 129],
-  ['SIGINT', 130],
-  ['SIGTERM', 143],
-] as const) {
-  process.once(signal, () => {
-    console.error('\nstopped, and its processes with it; what it wrote is left where the first line says');
-    process.exit(exitCode);
-  });
+/** No process of the demo outlives it, whatever ends it. */
+function endTogether(): void {
+  process.once('exit', killAll);
+  for (const [signal, exitCode] of [
+    ['SIGHUP', 129],
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const) {
+    process.once(signal, () => {
+      console.error('\nstopped, and its processes with it; what it wrote is left where the first line says');
+      process.exit(exitCode);
+    });
+  }
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const wish = await readWish(args);
+  switch (wish.type) {
+    case 'help':
+      return console.log(USAGE);
+    case 'start MinIO':
+      process.exitCode = await runOnMinio(args);
+      return;
+    case 'demo':
+      endTogether();
+      return tell(wish.options);
+  }
 }
 
 try {
-  const options = await readOptions(process.argv.slice(2));
-  if (options === null) console.log(USAGE);
-  else await tell(options);
+  await main(process.argv.slice(2));
 } catch (error) {
   console.error(`\nthe demo failed: ${explain(error)}`);
   process.exit(1);

@@ -1,31 +1,55 @@
-/** `--dir` and `--size`. */
+/** What the command line of the demo asks for. */
 
 import { mkdir, mkdtemp, readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
+import { openStore } from '@holdfast/stores';
 import { DemoFailure } from './checks.ts';
 
-export const USAGE = `npm run demo -- [--size 256MiB] [--dir DIR]
+export const USAGE = `npm run demo -- [--size 256MiB] [--dir DIR] [--uri URI | --minio]
 
-  --size   size of the model, 4MiB to 16GiB; default 256MiB. The demo writes about six times as much
-  --dir    where to put the store: a new or empty directory; default: a new one for temporary files
+  --size    size of the model, 4MiB to 16GiB; default 256MiB. The demo writes about six times as much
+  --dir     where to put the store and the restored copy: a new or empty directory;
+            default: a new one for temporary files
+  --uri     put the store there instead, such as s3://bucket/demo: a place where nothing is yet
+  --minio   put it on a MinIO that is started for it, and is gone when the demo ends
 `;
 
 const UNITS: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 };
 
 export interface DemoOptions {
   readonly sizeBytes: number;
-  /** Absolute; it exists and is empty. */
+  /** For the restored copy, and for the store if no other place was given. Absolute; it exists and is empty. */
   readonly directory: string;
+  /** Of the run: nothing is there yet. */
+  readonly uri: string;
+  /** In the directory; at a URI that was given; or there, on a MinIO that ends with the demo. */
+  readonly storeIsIn: 'directory' | 'uri' | 'minio';
 }
 
-/** `null`: help was asked for. */
-export async function readOptions(args: readonly string[]): Promise<DemoOptions | null> {
-  const { dir, size, help } = parse(args);
-  if (help) return null;
+export type Wish =
+  | { readonly type: 'help' }
+  /** To be started again, on a MinIO: with `--uri`. */
+  | { readonly type: 'start MinIO' }
+  | { readonly type: 'demo'; readonly options: DemoOptions };
+
+/** Rejects with `DemoFailure`, or with what the store says of the URI. */
+export async function readWish(args: readonly string[]): Promise<Wish> {
+  const { dir, size, uri, minio, help } = parse(args);
+  if (help) return { type: 'help' };
   const sizeBytes = parseSize(size);
-  return { sizeBytes, directory: await emptyDirectory(dir) };
+  if (minio && uri === undefined) return { type: 'start MinIO' };
+  if (uri !== undefined) await requireEmptyStore(uri);
+  const directory = await emptyDirectory(dir);
+  const options: DemoOptions = {
+    sizeBytes,
+    directory,
+    uri: uri ?? pathToFileURL(join(directory, 'run')).href,
+    storeIsIn: minio ? 'minio' : uri === undefined ? 'directory' : 'uri',
+  };
+  return { type: 'demo', options };
 }
 
 function parse(args: readonly string[]) {
@@ -33,6 +57,8 @@ function parse(args: readonly string[]) {
     const options = {
       dir: { type: 'string' },
       size: { type: 'string', default: '256MiB' },
+      uri: { type: 'string' },
+      minio: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     } as const;
     return parseArgs({ args: [...args], options }).values;
@@ -54,4 +80,24 @@ async function emptyDirectory(given: string | undefined): Promise<string> {
   await mkdir(directory, { recursive: true });
   if ((await readdir(directory)).length === 0) return directory;
   throw new DemoFailure(`${directory} is not empty: give --dir a new or empty directory`);
+}
+
+/** The demo is to spoil nothing, and its story begins with an empty store. */
+async function requireEmptyStore(uri: string): Promise<void> {
+  if (/^memory:/i.test(uri)) {
+    throw new DemoFailure(
+      `${uri} is the memory of one process, and the demo has several: give --uri a file:// or s3:// URI`,
+    );
+  }
+  const store = await openStore(uri, process.env);
+  try {
+    for await (const { objects } of store.list('')) {
+      if (objects.length > 0)
+        throw new DemoFailure(
+          `${uri} is not empty: give --uri a place where nothing is yet, such as ${uri}/demo`,
+        );
+    }
+  } finally {
+    await store.close();
+  }
 }

@@ -20,7 +20,7 @@ export async function saveTwice(story: Story, writers: readonly Writer[]): Promi
   chapter(
     'Four processes save the model, twice',
     'Each holds a quarter of the layers and saves them on its own; none of them leads.',
-    'Once the last has delivered, one small file is created: from then on the whole version is there.',
+    'Once the last has delivered, one small object is created: from then on the whole version is there.',
   );
   for (const version of [100, 200]) {
     await trainAll(writers, version);

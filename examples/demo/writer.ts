@@ -44,6 +44,7 @@ export type Report =
 const setup = JSON.parse(process.argv[2] ?? '') as WriterSetup;
 
 const manager = await openCheckpointManager(setup.uri, {
+  env: process.env,
   attempt: `demo-attempt-${setup.attempt}`,
   writer: { index: setup.index, count: WRITER_COUNT },
   process: { host: hostname(), pid: process.pid },

@@ -4,7 +4,9 @@ import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import { Program } from './program.ts';
 
 const DEMO = 'examples/demo/main.ts';
@@ -17,12 +19,21 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }));
 
 function startDemo(...args: string[]): Program {
-  return new Program(DEMO, { args, env: { TMPDIR: directory } });
+  return startDemoWith({}, ...args);
+}
+
+function startDemoWith(env: Readonly<Record<string, string>>, ...args: string[]): Program {
+  return new Program(DEMO, { args, env: { ...env, TMPDIR: directory } });
 }
 
 function childrenOf(pid: number): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8');
-  return text.trim().split(' ').map(Number);
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return text === '' ? [] : text.split(' ').map(Number);
+}
+
+/** Children, their children, and so on. */
+function descendantsOf(pid: number): number[] {
+  return childrenOf(pid).flatMap((child) => [child, ...descendantsOf(child)]);
 }
 
 /** A process that has ended but that nobody has waited for counts as gone. */
@@ -34,23 +45,28 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/** With a model of 16 MiB. */
+function expectWholeStory(stdout: string): void {
+  for (const line of [
+    /version 100: 16 MiB committed in/,
+    /version 200: 16 MiB committed in/,
+    /writer 0 says: version 300 is not complete: writer 2 has not delivered \(waited 2 s\);\n +writer 2 .* \(Incomplete\)/,
+    /nothing of version 300 can be seen; the latest is still 200/,
+    /version 300: committed/,
+    /the zombie says: .* \(Fenced\)/,
+    /version 400: 16 MiB committed by the second attempt/,
+    /version 400: 25 files restored in .*, all [\d,]+ bytes the same/,
+  ]) {
+    expect(stdout).toMatch(line);
+  }
+}
+
 describe('demo', () => {
   it('tells the whole story, every expectation holds, and it leaves a store and a restored copy', async () => {
     const { exitCode, stdout, stderr } = await startDemo('--size', '16MiB').ended;
     expect(stderr).toBe('');
     expect(exitCode).toBe(0);
-    for (const line of [
-      /version 100: 16 MiB committed in/,
-      /version 200: 16 MiB committed in/,
-      /writer 0 says: version 300 is not complete: writer 2 has not delivered \(waited 2 s\);\n +writer 2 .* \(Incomplete\)/,
-      /nothing of version 300 can be seen; the latest is still 200/,
-      /version 300: committed/,
-      /the zombie says: .* \(Fenced\)/,
-      /version 400: 16 MiB committed by the second attempt/,
-      /version 400: 25 files restored in .*, all [\d,]+ bytes the same/,
-    ]) {
-      expect(stdout).toMatch(line);
-    }
+    expectWholeStory(stdout);
     const left = /rm -r (\S+)/.exec(stdout)?.[1] ?? '';
     expect(left.startsWith(directory)).toBe(true);
     expect((await readdir(left)).sort()).toEqual(['restored', 'run']);
@@ -80,6 +96,18 @@ describe('demo', () => {
     expect(stderr).not.toMatch(/^\s+at /m);
   }, 60_000);
 
+  it('--uri: the same at a URI, which stays; nothing is put beside what is there', async () => {
+    const uri = pathToFileURL(join(directory, 'at a uri')).href;
+    const { exitCode, stdout, stderr } = await startDemo('--size', '4MiB', '--uri', uri).ended;
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(stdout).toContain(`saves a model of 4 MiB to ${uri}\n`);
+    expect(stdout).toMatch(/rm -r \S+ {3}# removes the restored copy; the run stays$/m);
+    expect(await readdir(join(directory, 'at a uri'))).toContain('catalog');
+    const again = await startDemo('--size', '4MiB', '--uri', uri).ended;
+    expect(again).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(again.stderr).toContain(`${uri} is not empty: give --uri a place where nothing is yet`);
+  }, 60_000);
+
   it('a size it cannot make, an unknown option and a directory in use are refused', async () => {
     await mkdir(join(directory, 'used'));
     await writeFile(join(directory, 'used', 'thesis.txt'), 'the only copy');
@@ -87,6 +115,12 @@ describe('demo', () => {
       [['--size', '1MB'], /--size 1MB is not a size from 4MiB to 16GiB/],
       [['--speed', '3'], /Unknown option '--speed'/],
       [['--dir', join(directory, 'used')], /used is not empty/],
+      [['--uri', 'memory://demo'], /memory:\/\/demo is the memory of one process, and the demo has several/],
+      [
+        ['--uri', '/tmp/x'],
+        /"\/tmp\/x" is a plain path, not a URI; write file:\/\/\/tmp\/x \(InvalidConfig\)/,
+      ],
+      [['--uri', 'ftp://host/x'], /unknown scheme "ftp"/],
     ] as const) {
       const { exitCode, stdout, stderr } = await startDemo(...args).ended;
       expect(exitCode).toBe(1);
@@ -95,4 +129,37 @@ describe('demo', () => {
     }
     expect(await readdir(join(directory, 'used'))).toEqual(['thesis.txt']);
   });
+});
+
+describeOnMinio('demo on S3', {}, (server) => {
+  it('tells the same story, byte for byte; only the URI is another', async () => {
+    const { uri, env } = await server().newBucket();
+    const demo = startDemoWith(env, '--size', '16MiB', '--uri', uri);
+    const { exitCode, stdout, stderr } = await demo.ended;
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+    expect(stdout).toContain(`saves a model of 16 MiB to ${uri}\n`);
+    expectWholeStory(stdout);
+    expect(stdout).toContain(`./bin/holdfast list '${uri}'\n`);
+  }, 120_000);
+
+  it('--minio starts one and tells it there; nothing runs any more when it ends', async () => {
+    const demo = startDemo('--size', '4MiB', '--minio');
+    await demo.says(/version 100: 4 MiB committed/);
+    const processes = descendantsOf(demo.pid);
+    const { exitCode, stdout } = await demo.ended;
+    expect(exitCode).toBe(0);
+    expect(stdout).toMatch(/saves a model of 4 MiB to s3:\/\/\S+endpoint=http%3A%2F%2F127\.0\.0\.1%3A\d+/);
+    expect(stdout).toContain('The MinIO of this demo ends with it');
+    await vi.waitFor(() => expect(processes.filter(isAlive)).toEqual([]), { timeout: 10_000 });
+  }, 120_000);
+
+  it('--minio: a signal ends the demo, its processes and MinIO', async () => {
+    const demo = startDemo('--size', '4MiB', '--minio');
+    await demo.says(/A second attempt takes the run over/);
+    const processes = descendantsOf(demo.pid);
+    expect(processes.length).toBeGreaterThanOrEqual(4); // who starts MinIO, MinIO, the demo, its frozen writer
+    demo.kill('SIGTERM');
+    expect(await demo.ended).toMatchObject({ exitCode: 143 });
+    await vi.waitFor(() => expect(processes.filter(isAlive)).toEqual([]), { timeout: 10_000 });
+  }, 120_000);
 });
