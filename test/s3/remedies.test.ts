@@ -208,7 +208,8 @@ describe('credentials that have expired', () => {
     const server = await scriptedS3(expired);
     const store = await server.open(await profile());
     await Promise.all(Array.from({ length: 8 }, (_, index) => store.create(`a${index}`, BYTES)));
-    expect(server.requests.slice(8).map(tokenOf)).toEqual(Array.from({ length: 8 }, () => 'token-2'));
+    const tokens = server.requests.map(tokenOf).sort();
+    expect(tokens).toEqual([...Array(8).fill('token-1'), ...Array(8).fill('token-2')]);
   });
 
   test.each(CALLS)('%s: refused again: Denied', async (_name, act) => {

@@ -6,6 +6,7 @@ import { buffer as readBytes } from 'node:stream/consumers';
 import {
   type CheckpointError,
   isCheckpointError,
+  type ListOptions,
   type ListPage,
   type ObjectStore,
 } from '@holdfast/core/contract';
@@ -73,6 +74,12 @@ export async function firstPage(store: ObjectStore): Promise<ListPage | undefine
   return undefined;
 }
 
+export async function allPages(store: ObjectStore, options: ListOptions = {}): Promise<ListPage[]> {
+  const pages: ListPage[] = [];
+  for await (const page of store.list('', options)) pages.push(page);
+  return pages;
+}
+
 /** One answer after the other; the last one again and again. */
 export function sequence(...replies: readonly (Reply | Script)[]): Script {
   return (request, index) => {
@@ -103,7 +110,6 @@ export function object(body: string | Uint8Array, headers: Readonly<Record<strin
     status: 200,
     headers: {
       etag: '"e1"',
-      'content-length': String(Buffer.byteLength(body)),
       'last-modified': 'Sat, 21 Nov 2026 10:00:00 GMT',
       ...headers,
     },
@@ -194,7 +200,12 @@ async function answer(
   if (reply === 'silence') return;
   if (reply === 'reset') socket.resetAndDestroy();
   else if ('raw' in reply) socket.end(reply.raw, 'latin1');
-  else response.writeHead(reply.status ?? 200, reply.headers).end(reply.body);
+  else response.writeHead(reply.status ?? 200, withLength(reply)).end(reply.body);
+}
+
+function withLength({ headers = {}, body = '' }: Answer): Readonly<Record<string, string>> {
+  if ('content-length' in headers || 'transfer-encoding' in headers) return headers;
+  return { ...headers, 'content-length': String(Buffer.byteLength(body)) };
 }
 
 async function seenRequest(request: IncomingMessage): Promise<SeenRequest> {

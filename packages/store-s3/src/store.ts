@@ -13,6 +13,7 @@ import {
   type DeleteResult,
   type ErrorCode,
   type GetOptions,
+  isCheckpointError,
   isObjectKey,
   type ListOptions,
   type ListPage,
@@ -143,7 +144,7 @@ export class S3Store implements ObjectStore {
   get(key: string, options: GetOptions): Promise<StoredObject> {
     const { signal } = options;
     return this.#run({ action: 'read', key, signal }, async () => {
-      const { headers, body } = await this.#connection
+      const { status, headers, body } = await this.#connection
         .send({
           operation: 'read',
           method: 'GET',
@@ -161,6 +162,7 @@ export class S3Store implements ObjectStore {
             error,
           );
         });
+      assertUntouched(status, headers);
       return { ...infoOf(key, headers, body.byteLength), bytes: body };
     });
   }
@@ -175,7 +177,7 @@ export class S3Store implements ObjectStore {
       if (buffer.byteLength === 0) return 0;
       const etag = options.etag === undefined ? {} : { 'if-match': `"${options.etag}"` };
       try {
-        const { bytesInto } = await this.#connection.send({
+        const { headers, bytesInto } = await this.#connection.send({
           operation: 'read',
           method: 'GET',
           key: this.#pathOf(key),
@@ -184,17 +186,15 @@ export class S3Store implements ObjectStore {
           isRepeatable: true,
           signal,
         });
+        // Not every store heeds the condition.
+        const found = plainEtag(headers.etag ?? options.etag);
+        if (options.etag !== undefined && found !== options.etag) throw this.#replaced(key, options.etag);
         return bytesInto ?? 0;
       } catch (error) {
         if (!(error instanceof S3Refusal)) throw error;
         if (error.status === 416) return 0; // at or past the end
         if (error.status !== 412) throw error;
-        throw this.#error(
-          'Corrupt',
-          key,
-          `is another object by now: its etag is no longer ${options.etag}`,
-          error,
-        );
+        throw this.#replaced(key, options.etag, error);
       }
     });
   }
@@ -230,6 +230,12 @@ export class S3Store implements ObjectStore {
         .filter((info) => info !== null);
       if (objects.length > 0 || continuation === undefined) yield { objects, storeTimeMs };
       continuation = output.IsTruncated ? output.NextContinuationToken : undefined;
+      if (output.IsTruncated && continuation === undefined)
+        throw objectError(
+          'Unexpected',
+          { store: this.uri },
+          'was listed up to a page that tells no next one',
+        );
     } while (continuation !== undefined);
   }
 
@@ -268,7 +274,7 @@ export class S3Store implements ObjectStore {
       return await running;
     } catch (error) {
       if (signal?.aborted && isAbort(error)) throw abortError(signal);
-      if (this.#isClosed && isAbort(error))
+      if (this.#isClosed && !(error instanceof S3Refusal) && !isCheckpointError(error))
         throw objectError('Aborted', { store: this.uri }, 'was closed', error);
       throw storeError(error, action, { store: this.uri, key });
     } finally {
@@ -368,6 +374,10 @@ export class S3Store implements ObjectStore {
     return storeError(error, 'delete', { store: this.uri, key });
   }
 
+  #replaced(key: string, etag: string | undefined, cause?: unknown): CheckpointError {
+    return this.#error('Corrupt', key, `is another object by now: its etag is no longer ${etag}`, cause);
+  }
+
   /** The key in the bucket. */
   #pathOf(key: string): string {
     const path = this.#config.root + key;
@@ -384,6 +394,14 @@ export class S3Store implements ObjectStore {
 
 function infoOf(key: string, headers: Readonly<Record<string, string>>, sizeBytes: number): ObjectInfo {
   return { key, sizeBytes, etag: plainEtag(headers.etag), createdAtMs: dateMs(headers['last-modified']) };
+}
+
+/** A proxy may compress what it passes on, or keep a part of it in its cache. */
+function assertUntouched(status: number, headers: Readonly<Record<string, string>>): void {
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (status === 200 && encoding.toLowerCase() === 'identity') return;
+  const what = status === 200 ? `is encoded with ${encoding}` : `has the status ${status}`;
+  throw new DirectHttpError('BAD_BODY', `the answer ${what}; a proxy may have changed it`, { phase: 'head' });
 }
 
 function isAbort(error: unknown): boolean {

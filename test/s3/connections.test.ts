@@ -1,0 +1,299 @@
+/** How requests travel: over connections that are kept, through proxies, to servers with a dialect; and how they end when told to. */
+
+import { createServer as createHttpServer, request as httpRequest } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { openS3Store } from '@holdfast/store-s3';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  allPages,
+  CREATED,
+  errorOf,
+  firstPage,
+  KEYS,
+  listing,
+  object,
+  type Script,
+  scriptedS3,
+  sequence,
+  uploadGoesWell,
+} from './scripted-s3.ts';
+
+const BYTES = new Uint8Array([1, 2, 3]);
+const PART_BYTES = 5 * 1024 * 1024;
+
+const answerAll: Script = (request, index) => {
+  if (request.query.has('uploads') || request.query.has('uploadId')) return uploadGoesWell(request, index);
+  if (request.query.has('list-type')) return listing();
+  return request.method === 'PUT' ? CREATED : object('abc');
+};
+
+describe('connections', () => {
+  test('are kept: one after the other needs one', async () => {
+    const server = await scriptedS3(answerAll);
+    const store = await server.open();
+    for (let index = 0; index < 10; index++) await store.create(`a${index}`, BYTES);
+    await firstPage(store);
+    expect(server.connections).toBe(1);
+  });
+
+  test('one that the server has closed meanwhile is not the end of a read', async () => {
+    const server = await scriptedS3(sequence(object('abc'), 'reset', object('abc')));
+    const store = await server.open();
+    await store.get('a', { maxBytes: 10 });
+    expect((await store.get('a', { maxBytes: 10 })).sizeBytes).toBe(3);
+    expect(server.requests).toHaveLength(3);
+  });
+});
+
+describe('a server that speaks an odd dialect of HTTP', () => {
+  /** More headers than our own client takes. */
+  const MANY_HEADERS = Array.from({ length: 250 }, (_, index) => `X-${index}: y\r\n`).join('');
+  const odd = (body: string) => ({
+    raw: `HTTP/1.1 200 OK\r\nConnection: close\r\n${MANY_HEADERS}ETag: "e1"\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  });
+
+  test('HTTP/1.0 without kept connections is understood', async () => {
+    const server = await scriptedS3(() => ({
+      raw: 'HTTP/1.0 200 OK\r\nETag: "e1"\r\nLast-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\nContent-Length: 3\r\n\r\nabc',
+    }));
+    const store = await server.open();
+    expect((await store.get('a', { maxBytes: 10 })).sizeBytes).toBe(3);
+    expect((await store.get('a', { maxBytes: 10 })).sizeBytes).toBe(3);
+    expect(server.connections).toBe(2);
+  });
+
+  test('what our own client refuses goes through that of Node, and from then on all does', async () => {
+    const server = await scriptedS3(() => odd('abc'));
+    const store = await server.open();
+    expect((await store.get('a', { maxBytes: 10 })).sizeBytes).toBe(3);
+    expect(server.requests).toHaveLength(2);
+    expect((await store.get('a', { maxBytes: 10 })).sizeBytes).toBe(3);
+    expect(server.requests).toHaveLength(3);
+  });
+
+  test('a create is not sent twice for it', async () => {
+    const server = await scriptedS3(() => odd(''));
+    const store = await server.open();
+    expect(await errorOf(store.create('a', BYTES))).toMatchObject({
+      code: 'Unavailable',
+      status: 'temporary',
+    });
+    expect(server.requests).toHaveLength(1);
+    expect((await store.create('a', BYTES)).etag).toBe('e1');
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test('no HTTP at all is an error that may be repeated, in bounded time', async () => {
+    const server = await scriptedS3(() => ({ raw: 'SSH-2.0-OpenSSH_9.6\r\n' }));
+    const store = await server.open();
+    expect(await errorOf(store.get('a', { maxBytes: 10 }))).toMatchObject({
+      code: 'Unavailable',
+      status: 'temporary',
+    });
+  });
+});
+
+interface Proxy {
+  readonly url: string;
+  /** What it was asked for: a method and a URL, or CONNECT and a host. */
+  readonly asked: readonly string[];
+}
+
+/** As an organisation has one: absolute URLs for http, CONNECT for https. */
+async function startProxy(): Promise<Proxy> {
+  const asked: string[] = [];
+  const sockets = new Set<Socket>();
+  const keep = (socket: Socket) => {
+    sockets.add(socket);
+    socket.on('error', () => socket.destroy());
+    socket.once('close', () => sockets.delete(socket));
+  };
+  const server = createHttpServer((request, response) => {
+    asked.push(`${request.method} ${request.url}`);
+    const onward = httpRequest(
+      request.url ?? '',
+      { method: request.method, headers: request.headers },
+      (answer) => {
+        response.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(response);
+      },
+    );
+    onward.on('error', () => response.destroy());
+    request.pipe(onward);
+  });
+  server.on('connection', keep);
+  server.on('connect', (request, client: Socket) => {
+    asked.push(`CONNECT ${request.url}`);
+    const [host, port] = (request.url ?? '').split(':');
+    const onward = connect(Number(port), host, () => {
+      client.write('HTTP/1.1 200 Connection Established\r\n\r\n');
+      onward.pipe(client).pipe(onward);
+    });
+    keep(onward);
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+describe('a proxy of the environment', () => {
+  test('HTTP_PROXY: every request goes through it, signed for the store', async () => {
+    const proxy = await startProxy();
+    const server = await scriptedS3(answerAll);
+    const store = await server.open({}, { HTTP_PROXY: proxy.url });
+    await store.create('a b', BYTES);
+    await firstPage(store);
+    const buffer = new Uint8Array(3);
+    expect((await store.get('a b', { maxBytes: 3 })).sizeBytes).toBe(3);
+    expect(proxy.asked).toHaveLength(3);
+    expect(proxy.asked[0]).toBe(`PUT ${server.endpoint}/runs/gpt/a%20b`);
+    expect(server.requests.map(({ signatureFault }) => signatureFault)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    expect(buffer).toHaveLength(3);
+  });
+
+  test('HTTP_PROXY: ranges end up in the buffer, and only there', async () => {
+    const proxy = await startProxy();
+    const server = await scriptedS3(() => ({
+      status: 206,
+      headers: { etag: '"e1"', 'content-range': 'bytes 2-4/5' },
+      body: 'cde',
+    }));
+    const store = await server.open({}, { http_proxy: proxy.url });
+    const memory = new Uint8Array(7).fill(0xee);
+    expect(await store.readInto('a', 2, memory.subarray(2, 5))).toBe(3);
+    expect(Buffer.from(memory).toString('latin1')).toBe('\xee\xeecde\xee\xee');
+  });
+
+  test('HTTPS_PROXY: through a tunnel', async () => {
+    const proxy = await startProxy();
+    const { port } = await scriptedS3(answerAll);
+    // Whatever is at the other end speaks no TLS: that the tunnel was asked for is what counts.
+    const store = await openS3Store(`s3://runs?endpoint=https://127.0.0.1:${port}&region=us-east-1`, {
+      ...KEYS,
+      HTTPS_PROXY: proxy.url,
+    });
+    onTestFinished(() => store.close());
+    await errorOf(store.create('a', BYTES));
+    expect(proxy.asked).toEqual([`CONNECT 127.0.0.1:${port}`]);
+  });
+
+  test.each(['127.0.0.1', '*', 'example.org,127.0.0.1'])('NO_PROXY=%s: past it', async (noProxy) => {
+    const proxy = await startProxy();
+    const server = await scriptedS3(answerAll);
+    const store = await server.open({}, { HTTP_PROXY: proxy.url, NO_PROXY: noProxy });
+    await store.create('a', BYTES);
+    expect(proxy.asked).toEqual([]);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  test('one that is down is Unavailable, and a password in its address is not told', async () => {
+    const server = await scriptedS3(answerAll);
+    const store = await server.open({}, { HTTP_PROXY: 'http://me:canary@127.0.0.1:9' });
+    const error = await errorOf(store.create('a', BYTES));
+    expect([error.code, error.status]).toEqual(['Unavailable', 'temporary']);
+    expect(JSON.stringify([error.message, error.context])).not.toContain('canary');
+  });
+});
+
+/** Every call that sends something, on a store whose server never answers it. */
+const CALLS = [
+  'create',
+  'head',
+  'get',
+  'readInto',
+  'list',
+  'deleteMany',
+  'beginUpload',
+  'resumeUpload',
+  'putPart',
+  'listParts',
+  'complete',
+  'abort',
+] as const;
+
+async function underWay(call: (typeof CALLS)[number], signal?: AbortSignal) {
+  let isSilent = false;
+  let arrived: () => void = () => undefined;
+  const arrival = new Promise<void>((resolve) => {
+    arrived = resolve;
+  });
+  const server = await scriptedS3((request, index) => {
+    if (!isSilent) return answerAll(request, index);
+    arrived();
+    return 'silence';
+  });
+  const store = await server.open();
+  const upload = await store.beginUpload('u', { partSizeBytes: PART_BYTES });
+  const part = await upload.putPart(0, BYTES, { crc32c: 1 });
+  isSilent = true;
+  const options = { signal };
+  const make: Record<(typeof CALLS)[number], () => Promise<unknown>> = {
+    create: () => store.create('a', BYTES, options),
+    head: () => store.head('a', options),
+    get: () => store.get('a', { maxBytes: 10, ...options }),
+    readInto: () => store.readInto('a', 0, new Uint8Array(3), options),
+    list: () => allPages(store, options),
+    deleteMany: () => store.deleteMany(['a'], options),
+    beginUpload: () => store.beginUpload('a', { partSizeBytes: PART_BYTES, ...options }),
+    resumeUpload: () => store.resumeUpload(upload.token, options),
+    putPart: () => upload.putPart(0, BYTES, { crc32c: 1, ...options }),
+    listParts: () => upload.listParts(options),
+    complete: () => upload.complete([part], { sizeBytes: 3, crc32c: 1, ...options }),
+    abort: () => upload.abort(options),
+  };
+  const failing = errorOf(make[call]());
+  await arrival;
+  return { store, failing };
+}
+
+describe('a signal that fires while there is no answer', () => {
+  test.each(CALLS)('%s ends with Aborted', async (call) => {
+    const stop = new AbortController();
+    const { failing } = await underWay(call, stop.signal);
+    stop.abort();
+    expect((await failing).code).toBe('Aborted');
+  });
+});
+
+describe('close', () => {
+  test.each(CALLS)('%s under way ends with Aborted', async (call) => {
+    const { store, failing } = await underWay(call);
+    await store.close();
+    expect((await failing).code).toBe('Aborted');
+  });
+
+  test('may be called again, and at the same time', async () => {
+    const server = await scriptedS3(answerAll);
+    const store = await server.open();
+    await Promise.all([store.close(), store.close()]);
+    await store.close();
+    expect((await errorOf(store.create('a', BYTES))).message).toContain('is closed');
+    expect(server.requests).toHaveLength(0);
+  });
+
+  test('through a proxy, a call under way ends too', async () => {
+    const proxy = await startProxy();
+    let arrived: () => void = () => undefined;
+    const arrival = new Promise<void>((resolve) => {
+      arrived = resolve;
+    });
+    const server = await scriptedS3(() => {
+      arrived();
+      return 'silence';
+    });
+    const store = await server.open({}, { HTTP_PROXY: proxy.url });
+    const failing = errorOf(store.get('a', { maxBytes: 10 }));
+    await arrival;
+    await store.close();
+    expect((await failing).code).toBe('Aborted');
+  });
+});
