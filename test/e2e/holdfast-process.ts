@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect, onTestFinished } from 'vitest';
 
 // Reading the sources anew for every process would take most of the time of these tests.
-const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url));
+export const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url));
 const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
 
 /** The program and its arguments up to the command. */

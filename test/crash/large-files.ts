@@ -1,0 +1,24 @@
+/** Files of any size that tell whose they are, quick to make. */
+
+import { crc32c } from '@holdfast/core';
+
+/** No part size is a multiple of it, so the bytes of no two parts are alike. */
+const PATTERN_BYTES = 65_521;
+
+/** Names and bytes of a writer's files, of which `w…/large` has this size. */
+export function largeFilesOf(
+  attempt: string,
+  version: bigint,
+  writer: number,
+  sizeBytes: number,
+): Record<string, Uint8Array> {
+  const seed = crc32c(new TextEncoder().encode(`${attempt}/${version}/${writer}`));
+  const pattern = Uint8Array.from(
+    { length: PATTERN_BYTES },
+    (_, index) => (Math.imul(index, 2654435761) ^ seed) >>> 24,
+  );
+  return {
+    [`w${writer}/large`]: Buffer.alloc(sizeBytes, pattern),
+    [`w${writer}/tag`]: new TextEncoder().encode(attempt),
+  };
+}

@@ -1,0 +1,125 @@
+/** A writer in a process of its own, told what to save and when, and stopped at any call that it makes to the store. */
+
+import { type ChildProcess, fork } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
+import type { Answer, SaveOrder, WriterMessage, WriterOrder } from './writer-messages.ts';
+
+const SCRIPT = fileURLToPath(new URL('./writer-process.ts', import.meta.url));
+
+/** A save under way. Where the process ends first, `undefined` is all that is known. */
+export interface Saving {
+  /** From now on any newer attempt fences it. */
+  readonly joined: Promise<unknown>;
+  /** Its files count, whatever becomes of it. */
+  readonly delivered: Promise<unknown>;
+  readonly told: Promise<Answer | undefined>;
+  /** For a save that is held. */
+  letGo(): void;
+}
+
+interface Waiting {
+  readonly joined: PromiseWithResolvers<void>;
+  readonly delivered: PromiseWithResolvers<void>;
+  readonly told: PromiseWithResolvers<Answer | undefined>;
+}
+
+export class Writer {
+  /** The signal that ended it; `null`: it ended by itself. */
+  readonly ended: Promise<NodeJS.Signals | null>;
+  readonly #child: ChildProcess;
+  readonly #savings = new Map<number, Waiting>();
+  readonly #ready = Promise.withResolvers<void>();
+  #count = 0;
+
+  /** `env`: what it needs to reach the store. */
+  constructor(env: Readonly<Record<string, string>>) {
+    this.#child = fork(SCRIPT, {
+      execArgv: ['--conditions=holdfast-source'],
+      env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: COMPILE_CACHE, ...env },
+      // Numbers of 64 bits and patterns travel as they are.
+      serialization: 'advanced',
+    });
+    this.#child.on('message', (message) => this.#hear(message as WriterMessage));
+    this.ended = new Promise((resolve, reject) => {
+      this.#child.once('error', reject);
+      this.#child.once('exit', (_, signal) => {
+        this.#ready.resolve();
+        for (const waiting of this.#savings.values()) settle(waiting, undefined);
+        resolve(signal);
+      });
+    });
+  }
+
+  save(order: SaveOrder): Saving {
+    const id = this.#count++;
+    const waiting: Waiting = {
+      joined: Promise.withResolvers(),
+      delivered: Promise.withResolvers(),
+      told: Promise.withResolvers(),
+    };
+    this.#savings.set(id, waiting);
+    void this.#ready.promise.then(() => this.#send({ type: 'save', id, order }));
+    const { joined, delivered, told } = waiting;
+    return {
+      joined: joined.promise,
+      delivered: delivered.promise,
+      told: told.promise,
+      letGo: () => this.#send({ type: 'go', id }),
+    };
+  }
+
+  /** Resolves when the process has stopped (SIGSTOP). */
+  async stopped(): Promise<void> {
+    while ((await this.#state()) !== 'T') await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  goOn(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  /** Safe to repeat. */
+  async end(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.ended;
+  }
+
+  #hear(message: WriterMessage): void {
+    if (message.type === 'ready') {
+      this.#ready.resolve();
+      return;
+    }
+    const waiting = this.#savings.get(message.id);
+    if (!waiting) return;
+    switch (message.type) {
+      case 'joined':
+      case 'delivered':
+        waiting[message.type].resolve();
+        break;
+      case 'told':
+        settle(waiting, message.answer);
+        break;
+      case 'failed':
+        waiting.told.reject(new Error(`a writer failed: ${message.message}`));
+        break;
+    }
+  }
+
+  #send(order: WriterOrder): void {
+    // To a process that has ended nothing can be said.
+    this.#child.send(order, () => undefined);
+  }
+
+  /** One letter, as `ps` has it. */
+  async #state(): Promise<string> {
+    const stat = await readFile(`/proc/${this.#child.pid}/stat`, 'latin1');
+    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3);
+  }
+}
+
+function settle({ joined, delivered, told }: Waiting, answer: Answer | undefined): void {
+  joined.resolve();
+  delivered.resolve();
+  told.resolve(answer);
+}
