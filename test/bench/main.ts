@@ -35,15 +35,25 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
 // Through 'exit', where running programs are ended and directories removed.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(130));
 
-const [first = '', ...rest] = process.argv.slice(2);
-const chosen = first === '' ? Object.values(SERIES) : [SERIES[first]];
-try {
-  for (const run of chosen) {
-    if (run === undefined) {
-      process.stderr.write(`${first === '--help' ? '' : `"${first}" is no benchmark\n\n`}${USAGE}`);
-      process.exitCode = 2;
-    } else if ((await run(rest)) === false) process.exitCode = 1;
+/** Options alone are for all of them. */
+function chosenSeries(words: readonly string[]): { names: readonly string[]; options: readonly string[] } {
+  const [first = ''] = words;
+  if (first === '' || first.startsWith('-')) return { names: Object.keys(SERIES), options: words };
+  return { names: [first], options: words.slice(1) };
+}
+
+async function main(words: readonly string[]): Promise<void> {
+  if (words.includes('--help')) return void process.stdout.write(USAGE);
+  const { names, options } = chosenSeries(words);
+  for (const name of names) {
+    const run = SERIES[name];
+    if (run === undefined) throw new Error(`"${name}" is no benchmark\n\n${USAGE}`);
+    if ((await run(options)) === false) process.exitCode = 1;
   }
+}
+
+try {
+  await main(process.argv.slice(2));
 } catch (error) {
   process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
   process.exitCode = 1;

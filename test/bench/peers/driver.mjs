@@ -7,7 +7,9 @@ import { join } from 'node:path';
 export const job = JSON.parse(process.argv[2] ?? '{}');
 
 /** Peers are no dependencies of the repository: they are loaded from where `--install-peers` puts them. */
-export const load = createRequire(join(process.env.HOLDFAST_BENCH_MODULES ?? '', 'package.json'));
+export function load(name) {
+  return createRequire(join(process.env.HOLDFAST_BENCH_MODULES ?? '', 'package.json'))(name);
+}
 
 export function localFiles() {
   return readdirSync(job.directory).map((name) => {

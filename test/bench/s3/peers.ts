@@ -136,7 +136,7 @@ const HOLDFAST: Peer = {
       program: process.execPath,
       args: [
         ...(fromSources ? ['--conditions=holdfast-source'] : []),
-        driverPath('../peers/holdfast-driver.ts'),
+        driverPath('../peers/holdfast-driver.mjs'),
         JSON.stringify(job),
       ],
       env: {},

@@ -1,0 +1,29 @@
+/** Holdfast, through its public API: a run of one writer, saved and restored. JavaScript, as its user's program would be by then. */
+
+import { openCheckpointManager } from '@holdfast/stores';
+import { job, measure } from './driver.mjs';
+
+/** A restore target that takes verified bytes and drops them: what is left is the cost of fetching. */
+const NOWHERE = {
+  open: async () => ({ writeAt: async () => undefined, close: async () => undefined }),
+  publish: async () => undefined,
+  discard: async () => undefined,
+};
+
+function openRun() {
+  const { endpoint, region, bucket, prefix, ca } = job;
+  const query = new URLSearchParams({ endpoint, region, ...(ca !== null && { ca }) });
+  return openCheckpointManager(`s3://${bucket}/${prefix.replace(/\/$/, '')}?${query}`, { env: process.env });
+}
+
+async function upload() {
+  await using manager = await openRun();
+  await manager.save({ dir: job.directory });
+}
+
+async function download() {
+  await using manager = await openRun();
+  await manager.restore({ to: job.toNowhere ? NOWHERE : job.directory });
+}
+
+await measure({ upload, download });
