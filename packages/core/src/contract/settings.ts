@@ -55,6 +55,13 @@ export const SETTINGS = {
     max: 60 * MINUTE_MS,
     meaning: 'A single request of the data path without an answer for so long is stopped and repeated.',
   },
+  hedgeDelayMsMin: {
+    default: 2000,
+    min: 0,
+    max: 60 * MINUTE_MS,
+    meaning:
+      'A read that takes at least so long, and four times as long as others of its size, is sent a second time, and the faster answer counts; 0 switches this off.',
+  },
   retryCountMax: {
     default: 10,
     min: 0,

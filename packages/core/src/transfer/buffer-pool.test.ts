@@ -55,6 +55,23 @@ describe('transit loans', () => {
     expect(() => new BufferPool(WASM_PAGE, WASM_PAGE)).toThrow('more than half');
   });
 
+  test('at once or not at all: never before those who wait, nor from a pool that is closed', async () => {
+    const pool = newPool();
+    const half = await pool.acquire(2 * WASM_PAGE);
+    const most = pool.acquireNow(2 * WASM_PAGE - PAGE);
+    expect(pool.acquireNow(2 * PAGE)).toBeNull();
+    const waiting = pool.acquire(2 * PAGE);
+    expect(pool.acquireNow(PAGE)).toBeNull(); // it would fit
+    most?.release();
+    (await waiting).release();
+    const fits = pool.acquireNow(PAGE);
+    expect(fits?.bytes.byteLength).toBe(PAGE);
+    fits?.release();
+    half.release();
+    pool.close();
+    expect(pool.acquireNow(PAGE)).toBeNull();
+  });
+
   test('giving back twice is a bug and says so', async () => {
     const pool = newPool();
     const loan = await pool.acquire(10);

@@ -92,6 +92,11 @@ export class BufferPool {
     return this.#lend('transit', sizeBytes, signal);
   }
 
+  /** A transit loan if there is room for it and nobody is waiting; else nothing. */
+  acquireNow(sizeBytes: number): PooledBuffer | null {
+    return this.#isClosed || this.#waiting.transit.length > 0 ? null : this.#place('transit', sizeBytes);
+  }
+
   /** A stream's loan of `slotBytes`; waits and fails like `acquire`. */
   async acquireSlot(signal?: AbortSignal): Promise<PooledBuffer> {
     return this.#lend('stream', this.slotBytes, signal);

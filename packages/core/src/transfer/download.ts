@@ -2,6 +2,7 @@ import type { RandomSink } from '../contract/index.ts';
 import { checkStoredFile, type FileRange, planRanges } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { DownloadItem } from './api.ts';
+import { ReadMemory } from './hedged-read.ts';
 import { FileProgress } from './progress.ts';
 import { isOversized, memoryBytes, pieceBytes, readOversizedPart, readParts } from './read.ts';
 import { FileTurns, type Run } from './run.ts';
@@ -39,12 +40,10 @@ async function copyRange(
   progress: FileProgress,
 ): Promise<void> {
   const oversized = isOversized(range, run);
-  const buffer = await run.pool.acquire(
-    oversized ? pieceBytes(run) : memoryBytes(file, range, run),
-    run.signal,
-  );
-  const memory = { bytes: buffer.bytes, buffer };
+  const room = oversized ? pieceBytes(run) : memoryBytes(file, range, run);
+  const memory = ReadMemory.of(await run.pool.acquire(room, run.signal));
   const write = async (startBytes: number, bytes: Uint8Array) => {
+    const { buffer } = memory;
     await run.local(`write of "${file.name}"`, () => sink.writeAt(startBytes, bytes), { buffer });
     progress.add(bytes.byteLength);
   };
@@ -56,6 +55,6 @@ async function copyRange(
       await write(range.startBytes, await readParts(run, file, range, memory));
     }
   } finally {
-    buffer.release();
+    memory.release();
   }
 }

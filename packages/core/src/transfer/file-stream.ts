@@ -1,6 +1,7 @@
 import { CheckpointError, throwIfAborted } from '../contract/index.ts';
 import { checkStoredFile, type FileRange, planRanges } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
+import { ReadMemory } from './hedged-read.ts';
 import { FileProgress } from './progress.ts';
 import { isOversized, readOversizedPart, readParts } from './read.ts';
 import type { Run } from './run.ts';
@@ -89,7 +90,7 @@ class OrderedReads {
   #end(): Promise<void> {
     this.#ended ??= Promise.allSettled([this.#pulled, ...this.#reads.map((read) => read.ready)]).then(() => {
       for (const read of this.#reads.splice(0)) this.#run.shared.aheadBytes -= read.countedBytes;
-      this.#run.end();
+      return this.#run.end();
     });
     return this.#ended;
   }
@@ -117,13 +118,14 @@ class OrderedReads {
   }
 
   async *#oversized(range: FileRange): AsyncGenerator<Uint8Array, void, void> {
-    const memory = (lengthBytes: number) => ({ bytes: new Uint8Array(lengthBytes) });
+    const memory = (lengthBytes: number) => new ReadMemory(new Uint8Array(lengthBytes));
     for await (const { bytes } of readOversizedPart(this.#run, this.#file, range, memory)) yield bytes;
   }
 
   #begin(range: FileRange, countedBytes: number): void {
     this.#run.shared.aheadBytes += countedBytes;
-    const ready = readParts(this.#run, this.#file, range, { bytes: new Uint8Array(range.lengthBytes) });
+    const memory = new ReadMemory(new Uint8Array(range.lengthBytes));
+    const ready = readParts(this.#run, this.#file, range, memory);
     ready.catch(() => undefined); // thrown when its turn comes
     this.#reads.push({ ready, countedBytes });
   }

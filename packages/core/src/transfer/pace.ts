@@ -23,6 +23,11 @@ export class Pace {
     return this.#slowdowns;
   }
 
+  /** The store bears fewer requests than are allowed. */
+  get isSlowed(): boolean {
+    return this.#limits.some(({ turns, max }) => turns.concurrency < max);
+  }
+
   /** What was sent before the last slowdown says nothing about the pace since then. */
   throttled(slowdownsWhenSent: number): void {
     if (slowdownsWhenSent !== this.#slowdowns) return;

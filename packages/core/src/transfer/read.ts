@@ -8,14 +8,8 @@ import { crc32c as computeCrc32c, crc32cCombine } from '../format/checksum.ts';
 import { partBytesMax } from '../plan/parts.ts';
 import { describeRange, type FileRange, hexCrc, partCrc } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
-import type { PooledBuffer } from './buffer-pool.ts';
+import { type ReadMemory, readHedged } from './hedged-read.ts';
 import type { Run } from './run.ts';
-
-/** Memory for one read. `buffer` is its owner where it comes from the pool. */
-export interface ReadMemory {
-  readonly bytes: Uint8Array;
-  readonly buffer?: PooledBuffer | undefined;
-}
 
 /** Verified bytes of a file. */
 export interface VerifiedPiece {
@@ -49,12 +43,12 @@ export async function readParts(
   range: FileRange,
   memory: ReadMemory,
 ): Promise<Uint8Array> {
-  const bytes = memory.bytes.subarray(0, range.lengthBytes);
+  const { startBytes, lengthBytes } = range;
   await twice(run, async () => {
-    const problem = await fill(run, file, range.startBytes, range.lengthBytes, memory);
-    return problem ?? comparePartsOf(file, range, bytes);
+    const problem = await fill(run, file, startBytes, lengthBytes, memory, memory.bytes.byteLength);
+    return problem ?? comparePartsOf(file, range, memory.bytes.subarray(0, lengthBytes));
   });
-  return bytes;
+  return memory.bytes.subarray(0, lengthBytes);
 }
 
 /**
@@ -72,12 +66,11 @@ export async function* readOversizedPart(
   for (const crc of crcs) {
     const lengthBytes = Math.min(pieceBytes(run), range.startBytes + range.lengthBytes - startBytes);
     const target = memory(lengthBytes);
-    const bytes = target.bytes.subarray(0, lengthBytes);
     await twice(run, async () => {
-      const problem = await fill(run, file, startBytes, lengthBytes, { ...target, bytes });
-      return problem ?? compare(file, startBytes, bytes, crc);
+      const problem = await fill(run, file, startBytes, lengthBytes, target);
+      return problem ?? compare(file, startBytes, target.bytes.subarray(0, lengthBytes), crc);
     });
-    yield { startBytes, bytes };
+    yield { startBytes, bytes: target.bytes.subarray(0, lengthBytes) };
     startBytes += lengthBytes;
   }
 }
@@ -95,10 +88,9 @@ export async function checkOversizedPart(
     let combined = 0;
     for (let done = 0; done < range.lengthBytes; ) {
       const lengthBytes = Math.min(memory.bytes.byteLength, range.lengthBytes - done);
-      const bytes = memory.bytes.subarray(0, lengthBytes);
-      const problem = await fill(run, file, range.startBytes + done, lengthBytes, { ...memory, bytes });
+      const problem = await fill(run, file, range.startBytes + done, lengthBytes, memory);
       if (problem) return problem;
-      const crc = computeCrc32c(bytes);
+      const crc = computeCrc32c(memory.bytes.subarray(0, lengthBytes));
       crcs.push(crc);
       combined = crc32cCombine(combined, crc, lengthBytes);
       done += lengthBytes;
@@ -119,19 +111,26 @@ async function twice(run: Run, read: () => Promise<CheckpointError | null>): Pro
   if (second !== null) throw second;
 }
 
-/** Null, or what is wrong with the answer. A missing object is thrown at once. */
+/**
+ * Reads `lengthBytes` to the beginning of `memory`, asking for `roomBytes`: more than that is there only where the object ends. Null, or
+ * what is wrong with the answer. A missing object is thrown at once.
+ */
 async function fill(
   run: Run,
   file: StoredFile,
   startBytes: number,
   lengthBytes: number,
-  { bytes, buffer }: ReadMemory,
+  memory: ReadMemory,
+  roomBytes = lengthBytes,
 ): Promise<CheckpointError | null> {
   const what = `read of "${file.name}" at ${startBytes}`;
-  const read = (signal: AbortSignal) => run.store.readInto(file.key, startBytes, bytes, { signal });
-  const found = await run.request(what, read, { buffer }).catch((error: unknown) => {
-    throw isCheckpointError(error, 'NotFound') ? missing(file, error) : error;
-  });
+  const into = (bytes: Uint8Array, signal: AbortSignal) =>
+    run.store.readInto(file.key, startBytes, bytes, { signal });
+  const found = await readHedged(run, { what, memory, lengthBytes: roomBytes, into }).catch(
+    (error: unknown) => {
+      throw isCheckpointError(error, 'NotFound') ? missing(file, error) : error;
+    },
+  );
   if (found === lengthBytes) return null;
   const isShort = found < lengthBytes;
   const size = isShort

@@ -20,16 +20,21 @@ import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
-import { untilAborted, withStallTimeout } from './stall.ts';
+import { type StallOptions, untilAborted, withStallTimeout } from './stall.ts';
 
 /** Files that are open at the same time in one call: enough for fair turns, far below the 1,024 open files a process may have. */
 const FILES_OPEN_MAX = 64;
 /** Tidying up after a failure (ending an upload, closing a source) may not hold up the caller for longer. */
 const TIDY_TIMEOUT_MS_MAX = 5000;
+/** Second requests for the same bytes: beyond the turns, so there may be few. */
+const HEDGES_MAX = 2;
+const HEDGE_SHARE_MAX = 0.05;
 
 export interface CallExtras<T> {
   /** Memory that the call reads or writes. */
   readonly buffer?: PooledBuffer | undefined;
+  /** As in `StallOptions`. */
+  readonly onStart?: StallOptions<T>['onStart'];
   /** What came of the call after it was left behind: it may need undoing. */
   readonly onLate?: ((value: T) => unknown) | undefined;
 }
@@ -43,6 +48,9 @@ export class Run implements ActiveRun {
   readonly #turns: LimitFunction;
   readonly #partTurns: LimitFunction;
   readonly #pace: Pace;
+  readonly #hedgesMax: number;
+  readonly #leftovers = new Set<Promise<void>>();
+  #hedges = 0;
   #failure: { readonly error: unknown } | undefined;
   #finish: () => void = () => undefined;
 
@@ -56,6 +64,7 @@ export class Run implements ActiveRun {
     this.#turns = pLimit(Math.max(1, settings.concurrency || preferredConcurrency));
     this.#partTurns = pLimit(Math.max(1, settings.concurrency || preferredPartConcurrency));
     this.#pace = new Pace([this.#turns, this.#partTurns]);
+    this.#hedgesMax = Math.max(HEDGES_MAX, Math.floor(this.#turns.concurrency * HEDGE_SHARE_MAX));
     this.finished = new Promise((resolve) => {
       this.#finish = resolve;
     });
@@ -89,7 +98,9 @@ export class Run implements ActiveRun {
     this.#controller.abort(toCheckpointError(error));
   }
 
-  end(): void {
+  /** Waits for what was left to end by itself. */
+  async end(): Promise<void> {
+    await Promise.all(this.#leftovers);
     this.options.signal?.removeEventListener('abort', this.#onAbort);
     this.shared.runs.delete(this);
     this.#finish();
@@ -148,18 +159,44 @@ export class Run implements ActiveRun {
     send: (signal: AbortSignal) => Promise<T>,
     extras: CallExtras<T> = {},
   ): Promise<T> {
-    const sendOnce = async (attempt: number) => {
-      const { slowdowns } = this.#pace;
-      try {
-        const value = await this.#watched(what, send, stallTimeoutMs(this.settings, attempt), extras);
-        this.#pace.succeeded();
-        return value;
-      } catch (error) {
-        if (isCheckpointError(error, 'Throttled')) this.#pace.throttled(slowdowns);
-        throw error;
-      }
+    return retrying((attempt) => this.sendOnce(what, send, attempt, extras), this.retryPolicy(what));
+  }
+
+  /** One try of a request, for callers that repeat it themselves. */
+  async sendOnce<T>(
+    what: string,
+    send: (signal: AbortSignal) => Promise<T>,
+    attempt: number,
+    extras: CallExtras<T>,
+  ): Promise<T> {
+    const { slowdowns } = this.#pace;
+    try {
+      const value = await this.#watched(what, send, stallTimeoutMs(this.settings, attempt), extras);
+      this.#pace.succeeded();
+      return value;
+    } catch (error) {
+      if (isCheckpointError(error, 'Throttled')) this.#pace.throttled(slowdowns);
+      throw error;
+    }
+  }
+
+  /** A second request for the same bytes may be sent now. */
+  get mayHedge(): boolean {
+    return this.#hedges < this.#hedgesMax && !this.#pace.isSlowed && !this.signal.aborted;
+  }
+
+  hedgeBegun(call: Promise<unknown>): void {
+    this.#hedges += 1;
+    const ended = () => {
+      this.#hedges -= 1;
     };
-    return retrying(sendOnce, this.retryPolicy(what));
+    call.then(ended, ended);
+  }
+
+  /** Nobody waits for it, but the run is not over before it ends. It never rejects. */
+  leave(ending: Promise<void>): void {
+    this.#leftovers.add(ending);
+    void ending.then(() => this.#leftovers.delete(ending));
   }
 
   /** A call of a source or sink: only the end of this run ends it early. */
@@ -205,6 +242,7 @@ export class Run implements ActiveRun {
       graceMs,
       clock,
       signal: this.signal,
+      onStart: extras.onStart,
       onAbandoned,
     });
   }

@@ -2,6 +2,8 @@ import type { LimitFunction } from 'p-limit';
 import type { Settings } from '../contract/index.ts';
 import type { TransferOptions, TransferParts } from './api.ts';
 import type { BufferPool } from './buffer-pool.ts';
+import type { Deadlines } from './deadlines.ts';
+import type { ReadTimes } from './read-times.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
 
 /** A request that was silent for too long may only have been slow: each further try is given twice the time, up to 32 times. */
@@ -11,6 +13,8 @@ const STALL_DOUBLINGS_MAX = 5;
 export interface Shared extends TransferParts {
   readonly pool: BufferPool;
   readonly retryBudget: RetryBudget;
+  readonly deadlines: Deadlines;
+  readonly readTimes: ReadTimes;
   /** Streams that are being filled by their producers. */
   readonly streamSeats: LimitFunction;
   readonly runs: Set<ActiveRun>;

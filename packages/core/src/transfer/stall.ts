@@ -20,6 +20,8 @@ export interface StallOptions<T = unknown> {
   readonly graceMs: number;
   readonly clock: Clock;
   readonly signal?: AbortSignal | undefined;
+  /** The call is under way. `stop` ends it as the signal would, for another reason. */
+  readonly onStart?: ((stop: (why: CheckpointError) => void) => void) | undefined;
   /** The call was left behind. `late` is its promise: until it settles, the call's buffer is not ours. */
   readonly onAbandoned?: ((late: Promise<T>) => void) | undefined;
 }
@@ -70,6 +72,7 @@ class Guard<T> {
         reject(error);
       };
       signal?.addEventListener('abort', this.#onAbort, { once: true });
+      this.#options.onStart?.((why) => this.#stop(why));
       if (stallTimeoutMs !== undefined)
         this.#after(stallTimeoutMs, () => this.#stop(stallError(this.#options.what, stallTimeoutMs)));
     });

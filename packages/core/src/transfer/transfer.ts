@@ -3,9 +3,11 @@ import { CheckpointError } from '../contract/index.ts';
 import { planStream, poolBytes } from '../plan/parts.ts';
 import type { Transfer, TransferOptions, TransferParts, VerifyReport } from './api.ts';
 import { BufferPool } from './buffer-pool.ts';
+import { Deadlines } from './deadlines.ts';
 import { nowhere, StoreDestination } from './destination.ts';
 import { downloadFile } from './download.ts';
 import { openFileStream } from './file-stream.ts';
+import { ReadTimes } from './read-times.ts';
 import { retryingRecords } from './records.ts';
 import { RetryBudget } from './retry.ts';
 import { Run } from './run.ts';
@@ -27,6 +29,8 @@ export function createTransfer(parts: TransferParts): Transfer {
     pool: new BufferPool(poolBytes(settings), partSizeBytes),
     // Enough for every request in flight to use up its own repeats once: then an outage ends a call, not the budget.
     retryBudget: new RetryBudget(Math.max(RETRY_BUDGET_MIN, concurrency * settings.retryCountMax)),
+    deadlines: new Deadlines(parts.clock),
+    readTimes: new ReadTimes(),
     streamSeats: pLimit(streamCountMax),
     runs: new Set(),
     aheadBytes: 0,
@@ -68,7 +72,7 @@ async function during<T>(
   try {
     return await work(run);
   } finally {
-    run.end();
+    await run.end();
   }
 }
 

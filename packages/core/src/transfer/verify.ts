@@ -2,6 +2,7 @@ import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
 import { checkStoredFile, type FileRange, planEnds, planRanges } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { VerifyItem, VerifyReport } from './api.ts';
+import { ReadMemory } from './hedged-read.ts';
 import { FileProgress } from './progress.ts';
 import { checkOversizedPart, isOversized, memoryBytes, pieceBytes, readParts } from './read.ts';
 import { FileTurns, type Run } from './run.ts';
@@ -55,16 +56,13 @@ class FileCheck {
   async #read(range: FileRange): Promise<void> {
     const [run, file] = [this.#run, this.#file];
     const oversized = isOversized(range, run);
-    const buffer = await run.pool.acquire(
-      oversized ? pieceBytes(run) : memoryBytes(file, range, run),
-      run.signal,
-    );
+    const room = oversized ? pieceBytes(run) : memoryBytes(file, range, run);
+    const memory = ReadMemory.of(await run.pool.acquire(room, run.signal));
     try {
-      const memory = { bytes: buffer.bytes, buffer };
       await (oversized ? checkOversizedPart(run, file, range, memory) : readParts(run, file, range, memory));
       this.#bytesRead += range.lengthBytes;
     } finally {
-      buffer.release();
+      memory.release();
     }
   }
 

@@ -1,0 +1,63 @@
+/** Many deadlines, one sleep: most are taken back long before they are due, so a timer for each would cost more than what it watches. */
+
+import { CheckpointError, type Clock } from '../contract/index.ts';
+
+export interface Deadline {
+  /** By the monotonic clock. */
+  readonly dueMs: number;
+  /** Called once, at `dueMs` or soon after, unless it was removed before. */
+  onDue(): void;
+}
+
+/** Made once: ending a sleep must not cost an error with a stack each time. */
+const NOT_NEEDED = new CheckpointError('Aborted', 'there is nothing left to wait for');
+
+export class Deadlines {
+  readonly #clock: Clock;
+  readonly #waiting = new Set<Deadline>();
+  #sleep: AbortController | undefined;
+  #wakeMs = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(deadline: Deadline): void {
+    this.#waiting.add(deadline);
+    if (this.#sleep === undefined || deadline.dueMs < this.#wakeMs) this.#sleepUntil(deadline.dueMs);
+  }
+
+  /** Nothing happens if it is not there. */
+  remove(deadline: Deadline): void {
+    if (!this.#waiting.delete(deadline) || this.#waiting.size > 0) return;
+    // A sleep keeps the process alive. While others wait it is left, although it may end before any of them is due.
+    this.#sleep?.abort(NOT_NEEDED);
+    this.#sleep = undefined;
+  }
+
+  #sleepUntil(dueMs: number): void {
+    this.#sleep?.abort(NOT_NEEDED);
+    const sleep = new AbortController();
+    this.#sleep = sleep;
+    this.#wakeMs = dueMs;
+    const wake = () => {
+      if (this.#sleep !== sleep) return;
+      this.#sleep = undefined;
+      this.#wake();
+    };
+    this.#clock.sleep(dueMs - this.#clock.monotonicMs(), sleep.signal).then(wake, () => undefined);
+  }
+
+  #wake(): void {
+    const nowMs = this.#clock.monotonicMs();
+    for (const deadline of this.#waiting) {
+      if (deadline.dueMs > nowMs) continue;
+      this.#waiting.delete(deadline);
+      deadline.onDue();
+    }
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const { dueMs } of this.#waiting) nextMs = Math.min(nextMs, dueMs);
+    if (this.#waiting.size > 0 && (this.#sleep === undefined || nextMs < this.#wakeMs))
+      this.#sleepUntil(nextMs);
+  }
+}
