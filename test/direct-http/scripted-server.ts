@@ -13,13 +13,15 @@ export class Peer {
   readonly #received: Buffer[] = [];
   #receivedBytes = 0;
   #hasEnded = false;
-  #wake: (() => void) | undefined;
+  readonly #waiting: (() => void)[] = [];
 
   constructor(socket: Socket, connection: Socket) {
     this.socket = socket;
     this.connection = connection;
     socket.setNoDelay(true);
-    const wake = () => this.#wake?.();
+    const wake = () => {
+      for (const resolve of this.#waiting.splice(0)) resolve();
+    };
     socket.on('data', (bytes: Buffer) => {
       this.#received.push(bytes);
       this.#receivedBytes += bytes.length;
@@ -101,7 +103,7 @@ export class Peer {
 
   #change(): Promise<void> {
     return new Promise((resolve) => {
-      this.#wake = resolve;
+      this.#waiting.push(resolve);
     });
   }
 }
