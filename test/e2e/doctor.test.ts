@@ -95,7 +95,7 @@ describe('doctor', () => {
     const place = await newPlace();
     const { code, stdout, stderr } = await holdfast(['doctor', place.uri, '--timeout', '1ms', '--no-color']);
     expect(code).toBe(75);
-    expect(stdout).toMatch(/^failed {4}.* {2}no end within 1 ms$/m);
+    expect(stdout).toMatch(/^failed {4}.* {2}not done within 1 ms$/m);
     expect(stdout).toMatch(/^not run {3}.* needs? "/m);
     expect(stdout).toMatch(/^cannot be called safe for checkpoints {3}/m);
     expect(stderr).toMatch(/\(TimedOut, exit 75\)\n$/);

@@ -110,6 +110,12 @@ describe('a sound store', () => {
     expect(keys.filter((key) => !key.startsWith(PREFIX))).toEqual([]);
   });
 
+  it('no timer is left behind that would keep the process', async () => {
+    const clock = new ManualClock();
+    await examineStore(undefined, { clock, bucket: new MemoryBucket({ crc32c, clock }) });
+    expect(clock.sleeperCount).toBe(0);
+  });
+
   it('measures: figures of clock, round trip and throughput', async () => {
     const { of } = await examineStore(undefined, { checks: CHECKS });
     expect(of('clock').figures).toEqual({ skewMs: expect.any(Number), errorMs: expect.any(Number) });
@@ -218,7 +224,7 @@ describe('a store that cannot be reached', () => {
     const { of, error } = await examineStore(undefined, { wrap: faulty(() => FAULTS.stall), clock });
     expect(of('reachable')).toMatchObject({
       code: 'TimedOut',
-      seen: 'no end within 30.0 s',
+      seen: 'not done within 30.0 s',
       durationMs: 30_000,
     });
     expect(error?.exitCode).toBe(75);

@@ -39,8 +39,7 @@ export async function examine(options: ExamineOptions): Promise<Examination> {
     }
     tell(await cleanUp(visit, options));
   } finally {
-    // A store that cannot even be closed does not keep anybody here.
-    await Promise.race([visit.close(), options.clock.sleep(ENDING_MS_MAX)]);
+    await atMost(ENDING_MS_MAX, options.clock, visit.close());
   }
   if (options.signal.aborted) throw abortError(options.signal);
   return { findings, repeatCount: visit.repeatCount };
@@ -88,18 +87,26 @@ async function inTime<T>(
     stop.addEventListener('abort', () => reject(abortError(stop)), { once: true });
   });
   void clock.sleep(timeoutMs, timer.signal).then(
-    () => deadline.abort(new CheckpointError('TimedOut', `no end within ${formatDuration(timeoutMs)}`)),
+    () => deadline.abort(new CheckpointError('TimedOut', `not done within ${formatDuration(timeoutMs)}`)),
     () => undefined, // it ended in time
   );
   const running = run(stop);
   try {
     return await Promise.race([running, stopped]);
   } catch (error) {
-    await Promise.race([running.catch(() => undefined), clock.sleep(ENDING_MS_MAX, timer.signal)]);
+    await atMost(ENDING_MS_MAX, clock, running);
     throw error;
   } finally {
     timer.abort();
   }
+}
+
+/** Waits for the end of it, whichever it is, and not for ever. Leaves no timer behind. */
+async function atMost(ms: number, clock: Clock, ending: Promise<unknown>): Promise<void> {
+  const ended = new AbortController();
+  const quietly = () => undefined;
+  await Promise.race([ending.then(quietly, quietly), clock.sleep(ms, ended.signal)]);
+  ended.abort();
 }
 
 type Judged = Omit<Finding, 'id' | 'title' | 'because' | 'durationMs'>;

@@ -30,7 +30,7 @@ export function errorOf(findings: readonly Finding[], uri: string): CheckpointEr
   const sameKind = failed.filter((finding) => finding.code === code).map(({ title }) => `"${title}"`);
   const message =
     worst.id === 'reachable'
-      ? worst.seen
+      ? `${uri} cannot be checked: ${worst.seen}`
       : `${uri} cannot be called safe for checkpoints: ${sameKind.join(', ')} failed`;
   return new CheckpointError(code, message, { context: { ...context, advice: [worst.advice] } });
 }
