@@ -1,11 +1,13 @@
 /** A writer in a process of its own, told what to save and when, and stopped at any call that it makes to the store. */
 
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, execFile, fork } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
 import type { Answer, SaveOrder, WriterMessage, WriterOrder } from './writer-messages.ts';
 
+const run = promisify(execFile);
 const SCRIPT = fileURLToPath(new URL('./writer-process.ts', import.meta.url));
 
 /** A save under way. Where the process ends first, `undefined` is all that is known. */
@@ -113,8 +115,11 @@ export class Writer {
 
   /** One letter, as `ps` has it. */
   async #state(): Promise<string> {
-    const stat = await readFile(`/proc/${this.#child.pid}/stat`, 'latin1');
-    return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3);
+    const { pid } = this.#child;
+    if (process.platform !== 'linux')
+      return (await run('ps', ['-o', 'state=', '-p', `${pid}`])).stdout.charAt(0);
+    const stat = await readFile(`/proc/${pid}/stat`, 'latin1'); // not every Linux has `ps`
+    return stat.charAt(stat.lastIndexOf(')') + 2);
   }
 }
 

@@ -40,7 +40,7 @@ describeOnS3('writers that are killed', (server) => {
     return killedCount;
   }
 
-  /** Kills this rank at call after call until it makes no more. */
+  /** Kills this rank at call after call until it makes no more. What only repeats the calls of rank 0 is left to long runs. */
   async function killAtEveryCall(rank: number, moments: readonly Moment[]) {
     const story = (number: number, moment: Moment, ending: Story['ending']): Story => ({
       first: rank === 0 ? [0] : RANKS.filter((other) => other !== rank),
@@ -56,7 +56,9 @@ describeOnS3('writers that are killed', (server) => {
     const calls = unharmed[rank]?.calls ?? [];
     expect([...new Set(calls)].sort()).toEqual(OPERATIONS);
 
-    const stories = calls.flatMap((_, number) =>
+    const firstNumber = rank === 0 || LONG_COUNT > 0 ? 0 : calls.lastIndexOf('create');
+    const numbers = [...calls.keys()].filter((number) => number >= firstNumber);
+    const stories = numbers.flatMap((number) =>
       moments.flatMap((moment) =>
         endingsInTurn(number, moment).map((ending) => story(number, moment, ending)),
       ),
@@ -73,7 +75,7 @@ describeOnS3('writers that are killed', (server) => {
     return [ENDINGS[(number + (moment === 'after' ? 1 : 0)) % 2] as Story['ending']];
   }
 
-  const timeoutMs = LONG_COUNT > 0 ? LONG_TIMEOUT_MS : 240_000;
+  const timeoutMs = LONG_COUNT > 0 ? LONG_TIMEOUT_MS : 600_000;
   const title = 'I0, I1, I2, I4, I5, I6, I7, I9 and I10 hold';
 
   test(
@@ -85,7 +87,7 @@ describeOnS3('writers that are killed', (server) => {
   );
 
   test.each(LONG_COUNT > 0 ? [1, 2, 3] : [3])(
-    `${title} when writer %i, which delivers and waits, is killed at every call`,
+    `${title} when writer %i, which delivers and waits, is killed while it does`,
     async (rank) => {
       await killAtEveryCall(rank, LONG_COUNT > 0 ? ['before', 'after'] : ['after']);
     },
@@ -113,7 +115,7 @@ describeOnS3('writers that are killed', (server) => {
         large: RANKS,
         ending: ENDINGS[Math.floor(random.fraction() * 2)] as Story['ending'],
       });
-      const count = Math.max(6, LONG_COUNT);
+      const count = Math.max(4, LONG_COUNT);
       const killed = await playAll(Array.from({ length: count }, story)).catch((error: unknown) => {
         throw new Error(`(seed ${seed}) ${String(error)}`, { cause: error });
       });
