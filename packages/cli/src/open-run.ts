@@ -3,6 +3,10 @@ import { CheckpointError, isCheckpointError, throwIfAborted } from '@holdfast/co
 import type { Call } from './command.ts';
 import { buffer, concurrency } from './common-options.ts';
 import type { Job } from './env.ts';
+import { repeatNotes } from './repeat-notes.ts';
+
+/** Somebody waits at the screen. A job that saves has more patience: the engine's default. */
+const LOOK_TIMEOUT_MS = 60_000;
 
 /**
  * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
@@ -16,12 +20,19 @@ export async function withRun<T>(
   // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
   const { openCheckpointManager, redactUri } = await import('@holdfast/stores');
   call.subject.uri = redactUri(uri);
+  const tellRepeat = repeatNotes(call.clock, call.messages);
   const manager = await openCheckpointManager(uri, {
     env: call.env,
     attempt: job?.attempt?.value,
     writer: job?.writer.value,
-    settings: settingsOf(call),
-    logger: { log: (level, message, details) => call.messages.detail(logLine(level, message, details)) },
+    settings: { ...settingsOf(call), ...(job === undefined && { recordTimeoutMs: LOOK_TIMEOUT_MS }) },
+    logger: {
+      log: (level, message, details) => {
+        if (level === 'info')
+          tellRepeat(message); // the engine's word for repeats
+        else call.messages.detail(logLine(level, message, details));
+      },
+    },
   });
   const onAbort = () => void manager.close().catch(() => undefined); // the call that is cut off reports the error
   if (closesOnInterrupt) call.signal.addEventListener('abort', onAbort, { once: true });

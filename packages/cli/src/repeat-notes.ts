@@ -1,0 +1,23 @@
+import type { Clock } from '@holdfast/core/contract';
+import type { Messages } from './messages.ts';
+
+/** As often as a log gets a line of progress. */
+const NOTE_EVERY_MS = 10_000;
+
+/**
+ * Tells that a request is repeated, and why: the first at once, so that nobody looks at a silent screen, then one every ten seconds.
+ * With `--verbose` all of them.
+ */
+export function repeatNotes(clock: Clock, messages: Messages): (why: string) => void {
+  let toldAtMs = Number.NEGATIVE_INFINITY;
+  return (why) => {
+    const nowMs = clock.monotonicMs();
+    const line = `trying again: ${why}`;
+    if (nowMs - toldAtMs < NOTE_EVERY_MS) {
+      messages.detail(line);
+      return;
+    }
+    toldAtMs = nowMs;
+    messages.note(line);
+  };
+}
