@@ -112,7 +112,8 @@ describe.each(TRANSPORTS)('connections, %s', (_, certificate) => {
         },
         { certificate },
       );
-      await using client = makeClient();
+      // Only the bytes may end the connection.
+      await using client = makeClient({ keepAliveMs: 60_000 });
       const { buffer, areGuardsWhole } = guarded(5);
       expect(await client.request(get(server, { into: { buffer } }))).toMatchObject({ bytesInto: 5 });
       expect(Buffer.from(buffer).toString()).toBe('first');
@@ -135,7 +136,7 @@ describe.each(TRANSPORTS)('connections, %s', (_, certificate) => {
       }),
       { certificate },
     );
-    await using client = makeClient();
+    await using client = makeClient({ keepAliveMs: 60_000 });
     await client.request(get(server));
     await server.peers[0]?.gone();
     for (let turn = 0; turn < 4; turn++) await turnOfLoop();
@@ -193,6 +194,20 @@ describe.each(TRANSPORTS)('connections, %s', (_, certificate) => {
     expect(outcomes.every((outcome) => outcome.status === 'fulfilled')).toBe(true);
     expect(client.connectionsOpened).toBe(20);
   });
+});
+
+test('connections: one that ends with its answer is not given to the next request, which could not be repeated', async () => {
+  await using server = await startServer(async (peer) => {
+    await peer.head();
+    await peer.writeAlone('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n');
+    peer.socket.end('hello');
+  });
+  await using client = makeClient();
+  for (let round = 0; round < 20; round++) {
+    const { buffer } = guarded(5);
+    const response = await client.request(get(server, { method: 'POST', into: { buffer } }));
+    expect(response).toMatchObject({ bytesInto: 5, isReused: false });
+  }
 });
 
 describe.each(TRANSPORTS)('stale connections, %s', (_, certificate) => {

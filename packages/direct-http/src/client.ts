@@ -1,5 +1,5 @@
 import type { LookupFunction } from 'node:net';
-import { createSecureContext, type SecureContext } from 'node:tls';
+import { createSecureContext, type SecureContext, type SecureContextOptions } from 'node:tls';
 import { clientClosed, toDirectHttpError } from './errors.ts';
 import { Exchange } from './exchange.ts';
 import type { DirectRequest, DirectResponse } from './message.ts';
@@ -15,6 +15,7 @@ import { type DirectHttpOptions, type Settings, settingsOf } from './settings.ts
 export class DirectHttpClient {
   readonly #settings: Settings;
   readonly #lookup: LookupFunction | undefined;
+  readonly #ca: string | readonly string[] | undefined;
   readonly #origins = new Map<string, Origin>();
   #secureContext: SecureContext | undefined;
   #closing: Promise<void> | undefined;
@@ -23,9 +24,7 @@ export class DirectHttpClient {
   constructor(options: DirectHttpOptions = {}) {
     this.#settings = settingsOf(options);
     this.#lookup = options.lookup;
-    const ca = options.tls?.ca;
-    if (ca !== undefined)
-      this.#secureContext = createSecureContext({ ca: typeof ca === 'string' ? ca : [...ca] });
+    this.#ca = options.tls?.ca;
   }
 
   /**
@@ -66,12 +65,16 @@ export class DirectHttpClient {
     const known = this.#origins.get(key);
     if (known !== undefined) return known;
     const host = hostHeader(request);
-    // One for all connections: it holds the trusted certificates, which take long to parse.
-    if (protocol === 'https:') this.#secureContext ??= createSecureContext();
+    // One for all connections, and none where there is no TLS: it holds the trusted certificates, which take long to parse.
+    if (protocol === 'https:') this.#secureContext ??= createSecureContext(secureContextOptions(this.#ca));
     const secureContext = protocol === 'https:' ? this.#secureContext : undefined;
     const endpoint = { protocol, hostname, port, lookup: this.#lookup, secureContext, session: undefined };
     const origin = new Origin(endpoint, host, this.#settings);
     this.#origins.set(key, origin);
     return origin;
   }
+}
+
+function secureContextOptions(ca: string | readonly string[] | undefined): SecureContextOptions {
+  return ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : [...ca] };
 }

@@ -287,8 +287,7 @@ export class Connection implements Holder {
     const answer = this.#answer;
     const failure = this.#failure;
     this.#exchange = undefined;
-    const repeats =
-      failure !== undefined && answer === undefined && exchange?.takeRepetition(failure) === true;
+    const repeats = failure !== undefined && answer === undefined && exchange?.mayRepeat(failure) === true;
     this.#owner.closed(this, repeats ? exchange : undefined);
     if (exchange === undefined || repeats) return;
     if (answer !== undefined) exchange.resolve(answer, this.#requests > 1);

@@ -19,7 +19,6 @@ export class Exchange {
   holder: Holder | undefined;
   #resolve!: (response: DirectResponse) => void;
   #reject!: (error: DirectHttpError) => void;
-  #hasBeenRepeated = false;
 
   constructor(request: DirectRequest, head: string) {
     this.request = request;
@@ -41,12 +40,13 @@ export class Exchange {
     return new DirectHttpError('ABORTED', 'the caller stopped the request', { phase, bytes, cause });
   }
 
-  /** True once, if the request may be sent again after it failed with `error`. */
-  takeRepetition(error: DirectHttpError): boolean {
+  /**
+   * The request may be sent again after it failed with `error`, on a new connection. No failure there is stale, so that it is not repeated
+   * twice.
+   */
+  mayRepeat(error: DirectHttpError): boolean {
     const { isRepeatable, signal } = this.request;
-    if (!error.isStale || !isRepeatable || this.#hasBeenRepeated || signal?.aborted) return false;
-    this.#hasBeenRepeated = true;
-    return true;
+    return error.isStale && isRepeatable === true && signal?.aborted !== true;
   }
 
   resolve({ head, body, bytesInto }: Answer, isReused: boolean): void {
