@@ -20,6 +20,7 @@ await build({
   format: 'esm',
   platform: 'node',
   target: 'node22',
+  mainFields: ['module', 'main'], // the SDK as ES modules, of which only what is used goes in
   conditions: ['holdfast-source'],
   external: ['@node-rs/crc32'], // native; it finds its binary beside its own files
   banner: {

@@ -125,7 +125,7 @@ describe('the environment', () => {
       region: 'eu-west-1',
       endpoint: 'http://localhost:9000',
       pathStyle: true,
-      ca: '/etc/bundle.pem',
+      caBundle: '/etc/bundle.pem',
       profile: 'other',
       proxy: { HTTPS_PROXY: 'http://proxy:3128', NO_PROXY: 'localhost' },
     });

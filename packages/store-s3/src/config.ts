@@ -20,8 +20,10 @@ export interface S3Config {
   readonly pathStyle: boolean;
   readonly profile?: string | undefined;
   readonly credentials?: S3Credentials | undefined;
-  /** Path of a PEM file with certificates to trust beside the system's. */
+  /** Path of a PEM file with certificates to trust beside the usual ones. */
   readonly ca?: string | undefined;
+  /** Path of a PEM file with all certificates to trust: `AWS_CA_BUNDLE`. */
+  readonly caBundle?: string | undefined;
   readonly encryption?: 'AES256' | 'aws:kms' | 'aws:kms:dsse' | undefined;
   readonly kmsKeyId?: string | undefined;
   readonly bucketKey: boolean;
@@ -97,7 +99,8 @@ export function parseS3Config(uri: string, env: S3Environment = {}): S3Config {
     pathStyle: flag(uri, 'pathStyle', given.pathStyle, endpoint !== undefined),
     profile: given.profile ?? env.AWS_PROFILE,
     credentials: given.profile === undefined ? credentialsOf(env) : undefined,
-    ca: matching(uri, 'ca', given.ca, /^([a-z]:)?[/\\]/i) ?? env.AWS_CA_BUNDLE,
+    ca: matching(uri, 'ca', given.ca, /^([a-z]:)?[/\\]/i),
+    caBundle: env.AWS_CA_BUNDLE || undefined,
     ...encryptionOf(uri, given, env),
     storageClass: matching(uri, 'storageClass', given.storageClass, /^[A-Z][A-Z_]*$/),
     expectedOwner: matching(uri, 'expectedOwner', given.expectedOwner, /^\d{12}$/),

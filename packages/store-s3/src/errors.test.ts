@@ -59,6 +59,7 @@ describe('a refusal by its code', () => {
 
   it('a missing bucket is told as such, not as a missing object', () => {
     expect(refused('NoSuchBucket', 404).message).toBe('s3://runs/gpt names a bucket that does not exist');
+    expect(refused('NoSuchBucket', 404).context['bucket']).toBe('missing');
     expect(refused('NoSuchKey', 404).message).toBe('object a/b in s3://runs/gpt does not exist');
   });
 

@@ -215,8 +215,11 @@ export function storeError(error: unknown, action: string, subject: StoreSubject
 
 function refusalError(refusal: S3Refusal, action: string, subject: StoreSubject): CheckpointError {
   const { status, code } = refusal;
-  if (code === 'NoSuchBucket')
-    return objectError('NotFound', { store: subject.store }, 'names a bucket that does not exist', refusal);
+  if (code === 'NoSuchBucket') {
+    const context = { store: subject.store, bucket: 'missing' };
+    const what = `${subject.store} names a bucket that does not exist`;
+    return new CheckpointError('NotFound', what, { context, cause: refusal });
+  }
   if (refusal.isForeign) {
     const said = refusal.message === '' ? '' : `, and said: ${refusal.message}`;
     const what = `does not lead to a server that speaks S3: the answer to a request was HTTP ${status} in another form${said}; check endpoint=`;

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { rootCertificates } from 'node:tls';
 import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
 import { S3Connection } from './client.ts';
-import { parseS3Config, type S3Environment } from './config.ts';
+import { parseS3Config, type S3Config, type S3Environment } from './config.ts';
 import { S3Store } from './store.ts';
 import { Transport } from './transport.ts';
 
@@ -20,15 +20,26 @@ const CONNECTIONS_MAX = 128;
  */
 export async function openS3Store(uri: string, env: S3Environment = {}): Promise<ObjectStore> {
   const config = parseS3Config(uri, env);
-  const ca = config.ca === undefined ? undefined : [...rootCertificates, await certificates(config.ca)];
-  const transport = new Transport({ ca, proxy: config.proxy, connectionsMax: CONNECTIONS_MAX });
+  const transport = new Transport({
+    ca: await trusted(config),
+    proxy: config.proxy,
+    connectionsMax: CONNECTIONS_MAX,
+  });
   return new S3Store(config, new S3Connection(config, transport));
 }
 
-async function certificates(path: string): Promise<string> {
+/** All certificates to trust; undefined: those that Node trusts by itself. */
+async function trusted({ ca, caBundle }: S3Config): Promise<string[] | undefined> {
+  const usual = caBundle === undefined ? undefined : [await certificates(caBundle, 'AWS_CA_BUNDLE')];
+  return ca === undefined ? usual : [...(usual ?? rootCertificates), await certificates(ca, 'ca=')];
+}
+
+async function certificates(path: string, setting: string): Promise<string> {
   const text = await readFile(path, 'utf8').catch((cause: unknown) => {
-    throw new CheckpointError('InvalidConfig', `the certificates in ${path} (ca=) cannot be read`, { cause });
+    throw new CheckpointError('InvalidConfig', `the certificates in ${path} (${setting}) cannot be read`, {
+      cause,
+    });
   });
   if (text.includes('-----BEGIN CERTIFICATE-----')) return text;
-  throw new CheckpointError('InvalidConfig', `${path} (ca=) holds no certificate in PEM form`);
+  throw new CheckpointError('InvalidConfig', `${path} (${setting}) holds no certificate in PEM form`);
 }
