@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /** The `holdfast` program. */
 
-import { enableCompileCache } from 'node:module';
+import module from 'node:module';
 import { systemClock } from '@holdfast/core/contract';
 import packageJson from '../package.json' with { type: 'json' };
 import { listenForInterrupt } from './interrupt.ts';
 import { runCli } from './run-cli.ts';
 
 // What is loaded later (the engine, a store's SDK) is compiled once per machine, not once per call.
-enableCompileCache();
+module.enableCompileCache?.(); // from Node 22.8 on
 
 // A reader that has seen enough (`holdfast list … | head -1`) is no error.
 for (const stream of [process.stdout, process.stderr]) {
