@@ -196,6 +196,31 @@ describe('TLS', () => {
     },
   );
 
+  test('after a connection that failed the handshake is whole again', async () => {
+    const resumed: boolean[] = [];
+    await using server = await startServer(
+      (peer) => {
+        resumed.push((peer.socket as TLSSocket).isSessionReused());
+        return answering(() => ok('hello', 'Connection: close\r\n'))(peer);
+      },
+      { certificate },
+    );
+    let isBroken = false;
+    const lookup: LookupFunction = (hostname, options, callback) => {
+      if (isBroken) callback(new Error('broken'), []);
+      else resolvingTo({ address: '127.0.0.1', family: 4 })(hostname, options, callback);
+    };
+    await using client = makeClient({ lookup });
+    const request = get(server, { hostname: 'localhost' });
+    for (const broken of [false, false, true, false, false]) {
+      isBroken = broken;
+      const outcome = client.request(request);
+      if (broken) await failureOf(outcome);
+      else await outcome;
+    }
+    expect(resumed).toEqual([false, true, false, true]);
+  });
+
   test('only HTTP/1.1 is offered, and the name is told unless it is an address', async () => {
     const offered: unknown[] = [];
     const ALPNCallback = ({ servername, protocols }: { servername: string; protocols: string[] }) => {

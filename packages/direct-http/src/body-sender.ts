@@ -23,11 +23,6 @@ export class BodySender {
     return this.#body !== undefined;
   }
 
-  /** All of the body has been handed to the socket, though it may not be sent. */
-  get isLastSlice(): boolean {
-    return this.#body === undefined || this.#handedBytes === this.#body.byteLength;
-  }
-
   /** Of all bodies: it grows when something was sent. */
   get slicesSent(): number {
     return this.#slicesSent;

@@ -50,7 +50,6 @@ export class Connection implements Holder {
   #requests = 0;
   #isTcpConnected = false;
   #hasEnded = false;
-  #hasWaitedForSender = false;
   #keepAliveMs = 0;
   #idleUntilMs = 0;
 
@@ -148,7 +147,8 @@ export class Connection implements Holder {
 
   /**
    * The answer is complete. It is handed over in the check phase of this turn of the loop: bytes after the body, which would be taken for
-   * the next answer, have been seen by then if they came with it; and the connection is free before the caller can ask for another.
+   * the next answer, have been seen by then if they came with it; so has the end of a body that was sent before the answer, which Node
+   * reports in the check phase over TLS; and the connection is free before the caller can ask for another.
    */
   #finish(answer: Answer): void {
     this.#answer = answer;
@@ -162,10 +162,10 @@ export class Connection implements Holder {
     const answer = this.#answer;
     if (this.#state !== 'done' || exchange === undefined || answer === undefined) return;
     if (this.#sender.isSending) {
-      this.#waitForSender();
+      // The answer was early: the body is being read from until 'close', and only then the answer is handed over.
+      this.#destroy();
       return;
     }
-    this.#hasWaitedForSender = false;
     this.#exchange = undefined;
     this.#answer = undefined;
     const isReused = this.#requests > 1;
@@ -176,19 +176,6 @@ export class Connection implements Holder {
       this.#destroy();
     }
     exchange.resolve(answer, isReused);
-  }
-
-  /**
-   * Node reports what was written later than what was read. If it does not within two turns, the answer was early and the body is still
-   * being read from: the request is settled on 'close'.
-   */
-  #waitForSender(): void {
-    if (this.#hasWaitedForSender || !this.#sender.isLastSlice) {
-      this.#destroy();
-    } else {
-      this.#hasWaitedForSender = true;
-      setImmediate(() => setImmediate(settleLater, this));
-    }
   }
 
   #canGoOn({ head }: Answer): boolean {

@@ -35,19 +35,13 @@ function openTls(endpoint: Endpoint, onread: ReadInto): Socket {
     ...(lookup && { lookup }),
   };
   const socket = tlsConnect(options);
-  let isVerified = false;
-  let early: Buffer | undefined;
-  // TLS 1.2 hands the ticket out before the certificate's name has been checked, and a resumed session is not checked again.
+  // Node holds tickets back until the certificate and its name are verified, which a resumed session is not again.
   socket.on('session', (ticket) => {
-    if (isVerified) endpoint.session = ticket;
-    else early = ticket;
+    endpoint.session = ticket;
   });
-  socket.once('secureConnect', () => {
-    isVerified = true;
-    endpoint.session = early ?? endpoint.session;
-  });
-  socket.once('close', () => {
-    if (!isVerified) endpoint.session = undefined;
+  // A ticket that the server cannot take must not fail every connection to come.
+  socket.once('error', () => {
+    endpoint.session = undefined;
   });
   return socket;
 }
