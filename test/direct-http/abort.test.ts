@@ -151,11 +151,28 @@ describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
       const controller = new AbortController();
       let views = 0;
       const buffer = watched(BODY_BYTES, () => {
-        if (++views === 2 + (round % 12)) controller.abort();
+        if (++views === 1 + (round % 12)) controller.abort();
       });
       await settle(client.request(get(server, { into: { buffer }, signal: controller.signal })));
       giveBack(buffer);
     }
+  });
+
+  test('within the callback that takes the whole answer', async () => {
+    await using server = await startServer(
+      answering(() => ok('hello')),
+      { certificate },
+    );
+    await using client = makeClient();
+    for (let round = 0; round < 10; round++) {
+      const controller = new AbortController();
+      const buffer = watched(5, () => controller.abort());
+      expect(await settle(client.request(get(server, { into: { buffer }, signal: controller.signal })))).toBe(
+        'ABORTED',
+      );
+      giveBack(buffer);
+    }
+    expect(await client.request(get(server))).toMatchObject({ status: 200 });
   });
 
   test('in the tick after a read: a buffer given back is never written again', async () => {

@@ -250,11 +250,15 @@ describe.each(TRANSPORTS)('stale connections, %s', (_, certificate) => {
 
   test('it goes to a new connection even if there are idle ones, and no further', async () => {
     let isClosing = false;
+    let requestsRefused = 0;
     await using server = await startServer(
       async (peer) => {
         for (;;) {
           if (!(await peer.has(1))) return;
-          if (isClosing) return peer.reset();
+          if (isClosing) {
+            requestsRefused++;
+            return peer.reset();
+          }
           await peer.head();
           await peer.write(ok(''));
         }
@@ -268,6 +272,7 @@ describe.each(TRANSPORTS)('stale connections, %s', (_, certificate) => {
     // The second attempt was on a connection that nobody had used: there it is a failure like any other.
     expect(failure).toMatchObject({ code: 'CLOSED_EARLY', isStale: false });
     expect(client.connectionsOpened).toBe(4);
+    expect(requestsRefused).toBe(2);
   });
 
   test('an answer that has begun is not repeated', async () => {

@@ -117,7 +117,7 @@ export class Connection implements Holder {
 
   #nextView(): Uint8Array {
     try {
-      this.#view = this.#reader.view();
+      this.#view = this.#state === 'dead' ? this.#reader.scratch : this.#reader.view();
     } catch (error) {
       // The destination was detached. An exception here would end the process.
       this.#failWithThrown(error);
@@ -139,7 +139,8 @@ export class Connection implements Holder {
 
   #take(bytes: number): void {
     const answer = this.#reader.take(bytes);
-    if (answer !== undefined) this.#finish(answer);
+    // A destination whose class is the caller's can run code of the caller's, which may have aborted.
+    if (answer !== undefined && this.#state === 'busy') this.#finish(answer);
     else if (this.#reader.hasSurplus && this.#state === 'idle') this.#destroy();
   }
 
