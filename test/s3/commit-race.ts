@@ -1,0 +1,150 @@
+/**
+ * A version that is delivered and not committed, and 64 that finish it at once: its writer, 62 survivors, and a new attempt that takes the
+ * run over and saves the same version with files of its own.
+ */
+
+import { type CheckpointManager, isCheckpointError, openCheckpointManager } from '@holdfast/core';
+import type { ObjectStore } from '@holdfast/core/contract';
+import { openS3Store } from '@holdfast/store-s3';
+import { FaultyStore, refuse } from '@holdfast/testkit';
+import { expect } from 'vitest';
+import { checkInvariants, filesOf, type Told } from '../crash/invariants.ts';
+import type { TestBucket } from '../servers/s3-access.ts';
+import { viewOfRun } from './run-view.ts';
+
+const SURVIVORS = 62;
+/** The new attempt begins when a survivor has made so many calls, at most: as many as it makes until it commits. */
+const HEAD_START_CALLS = 7;
+
+/** What it had begun to finish was fenced; or it found the rival's epoch, in which nobody had delivered yet. */
+const WHEN_OVERTAKEN = ['Fenced', 'Incomplete'];
+
+interface Answer {
+  readonly who: 'writer' | 'survivor' | 'rival';
+  /** `committed`, or the code of the error. */
+  readonly outcome: string;
+}
+
+export class CommitRace {
+  readonly #run: TestBucket;
+  readonly #survivors: readonly CheckpointManager[];
+  readonly #told: Told[] = [];
+  /** Told of each call of the first survivor. */
+  #onCall: () => void = () => undefined;
+
+  private constructor(run: TestBucket, stores: readonly ObjectStore[]) {
+    const plan = () => {
+      this.#onCall();
+      return undefined;
+    };
+    this.#run = run;
+    this.#survivors = stores.map((store, index) =>
+      openCheckpointManager({ store: index === 0 ? new FaultyStore(store, plan) : store }),
+    );
+  }
+
+  static async open(run: TestBucket): Promise<CommitRace> {
+    const open = () => openS3Store(run.uri, run.env);
+    return new CommitRace(run, await Promise.all(Array.from({ length: SURVIVORS }, open)));
+  }
+
+  /** One race for a version above all before. Resolves to whose files were committed. */
+  async play(version: bigint): Promise<Answer['who']> {
+    await using writer = await this.#deliver(version);
+    await using rival = openCheckpointManager({
+      store: await openS3Store(this.#run.uri, this.#run.env),
+      attempt: `rival-${version}`,
+    });
+    const isDue = this.#afterCalls(Number(version) % (HEAD_START_CALLS + 1));
+    const answers = this.#survivors.map((survivor) => this.#finish(survivor, version));
+    answers.push(this.#save(writer, 'writer', version));
+    await isDue;
+    answers.push(this.#save(rival, 'rival', version));
+    const settled = await Promise.all(answers);
+    const winner = await this.#committedBy(version);
+    judge(version, settled, winner);
+    return winner;
+  }
+
+  /** Resolves when the first survivor makes its n-th call from now on, from 0. */
+  #afterCalls(count: number): Promise<void> {
+    return new Promise((resolve) => {
+      let left = count;
+      this.#onCall = () => {
+        if (left-- === 0) resolve();
+      };
+    });
+  }
+
+  /** Every version that was raced for is whole, and nobody was told what is not so. */
+  async end(): Promise<void> {
+    await Promise.all(this.#survivors.map((survivor) => survivor.close()));
+    await checkInvariants(await viewOfRun(this.#run), this.#told);
+  }
+
+  /** A writer whose files count, and who was refused when it came to commit them. */
+  async #deliver(version: bigint): Promise<CheckpointManager> {
+    let isRefused = false;
+    const store = new FaultyStore(await openS3Store(this.#run.uri, this.#run.env), ({ operation, key }) => {
+      // The entry before is its takeover: it has not delivered by then.
+      const isCommit =
+        !isRefused && operation === 'create' && key.startsWith('catalog/') && hasDelivered(store);
+      if (!isCommit) return undefined;
+      isRefused = true;
+      return refuse('Denied');
+    });
+    const manager = openCheckpointManager({ store, attempt: `job-${version}` });
+    const refused = manager.save({ version, buffers: filesOf(`job-${version}`, version, 0) });
+    await expect(refused).rejects.toMatchObject({ code: 'Denied' });
+    return manager;
+  }
+
+  async #save(manager: CheckpointManager, who: 'writer' | 'rival', version: bigint): Promise<Answer> {
+    const attempt = who === 'rival' ? `rival-${version}` : `job-${version}`;
+    const outcome = await outcomeOf(manager.save({ version, buffers: filesOf(attempt, version, 0) }));
+    this.#told.push({ attempt, writer: 0, version, outcome });
+    return { who, outcome };
+  }
+
+  async #finish(survivor: CheckpointManager, version: bigint): Promise<Answer> {
+    return { who: 'survivor', outcome: await outcomeOf(survivor.commit({ version })) };
+  }
+
+  /** Who made the one commit of this version. */
+  async #committedBy(version: bigint): Promise<Answer['who']> {
+    const [looker] = this.#survivors;
+    const entries = (await looker?.log({ limit: 10 })) ?? [];
+    const commits = entries.filter(
+      ({ kind, checkpoint }) => kind === 'commit' && checkpoint?.version === version,
+    );
+    expect(commits).toHaveLength(1);
+    return commits[0]?.attempt === `rival-${version}` ? 'rival' : 'writer';
+  }
+}
+
+function judge(version: bigint, answers: readonly Answer[], committedBy: Answer['who']): void {
+  for (const { who, outcome } of answers) {
+    const isTrue =
+      who === 'survivor'
+        ? outcome === 'committed' || (committedBy === 'rival' && WHEN_OVERTAKEN.includes(outcome))
+        : who === committedBy
+          ? outcome === 'committed'
+          : outcome === 'Fenced' || outcome === 'Conflict';
+    if (!isTrue)
+      throw new Error(`I7: version ${version} is the ${committedBy}'s, but a ${who} was told ${outcome}`);
+  }
+}
+
+function hasDelivered(store: FaultyStore): boolean {
+  return store.calls.some(({ operation, key }) => operation === 'create' && key.includes('/receipts/'));
+}
+
+async function outcomeOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+    return 'committed';
+  } catch (error) {
+    if (!isCheckpointError(error)) throw error;
+    return error.code;
+  }
+}
