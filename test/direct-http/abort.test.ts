@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
@@ -233,6 +234,13 @@ describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
     await using client = makeClient();
     const controller = new AbortController();
     await client.request(get(server, { signal: controller.signal }));
+    await failureOf(
+      client.request(
+        get(server, { signal: controller.signal, into: { buffer: new Uint8Array(0), etag: 'x' } }),
+      ),
+    );
+    expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
+    await client.request(get(server));
     const next = client.request(get(server));
     controller.abort();
     expect(await next).toMatchObject({ status: 200, isReused: true });

@@ -134,6 +134,19 @@ describe.each(TRANSPORTS)('connect, %s', (_, certificate) => {
     expect(await client.request(request)).toMatchObject({ status: 200 });
   });
 
+  test('the time to connect ends with the connection: an answer may take longer', async () => {
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        await new Promise((resolve) => setTimeout(resolve, 700));
+        await peer.write(ok(''));
+      },
+      { certificate },
+    );
+    await using client = makeClient({ connectTimeoutMs: 500 });
+    expect(await client.request(get(server))).toMatchObject({ status: 200 });
+  });
+
   test('no connection in time is TIMED_OUT, and the ones that wait get their turn', async () => {
     await using server = await startServer(hello, { certificate });
     let isStuck = true;

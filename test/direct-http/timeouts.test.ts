@@ -126,6 +126,24 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
     }
   });
 
+  test('a process that was busy for longer than the timeout goes on sending', async () => {
+    const body = new Uint8Array(32 * 1024 * 1024);
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        for (let part = 1; part < 8; part++) {
+          await peer.has(part * 1_000_000);
+          block(2 * IDLE_TIMEOUT_MS);
+        }
+        await peer.has(body.byteLength);
+        await peer.write(ok(''));
+      },
+      { certificate },
+    );
+    await using client = makeClient({ idleTimeoutMs: IDLE_TIMEOUT_MS });
+    expect(await client.request(get(server, { method: 'PUT', body }))).toMatchObject({ status: 200 });
+  });
+
   test('a process that was busy while it connected is connected', async () => {
     await using server = await startServer(
       async (peer) => {

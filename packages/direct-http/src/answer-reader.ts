@@ -65,18 +65,6 @@ export class AnswerReader {
     this.#interimAnswers = 0;
   }
 
-  /** Forgets the request and its memory: from now on every view is scratch. */
-  stop(): void {
-    this.#state = 'idle';
-    this.#request = undefined;
-    this.#head = undefined;
-    this.#destination = NO_BYTES;
-    this.#isInto = false;
-    this.#filledBytes = 0;
-    this.#collected = undefined;
-    this.#decoder = undefined;
-  }
-
   /** Throws if the destination was detached. */
   view(): Uint8Array {
     if (this.#state === 'fill') return this.#destination.subarray(this.#filledBytes);
@@ -182,7 +170,19 @@ export class AnswerReader {
       body: this.#collected?.take() ?? (this.#isInto ? NO_BYTES : this.#destination),
       bytesInto: this.#isInto ? this.#filledBytes : undefined,
     };
-    this.stop();
+    this.#forget();
     return answer;
+  }
+
+  /** From now on every view is scratch. */
+  #forget(): void {
+    this.#state = 'idle';
+    this.#request = undefined;
+    this.#head = undefined;
+    this.#destination = NO_BYTES;
+    this.#isInto = false;
+    this.#filledBytes = 0;
+    this.#collected = undefined;
+    this.#decoder = undefined;
   }
 }

@@ -35,11 +35,6 @@ export class BodySender {
     this.#writeSlice(body);
   }
 
-  /** The socket is closed: nobody reads from the body any more. */
-  stop(): void {
-    this.#body = undefined;
-  }
-
   #next(error: Error | null | undefined): void {
     // The socket's 'error' says why, its 'close' when it is over.
     if (error || this.#body === undefined) return;

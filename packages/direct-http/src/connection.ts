@@ -219,7 +219,6 @@ export class Connection implements Holder {
 
   #destroy(): void {
     this.#state = 'dead';
-    this.#reader.stop();
     this.#socket.destroy();
   }
 
@@ -270,7 +269,6 @@ export class Connection implements Holder {
   #onClose(): void {
     clearTimeout(this.#connectTimer);
     if (this.#state !== 'dead') this.#closedEarly();
-    this.#sender.stop();
     const exchange = this.#exchange;
     const answer = this.#answer;
     const failure = this.#failure;
