@@ -4,7 +4,16 @@ import { createHash } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { contentOf, HOLDFAST, holdfast, newPlace, type Place, run, writeFiles } from './holdfast-process.ts';
+import {
+  contentOf,
+  HOLDFAST,
+  holdfast,
+  newPlace,
+  type Place,
+  run,
+  underMounts,
+  writeFiles,
+} from './holdfast-process.ts';
 
 interface Case {
   readonly name: string;
@@ -23,7 +32,7 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt'), 'ftp://host/run'],
     exit: 2,
     code: 'InvalidConfig',
-    says: 'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, memory://name',
+    says: 'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, s3://bucket/prefix, memory://name',
   },
   {
     name: 'a plain path as the URI',
@@ -370,23 +379,13 @@ describe('a store that cannot be written', () => {
     );
   });
 
-  /** A command line under file systems that only it sees. */
-  async function underMounts(place: Place, script: string) {
-    const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
-    const program = HOLDFAST.map((word) => `'${word}'`).join(' ');
-    return run(
-      ['unshare', ...user, '--mount', 'bash', '-c', `set -e; holdfast() { ${program} "$@"; }; ${script}`],
-      { cwd: place.directory },
-    );
-  }
-
   it('a full disk: StorageFull, exit 75, and what was committed before is untouched', async () => {
     const place = await newPlace();
     await writeFiles(place, 'small', { 'a.bin': 'a' });
     await writeFiles(place, 'large', { 'b.bin': Buffer.alloc(6 * 1024 * 1024, 3) });
     await mkdir(place.path('disk'));
     const ended = await underMounts(
-      place,
+      place.directory,
       `mount -t tmpfs -o size=4m tmpfs disk
        uri=file://$PWD/disk/run
        holdfast save small "$uri" --version 1 --quiet
@@ -403,7 +402,7 @@ describe('a store that cannot be written', () => {
   it('a disk that is mounted read-only: ReadOnly, exit 8', async () => {
     const place = await placeWithRun();
     const ended = await underMounts(
-      place,
+      place.directory,
       `mount --bind run run
        mount -o remount,ro,bind run
        holdfast latest file://$PWD/run

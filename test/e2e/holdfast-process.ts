@@ -9,7 +9,9 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { expect, onTestFinished } from 'vitest';
 
 // Reading the sources anew for every process would take most of the time of these tests.
-export const COMPILE_CACHE = fileURLToPath(new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url));
+export const COMPILE_CACHE = fileURLToPath(
+  new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url),
+);
 const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
 
 /** The program and its arguments up to the command. */
@@ -59,6 +61,14 @@ export function run(words: readonly string[], options: RunOptions = {}): Promise
     child.on('error', reject);
     child.on('close', (code) => resolve({ code, stdout, stderr }));
   });
+}
+
+/** A shell script in a directory, under file systems that only it sees. `holdfast` is a command there. */
+export function underMounts(directory: string, script: string, env?: Record<string, string>): Promise<Ended> {
+  const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
+  const program = HOLDFAST.map((word) => `'${word}'`).join(' ');
+  const words = ['bash', '-c', `set -e; holdfast() { ${program} "$@"; }; ${script}`];
+  return run(['unshare', ...user, '--mount', ...words], { cwd: directory, ...(env && { env }) });
 }
 
 export interface Place {

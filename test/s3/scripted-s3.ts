@@ -1,6 +1,6 @@
 /** A server that answers as a test says: what no server of S3 can be made to do. It checks the signature of all it is asked. */
 
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer as readBytes } from 'node:stream/consumers';
 import {
@@ -16,7 +16,9 @@ import { signatureFault } from './signature-fault.ts';
 
 export interface SeenRequest {
   readonly method: string;
-  /** As it was sent, still encoded. */
+  /** Path and query, as they were sent. */
+  readonly target: string;
+  /** Still encoded. */
   readonly path: string;
   readonly query: URLSearchParams;
   /** Names in lower case. */
@@ -140,13 +142,35 @@ export const uploadGoesWell: Script = ({ method, query }) => {
   return { body: '<CompleteMultipartUploadResult><ETag>"whole"</ETag></CompleteMultipartUploadResult>' };
 };
 
+/** Lets another server answer, as if the client had asked it. */
+export function passOn(endpoint: string): Script {
+  const { hostname, port } = new URL(endpoint);
+  return ({ method, target, headers, body }) =>
+    new Promise((resolve, reject) => {
+      const onward = httpRequest({ hostname, port, method, path: target, headers }, (response) => {
+        readBytes(response).then((bytes) => {
+          const { 'transfer-encoding': _, connection: __, ...kept } = response.headers;
+          const { statusCode: status = 502 } = response;
+          resolve({ status, headers: kept as Record<string, string>, body: bytes });
+        }, reject);
+      });
+      onward.once('error', reject).end(body);
+    });
+}
+
+/** The secret of an access key id. */
+export type SecretOf = (accessKeyId: string) => string;
+
+const secretOfKeys: SecretOf = (accessKeyId) =>
+  accessKeyId === KEYS.AWS_ACCESS_KEY_ID ? KEYS.AWS_SECRET_ACCESS_KEY : `secret-of-${accessKeyId}`;
+
 /** Starts one for this test. A request whose signature is wrong is answered as S3 does. */
-export async function scriptedS3(script: Script): Promise<ScriptedS3> {
+export async function scriptedS3(script: Script, secretOf: SecretOf = secretOfKeys): Promise<ScriptedS3> {
   const requests: SeenRequest[] = [];
   const sockets = new Set<Socket>();
   let connections = 0;
   const server = createServer((request, response) => {
-    void answer(request, response, requests, script);
+    void answer(request, response, { requests, script, secretOf });
   });
   server.on('connection', (socket: Socket) => {
     connections += 1;
@@ -185,11 +209,10 @@ export async function scriptedS3(script: Script): Promise<ScriptedS3> {
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  requests: SeenRequest[],
-  script: Script,
+  { requests, script, secretOf }: { requests: SeenRequest[]; script: Script; secretOf: SecretOf },
 ): Promise<void> {
   const { socket } = request;
-  const seen = await seenRequest(request).catch(() => undefined);
+  const seen = await seenRequest(request, secretOf).catch(() => undefined);
   if (seen === undefined) return;
   const index = requests.length;
   requests.push(seen);
@@ -208,21 +231,13 @@ function withLength({ headers = {}, body = '' }: Answer): Readonly<Record<string
   return { ...headers, 'content-length': String(Buffer.byteLength(body)) };
 }
 
-async function seenRequest(request: IncomingMessage): Promise<SeenRequest> {
+async function seenRequest(request: IncomingMessage, secretOf: SecretOf): Promise<SeenRequest> {
   const body = await readBytes(request);
-  const [path = '', search] = (request.url ?? '').split('?');
+  const { method = '', url: target = '' } = request;
+  const [path = '', search = ''] = target.split('?');
   const headers = Object.fromEntries(
     Object.entries(request.headers).map(([name, value]) => [name, String(value)]),
   );
-  const { method = '' } = request;
-  return {
-    method,
-    path,
-    query: new URLSearchParams(search),
-    headers,
-    body,
-    signatureFault: signatureFault({ method, path, search: search ?? '', headers, body }, (accessKeyId) =>
-      accessKeyId === KEYS.AWS_ACCESS_KEY_ID ? KEYS.AWS_SECRET_ACCESS_KEY : `secret-of-${accessKeyId}`,
-    ),
-  };
+  const fault = signatureFault({ method, path, search, headers, body }, secretOf);
+  return { method, target, path, query: new URLSearchParams(search), headers, body, signatureFault: fault };
 }

@@ -94,6 +94,15 @@ describe('adviceFor', () => {
   });
 });
 
+it('NotFound: a bucket that is missing is not looked for among versions', () => {
+  const error = new CheckpointError('NotFound', 's3://runs names a bucket that does not exist', {
+    context: { store: 's3://runs', bucket: 'missing' },
+  });
+  expect(adviceFor(error, situation('list', { uri: 's3://runs' }))).toEqual([
+    'check the name of the bucket and the endpoint; Holdfast makes no buckets',
+  ]);
+});
+
 describe('renderError', () => {
   const options = { style: plainStyle, stack: false };
 

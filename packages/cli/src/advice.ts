@@ -77,6 +77,8 @@ function corrupt(_: CheckpointError, { command: name, subject }: Situation): str
 function notFound(error: CheckpointError, { command: name, subject }: Situation): string[] {
   const { uri } = subject;
   if (error.context.path !== undefined || uri === undefined) return ['check the path'];
+  if (error.context['bucket'] === 'missing')
+    return ['check the name of the bucket and the endpoint; Holdfast makes no buckets'];
   if (error.context['run'] === 'missing') return ['check the URI; a run begins with its first save'];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];

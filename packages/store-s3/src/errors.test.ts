@@ -63,6 +63,28 @@ describe('a refusal by its code', () => {
     expect(refused('NoSuchKey', 404).message).toBe('object a/b in s3://runs/gpt does not exist');
   });
 
+  it('an object that was written with another key of the customer, or without one', () => {
+    const told = (code: string, status: number, message: string, hasCustomerKey: boolean) => {
+      const refusal = refusalOf(
+        { status, headers: S3_HEADERS, hasBody: true },
+        xml(code).replace('it &amp; that &lt;x&gt;', message),
+      );
+      return storeError(refusal, 'read', { ...OBJECT, hasCustomerKey });
+    };
+    const words = 'The object was stored using a form of Server Side Encryption.';
+    for (const error of [
+      told('InvalidRequest', 400, words, false),
+      told('InvalidRequest', 400, 'The encryption parameters are not applicable to this object.', true),
+    ]) {
+      expect(error.code).toBe('InvalidConfig');
+      expect(error.message).toContain('HOLDFAST_S3_CUSTOMER_KEY');
+    }
+    expect(told('AccessDenied', 403, 'Access Denied.', true).message).toContain('HOLDFAST_S3_CUSTOMER_KEY');
+    expect(told('AccessDenied', 403, 'Access Denied.', false).message).not.toContain(
+      'HOLDFAST_S3_CUSTOMER_KEY',
+    );
+  });
+
   it('of a batch delete keeps the code of the item', () => {
     expect(storeError(itemRefusal('AccessDenied', 'locked'), 'delete', OBJECT)).toMatchObject({
       code: 'Denied',
@@ -216,6 +238,9 @@ describe('a failure without an answer', () => {
     const error = storeError(cause, 'list', OBJECT);
     expect(error.code).toBe('Denied');
     expect(error.message).toContain('AWS_ACCESS_KEY_ID');
+    expect(storeError(cause, 'list', { ...OBJECT, profile: 'train' }).message).toContain(
+      'in the profile "train"',
+    );
   });
 
   it('a fault of our own promises nothing about what the request has done', () => {

@@ -6,6 +6,10 @@ export interface StoreSubject {
   /** URI of the store. */
   readonly store: string;
   readonly key?: string | undefined;
+  /** Where credentials were looked for, if one is set. */
+  readonly profile?: string | undefined;
+  /** A key of the customer's is sent along. */
+  readonly hasCustomerKey?: boolean | undefined;
 }
 
 /** What a proxy in front of a store answers by itself, in its own words: log in, too slow, too large, too many. */
@@ -197,6 +201,12 @@ const HINTS: Readonly<Record<string, string>> = {
   413: 'a proxy in front of the store refuses requests of this size',
 };
 
+/** Stores have no code of their own for it. */
+const OF_CUSTOMER_KEY = /server side encryption|encryption parameters/i;
+const CUSTOMER_KEY_DIFFERS =
+  'it was written with another HOLDFAST_S3_CUSTOMER_KEY than is set now, or with none, or none is set';
+const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another key than it was written with';
+
 export function objectError(
   code: ErrorCode,
   subject: StoreSubject,
@@ -225,12 +235,17 @@ function refusalError(refusal: S3Refusal, action: string, subject: StoreSubject)
     const what = `does not lead to a server that speaks S3: the answer to a request was HTTP ${status} in another form${said}; check endpoint=`;
     return objectError('InvalidConfig', { store: subject.store }, what, refusal);
   }
-  const known = BY_CODE[code] ?? BY_STATUS[status] ?? (status >= 500 ? 'Unavailable' : 'Unexpected');
+  const isOfCustomerKey = code === 'InvalidRequest' && OF_CUSTOMER_KEY.test(refusal.message);
+  const known = isOfCustomerKey
+    ? 'InvalidConfig'
+    : (BY_CODE[code] ?? BY_STATUS[status] ?? (status >= 500 ? 'Unavailable' : 'Unexpected'));
   if (known === 'NotFound' && code !== 'NoSuchUpload')
     return objectError(known, subject, 'does not exist', refusal);
   if (known === 'AlreadyExists') return objectError(known, subject, 'exists already', refusal);
   const answer = code === '' ? `HTTP ${status}` : code;
-  const words = [HINTS[code === '' ? status : code] ?? '', refusal.message]
+  const hint = isOfCustomerKey ? CUSTOMER_KEY_DIFFERS : HINTS[code === '' ? status : code];
+  const mayBeKey = known === 'Denied' && action === 'read' && subject.hasCustomerKey;
+  const words = [hint ?? (mayBeKey ? OR_CUSTOMER_KEY : ''), refusal.message]
     .filter((part) => part !== '')
     .join(': ');
   const what = `cannot ${action} ${nameOf(subject)}: ${words === '' ? answer : `${words} (${answer})`}`;
@@ -252,7 +267,9 @@ function transportError(error: unknown, action: string, subject: StoreSubject): 
   const options = { context: contextOf(subject), cause: error };
   if (name === 'CredentialsProviderError' || name === 'TokenProviderError') {
     const advice = 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role';
-    return new CheckpointError('Denied', `${what}: no credentials were found (${text}); ${advice}`, options);
+    const where = subject.profile === undefined ? '' : ` in the profile "${subject.profile}"`;
+    const told = `no credentials were found${where} (${text}); ${advice}`;
+    return new CheckpointError('Denied', `${what}: ${told}`, options);
   }
   if (UNTRUSTED.test(code)) {
     const advice = 'give the certificate of its authority with ca=, or correct the endpoint';

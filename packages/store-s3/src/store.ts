@@ -276,7 +276,9 @@ export class S3Store implements ObjectStore {
       if (signal?.aborted && isAbort(error)) throw abortError(signal);
       if (this.#isClosed && !(error instanceof S3Refusal) && !isCheckpointError(error))
         throw objectError('Aborted', { store: this.uri }, 'was closed', error);
-      throw storeError(error, action, { store: this.uri, key });
+      const { profile, customerKey } = this.#config;
+      const subject = { store: this.uri, key, profile, hasCustomerKey: customerKey !== undefined };
+      throw storeError(error, action, subject);
     } finally {
       this.#calls.delete(running);
     }
