@@ -99,8 +99,8 @@ interface Proxy {
   readonly asked: readonly string[];
 }
 
-/** As an organisation has one: absolute URLs for http, CONNECT for https. */
-async function startProxy(): Promise<Proxy> {
+/** As an organisation has one: absolute URLs for http, CONNECT for https. `portOfAll`: there it finds every name on this machine. */
+async function startProxy(portOfAll?: number): Promise<Proxy> {
   const asked: string[] = [];
   const sockets = new Set<Socket>();
   const keep = (socket: Socket) => {
@@ -110,14 +110,13 @@ async function startProxy(): Promise<Proxy> {
   };
   const server = createHttpServer((request, response) => {
     asked.push(`${request.method} ${request.url}`);
-    const onward = httpRequest(
-      request.url ?? '',
-      { method: request.method, headers: request.headers },
-      (answer) => {
-        response.writeHead(answer.statusCode ?? 502, answer.headers);
-        answer.pipe(response);
-      },
-    );
+    const to = new URL(request.url ?? '');
+    if (portOfAll !== undefined) to.host = `127.0.0.1:${portOfAll}`;
+    const { method, headers } = request;
+    const onward = httpRequest(to, { method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
     onward.on('error', () => response.destroy());
     request.pipe(onward);
   });
@@ -125,6 +124,11 @@ async function startProxy(): Promise<Proxy> {
   server.on('connect', (request, client: Socket) => {
     asked.push(`CONNECT ${request.url}`);
     const [host, port] = (request.url ?? '').split(':');
+    // Nothing leaves this machine.
+    if (host !== '127.0.0.1') {
+      client.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+      return;
+    }
     const onward = connect(Number(port), host, () => {
       client.write('HTTP/1.1 200 Connection Established\r\n\r\n');
       onward.pipe(client).pipe(onward);
@@ -148,7 +152,6 @@ describe('a proxy of the environment', () => {
     const store = await server.open({}, { HTTP_PROXY: proxy.url });
     await store.create('a b', BYTES);
     await firstPage(store);
-    const buffer = new Uint8Array(3);
     expect((await store.get('a b', { maxBytes: 3 })).sizeBytes).toBe(3);
     expect(proxy.asked).toHaveLength(3);
     expect(proxy.asked[0]).toBe(`PUT ${server.endpoint}/runs/gpt/a%20b`);
@@ -157,7 +160,6 @@ describe('a proxy of the environment', () => {
       undefined,
       undefined,
     ]);
-    expect(buffer).toHaveLength(3);
   });
 
   test('HTTP_PROXY: ranges end up in the buffer, and only there', async () => {
@@ -185,6 +187,33 @@ describe('a proxy of the environment', () => {
     await errorOf(store.create('a', BYTES));
     expect(proxy.asked).toEqual([`CONNECT 127.0.0.1:${port}`]);
   });
+
+  test('plain http to another machine: the body is signed, for nothing else protects it', async () => {
+    const server = await scriptedS3(answerAll);
+    const proxy = await startProxy(server.port);
+    const store = await server.open({ endpoint: 'http://store.example' }, { HTTP_PROXY: proxy.url });
+    await store.create('a', BYTES);
+    expect(proxy.asked).toEqual(['PUT http://store.example/runs/gpt/a']);
+    expect(server.requests[0]?.headers['x-amz-content-sha256']).toMatch(/^[0-9a-f]{64}$/);
+    expect(server.requests[0]?.signatureFault).toBeUndefined();
+  });
+
+  test.each([
+    ['runs', 'false', 'runs.s3.example'],
+    ['runs', 'true', 's3.example'],
+    ['runs.of.mine', 'false', 's3.example'],
+    ['Runs_of_mine', 'false', 's3.example'],
+  ])(
+    'bucket %s with pathStyle=%s over TLS is reached at %s: a certificate covers one label',
+    async (bucket, pathStyle, host) => {
+      const proxy = await startProxy();
+      const uri = `s3://${bucket}/gpt?endpoint=https://s3.example&region=us-east-1&pathStyle=${pathStyle}`;
+      const store = await openS3Store(uri, { ...KEYS, HTTPS_PROXY: proxy.url });
+      onTestFinished(() => store.close());
+      for (const call of [store.create('a', BYTES), firstPage(store)]) await errorOf(call);
+      expect([...new Set(proxy.asked)]).toEqual([`CONNECT ${host}:443`]);
+    },
+  );
 
   test.each(['127.0.0.1', '*', 'example.org,127.0.0.1'])('NO_PROXY=%s: past it', async (noProxy) => {
     const proxy = await startProxy();
