@@ -226,6 +226,17 @@ describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
     expect(await client.request(get(server))).toMatchObject({ status: 200 });
   });
 
+  test('what stopped a request first is what it is told', async () => {
+    await using server = await startServer((peer) => peer.gone(), { certificate });
+    const client = makeClient();
+    const controller = new AbortController();
+    const failure = failureOf(client.request(get(server, { signal: controller.signal })));
+    await turnOfLoop();
+    controller.abort('first');
+    await client.close();
+    expect(await failure).toMatchObject({ code: 'ABORTED', cause: 'first' });
+  });
+
   test('after the end: the connection is kept, and the signal forgotten', async () => {
     await using server = await startServer(
       answering(() => ok('')),
