@@ -80,6 +80,15 @@ describe('deadlines', () => {
     expect(sleepsUntil()).toEqual([50]);
   });
 
+  test('one that is past when it is added is due at once', async () => {
+    const { advanceTo, deadline, deadlines, due, sleepsUntil } = setUp();
+    await advanceTo(100);
+    deadlines.add(deadline('late', 10));
+    expect(sleepsUntil()).toEqual([100]);
+    await advanceTo(100);
+    expect(due).toEqual(['late']);
+  });
+
   test('one that is due may set another', async () => {
     const { advanceTo, deadline, deadlines, due, sleepsUntil } = setUp();
     const again = deadline('again', 25);

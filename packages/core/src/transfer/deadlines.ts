@@ -3,7 +3,7 @@
 import { CheckpointError, type Clock } from '../contract/index.ts';
 
 export interface Deadline {
-  /** By the monotonic clock. */
+  /** By `nowMs`. */
   readonly dueMs: number;
   /** Called once, at `dueMs` or soon after, unless it was removed before. */
   onDue(): void;
@@ -22,6 +22,11 @@ export class Deadlines {
     this.#clock = clock;
   }
 
+  get nowMs(): number {
+    return this.#clock.monotonicMs();
+  }
+
+  /** Or moves it, if it is there: to its present `dueMs`. */
   add(deadline: Deadline): void {
     this.#waiting.add(deadline);
     if (this.#sleep === undefined || deadline.dueMs < this.#wakeMs) this.#sleepUntil(deadline.dueMs);
@@ -45,7 +50,8 @@ export class Deadlines {
       this.#sleep = undefined;
       this.#wake();
     };
-    this.#clock.sleep(dueMs - this.#clock.monotonicMs(), sleep.signal).then(wake, () => undefined);
+    const delayMs = Math.max(0, dueMs - this.nowMs); // it may be past by now
+    this.#clock.sleep(delayMs, sleep.signal).then(wake, () => undefined);
   }
 
   #wake(): void {

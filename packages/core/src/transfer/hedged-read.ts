@@ -12,6 +12,7 @@ import type { Deadline } from './deadlines.ts';
 import { retrying } from './retry.ts';
 import type { Run } from './run.ts';
 import { stallTimeoutMs } from './shared.ts';
+import type { Stoppable } from './stall.ts';
 
 /** So many times the median of others of its size is far longer. */
 const SLOW_FACTOR = 4;
@@ -78,7 +79,7 @@ interface Contender {
   readonly sentMs: number;
   /** Settles when the call has, or when it was left behind and its buffer with it. */
   readonly call: Promise<number>;
-  readonly stop: (why: CheckpointError) => void;
+  readonly request: Stoppable | undefined;
 }
 
 /** One try of a read, in one or two requests. */
@@ -107,7 +108,7 @@ class Attempt implements Deadline {
       const { settings, shared } = this.#run;
       this.#send();
       if (settings.hedgeDelayMsMin === 0) return;
-      this.dueMs = shared.clock.monotonicMs() + settings.hedgeDelayMsMin;
+      this.dueMs = shared.deadlines.nowMs + settings.hedgeDelayMsMin;
       // Where the request is stopped for its silence before that, it is sent again anyway.
       if (settings.hedgeDelayMsMin < stallTimeoutMs(settings, this.#attempt)) shared.deadlines.add(this);
     });
@@ -117,7 +118,7 @@ class Attempt implements Deadline {
   onDue(): void {
     const { settings, shared } = this.#run;
     const [first] = this.#running;
-    const nowMs = shared.clock.monotonicMs();
+    const nowMs = shared.deadlines.nowMs;
     const medianMs = shared.readTimes.medianMs(this.#read.lengthBytes) ?? Number.POSITIVE_INFINITY;
     const slowAtMs = (first?.sentMs ?? nowMs) + SLOW_FACTOR * medianMs;
     if (nowMs >= slowAtMs && this.#hedge()) return;
@@ -141,16 +142,16 @@ class Attempt implements Deadline {
     const { memory, lengthBytes, into, what } = this.#read;
     const buffer = spare ?? memory.buffer;
     const bytes = (spare ?? memory).bytes.subarray(0, lengthBytes);
-    let stop: Contender['stop'] = () => undefined;
-    const onStart = (given: Contender['stop']) => {
-      stop = given;
+    let request: Stoppable | undefined;
+    const onStart = (started: Stoppable) => {
+      request = started;
     };
-    const sentMs = this.#run.shared.clock.monotonicMs();
+    const sentMs = this.#run.shared.deadlines.nowMs;
     const call = this.#run.sendOnce(what, (signal) => into(bytes, signal), this.#attempt, {
       buffer,
       onStart,
     });
-    const contender = { spare, sentMs, call, stop: (why: CheckpointError) => stop(why) };
+    const contender = { spare, sentMs, call, request };
     this.#running.add(contender);
     call.then(
       (count) => this.#succeeded(contender, count),
@@ -162,14 +163,14 @@ class Attempt implements Deadline {
   #succeeded(winner: Contender, count: number): void {
     if (this.#isOver) return;
     this.#end(winner);
-    const { clock, readTimes } = this.#run.shared;
-    readTimes.note(this.#read.lengthBytes, clock.monotonicMs() - winner.sentMs);
+    const { deadlines, readTimes } = this.#run.shared;
+    readTimes.note(this.#read.lengthBytes, deadlines.nowMs - winner.sentMs);
     const { memory } = this.#read;
     const former = memory.buffer;
     if (winner.spare) memory.moveTo(winner.spare);
     for (const loser of this.#running) {
       const giveBack = () => (winner.spare ? former : loser.spare)?.release();
-      loser.stop(OUTRUN);
+      loser.request?.stop(OUTRUN);
       this.#run.leave(loser.call.then(giveBack, giveBack));
     }
     if (winner.spare && this.#running.size === 0) former?.release();

@@ -14,5 +14,4 @@ export type {
   VerifyReport,
 } from './api.ts';
 export { RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
-export { type StallOptions, withStallTimeout } from './stall.ts';
 export { createTransfer } from './transfer.ts';

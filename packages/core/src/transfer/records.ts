@@ -132,7 +132,7 @@ function send<T>(
 }
 
 function watched<T>(
-  { clock, settings }: Shared,
+  { deadlines, settings }: Shared,
   what: string,
   options: CallOptions | undefined,
   call: (signal: AbortSignal) => Promise<T>,
@@ -142,7 +142,7 @@ function watched<T>(
     what,
     stallTimeoutMs: stallTimeoutMs(settings, attempt),
     graceMs: settings.stallTimeoutMs,
-    clock,
+    deadlines,
     signal: options?.signal,
   });
 }

@@ -20,7 +20,7 @@ import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
-import { type StallOptions, untilAborted, withStallTimeout } from './stall.ts';
+import { type Stoppable, untilAborted, WatchedCall } from './stall.ts';
 
 /** Files that are open at the same time in one call: enough for fair turns, far below the 1,024 open files a process may have. */
 const FILES_OPEN_MAX = 64;
@@ -33,8 +33,8 @@ const HEDGE_SHARE_MAX = 0.05;
 export interface CallExtras<T> {
   /** Memory that the call reads or writes. */
   readonly buffer?: PooledBuffer | undefined;
-  /** As in `StallOptions`. */
-  readonly onStart?: StallOptions<T>['onStart'];
+  /** It is about to begin; whoever is told may stop it. */
+  readonly onStart?: ((call: Stoppable) => void) | undefined;
   /** What came of the call after it was left behind: it may need undoing. */
   readonly onLate?: ((value: T) => unknown) | undefined;
 }
@@ -49,6 +49,8 @@ export class Run implements ActiveRun {
   readonly #partTurns: LimitFunction;
   readonly #pace: Pace;
   readonly #hedgesMax: number;
+  /** Under way. */
+  readonly #calls = new Set<Stoppable>();
   readonly #leftovers = new Set<Promise<void>>();
   #hedges = 0;
   #failure: { readonly error: unknown } | undefined;
@@ -95,7 +97,9 @@ export class Run implements ActiveRun {
   fail(error: unknown): void {
     if (this.#failure) return;
     this.#failure = { error };
-    this.#controller.abort(toCheckpointError(error));
+    const why = toCheckpointError(error);
+    this.#controller.abort(why);
+    for (const call of this.#calls) call.stop(why);
   }
 
   /** Waits for what was left to end by itself. */
@@ -108,17 +112,19 @@ export class Run implements ActiveRun {
 
   /** Works on all items, a limited number at a time, begun in the order given. Throws the first error, when nothing is under way. */
   async files<I, O>(items: readonly I[], work: (item: I) => Promise<O>): Promise<O[]> {
-    const limit = pLimit(FILES_OPEN_MAX);
     const results = new Array<O>(items.length);
-    const workOn = async (item: I, index: number) => {
-      if (this.signal.aborted) return; // p-limit would start what is queued even after a failure
-      try {
-        results[index] = await work(item);
-      } catch (error) {
-        this.fail(error);
+    const rest = items.entries();
+    const workOnRest = async () => {
+      for (const [index, item] of rest) {
+        if (this.signal.aborted) return;
+        try {
+          results[index] = await work(item);
+        } catch (error) {
+          this.fail(error);
+        }
       }
     };
-    await Promise.all(items.map((item, index) => limit(workOn, item, index)));
+    await Promise.all(Array.from({ length: Math.min(FILES_OPEN_MAX, items.length) }, workOnRest));
     if (this.#failure) throw this.#failure.error;
     return results;
   }
@@ -171,7 +177,8 @@ export class Run implements ActiveRun {
   ): Promise<T> {
     const { slowdowns } = this.#pace;
     try {
-      const value = await this.#watched(what, send, stallTimeoutMs(this.settings, attempt), extras);
+      const timeoutMs = stallTimeoutMs(this.settings, attempt);
+      const value = await this.#watched(what, ({ signal }) => send(signal), timeoutMs, extras);
       this.#pace.succeeded();
       return value;
     } catch (error) {
@@ -201,15 +208,16 @@ export class Run implements ActiveRun {
 
   /** A call of a source or sink: only the end of this run ends it early. */
   local<T>(what: string, call: () => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
-    return this.#watched(what, call, undefined, extras);
+    return this.#watched(what, () => call(), undefined, extras);
   }
 
   /** Undoes or closes something, also after a failure. Takes seconds at most; an error is only logged, for it changes nothing. */
   async tidyUp(what: string, call: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    const { clock, logger, settings } = this.shared;
+    const { deadlines, logger, settings } = this.shared;
     const limitMs = Math.min(settings.stallTimeoutMs, TIDY_TIMEOUT_MS_MAX);
     try {
-      await withStallTimeout(call, { what, stallTimeoutMs: limitMs, graceMs: limitMs, clock });
+      const watched = new WatchedCall<void>({ what, stallTimeoutMs: limitMs, graceMs: limitMs, deadlines });
+      await watched.run(({ signal }) => call(signal));
     } catch (error) {
       logger.log('warn', `${what} failed: ${toCheckpointError(error).message}`);
     }
@@ -224,11 +232,12 @@ export class Run implements ActiveRun {
 
   #watched<T>(
     what: string,
-    call: (signal: AbortSignal) => Promise<T>,
+    operation: (call: WatchedCall<T>) => Promise<T>,
     timeoutMs: number | undefined,
     extras: CallExtras<T>,
   ): Promise<T> {
-    const { clock, logger, settings } = this.shared;
+    if (this.signal.aborted) return Promise.reject(abortError(this.signal));
+    const { deadlines, logger, settings } = this.shared;
     const onAbandoned = (late: Promise<T>) => {
       logger.log('warn', `${what}: left behind, for it did not end when it was stopped`);
       extras.buffer?.keepFor(late);
@@ -236,15 +245,10 @@ export class Run implements ActiveRun {
       if (extras.onLate) late.then(extras.onLate).catch(() => undefined);
     };
     const { stallTimeoutMs: graceMs } = settings;
-    return withStallTimeout(call, {
-      what,
-      stallTimeoutMs: timeoutMs,
-      graceMs,
-      clock,
-      signal: this.signal,
-      onStart: extras.onStart,
-      onAbandoned,
-    });
+    const among = this.#calls;
+    const call = new WatchedCall({ what, stallTimeoutMs: timeoutMs, graceMs, deadlines, onAbandoned, among });
+    extras.onStart?.(call);
+    return call.run(operation);
   }
 }
 

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { abortError, CheckpointError, type Clock } from '../contract/index.ts';
-import { type StallOptions, untilAborted, withStallTimeout } from './stall.ts';
+import { Deadlines } from './deadlines.ts';
+import { type Stoppable, untilAborted, WatchedCall, withStallTimeout } from './stall.ts';
+
+type Options = Parameters<typeof withStallTimeout<string>>[1];
 
 class HandClock implements Clock {
   #elapsedMs = 0;
@@ -44,14 +47,14 @@ function call() {
   return { operation, resolve, reject, signal: () => given as AbortSignal };
 }
 
-function setUp(changes: Partial<StallOptions<string>> = {}) {
+function setUp(changes: Partial<Options> = {}) {
   const clock = new HandClock();
   const abandoned: Promise<string>[] = [];
-  const options: StallOptions<string> = {
+  const options: Options = {
     what: 'part 3',
     stallTimeoutMs: 20_000,
     graceMs: 5000,
-    clock,
+    deadlines: new Deadlines(clock),
     onAbandoned: (late) => abandoned.push(late),
     ...changes,
   };
@@ -201,6 +204,40 @@ describe('stall guard', () => {
     await withStallTimeout(operation, options);
     stop.abort();
     expect(signal().aborted).toBe(false);
+  });
+});
+
+describe('watched call', () => {
+  test('is among those under way until it has settled or is left behind', async () => {
+    const { clock, options } = setUp();
+    const among = new Set<Stoppable>();
+    const watched = () => new WatchedCall({ ...options, among });
+    const [first, second] = [call(), call()];
+    const answered = watch(watched().run(() => first.operation(new AbortController().signal)));
+    const left = watch(watched().run(() => second.operation(new AbortController().signal)));
+    expect(among.size).toBe(2);
+    first.resolve('answer');
+    await settled();
+    expect([answered.value, among.size]).toEqual(['answer', 1]);
+    for (const each of among) each.stop(new CheckpointError('Aborted', 'enough'));
+    await clock.advance(4999);
+    expect([left, among.size]).toEqual([{}, 1]);
+    await clock.advance(1);
+    expect(left.error).toMatchObject({ code: 'Aborted', message: 'enough' });
+    expect([among.size, clock.sleeperCount]).toEqual([0, 0]);
+  });
+
+  test('a signal that is asked for after it was stopped has fired', async () => {
+    const { options } = setUp();
+    const { operation, resolve } = call();
+    const watched = new WatchedCall(options);
+    const state = watch(watched.run(() => operation(new AbortController().signal)));
+    const why = new CheckpointError('Aborted', 'enough');
+    watched.stop(why);
+    expect(watched.signal.reason).toBe(why);
+    resolve('answer all the same');
+    await settled();
+    expect(state.value).toBe('answer all the same');
   });
 });
 

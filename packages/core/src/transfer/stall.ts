@@ -3,99 +3,119 @@
  * for that, and a call which does not even end then is left behind together with its buffer.
  */
 
-import {
-  abortError,
-  CheckpointError,
-  type Clock,
-  isCheckpointError,
-  throwIfAborted,
-} from '../contract/index.ts';
+import { abortError, CheckpointError, isCheckpointError, throwIfAborted } from '../contract/index.ts';
+import type { Deadline, Deadlines } from './deadlines.ts';
 
-export interface StallOptions<T = unknown> {
+export interface Stoppable {
+  /** Ends it early, with this error. */
+  stop(why: CheckpointError): void;
+}
+
+export interface WatchOptions<T = unknown> {
   /** For messages: "part 3 of model.bin". */
   readonly what: string;
-  /** Longest time without an answer. Left out: only the signal ends the call. */
+  /** Longest time without an answer. Left out: the call is only stopped from outside. */
   readonly stallTimeoutMs?: number | undefined;
   /** After the call was told to stop: how long it may take to end. */
   readonly graceMs: number;
-  readonly clock: Clock;
-  readonly signal?: AbortSignal | undefined;
-  /** The call is under way. `stop` ends it as the signal would, for another reason. */
-  readonly onStart?: ((stop: (why: CheckpointError) => void) => void) | undefined;
+  readonly deadlines: Deadlines;
   /** The call was left behind. `late` is its promise: until it settles, the call's buffer is not ours. */
   readonly onAbandoned?: ((late: Promise<T>) => void) | undefined;
+  /** It is among these while it is under way. */
+  readonly among?: Set<Stoppable> | undefined;
 }
 
 /**
- * Runs one call with an AbortSignal of its own. No answer within `stallTimeoutMs`: that signal fires, and once the call has settled the
- * error is a temporary `Unavailable`. The caller's signal fires: the same with `Aborted`. The call does not settle within `graceMs` of
- * either: `onAbandoned`, and the error has status `exhausted` (`Aborted` stays as it is), for nobody knows what the call still does.
- * A call that succeeds although it was told to stop has succeeded.
+ * One call. No answer within `stallTimeoutMs`: its signal fires, and once the call has settled the error is a temporary `Unavailable`.
+ * `stop`: the same with that error. The call does not settle within `graceMs` of either: `onAbandoned`, and the error has status
+ * `exhausted` (`Aborted` stays as it is), for nobody knows what the call still does. A call that succeeds although it was told to stop
+ * has succeeded.
  */
-export async function withStallTimeout<T>(
-  operation: (signal: AbortSignal) => Promise<T>,
-  options: StallOptions<T>,
-): Promise<T> {
-  throwIfAborted(options.signal);
-  const guard = new Guard(options);
-  try {
-    return await guard.run(operation);
-  } finally {
-    guard.end();
-  }
-}
-
-/** Made once: ending the waits of every request must not cost an error with a stack each time. */
-const ENDED = new CheckpointError('Aborted', 'the call has ended');
-
-class Guard<T> {
-  readonly #options: StallOptions<T>;
-  readonly #request = new AbortController();
-  #waits: AbortController | undefined;
+export class WatchedCall<T> implements Deadline, Stoppable {
+  dueMs = 0;
+  readonly #options: WatchOptions<T>;
+  #request: AbortController | undefined;
   #stoppedBy: CheckpointError | undefined;
   #giveUp: ((error: CheckpointError) => void) | undefined;
 
-  constructor(options: StallOptions<T>) {
+  constructor(options: WatchOptions<T>) {
     this.#options = options;
   }
 
-  run(operation: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { signal, stallTimeoutMs } = this.#options;
+  /** For what is called. Made when it is asked for: many calls have no use for it, and it is not cheap. */
+  get signal(): AbortSignal {
+    if (this.#request === undefined) {
+      this.#request = new AbortController();
+      if (this.#stoppedBy) this.#request.abort(this.#stoppedBy);
+    }
+    return this.#request.signal;
+  }
+
+  /** Once. */
+  run(operation: (call: WatchedCall<T>) => Promise<T>): Promise<T> {
+    const { stallTimeoutMs, onAbandoned, among } = this.#options;
     return new Promise((resolve, reject) => {
-      const call = operation(this.#request.signal);
-      call.then(resolve, (error: unknown) => {
-        // What the call says of itself counts for more, unless it only says that it was stopped.
-        reject(this.#stoppedBy && isCheckpointError(error, 'Aborted') ? this.#stoppedBy : error);
-      });
+      const call = operation(this);
       this.#giveUp = (error) => {
-        this.#options.onAbandoned?.(call);
+        among?.delete(this);
+        onAbandoned?.(call);
         reject(error);
       };
-      signal?.addEventListener('abort', this.#onAbort, { once: true });
-      this.#options.onStart?.((why) => this.#stop(why));
-      if (stallTimeoutMs !== undefined)
-        this.#after(stallTimeoutMs, () => this.#stop(stallError(this.#options.what, stallTimeoutMs)));
+      among?.add(this);
+      if (stallTimeoutMs !== undefined) this.#setDeadline(stallTimeoutMs);
+      call.then(
+        (value) => {
+          this.#ended();
+          resolve(value);
+        },
+        (error: unknown) => {
+          this.#ended();
+          // What the call says of itself counts for more, unless it only says that it was stopped.
+          reject(this.#stoppedBy && isCheckpointError(error, 'Aborted') ? this.#stoppedBy : error);
+        },
+      );
     });
   }
 
-  end(): void {
-    this.#options.signal?.removeEventListener('abort', this.#onAbort);
-    this.#waits?.abort(ENDED);
-  }
-
-  readonly #onAbort = (): void => this.#stop(abortError(this.#options.signal as AbortSignal));
-
-  #stop(why: CheckpointError): void {
+  stop(why: CheckpointError): void {
     if (this.#stoppedBy) return;
     this.#stoppedBy = why;
-    this.#request.abort(why);
-    this.#after(this.#options.graceMs, () => this.#giveUp?.(abandonedError(this.#options, why)));
+    this.#request?.abort(why);
+    this.#setDeadline(this.#options.graceMs);
   }
 
-  #after(delayMs: number, then: () => void): void {
-    // The sleep rejects when the call has settled first: then there is nothing left to do.
-    this.#waits ??= new AbortController();
-    this.#options.clock.sleep(delayMs, this.#waits.signal).then(then, () => undefined);
+  onDue(): void {
+    const { what, stallTimeoutMs = 0 } = this.#options;
+    if (this.#stoppedBy) this.#giveUp?.(abandonedError(this.#options, this.#stoppedBy));
+    else this.stop(stallError(what, stallTimeoutMs));
+  }
+
+  #setDeadline(delayMs: number): void {
+    const { deadlines } = this.#options;
+    this.dueMs = deadlines.nowMs + delayMs;
+    deadlines.add(this);
+  }
+
+  #ended(): void {
+    this.#options.deadlines.remove(this);
+    this.#options.among?.delete(this);
+  }
+}
+
+/** A `WatchedCall` that the caller's signal stops, with `Aborted`. */
+export async function withStallTimeout<T>(
+  operation: (signal: AbortSignal) => Promise<T>,
+  options: WatchOptions<T> & { readonly signal?: AbortSignal | undefined },
+): Promise<T> {
+  const { signal } = options;
+  throwIfAborted(signal);
+  const call = new WatchedCall(options);
+  const onAbort = () => call.stop(abortError(signal as AbortSignal));
+  signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await call.run(({ signal: own }) => operation(own));
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
   }
 }
 
