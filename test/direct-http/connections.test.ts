@@ -275,6 +275,27 @@ describe.each(TRANSPORTS)('stale connections, %s', (_, certificate) => {
     expect(requestsRefused).toBe(2);
   });
 
+  test('a request that was stopped, or whose client was closed, just before it would be repeated, is not', async () => {
+    await using server = await startServer(closing, { certificate });
+    for (const how of ['abort', 'close'] as const) {
+      await using client = makeClient();
+      await client.request(get(server));
+      const controller = new AbortController();
+      const request = get(server, { signal: controller.signal });
+      // Asked for when the connection has failed, and not before.
+      Object.defineProperty(request, 'isRepeatable', {
+        get() {
+          if (how === 'abort') controller.abort();
+          else client.close().catch(() => undefined);
+          return true;
+        },
+      });
+      const failure = await failureOf(client.request(request));
+      expect(failure.code).toBe(how === 'abort' ? 'CLOSED_EARLY' : 'CLIENT_CLOSED');
+      expect(client.connectionsOpened).toBe(1);
+    }
+  });
+
   test('an answer that has begun is not repeated', async () => {
     await using server = await startServer(
       async (peer) => {
