@@ -1,12 +1,18 @@
 /** What goes wrong on S3, as a user meets it: each has its message, its code and its exit status, and no secret is told. */
 
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { passOn, type Reply, refusal, type Script, type ScriptedS3, scriptedS3 } from '../s3/scripted-s3.ts';
 import { signedRegion } from '../s3/signature-fault.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
-import { credentialsEnv, restrictedCredentials, s3Client, type TestBucket } from '../servers/s3-access.ts';
+import {
+  credentialsEnv,
+  type Policy,
+  restrictedCredentials,
+  s3Client,
+  type TestBucket,
+} from '../servers/s3-access.ts';
 import { contentOf, newPlace, type Place, writeFiles } from './holdfast-process.ts';
 import {
   cli,
@@ -150,40 +156,29 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
   });
 
   describe('permissions', () => {
-    const OBJECT_ACTIONS = [
-      'GetObject',
-      'PutObject',
-      'DeleteObject',
-      'AbortMultipartUpload',
-      'ListMultipartUploadParts',
-    ];
-
-    async function without(action: string): Promise<Env> {
-      const allowed = OBJECT_ACTIONS.filter((each) => each !== action).map((each) => `s3:${each}`);
-      const list = action === 'ListBucket' ? ['s3:GetBucketLocation'] : ['s3:ListBucket'];
-      const credentials = await restrictedCredentials(minio(), {
-        Statement: [
-          { Effect: 'Allow', Action: list, Resource: [`arn:aws:s3:::${bucket.bucket}`] },
-          { Effect: 'Allow', Action: allowed, Resource: [`arn:aws:s3:::${bucket.bucket}/*`] },
-        ],
-      });
-      return credentialsEnv(credentials);
+    /** Credentials with the policy of the manual for this run, except for some actions. */
+    async function without(actions: readonly string[], run = 'run'): Promise<Env> {
+      const manual = await readFile(new URL('../../docs/stores/s3.md', import.meta.url), 'utf8');
+      const text = /```json\n(\{\s*"Version"[\s\S]*?)```/.exec(manual)?.[1] ?? '';
+      const policy = JSON.parse(
+        text.replaceAll('my-bucket', bucket.bucket).replaceAll('runs/gpt', run),
+      ) as Policy;
+      const statements = policy.Statement.map((statement) => ({
+        ...statement,
+        Action: statement.Action.filter((action) => !actions.includes(action)),
+      }));
+      const Statement = statements.filter(({ Action }) => Action.length > 0);
+      return credentialsEnv(await restrictedCredentials(minio(), { Statement }));
     }
 
     test('to list: nothing works, and it says what is not allowed', async () => {
-      const ended = await cli(['list', bucket.uri], await without('ListBucket'));
-      expectError(
-        ended,
-        'Denied',
-        8,
-        `cannot list s3://${bucket.bucket}/run`,
-        'Access Denied',
-        '(AccessDenied)',
-      );
+      const ended = await cli(['list', bucket.uri], await without(['s3:ListBucket']));
+      const words = [`cannot list s3://${bucket.bucket}/run`, 'Access Denied', '(AccessDenied)'];
+      expectError(ended, 'Denied', 8, ...words);
     });
 
     test('to put: a save is refused, and what was there stays', async () => {
-      const env = await without('PutObject');
+      const env = await without(['s3:PutObject']);
       const ended = await cli(['save', place.path('ckpt'), bucket.uri, '--version', '2'], env);
       expectError(ended, 'Denied', 8, 'cannot create object', '(AccessDenied)');
       expect((await cli(['latest', bucket.uri], env)).stdout).toBe('1\n');
@@ -191,30 +186,45 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
 
     test('to get: a restore is refused, and nothing is left at the destination', async () => {
       const out = place.path('out-denied');
-      const ended = await cli(['restore', bucket.uri, out], await without('GetObject'));
+      const ended = await cli(['restore', bucket.uri, out], await without(['s3:GetObject']));
       expectError(ended, 'Denied', 8, 'cannot read object', '(AccessDenied)');
       expect(await contentOf(out)).toEqual({});
     });
 
     test('to delete: saving and restoring need none; doctor names it', async () => {
-      const env = await without('DeleteObject');
+      const env = await without(['s3:DeleteObject'], 'without-delete');
       const fresh = bucket.uri.replace('/run?', '/without-delete?');
       const saved = await cli(['save', place.path('ckpt'), fresh, '--version', '1'], env);
       expect([saved.stderr, saved.code]).toEqual([expect.any(String), 0]);
-      const out = place.path('out-without-delete');
-      const restored = await cli(['restore', fresh, out], env);
+      const restored = await cli(['restore', fresh, place.path('out-without-delete')], env);
       expect([restored.stderr, restored.code]).toEqual([expect.any(String), 0]);
       const examined = await cli(['doctor', fresh, '--quick'], env);
       expect(examined.code).toBe(8);
       expect(examined.stdout).toMatch(/delete/);
     });
 
-    test('all that docs/stores/s3.md asks for is enough', async () => {
-      const env = await without('nothing');
+    test('listing and reading are enough to look, to verify and to restore', async () => {
+      const env = await without([
+        's3:PutObject',
+        's3:DeleteObject',
+        's3:AbortMultipartUpload',
+        's3:ListMultipartUploadParts',
+      ]);
+      expect((await cli(['show', bucket.uri], env)).code).toBe(0);
+      expect((await cli(['verify', bucket.uri], env)).code).toBe(0);
+      const out = place.path('out-read-only');
+      const restored = await cli(['restore', bucket.uri, out], env);
+      expect([restored.stderr, restored.code]).toEqual([expect.any(String), 0]);
+      expect(await contentOf(out)).toEqual(await contentOf(place.path('ckpt')));
+    });
+
+    test('those that the manual asks for are enough for all of it, and for this run alone', async () => {
+      const env = await without([], 'least');
       const fresh = bucket.uri.replace('/run?', '/least?');
       const saved = await cli(['save', place.path('ckpt'), fresh, '--version', '1'], env);
       expect([saved.stderr, saved.code]).toEqual([expect.any(String), 0]);
       expect((await cli(['doctor', fresh, '--quick'], env)).code).toBe(0);
+      expectError(await cli(['list', bucket.uri], env), 'Denied', 8);
     });
   });
 

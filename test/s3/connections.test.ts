@@ -36,6 +36,17 @@ describe('connections', () => {
     expect(server.connections).toBe(1);
   });
 
+  test('an endpoint may have a path, which goes before all others', async () => {
+    const server = await scriptedS3(answerAll);
+    const store = await server.open({ endpoint: `${server.endpoint}/store/s3/` });
+    await store.create('a', BYTES);
+    await firstPage(store);
+    expect(server.requests.map(({ path, signatureFault }) => [path, signatureFault])).toEqual([
+      ['/store/s3/runs/gpt/a', undefined],
+      ['/store/s3/runs/', undefined],
+    ]);
+  });
+
   test('one that the server has closed meanwhile is not the end of a read', async () => {
     const server = await scriptedS3(sequence(object('abc'), 'reset', object('abc')));
     const store = await server.open();
