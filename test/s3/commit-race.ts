@@ -8,7 +8,7 @@ import type { ObjectStore } from '@holdfast/core/contract';
 import { openS3Store } from '@holdfast/store-s3';
 import { FaultyStore, refuse } from '@holdfast/testkit';
 import { expect } from 'vitest';
-import { checkInvariants, filesOf, type Told } from '../crash/invariants.ts';
+import { checkInvariants, filesOf, SETTINGS, type Told } from '../crash/invariants.ts';
 import type { TestBucket } from '../servers/s3-access.ts';
 import { viewOfRun } from './run-view.ts';
 
@@ -39,7 +39,10 @@ export class CommitRace {
     };
     this.#run = run;
     this.#survivors = stores.map((store, index) =>
-      openCheckpointManager({ store: index === 0 ? new FaultyStore(store, plan) : store }),
+      openCheckpointManager({
+        store: index === 0 ? new FaultyStore(store, plan) : store,
+        settings: SETTINGS,
+      }),
     );
   }
 
@@ -54,6 +57,7 @@ export class CommitRace {
     await using rival = openCheckpointManager({
       store: await openS3Store(this.#run.uri, this.#run.env),
       attempt: `rival-${version}`,
+      settings: SETTINGS,
     });
     const isDue = this.#afterCalls(Number(version) % (HEAD_START_CALLS + 1));
     const answers = this.#survivors.map((survivor) => this.#finish(survivor, version));
@@ -93,7 +97,7 @@ export class CommitRace {
       isRefused = true;
       return refuse('Denied');
     });
-    const manager = openCheckpointManager({ store, attempt: `job-${version}` });
+    const manager = openCheckpointManager({ store, attempt: `job-${version}`, settings: SETTINGS });
     const refused = manager.save({ version, buffers: filesOf(`job-${version}`, version, 0) });
     await expect(refused).rejects.toMatchObject({ code: 'Denied' });
     return manager;

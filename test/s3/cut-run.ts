@@ -1,0 +1,186 @@
+/** A run whose writer saves through a proxy that cuts writes of the catalog; what it is told, and what the store holds afterwards. */
+
+import { GetObjectCommand, ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
+import {
+  type CheckpointManager,
+  type Clock,
+  isCheckpointError,
+  openCheckpointManager,
+  systemClock,
+} from '@holdfast/core';
+import { openS3Store } from '@holdfast/store-s3';
+import { FAULTS, FaultyStore } from '@holdfast/testkit';
+import type { Cut, CutPoint, CuttingProxy, Exchange } from '../servers/cutting-proxy.ts';
+import type { TestBucket } from '../servers/s3-access.ts';
+
+const BYTES = new TextEncoder().encode('the bytes to save');
+/** The least memory: getting more would take longer than a save. */
+const SETTINGS = { bufferBytes: 16 * 1024 * 1024, retryDelayMsBase: 1, retryDelayMsMax: 4 };
+
+export interface Places {
+  readonly bucket: TestBucket;
+  readonly proxy: CuttingProxy;
+  /** Of the store itself: what is seen through it is what is there. */
+  readonly client: S3Client;
+}
+
+export interface CatalogCut {
+  readonly after: CutPoint;
+  /** After the cut nothing goes through any more, so what became of the write cannot be found out. */
+  readonly isLast: boolean;
+}
+
+/** What `save` said. */
+interface Said {
+  /** `committed`, or the code of the error. */
+  readonly outcome: string;
+  readonly token: string | undefined;
+}
+
+/** Deadlines that end when the test says so. */
+class EndingClock implements Clock {
+  #over = Promise.withResolvers<void>();
+
+  nowMs(): number {
+    return systemClock.nowMs();
+  }
+
+  monotonicMs(): number {
+    return systemClock.monotonicMs();
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    const slept = systemClock.sleep(ms, signal);
+    return ms >= 60_000 ? Promise.race([slept, this.#over.promise]) : slept;
+  }
+
+  endDeadlines(): void {
+    this.#over.resolve();
+    this.#over = Promise.withResolvers();
+  }
+}
+
+/** The run of this name in the bucket, as a client finds it at `endpoint`. */
+export function runUri({ bucket, uri }: TestBucket, name: string, endpoint: string): string {
+  const query = new URLSearchParams(uri.slice(uri.indexOf('?')));
+  query.set('endpoint', endpoint);
+  return `s3://${bucket}/${name}?${query}`;
+}
+
+export class CutRun {
+  readonly #places: Places;
+  readonly #name: string;
+  readonly #clock = new EndingClock();
+  readonly #store: FaultyStore;
+  /** Goes through the proxy. */
+  readonly #writer: CheckpointManager;
+  readonly #observer: CheckpointManager;
+  #version = -1n;
+  #entries = 1;
+  /** After this one nothing goes through. */
+  #lastCut: Cut | undefined;
+
+  private constructor(places: Places, name: string, stores: { proxied: FaultyStore; direct: FaultyStore }) {
+    this.#places = places;
+    this.#name = name;
+    this.#store = stores.proxied;
+    const options = { settings: SETTINGS, attempt: 'job' };
+    this.#writer = openCheckpointManager({ ...options, store: stores.proxied, clock: this.#clock });
+    this.#observer = openCheckpointManager({ ...options, store: stores.direct });
+  }
+
+  /** A new run. The write of its takeover is cut too, where that is so long, and has to be overcome. */
+  static async open(places: Places, name: string, takeoverCut: CutPoint): Promise<CutRun> {
+    const { bucket, proxy } = places;
+    const uriAt = (endpoint: string) => runUri(bucket, name, endpoint);
+    const proxied = await openS3Store(uriAt(proxy.endpoint), bucket.env);
+    const direct = new FaultyStore(await openS3Store(uriAt(bucket.endpoint ?? ''), bucket.env));
+    const run: CutRun = new CutRun(places, name, {
+      proxied: new FaultyStore(proxied, () => run.#faultNow()),
+      direct,
+    });
+    const cut = run.#cut(takeoverCut);
+    const said = await run.#save();
+    cut.cancel();
+    await run.#judge(said, false);
+    return run;
+  }
+
+  /** Saves the next version. Throws unless what was said is so. Resolves to the request that was to be cut. */
+  async save({ after, isLast }: CatalogCut): Promise<Exchange> {
+    const cut = this.#cut(after);
+    if (isLast) this.#lastCut = cut;
+    const said = await this.#save();
+    this.#lastCut = undefined;
+    cut.cancel();
+    if (!cut.exchange) throw new Error('nothing was cut');
+    await this.#judge(said, isLast);
+    return cut.exchange;
+  }
+
+  async close(): Promise<void> {
+    await this.#writer.close();
+    await this.#observer.close();
+    if (this.#store.calls.some(({ operation }) => operation === 'deleteMany'))
+      throw new Error('I7: something was deleted');
+  }
+
+  #faultNow() {
+    if (!this.#lastCut?.exchange) return undefined;
+    this.#clock.endDeadlines();
+    return FAULTS.loseRequest;
+  }
+
+  #cut(after: CutPoint): Cut {
+    const path = `/${this.#places.bucket.bucket}/${this.#name}/catalog/`;
+    return this.#places.proxy.cut({
+      when: (head) => head.method === 'PUT' && head.path.startsWith(path),
+      after,
+    });
+  }
+
+  async #save(): Promise<Said> {
+    this.#version++;
+    try {
+      await this.#writer.save({ version: this.#version, buffers: { file: BYTES } });
+      return { outcome: 'committed', token: undefined };
+    } catch (error) {
+      if (!isCheckpointError(error)) throw error;
+      return { outcome: error.code, token: error.context.token };
+    }
+  }
+
+  async #judge({ outcome, token }: Said, isLast: boolean): Promise<void> {
+    const { entries, versions } = await this.#catalog();
+    const isCommitted = versions.includes(`${this.#version}`);
+    const expected = isLast ? 'OutcomeUnknown' : 'committed';
+    if (outcome !== expected) throw new Error(`the save ended as ${outcome} instead of ${expected}`);
+    if (outcome === 'committed' && !isCommitted)
+      throw new Error('I7: it was told committed, and it is not there');
+    if (isCommitted) this.#entries++;
+    if (entries !== this.#entries)
+      throw new Error(`I4: there are ${entries} entries where ${this.#entries} decisions were made`);
+    if (!isLast) return;
+
+    const recovered = await this.#observer.recover(token ?? '');
+    const truth = isCommitted ? 'committed' : 'pending';
+    if (recovered.outcome !== truth)
+      throw new Error(`I7: recover says ${recovered.outcome}, and it is ${truth}`);
+    if (isCommitted) return;
+    // Nothing that it takes was deleted.
+    await this.#observer.commit({ version: this.#version });
+    this.#entries++;
+  }
+
+  /** How many entries there are, and the versions that the newest lists. */
+  async #catalog(): Promise<{ entries: number; versions: string[] }> {
+    const { bucket, client } = this.#places;
+    const place = { Bucket: bucket.bucket, Prefix: `${this.#name}/catalog/` };
+    const { Contents = [] } = await client.send(new ListObjectsV2Command(place));
+    const newest = { Bucket: bucket.bucket, Key: Contents.at(-1)?.Key };
+    const { Body } = await client.send(new GetObjectCommand(newest));
+    const { state } = JSON.parse((await Body?.transformToString()) ?? '');
+    const checkpoints = (state.checkpoints ?? []) as { id: { version?: string } }[];
+    return { entries: Contents.length, versions: checkpoints.map(({ id }) => id.version ?? '0') };
+  }
+}
