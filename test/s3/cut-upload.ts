@@ -1,0 +1,90 @@
+/** An upload in parts through a proxy that cuts one of its requests: the object is right, or there is an error and none. */
+
+import { crc32c } from '@holdfast/core';
+import { isCheckpointError, type ObjectStore, type PartReceipt, type Upload } from '@holdfast/core/contract';
+import type { CutPoint, CuttingProxy, Exchange } from '../servers/cutting-proxy.ts';
+
+const PART_BYTES = 5 * 1024 * 1024;
+const BYTES = new TextEncoder().encode('the only part of a file, which may be short. '.repeat(5));
+const PART = { crc32c: crc32c(BYTES) };
+const WHOLE = { sizeBytes: BYTES.byteLength, crc32c: PART.crc32c };
+const TRIES_MAX = 3;
+
+export type CutRequest = 'part' | 'completion';
+
+export interface CutUpload {
+  readonly proxy: CuttingProxy;
+  /** Goes through the proxy. */
+  readonly store: ObjectStore;
+  /** Sees what is there. */
+  readonly observer: ObjectStore;
+}
+
+/** Uploads under this key. Throws unless all that was said is so. Resolves to the request that was cut, or was to be. */
+export async function playUpload(
+  { proxy, store, observer }: CutUpload,
+  key: string,
+  { request, after }: { request: CutRequest; after: CutPoint | undefined },
+): Promise<Exchange> {
+  const upload = await store.beginUpload(key, { partSizeBytes: PART_BYTES });
+  const fits = ({ method, path }: { method: string; path: string }) =>
+    path.includes(`/${key}?`) && method === (request === 'part' ? 'PUT' : 'POST');
+  const cut = after && proxy.cut({ when: fits, after });
+  const part = await sendPart(upload);
+  if (await isThere(observer, key)) throw new Error('an object is seen before it is complete');
+  await complete(upload, part, observer);
+  cut?.cancel();
+  if (cut && !cut.exchange) throw new Error('nothing was cut');
+  await assertRight(observer, key);
+  const exchange = cut?.exchange ?? proxy.exchanges.findLast(fits);
+  if (!exchange) throw new Error(`no ${request} was sent`);
+  return exchange;
+}
+
+/** As the engine does: what failed for a while is sent again. */
+async function sendPart(upload: Upload): Promise<PartReceipt> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await upload.putPart(0, BYTES, PART);
+    } catch (error) {
+      assertMayBeRepeated(error, tries);
+      // What the store has of it is nothing, or all.
+      for (const { sizeBytes } of await upload.listParts())
+        if (sizeBytes !== BYTES.byteLength) throw new Error(`a part of ${sizeBytes} bytes is there`);
+    }
+  }
+}
+
+async function complete(upload: Upload, part: PartReceipt, observer: ObjectStore): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      await upload.complete([part], WHOLE);
+      return;
+    } catch (error) {
+      // An earlier call, of which nobody heard, has used it up.
+      if (tries > 1 && isCheckpointError(error, 'NotFound')) return;
+      assertMayBeRepeated(error, tries);
+      if (await isThere(observer, upload.key)) await assertRight(observer, upload.key);
+    }
+  }
+}
+
+function assertMayBeRepeated(error: unknown, tries: number): void {
+  if (isCheckpointError(error) && error.status === 'temporary' && tries < TRIES_MAX) return;
+  throw error;
+}
+
+async function isThere(observer: ObjectStore, key: string): Promise<boolean> {
+  try {
+    await observer.head(key);
+    return true;
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) return false;
+    throw error;
+  }
+}
+
+async function assertRight(observer: ObjectStore, key: string): Promise<void> {
+  const { bytes } = await observer.get(key, { maxBytes: 2 * BYTES.byteLength });
+  if (Buffer.compare(bytes, BYTES) !== 0) throw new Error(`I9: ${key} has other bytes than were sent`);
+}
