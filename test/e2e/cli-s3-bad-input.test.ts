@@ -264,10 +264,9 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
       script: (...seen: Parameters<Script>) => Reply | undefined,
     ): Promise<{ server: ScriptedS3; uri: string }> {
       const onward = passOn(minio().endpoint);
-      const server = await scriptedS3(
-        (request, index) => script(request, index) ?? onward(request, index),
+      const server = await scriptedS3((request, index) => script(request, index) ?? onward(request, index), {
         secretOf,
-      );
+      });
       const fresh = await minio().newBucket();
       return { server, uri: withQuery(fresh.uri, { endpoint: server.endpoint }) };
     }

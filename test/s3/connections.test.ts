@@ -1,9 +1,13 @@
 /** How requests travel: over connections that are kept, through proxies, to servers with a dialect; and how they end when told to. */
 
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { createServer as createHttpServer, request as httpRequest } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { openS3Store } from '@holdfast/store-s3';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { makeCertificates } from '../servers/certificates.ts';
 import {
   allPages,
   CREATED,
@@ -186,16 +190,36 @@ describe('a proxy of the environment', () => {
     expect(Buffer.from(memory).toString('latin1')).toBe('\xee\xeecde\xee\xee');
   });
 
-  test('HTTPS_PROXY: through a tunnel', async () => {
+  test('HTTPS_PROXY: through a tunnel, with the certificates of ca=', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'holdfast-s3-'));
+    onTestFinished(() => rm(directory, { recursive: true, force: true }));
+    const { caPath, certificatePath, keyPath } = await makeCertificates(directory);
+    const tls = { cert: await readFile(certificatePath), key: await readFile(keyPath) };
+    const server = await scriptedS3(answerAll, { tls });
+    const proxy = await startProxy();
+    const env = { HTTPS_PROXY: proxy.url };
+    const store = await server.open({ ca: caPath }, env);
+    await store.create('a', BYTES);
+    await firstPage(store);
+    expect([...new Set(proxy.asked)]).toEqual([`CONNECT 127.0.0.1:${server.port}`]);
+    expect(server.requests.map(({ signatureFault }) => signatureFault)).toEqual([undefined, undefined]);
+    const distrustful = await server.open({}, env);
+    const error = await errorOf(distrustful.create('a', BYTES));
+    expect(error.code).toBe('InvalidConfig');
+    expect(error.message).toContain('ca=');
+  });
+
+  test('HTTPS_PROXY: what speaks no TLS at the end of the tunnel is told as such', async () => {
     const proxy = await startProxy();
     const { port } = await scriptedS3(answerAll);
-    // Whatever is at the other end speaks no TLS: that the tunnel was asked for is what counts.
     const store = await openS3Store(`s3://runs?endpoint=https://127.0.0.1:${port}&region=us-east-1`, {
       ...KEYS,
       HTTPS_PROXY: proxy.url,
     });
     onTestFinished(() => store.close());
-    await errorOf(store.create('a', BYTES));
+    const error = await errorOf(store.create('a', BYTES));
+    expect(error.code).toBe('InvalidConfig');
+    expect(error.message).toContain('does not speak TLS there');
     expect(proxy.asked).toEqual([`CONNECT 127.0.0.1:${port}`]);
   });
 

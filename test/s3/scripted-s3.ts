@@ -1,6 +1,7 @@
 /** A server that answers as a test says: what no server of S3 can be made to do. It checks the signature of all it is asked. */
 
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer as readBytes } from 'node:stream/consumers';
 import {
@@ -164,14 +165,22 @@ export type SecretOf = (accessKeyId: string) => string;
 const secretOfKeys: SecretOf = (accessKeyId) =>
   accessKeyId === KEYS.AWS_ACCESS_KEY_ID ? KEYS.AWS_SECRET_ACCESS_KEY : `secret-of-${accessKeyId}`;
 
+export interface ScriptedOptions {
+  readonly secretOf?: SecretOf;
+  /** Speaks TLS, with this certificate and its key, in PEM. */
+  readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer };
+}
+
 /** Starts one for this test. A request whose signature is wrong is answered as S3 does. */
-export async function scriptedS3(script: Script, secretOf: SecretOf = secretOfKeys): Promise<ScriptedS3> {
+export async function scriptedS3(script: Script, options: ScriptedOptions = {}): Promise<ScriptedS3> {
+  const { secretOf = secretOfKeys, tls } = options;
   const requests: SeenRequest[] = [];
   const sockets = new Set<Socket>();
   let connections = 0;
-  const server = createServer((request, response) => {
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     void answer(request, response, { requests, script, secretOf });
-  });
+  };
+  const server = tls === undefined ? createServer(onRequest) : createTlsServer(tls, onRequest);
   server.on('connection', (socket: Socket) => {
     connections += 1;
     sockets.add(socket);
@@ -187,7 +196,7 @@ export async function scriptedS3(script: Script, secretOf: SecretOf = secretOfKe
     await new Promise((resolve) => server.close(resolve));
   });
   const { port } = server.address() as AddressInfo;
-  const endpoint = `http://127.0.0.1:${port}`;
+  const endpoint = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
   const uri = (settings: Readonly<Record<string, string>> = {}) =>
     `s3://runs/gpt?${new URLSearchParams({ endpoint, region: 'us-east-1', ...settings })}`;
   return {

@@ -208,6 +208,14 @@ describe('a failure without an answer', () => {
     expect(error.message).toContain(words);
   });
 
+  it.each(['TIMED_OUT', 'CLOSED_EARLY', 'BAD_HEAD', 'BAD_BODY', 'RANGE_MISMATCH', 'UNEXPECTED'] as const)(
+    '%s, after which nobody knows what has happened, is temporary',
+    (code) => {
+      const cause = new DirectHttpError(code, 'told so', { phase: 'head' });
+      expect(storeError(cause, 'create', OBJECT)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+    },
+  );
+
   it('https to a port that speaks http says so; TLS that breaks after the handshake may be tried again', () => {
     const told = (phase: 'connect' | 'body', message: string) =>
       storeError(
