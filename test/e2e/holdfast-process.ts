@@ -147,5 +147,10 @@ export async function savedPlace(...versions: number[]): Promise<Place> {
 /** The token that `OutcomeUnknown` would have carried for a commit of this version. */
 export async function recoverToken(place: Place, epoch: number, version: number): Promise<string> {
   const { runId } = JSON.parse(await readFile(`${place.runDirectory}/run.json`, 'utf8'));
+  return tokenOf(runId, epoch, version);
+}
+
+/** The same, of a run of this id. */
+export function tokenOf(runId: string, epoch: number, version: number): string {
   return `hf1-${Buffer.from(JSON.stringify([runId, 1, epoch, String(version), '', ''])).toString('base64url')}`;
 }

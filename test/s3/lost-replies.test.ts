@@ -1,8 +1,10 @@
 /** Connections that end after every byte of a request, and of a reply: what is said of the outcome is what the store holds. */
 
 import type { S3Client } from '@aws-sdk/client-s3';
+import { openCheckpointManager } from '@holdfast/core';
 import { openS3Store } from '@holdfast/store-s3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { largeFilesOf } from '../crash/large-files.ts';
 import {
   type CutPoint,
   type CuttingProxy,
@@ -20,6 +22,8 @@ const LANES = 4;
 /** Each makes the entries of the catalog longer. */
 const SAVES_OF_RUN = 8;
 const IS_LONG = LONG_COUNT > 0;
+const PART_BYTES = 5 * 1024 * 1024;
+const LARGE_BYTES = PART_BYTES + 70_000;
 const TIMEOUT_MS = IS_LONG ? 6 * 3600_000 : 600_000;
 
 /** In bytes. */
@@ -118,6 +122,45 @@ describeOnMinio('lost requests and replies', {}, (server) => {
       });
       await store.close();
       await observer.close();
+    },
+    TIMEOUT_MS,
+  );
+
+  test.each(['PUT', 'POST'])(
+    'I7, I9: a save in parts of which a %s is cut says the truth, and what it has committed is right',
+    async (method) => {
+      const { bucket } = places;
+      const files = largeFilesOf('job', 1n, 0, LARGE_BYTES);
+      const settings = { bufferBytes: 4 * PART_BYTES, partSizeBytesMin: PART_BYTES };
+      const points = [0, 400, PART_BYTES / 2].flatMap((bytes): CutPoint[] => [
+        { request: bytes },
+        { reply: bytes },
+      ]);
+      let cutCount = 0;
+      for (const [index, after] of points.entries()) {
+        const name = `${method}-${index}`;
+        const open = async (endpoint: string) =>
+          openCheckpointManager({
+            store: await openS3Store(runUri(bucket, name, endpoint), bucket.env),
+            settings,
+          });
+        await using writer = await open(proxy.endpoint);
+        const isPart = (path: string) =>
+          path.startsWith(`/${bucket.bucket}/${name}/`) && path.includes('uploadId=');
+        const cut = proxy.cut({ when: (head) => head.method === method && isPart(head.path), after });
+        await saying(after, writer.save({ version: 1n, buffers: files }));
+        cut.cancel();
+        cutCount += cut.exchange ? 1 : 0;
+
+        await using reader = await open(server().endpoint);
+        const to = Object.fromEntries(
+          Object.entries(files).map(([file, { byteLength }]) => [file, new Uint8Array(byteLength)]),
+        );
+        await reader.restore({ version: 1n, to });
+        for (const [file, bytes] of Object.entries(files)) expect(Buffer.compare(to[file]!, bytes)).toBe(0);
+      }
+      // The others are longer than what is to be cut.
+      expect(cutCount).toBeGreaterThan(3);
     },
     TIMEOUT_MS,
   );
