@@ -78,7 +78,7 @@ describeOnMinio('lost requests and replies', {}, (server) => {
   }
 
   test(
-    'I4, I7: a catalog write that is cut at every byte: what was said is what is there, and recover tells the rest',
+    'I4, I7: a catalog write that is cut anywhere: what was said is what is there, and recover tells the rest',
     async () => {
       const points = [...cutPoints(await catalogWrite(), { head: 1, body: 7, reply: 1 })];
       // Where nothing goes through afterwards, the outcome is another; in a short run each point has one of the two.
@@ -107,7 +107,7 @@ describeOnMinio('lost requests and replies', {}, (server) => {
   );
 
   test.each(['part', 'completion'] as const)(
-    'I7, I9: a %s that is cut at every byte: the object is right, or there is an error and none',
+    'I7, I9: a %s that is cut anywhere: the object is right, or there is an error and none',
     async (request) => {
       const { bucket } = places;
       const store = await openS3Store(runUri(bucket, request, proxy.endpoint), bucket.env);
