@@ -59,7 +59,6 @@ export class S3Connection {
   #clockOffsetMs = 0;
   /** How often region, clock or credentials were put right. */
   #correctionCount = 0;
-  #correcting: Promise<boolean> = Promise.resolve(false);
 
   constructor(config: S3Config, transport: Transport) {
     this.#config = config;
@@ -154,7 +153,7 @@ export class S3Connection {
     } catch (error) {
       if (!(error instanceof S3Refusal)) throw error;
       const remedy = this.#remedyFor(error);
-      if (remedy === undefined || !(await this.#correctOnce(sentWith, remedy))) throw error;
+      if (remedy === undefined || !(await this.#correct(sentWith, remedy))) throw error;
       return send();
     }
   }
@@ -167,16 +166,10 @@ export class S3Connection {
     return () => this.#moveTo(region);
   }
 
-  /** One at a time. False: nothing is different now from when the request was sent. */
-  #correctOnce(sentWith: number, remedy: () => boolean | Promise<boolean>): Promise<boolean> {
-    const corrected = this.#correcting.then(async () => {
-      if (this.#correctionCount !== sentWith) return true;
-      if (!(await remedy())) return false;
-      this.#correctionCount += 1;
-      return true;
-    });
-    this.#correcting = corrected.catch(() => false);
-    return corrected;
+  /** False: nothing is different now from when the request was sent. */
+  async #correct(sentWith: number, remedy: () => boolean | Promise<boolean>): Promise<boolean> {
+    if (this.#correctionCount === sentWith && (await remedy())) this.#correctionCount += 1;
+    return this.#correctionCount !== sentWith;
   }
 
   #moveTo(region: string): boolean {
