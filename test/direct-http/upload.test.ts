@@ -39,6 +39,24 @@ describe.each(TRANSPORTS)('upload, %s', (_, certificate) => {
     expect(client.connectionsOpened).toBe(1);
   });
 
+  test('onBytes is called for each piece that was sent, and when an answer comes', async () => {
+    const body = pattern(3 * 512 * 1024);
+    await using server = await startServer(
+      async (peer) => {
+        await peer.head();
+        await peer.body(body.byteLength);
+        calls.push('answer');
+        await peer.write(ok(''));
+      },
+      { certificate },
+    );
+    const calls: string[] = [];
+    await using client = makeClient();
+    await client.request(get(server, { method: 'PUT', body, onBytes: () => calls.push('bytes') }));
+    expect(calls.filter((call) => call === 'bytes').length).toBeGreaterThanOrEqual(4);
+    expect(calls.lastIndexOf('bytes')).toBeGreaterThan(calls.indexOf('answer'));
+  });
+
   test('100 Continue, asked for or not, is no answer', async () => {
     const body = pattern(100_000);
     await using server = await startServer(

@@ -12,6 +12,7 @@ export class BodySender {
   #body: Uint8Array | undefined;
   #handedBytes = 0;
   #slicesSent = 0;
+  #onBytes: (() => void) | undefined;
   readonly #onSent = (error?: Error | null): void => this.#next(error);
 
   constructor(socket: Socket) {
@@ -28,9 +29,9 @@ export class BodySender {
     return this.#slicesSent;
   }
 
-  send(body: Uint8Array | undefined): void {
-    if (body === undefined || body.byteLength === 0) return;
+  send(body: Uint8Array, onBytes?: () => void): void {
     this.#body = body;
+    this.#onBytes = onBytes;
     this.#handedBytes = 0;
     this.#writeSlice(body);
   }
@@ -39,6 +40,7 @@ export class BodySender {
     // The socket's 'error' says why, its 'close' when it is over.
     if (error || this.#body === undefined) return;
     this.#slicesSent++;
+    this.#onBytes?.();
     if (this.#handedBytes === this.#body.byteLength) this.#body = undefined;
     else this.#writeSlice(this.#body);
   }

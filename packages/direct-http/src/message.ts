@@ -38,11 +38,13 @@ export interface DirectRequest {
   isRepeatable?: boolean | undefined;
   /** Of a success that is collected, not of one that goes into the buffer. Default 16 MiB; of status 300 and up, always 1 MiB. */
   bodyBytesMax?: number | undefined;
+  /** Called whenever bytes of the answer have come or a piece of the body has been sent. Cheap, and never throws. */
+  onBytes?: (() => void) | undefined;
   /** Fails the request with `ABORTED`. */
   signal?: AbortSignal | undefined;
   /**
    * No byte in either direction for so long fails the request with `TIMED_OUT`. Over TLS bytes count when their record, of at most
-   * 16 KiB, is complete. Default: the client's.
+   * 16 KiB, is complete. While a body is sent it can take three times as long to notice. Default: the client's.
    */
   idleTimeoutMs?: number | undefined;
 }

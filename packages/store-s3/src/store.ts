@@ -113,6 +113,7 @@ export class S3Store implements ObjectStore {
         key: this.#pathOf(key),
         headers: { 'if-none-match': '*', ...(hasChecksum && { 'x-amz-checksum-crc32c': base64Crc(crc32c) }) },
         body: bytes,
+        onBytes: options.onBytes,
         signal,
       });
       if (headers.etag === undefined) throw foreignSuccess(status, headers);
@@ -184,6 +185,7 @@ export class S3Store implements ObjectStore {
           headers: { range: `bytes=${offsetBytes}-${offsetBytes + buffer.byteLength - 1}`, ...etag },
           into: { buffer, startBytes: offsetBytes },
           isRepeatable: true,
+          onBytes: options.onBytes,
           signal,
         });
         // Not every store heeds the condition.

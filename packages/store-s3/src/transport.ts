@@ -17,6 +17,8 @@ const NEEDS_LENIENCE: readonly string[] = ['BAD_HEAD', 'NOT_NODE'];
 
 export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
+  /** Called whenever bytes have moved; `node:http` does not tell. */
+  readonly onBytes?: (() => void) | undefined;
   /** Where the body of a success goes; without it the answer holds it. */
   readonly into?: Into | undefined;
   /** May be sent once more when a connection that was kept open turns out to be closed. */
@@ -102,7 +104,7 @@ export class Transport {
 
 function directRequest(
   request: HttpRequest,
-  { into, isRepeatable, bodyBytesMax, signal }: SendOptions,
+  { into, isRepeatable, bodyBytesMax, onBytes, signal }: SendOptions,
 ): DirectRequest {
   const protocol = request.protocol === 'http:' ? 'http:' : 'https:';
   const query = buildQueryString(request.query);
@@ -117,6 +119,7 @@ function directRequest(
     into,
     isRepeatable,
     bodyBytesMax,
+    onBytes,
     signal,
   };
 }

@@ -130,7 +130,7 @@ class S3Upload implements Upload {
     this.#checksum = token.checksum;
   }
 
-  putPart(index: number, bytes: Uint8Array, { crc32c, signal }: PartOptions): Promise<PartReceipt> {
+  putPart(index: number, bytes: Uint8Array, { crc32c, onBytes, signal }: PartOptions): Promise<PartReceipt> {
     return this.#run('send a part of', signal, async () => {
       this.#assertPart(index, bytes.byteLength);
       const { headers } = await this.#store.connection.send({
@@ -141,6 +141,7 @@ class S3Upload implements Upload {
         headers: this.#checksum === 'none' ? {} : { 'x-amz-checksum-crc32c': base64Crc(crc32c) },
         body: bytes,
         isRepeatable: true,
+        onBytes,
         signal,
       });
       return {

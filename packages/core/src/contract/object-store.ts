@@ -89,7 +89,16 @@ export interface CallOptions {
   signal?: AbortSignal | undefined;
 }
 
-export interface CreateOptions extends CallOptions {
+/** Of a request that carries payload. */
+export interface PayloadOptions extends CallOptions {
+  /**
+   * Called whenever bytes of the payload have moved, by a store that can tell: a request that moves is not silent, however slow it is.
+   * Cheap, and never throws.
+   */
+  onBytes?: (() => void) | undefined;
+}
+
+export interface CreateOptions extends PayloadOptions {
   /** CRC32C of `bytes`; the store verifies it where `capabilities.verifiesChecksums`. */
   crc32c?: number | undefined;
 }
@@ -98,7 +107,7 @@ export interface GetOptions extends CallOptions {
   maxBytes: number;
 }
 
-export interface ReadOptions extends CallOptions {
+export interface ReadOptions extends PayloadOptions {
   /** From an earlier `head`, `get` or `list`: if the object is another by now, the call fails with `Corrupt` instead of mixing the two. */
   etag?: string | undefined;
 }
@@ -166,7 +175,7 @@ export interface Upload {
   abort(options?: CallOptions): Promise<void>;
 }
 
-export interface PartOptions extends CallOptions {
+export interface PartOptions extends PayloadOptions {
   crc32c: number;
 }
 

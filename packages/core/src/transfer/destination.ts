@@ -12,6 +12,7 @@ import { hexCrc } from '../plan/ranges.ts';
 import type { UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import type { Run } from './run.ts';
+import type { RequestCall } from './stall.ts';
 
 /** Bytes in memory, with their checksum. `buffer` owns the memory; none for no bytes. */
 export interface Piece {
@@ -66,10 +67,10 @@ export class StoreDestination implements Destination {
    * is there, nobody refers to.
    */
   sendWhole({ bytes, crc32c, buffer }: Piece): Promise<string> {
-    const send = async (signal: AbortSignal) => {
+    const send = async ({ signal, onBytes }: RequestCall) => {
       const key = this.#item.key();
       try {
-        const { sizeBytes } = await this.#run.store.create(key, bytes, { crc32c, signal });
+        const { sizeBytes } = await this.#run.store.create(key, bytes, { crc32c, signal, onBytes });
         if (sizeBytes !== bytes.byteLength) throw wrongSize(key, bytes.byteLength, sizeBytes);
       } catch (error) {
         if (isCheckpointError(error, 'AlreadyExists')) throw toSendAgain(error, key);
@@ -84,7 +85,7 @@ export class StoreDestination implements Destination {
     const what = `begin of "${this.#item.name}"`;
     const abort = (upload: Upload) =>
       this.#run.tidyUp(`abort of ${what}`, (signal) => upload.abort({ signal }));
-    const begin = (signal: AbortSignal) =>
+    const begin = ({ signal }: RequestCall) =>
       this.#run.store.beginUpload(this.#item.key(), { partSizeBytes, sizeBytes, signal });
     const upload = await this.#run.request(what, begin, { onLate: abort });
     const parts = new StoreParts(this.#item, upload, this.#run);
@@ -119,9 +120,9 @@ class StoreParts implements PartsDestination {
   }
 
   async sendPart(index: number, { bytes, crc32c, buffer }: Piece): Promise<void> {
-    const send = async (signal: AbortSignal) => {
+    const send = async ({ signal, onBytes }: RequestCall) => {
       try {
-        const receipt = await this.#upload.putPart(index, bytes, { crc32c, signal });
+        const receipt = await this.#upload.putPart(index, bytes, { crc32c, signal, onBytes });
         assertReceipt(receipt, index, bytes.byteLength, crc32c);
         return receipt;
       } catch (error) {
@@ -148,7 +149,7 @@ class StoreParts implements PartsDestination {
 
   #complete(parts: readonly PartReceipt[], whole: Whole): Promise<ObjectInfo> {
     const { sizeBytes, crc32c } = whole;
-    const send = (signal: AbortSignal) => this.#upload.complete(parts, { sizeBytes, crc32c, signal });
+    const send = ({ signal }: RequestCall) => this.#upload.complete(parts, { sizeBytes, crc32c, signal });
     return this.#run.request(`completion of "${this.#name}"`, send);
   }
 
@@ -156,7 +157,7 @@ class StoreParts implements PartsDestination {
   async #completeListed(error: unknown, whole: Whole): Promise<ObjectInfo> {
     if (!isCheckpointError(error, 'InvalidArgument')) throw error;
     const what = `list of the parts of "${this.#name}"`;
-    const listed = await this.#run.request(what, (signal) => this.#upload.listParts({ signal }));
+    const listed = await this.#run.request(what, ({ signal }) => this.#upload.listParts({ signal }));
     if (!this.#receipts.every((own, index) => isSamePart(own, listed[index])))
       throw toSendAgain(error, this.key);
     return this.#complete(listed.slice(0, this.#receipts.length), whole);
@@ -168,7 +169,7 @@ class StoreParts implements PartsDestination {
       throw toSendAgain(error, this.key);
     if (!isCheckpointError(error, 'NotFound') && !isCheckpointError(error, 'AlreadyExists')) throw error;
     try {
-      return await this.#run.request(`look at "${this.#name}"`, (signal) =>
+      return await this.#run.request(`look at "${this.#name}"`, ({ signal }) =>
         this.#run.store.head(this.key, { signal }),
       );
     } catch (headError) {

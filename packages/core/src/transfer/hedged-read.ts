@@ -12,7 +12,7 @@ import type { Deadline } from './deadlines.ts';
 import { retrying } from './retry.ts';
 import type { Run } from './run.ts';
 import { stallTimeoutMs } from './shared.ts';
-import type { Stoppable } from './stall.ts';
+import type { RequestCall, Stoppable } from './stall.ts';
 
 /** So many times the median of others of its size is far longer. */
 const SLOW_FACTOR = 4;
@@ -65,7 +65,7 @@ export interface HedgeableRead {
   readonly memory: ReadMemory;
   /** The read fills the first so many bytes of the memory. */
   readonly lengthBytes: number;
-  readonly into: (bytes: Uint8Array, signal: AbortSignal) => Promise<number>;
+  readonly into: (bytes: Uint8Array, call: RequestCall) => Promise<number>;
 }
 
 /** Resolves to what the read does; the bytes are in `read.memory`. Repeated after temporary errors. */
@@ -147,7 +147,7 @@ class Attempt implements Deadline {
       request = started;
     };
     const sentMs = this.#run.shared.deadlines.nowMs;
-    const call = this.#run.sendOnce(what, (signal) => into(bytes, signal), this.#attempt, {
+    const call = this.#run.sendOnce(what, (sent) => into(bytes, sent), this.#attempt, {
       buffer,
       onStart,
     });

@@ -10,6 +10,7 @@ import { describeRange, type FileRange, hexCrc, partCrc } from '../plan/ranges.t
 import type { StoredFile } from '../plan/stored-file.ts';
 import { type ReadMemory, readHedged } from './hedged-read.ts';
 import type { Run } from './run.ts';
+import type { RequestCall } from './stall.ts';
 
 /** Verified bytes of a file. */
 export interface VerifiedPiece {
@@ -124,8 +125,8 @@ async function fill(
   roomBytes = lengthBytes,
 ): Promise<CheckpointError | null> {
   const what = `read of "${file.name}" at ${startBytes}`;
-  const into = (bytes: Uint8Array, signal: AbortSignal) =>
-    run.store.readInto(file.key, startBytes, bytes, { signal });
+  const into = (bytes: Uint8Array, { signal, onBytes }: RequestCall) =>
+    run.store.readInto(file.key, startBytes, bytes, { signal, onBytes });
   const found = await readHedged(run, { what, memory, lengthBytes: roomBytes, into }).catch(
     (error: unknown) => {
       throw isCheckpointError(error, 'NotFound') ? missing(file, error) : error;

@@ -20,7 +20,7 @@ import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
-import { type Stoppable, untilAborted, WatchedCall } from './stall.ts';
+import { type RequestCall, type Stoppable, untilAborted, WatchedCall } from './stall.ts';
 
 /** Files that are open at the same time in one call: enough for fair turns, far below the 1,024 open files a process may have. */
 const FILES_OPEN_MAX = 64;
@@ -160,25 +160,21 @@ export class Run implements ActiveRun {
   }
 
   /** One request that may be sent again: watched for silence, repeated after temporary errors, with fewer at once where the store throttles. */
-  request<T>(
-    what: string,
-    send: (signal: AbortSignal) => Promise<T>,
-    extras: CallExtras<T> = {},
-  ): Promise<T> {
+  request<T>(what: string, send: (call: RequestCall) => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
     return retrying((attempt) => this.sendOnce(what, send, attempt, extras), this.retryPolicy(what));
   }
 
   /** One try of a request, for callers that repeat it themselves. */
   async sendOnce<T>(
     what: string,
-    send: (signal: AbortSignal) => Promise<T>,
+    send: (call: RequestCall) => Promise<T>,
     attempt: number,
     extras: CallExtras<T>,
   ): Promise<T> {
     const { slowdowns } = this.#pace;
     try {
       const timeoutMs = stallTimeoutMs(this.settings, attempt);
-      const value = await this.#watched(what, ({ signal }) => send(signal), timeoutMs, extras);
+      const value = await this.#watched(what, send, timeoutMs, extras);
       this.#pace.succeeded();
       return value;
     } catch (error) {

@@ -127,6 +127,25 @@ describe('stall guard', () => {
     expect([abandoned.length, clock.sleeperCount]).toEqual([0, 0]);
   });
 
+  test('payload that moves is no silence: the call is stopped only so long after the last byte', async () => {
+    const { clock, options } = setUp();
+    const { operation, reject } = call();
+    const watched = new WatchedCall(options);
+    const state = watch(watched.run(({ signal }) => operation(signal)));
+    for (let round = 0; round < 5; round += 1) {
+      await clock.advance(15_000);
+      watched.onBytes();
+    }
+    await clock.advance(19_999);
+    expect(watched.signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(watched.signal.aborted).toBe(true);
+    reject(new CheckpointError('Aborted', 'stopped'));
+    await settled();
+    expect(state.error).toMatchObject({ code: 'Unavailable', message: 'part 3: no answer for 20 s' });
+    expect(clock.sleeperCount).toBe(0);
+  });
+
   test('silence, then success all the same: it is a success', async () => {
     const { clock, options } = setUp();
     const { operation, resolve } = call();

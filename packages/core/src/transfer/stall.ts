@@ -11,6 +11,12 @@ export interface Stoppable {
   stop(why: CheckpointError): void;
 }
 
+/** What a request is sent with. */
+export interface RequestCall {
+  readonly signal: AbortSignal;
+  readonly onBytes: () => void;
+}
+
 export interface WatchOptions<T = unknown> {
   /** For messages: "part 3 of model.bin". */
   readonly what: string;
@@ -26,14 +32,15 @@ export interface WatchOptions<T = unknown> {
 }
 
 /**
- * One call. No answer within `stallTimeoutMs`: its signal fires, and once the call has settled the error is a temporary `Unavailable`.
+ * One call. No answer and, where the store tells, no byte of payload within `stallTimeoutMs`: its signal fires, and once the call has settled the error is a temporary `Unavailable`.
  * `stop`: the same with that error. The call does not settle within `graceMs` of either: `onAbandoned`, and the error has status
  * `exhausted` (`Aborted` stays as it is), for nobody knows what the call still does. A call that succeeds although it was told to stop
  * has succeeded.
  */
-export class WatchedCall<T> implements Deadline, Stoppable {
+export class WatchedCall<T> implements Deadline, Stoppable, RequestCall {
   dueMs = 0;
   readonly #options: WatchOptions<T>;
+  #movedMs = Number.NEGATIVE_INFINITY;
   #request: AbortController | undefined;
   #stoppedBy: CheckpointError | undefined;
   #giveUp: ((error: CheckpointError) => void) | undefined;
@@ -50,6 +57,11 @@ export class WatchedCall<T> implements Deadline, Stoppable {
     }
     return this.#request.signal;
   }
+
+  /** Payload has moved. */
+  readonly onBytes = (): void => {
+    this.#movedMs = this.#options.deadlines.nowMs;
+  };
 
   /** Once. */
   run(operation: (call: WatchedCall<T>) => Promise<T>): Promise<T> {
@@ -85,8 +97,10 @@ export class WatchedCall<T> implements Deadline, Stoppable {
   }
 
   onDue(): void {
-    const { what, stallTimeoutMs = 0 } = this.#options;
+    const { what, stallTimeoutMs = 0, deadlines } = this.#options;
+    const silentMs = deadlines.nowMs - this.#movedMs;
     if (this.#stoppedBy) this.#giveUp?.(abandonedError(this.#options, this.#stoppedBy));
+    else if (silentMs < stallTimeoutMs) this.#setDeadline(stallTimeoutMs - silentMs);
     else this.stop(stallError(what, stallTimeoutMs));
   }
 
