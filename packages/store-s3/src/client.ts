@@ -3,13 +3,12 @@
  * the request itself; the rest goes through the SDK's client. Both share transport, credentials, region and the remedies below.
  */
 
-import { isIP } from 'node:net';
 import { S3Client } from '@aws-sdk/client-s3';
 import { loadConfig, NODE_REGION_CONFIG_FILE_OPTIONS, NODE_REGION_CONFIG_OPTIONS } from '@smithy/core/config';
 import { escapeUriPath, type HttpHandler, HttpRequest } from '@smithy/core/protocols';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentity } from '@smithy/types';
-import type { S3Config } from './config.ts';
+import { isLoopback, type S3Config } from './config.ts';
 import { S3Refusal } from './errors.ts';
 import { type Operation, settingHeaders } from './headers.ts';
 import { type CommandOptions, SdkRequestHandler } from './sdk-request-handler.ts';
@@ -231,11 +230,6 @@ function endpointOf(url: URL, payload: S3Config['payload']): Endpoint {
     signsBodies:
       payload === 'signed' || (payload === 'auto' && protocol === 'http:' && !isLoopback(hostname)),
   };
-}
-
-function isLoopback(hostname: string): boolean {
-  if (isIP(hostname) === 4) return hostname.startsWith('127.');
-  return hostname === '::1' || hostname === 'localhost' || hostname.endsWith('.localhost');
 }
 
 async function configuredRegion(profile: string | undefined): Promise<string> {

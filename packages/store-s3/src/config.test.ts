@@ -149,4 +149,26 @@ describe('the environment', () => {
     );
     expect(refusalOf('s3://runs?sse=AES256', { HOLDFAST_S3_CUSTOMER_KEY: key })).not.toContain(key);
   });
+
+  it.each([
+    ['http://store.example', false],
+    ['http://10.0.0.1:9000', false],
+    ['https://store.example', true],
+    ['http://127.0.0.1:9000', true],
+    ['http://[::1]:9000', true],
+    ['http://localhost:9000', true],
+  ])(
+    'the key of SSE-C with the endpoint %s: sent is %s, for it must not travel in the clear',
+    (endpoint, isSent) => {
+      const key = Buffer.alloc(32, 7).toString('base64');
+      const env = { HOLDFAST_S3_CUSTOMER_KEY: key };
+      const uri = `s3://runs?endpoint=${endpoint}`;
+      if (isSent) {
+        expect(parseS3Config(uri, env).customerKey).toBe(key);
+      } else {
+        expect(refusalOf(uri, env)).toContain('would send HOLDFAST_S3_CUSTOMER_KEY in the clear');
+        expect(refusalOf(uri, env)).not.toContain(key);
+      }
+    },
+  );
 });

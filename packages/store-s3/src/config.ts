@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { CheckpointError } from '@holdfast/core/contract';
 
 /** Static credentials; everything else that AWS tools understand is found by the SDK's default chain. */
@@ -101,7 +102,7 @@ export function parseS3Config(uri: string, env: S3Environment = {}): S3Config {
     credentials: given.profile === undefined ? credentialsOf(env) : undefined,
     ca: matching(uri, 'ca', given.ca, /^([a-z]:)?[/\\]/i),
     caBundle: env.AWS_CA_BUNDLE || undefined,
-    ...encryptionOf(uri, given, env),
+    ...encryptionOf(uri, given, env, endpoint),
     storageClass: matching(uri, 'storageClass', given.storageClass, /^[A-Z][A-Z_]*$/),
     expectedOwner: matching(uri, 'expectedOwner', given.expectedOwner, /^\d{12}$/),
     requestPayer: flag(uri, 'requestPayer', given.requestPayer, false),
@@ -172,6 +173,7 @@ function encryptionOf(
   uri: string,
   given: Parameters,
   env: S3Environment,
+  endpoint: string | undefined,
 ): Pick<S3Config, 'encryption' | 'kmsKeyId' | 'bucketKey' | 'customerKey'> {
   const encryption =
     given.sse === undefined
@@ -188,12 +190,26 @@ function encryptionOf(
       uri,
       `has sse=${encryption} although HOLDFAST_S3_CUSTOMER_KEY is set; one of the two encrypts`,
     );
+  if (customerKey !== undefined && isInTheClear(endpoint))
+    throw invalid(uri, 'would send HOLDFAST_S3_CUSTOMER_KEY in the clear: its endpoint is http://');
   return {
     encryption,
     kmsKeyId: given.kmsKeyId,
     bucketKey: flag(uri, 'bucketKey', given.bucketKey, false),
     customerKey,
   };
+}
+
+function isInTheClear(endpoint: string | undefined): boolean {
+  if (endpoint === undefined) return false;
+  const { protocol, hostname } = new URL(endpoint);
+  return protocol === 'http:' && !isLoopback(hostname.replace(/^\[|\]$/g, ''));
+}
+
+/** What is sent there never leaves this machine. `hostname` has no brackets. */
+export function isLoopback(hostname: string): boolean {
+  if (isIP(hostname) === 4) return hostname.startsWith('127.');
+  return hostname === '::1' || hostname === 'localhost' || hostname.endsWith('.localhost');
 }
 
 /** The variables of a proxy, by the names that `node:http` looks for. */

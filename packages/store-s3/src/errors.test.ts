@@ -79,6 +79,9 @@ describe('a refusal by its code', () => {
       expect(error.code).toBe('InvalidConfig');
       expect(error.message).toContain('HOLDFAST_S3_CUSTOMER_KEY');
     }
+    const inTheClear =
+      'Requests specifying Server Side Encryption with Customer provided keys must be made over a secure connection.';
+    expect(told('InvalidRequest', 400, inTheClear, true).message).toContain('over TLS only; write https://');
     expect(told('AccessDenied', 403, 'Access Denied.', true).message).toContain('HOLDFAST_S3_CUSTOMER_KEY');
     expect(told('AccessDenied', 403, 'Access Denied.', false).message).not.toContain(
       'HOLDFAST_S3_CUSTOMER_KEY',

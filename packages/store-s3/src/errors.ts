@@ -201,10 +201,19 @@ const HINTS: Readonly<Record<string, string>> = {
   413: 'a proxy in front of the store refuses requests of this size',
 };
 
-/** Stores have no code of their own for it. */
-const OF_CUSTOMER_KEY = /server side encryption|encryption parameters/i;
-const CUSTOMER_KEY_DIFFERS =
-  'it was written with another HOLDFAST_S3_CUSTOMER_KEY than is set now, or with none, or none is set';
+/** Stores have no code of their own for what is wrong with a key of the customer's. */
+const OF_CUSTOMER_KEY: readonly (readonly [RegExp, string])[] = [
+  [/secure connection/i, 'HOLDFAST_S3_CUSTOMER_KEY is taken over TLS only; write https:// in endpoint='],
+  [
+    /server side encryption|encryption parameters/i,
+    'it was written with another HOLDFAST_S3_CUSTOMER_KEY than is set now, or with none, or none is set',
+  ],
+];
+
+function customerKeyHint(message: string): string | undefined {
+  return OF_CUSTOMER_KEY.find(([words]) => words.test(message))?.[1];
+}
+
 const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another key than it was written with';
 
 export function objectError(
@@ -235,15 +244,14 @@ function refusalError(refusal: S3Refusal, action: string, subject: StoreSubject)
     const what = `does not lead to a server that speaks S3: the answer to a request was HTTP ${status} in another form${said}; check endpoint=`;
     return objectError('InvalidConfig', { store: subject.store }, what, refusal);
   }
-  const isOfCustomerKey = code === 'InvalidRequest' && OF_CUSTOMER_KEY.test(refusal.message);
-  const known = isOfCustomerKey
-    ? 'InvalidConfig'
-    : (BY_CODE[code] ?? BY_STATUS[status] ?? (status >= 500 ? 'Unavailable' : 'Unexpected'));
+  const ofCustomerKey = code === 'InvalidRequest' ? customerKeyHint(refusal.message) : undefined;
+  const byTable = BY_CODE[code] ?? BY_STATUS[status] ?? (status >= 500 ? 'Unavailable' : 'Unexpected');
+  const known = ofCustomerKey === undefined ? byTable : 'InvalidConfig';
   if (known === 'NotFound' && code !== 'NoSuchUpload')
     return objectError(known, subject, 'does not exist', refusal);
   if (known === 'AlreadyExists') return objectError(known, subject, 'exists already', refusal);
   const answer = code === '' ? `HTTP ${status}` : code;
-  const hint = isOfCustomerKey ? CUSTOMER_KEY_DIFFERS : HINTS[code === '' ? status : code];
+  const hint = ofCustomerKey ?? HINTS[code === '' ? status : code];
   const mayBeKey = known === 'Denied' && action === 'read' && subject.hasCustomerKey;
   const words = [hint ?? (mayBeKey ? OR_CUSTOMER_KEY : ''), refusal.message]
     .filter((part) => part !== '')
