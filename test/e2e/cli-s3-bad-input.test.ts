@@ -2,7 +2,7 @@
 
 import { mkdir, readFile } from 'node:fs/promises';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { passOn, type Reply, refusal, type Script, type ScriptedS3, scriptedS3 } from '../s3/scripted-s3.ts';
 import { signedRegion } from '../s3/signature-fault.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
@@ -26,6 +26,9 @@ import {
   SLOW_CLOCK,
   withQuery,
 } from './s3-process.ts';
+
+// Several processes each, on a machine that may be busy with other tests.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 afterAll(expectNoSecretTold);
 

@@ -1,12 +1,15 @@
 /** Servers that answer otherwise than S3, servers that do not answer, and TLS, as a user meets them. */
 
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Reply, refusal, scriptedS3 } from '../s3/scripted-s3.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import type { TestBucket } from '../servers/s3-access.ts';
 import { freePort } from '../servers/start-server.ts';
 import { type Ended, newPlace, writeFiles } from './holdfast-process.ts';
 import { cli, type Env, expectError, expectNoSecretTold, FILES, HASTY, withQuery } from './s3-process.ts';
+
+// Several processes each, on a machine that may be busy with other tests.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 afterAll(expectNoSecretTold);
 
