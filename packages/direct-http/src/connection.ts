@@ -31,16 +31,6 @@ export interface ConnectionOwner {
   closed(connection: Connection, repeat: Exchange | undefined): void;
 }
 
-/** A system call costs more than copying so little. */
-const COPIED_BYTES_MAX = 16 * 1024;
-
-function headAndBody(head: string, body: Uint8Array): Buffer {
-  const both = Buffer.allocUnsafe(head.length + body.byteLength);
-  both.write(head, 'latin1');
-  both.set(body, head.length);
-  return both;
-}
-
 function settleLater(connection: Connection): void {
   connection.settle();
 }
@@ -103,14 +93,7 @@ export class Connection implements Holder {
     this.#socket.ref();
     this.#socket.setTimeout(exchange.request.idleTimeoutMs ?? this.#owner.idleTimeoutMs);
     const { body, onBytes } = exchange.request;
-    if (body === undefined || body.byteLength === 0) {
-      this.#socket.write(exchange.head, 'latin1');
-    } else if (body.byteLength <= COPIED_BYTES_MAX) {
-      this.#socket.write(headAndBody(exchange.head, body));
-    } else {
-      this.#socket.write(exchange.head, 'latin1');
-      this.#sender.send(body, onBytes);
-    }
+    this.#sender.send(exchange.head, body, onBytes);
   }
 
   /** Waits for the next request without keeping the process alive. */
