@@ -11,6 +11,8 @@ import type { Answer, Halt, SaveOrder, WriterMessage, WriterOrder } from './writ
 
 /** Held back until the save is let go. */
 const LAST_BYTES = 1000;
+/** Others are killed and begin again meanwhile; whoever waits for longer waits in vain, and says for whom. */
+const COMMIT_TIMEOUT_MS = 60_000;
 /** Long enough for the first bytes of a request, too short for all of a large one. */
 const MEANWHILE_MS = 1;
 
@@ -32,7 +34,11 @@ async function save(id: number, order: SaveOrder): Promise<Answer> {
   const store = new FaultyStore(await openStore(order.uri, process.env), order.halt && planOf(order.halt));
   void store.stopped.then(() => process.kill(process.pid, 'SIGKILL'));
   const released = new Promise<void>((resolve) => releases.set(id, resolve));
-  const settings = { bufferBytes: 4 * partSizeBytes, partSizeBytesMin: partSizeBytes };
+  const settings = {
+    bufferBytes: 4 * partSizeBytes,
+    partSizeBytesMin: partSizeBytes,
+    commitTimeoutMs: COMMIT_TIMEOUT_MS,
+  };
   const manager = openCheckpointManager({ store, attempt, writer: { index, count }, settings });
   try {
     const files = largeFilesOf(attempt, version, index, order.largeBytes);
