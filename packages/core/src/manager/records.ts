@@ -3,7 +3,7 @@
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../contract/errors.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import { bytesEqual, crc32c, RECORD_BYTES_MAX, sha256, toHex } from '../format/index.ts';
-import { repeatDelayMs } from '../transfer/index.ts';
+import { pauseBeforeRepeat, repeatDelayMs } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine, RecordIo } from './engine.ts';
 
@@ -36,7 +36,7 @@ export async function createRecord(
 }
 
 /** The store did not answer, or refused for now: a write may have had its effect, or have it later. */
-export function isUnanswered(error: unknown): boolean {
+export function isUnanswered(error: unknown): error is CheckpointError {
   return isCheckpointError(error) && error.status !== 'permanent';
 }
 
@@ -47,9 +47,13 @@ export async function backOff(
   signal: AbortSignal | undefined,
   error?: CheckpointError,
 ): Promise<void> {
-  const { clock, random, settings } = engine;
+  const { clock, random, settings, logger } = engine;
   const { retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
-  await clock.sleep(repeatDelayMs(error, attempt, { delayMsBase, delayMsMax, random }), signal);
+  const delayMs = repeatDelayMs(error, attempt, { delayMsBase, delayMsMax, random });
+  if (isUnanswered(error)) {
+    logger.log('info', `${error.code}: ${error.message}; try ${attempt + 2} in ${Math.round(delayMs)} ms`);
+  }
+  await pauseBeforeRepeat(error, delayMs, { clock, signal });
 }
 
 /** Deletes records that would do no harm if they stayed: an error is only logged, and a store that is silent is not waited for long. */

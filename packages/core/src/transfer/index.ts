@@ -13,5 +13,5 @@ export type {
   VerifyItem,
   VerifyReport,
 } from './api.ts';
-export { RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
+export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
 export { createTransfer } from './transfer.ts';

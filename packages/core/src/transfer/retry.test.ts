@@ -106,7 +106,7 @@ describe('retrying', () => {
     const operation = () =>
       Promise.reject(new CheckpointError('Throttled', 'later', { retryAfterMs: 10_000 }));
     const error = await failure(retrying(operation, policy({ clock: waiting, signal: stop.signal })));
-    expect(error.code).toBe('TimedOut');
+    expect([error.code, error.message]).toEqual(['TimedOut', 'the deadline; the last try: later']);
   });
 
   test('used up: the last error, exhausted, with the number of tries in its message', async () => {

@@ -108,7 +108,24 @@ async function prepareRepeat(error: CheckpointError, attempt: number, policy: Re
   const delayMs = repeatDelayMs(error, attempt, policy);
   const next = `try ${tries + 1} of ${policy.countMax + 1} in ${Math.round(delayMs)} ms`;
   policy.onRetry?.(`${policy.what}: ${error.code}: ${error.message}; ${next}`);
-  await policy.clock.sleep(delayMs, policy.signal);
+  await pauseBeforeRepeat(error, delayMs, policy);
+}
+
+/** Waits. If time runs out meanwhile (`TimedOut`), the message says what the last try had failed with. */
+export async function pauseBeforeRepeat(
+  error: CheckpointError | undefined,
+  delayMs: number,
+  { clock, signal }: Pick<RetryPolicy, 'clock' | 'signal'>,
+): Promise<void> {
+  try {
+    await clock.sleep(delayMs, signal);
+  } catch (stopped) {
+    if (error === undefined || !isCheckpointError(stopped, 'TimedOut')) throw stopped;
+    throw new CheckpointError('TimedOut', `${stopped.message}; the last try: ${error.message}`, {
+      context: error.context,
+      cause: error,
+    });
+  }
 }
 
 function exhausted(error: CheckpointError, what: string): CheckpointError {
