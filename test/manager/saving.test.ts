@@ -392,6 +392,34 @@ describe('the same version again', () => {
     expect(bucket.keys()).toEqual(before);
   });
 
+  test('a restarted writer whose version others commit while it joins has saved it, if its content is the same', async () => {
+    for (const [seed, expected] of [
+      [1, 'success'],
+      [2, 'Conflict: version 1 is committed already, with other content'],
+    ] as const) {
+      const bucket = newBucket();
+      const job = (index: number) => ({ attempt: 'job', writer: { index, count: 2 } });
+      await using formerLife = open(bucket, job(0));
+      await formerLife.save({ version: 1, buffers: { a: bytes(10) }, noWait: true });
+      await using other = open(bucket, job(1));
+      const store = new MemoryStore(bucket);
+      // It has looked, and found the version open, when the other writer delivers and commits.
+      let isFirst = true;
+      const create: typeof store.create = async (key, ...rest) => {
+        if (isFirst) await other.save({ version: 1, buffers: { b: bytes(20) } });
+        isFirst = false;
+        return MemoryStore.prototype.create.call(store, key, ...rest);
+      };
+      await using restarted = open(bucket, { ...job(0), store: Object.assign(store, { create }) });
+      const saved = restarted.save({ version: 1, buffers: { a: bytes(10, seed) } });
+      const outcome = await saved.then(
+        ({ wasCommittedBefore }) => (wasCommittedBefore ? 'success' : 'committed again'),
+        (error: Error & { code: string }) => `${error.code}: ${error.message}`,
+      );
+      expect(outcome).toBe(expected);
+    }
+  });
+
   test('a process that repeats its own delivery goes on from it; with other content it is refused', async () => {
     const bucket = newBucket();
     await using manager = open(bucket, { attempt: 'job', writer: { index: 0, count: 2 } });

@@ -7,7 +7,7 @@ import type {
   VersionInput,
   WriterPosition,
 } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import {
   type CatalogCheckpoint,
   type FileRecord,
@@ -43,13 +43,22 @@ export async function save(
   const version = options.version === undefined ? undefined : toVersion(options.version);
   writers.attempt(writer);
   const sources = await resolveSources(engine, options);
-  const before =
+  const look = async () =>
     version === undefined
       ? null
       : await committedBefore(engine, catalog, writers, { version, writer, sources, options });
+  const before = await look();
   if (before) return before;
 
-  const session = await writers.begin({ version, writer }, options);
+  let session: SaveSession;
+  try {
+    session = await writers.begin({ version, writer }, options);
+  } catch (error) {
+    // Others may have committed it since, with what a former life of this writer had delivered.
+    const meanwhile = isCheckpointError(error, 'Conflict') ? await look() : null;
+    if (meanwhile) return meanwhile;
+    throw error;
+  }
   options.onProgress?.(plannedEvent(session.id.version, sources));
   try {
     const files = await session.upload(sources, options);
