@@ -77,7 +77,13 @@ describe('where nothing can be built', () => {
     const bin = join(directory, 'bin');
     mkdirSync(bin);
     symlinkSync(process.execPath, join(bin, 'node'));
-    env = { PATH: bin, HOLDFAST_CACHE: join(directory, 'cache'), HOLDFAST_TEST_S3: '', HOLDFAST_REQUIRE: '' };
+    env = {
+      PATH: bin,
+      HOLDFAST_CACHE: join(directory, 'cache'),
+      HOLDFAST_TEST_S3: '',
+      HOLDFAST_REQUIRE: '',
+      HOLDFAST_TEST_COUNTS: '', // where the counts of the whole run go
+    };
   });
 
   test('suites are skipped, with a line that says why', async () => {

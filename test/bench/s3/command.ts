@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:
 import { availableParallelism, cpus, release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+// @boundaries-ignore it measures the build, as the tests make it
 import { BUILD, runStep } from '../../../scripts/steps.ts';
 import { testConfig } from '../../servers/config.ts';
 import { MINIO } from '../../servers/go-program.ts';

@@ -3,6 +3,7 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+// @boundaries-ignore the bootstrap decides which npm there is
 import { npmCommand } from '../../../scripts/toolchain.mjs';
 import { NPM_PACKAGES, type Places, PYTHON_PACKAGES } from './peers.ts';
 
