@@ -10,6 +10,7 @@ import {
   closeSync,
   type Dirent,
   fchmod,
+  fchmodSync,
   fdatasync,
   fstat,
   fstatSync,
@@ -24,6 +25,7 @@ import {
   readdir,
   readFile,
   readlink,
+  readSync,
   realpath,
   rename,
   rm,
@@ -116,17 +118,43 @@ export const nodeFileSystem: FileSystem = {
 };
 
 /**
- * The same for a file system whose `fstat` and `close` touch nothing but memory (`isLocalDisk`): there the trip costs ten times the call.
+ * The same for a file system whose `fstat`, `fchmod` and `close` touch nothing but memory (`isLocalDisk`): there the trip costs ten times
+ * the call.
  * On a network they wait for a server, and the whole process would wait with them.
  */
 export const diskFileSystem: FileSystem = {
   ...nodeFileSystem,
   fstat: async (descriptor) => fstatSync(descriptor, { bigint: true }),
+  fchmod: async (descriptor, mode) => fchmodSync(descriptor, mode),
   close: async (descriptor) => closeSync(descriptor),
 };
 
-/** The same for files whose directory entries a scan has just brought into memory: opening them reads nothing from the disk either. */
-export const scannedFileSystem: FileSystem = {
-  ...diskFileSystem,
-  open: async (path, flags, mode) => openSync(path, flags, mode),
-};
+/** What a page cache copies in a few microseconds. */
+const SMALL_READ_BYTES = 64 * 1024;
+/** Longer, and the disk was asked. */
+const CACHED_READ_MS = 1;
+const READS_AFTER_SLOW = 100;
+
+/**
+ * The same for the files of one scan. It has just brought their directory entries into memory, so opening them does not ask the disk; and
+ * whoever saves files has mostly just written them, so small reads do not either: they are made in place, until one was slow.
+ */
+export function scannedFileSystem(): FileSystem {
+  let readsElsewhere = 0;
+  return {
+    ...diskFileSystem,
+    open: async (path, flags, mode) => openSync(path, flags, mode),
+    read: async (descriptor, transfer) => {
+      const { buffer, start, lengthBytes, offsetBytes } = transfer;
+      if (lengthBytes > SMALL_READ_BYTES) return diskFileSystem.read(descriptor, transfer);
+      if (readsElsewhere > 0) {
+        readsElsewhere -= 1;
+        return diskFileSystem.read(descriptor, transfer);
+      }
+      const startMs = performance.now();
+      const count = readSync(descriptor, buffer, start, lengthBytes, offsetBytes);
+      if (performance.now() - startMs > CACHED_READ_MS) readsElsewhere = READS_AFTER_SLOW;
+      return count;
+    },
+  };
+}

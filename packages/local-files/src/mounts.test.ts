@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { bucketMount, isLocalDisk, mountOf, parseMountInfo } from './mounts.ts';
+import { nodeFileSystem } from './file-system.ts';
+import { bucketMount, fileSystemAt, isLocalDisk, mountOf, parseMountInfo } from './mounts.ts';
 
 const SAMPLE = [
   '22 27 0:21 / /proc rw,relatime - proc proc rw',
@@ -99,4 +100,13 @@ describe('isLocalDisk', () => {
   ])('%s: %s', (fsType, expected) => {
     expect(isLocalDisk({ mountPoint: '/', fsType, source: 'x' })).toBe(expected);
   });
+});
+
+describe('fileSystemAt', () => {
+  it.runIf(process.platform === 'linux')(
+    'a file system that is no local disk gets the thread pool for every call',
+    async () => {
+      expect(await fileSystemAt('/proc/self')).toBe(nodeFileSystem);
+    },
+  );
 });

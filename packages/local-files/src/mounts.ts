@@ -1,6 +1,6 @@
 /** Which file system a path lies on, from Linux's /proc/self/mountinfo (proc_pid_mountinfo(5)). */
 
-import type { FileSystem } from './file-system.ts';
+import { diskFileSystem, type FileSystem, nodeFileSystem } from './file-system.ts';
 
 export interface Mount {
   readonly mountPoint: string;
@@ -82,4 +82,10 @@ const LOCAL_DISKS = new Set(['ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'bcachefs',
 /** What a file system of this type is asked about an open file it answers from memory. */
 export function isLocalDisk(mount: Mount): boolean {
   return LOCAL_DISKS.has(mount.fsType);
+}
+
+/** The quickest that is right for the files of a directory. */
+export async function fileSystemAt(directory: string): Promise<FileSystem> {
+  const mount = await mountOfDirectory(nodeFileSystem, directory);
+  return mount !== undefined && isLocalDisk(mount) ? diskFileSystem : nodeFileSystem;
 }

@@ -50,10 +50,11 @@ async function lookAt(
   { disk, check }: { disk: bigint | undefined; check: Check },
 ): Promise<FoundFile[]> {
   const files: FoundFile[] = [];
+  const scanned = scannedFileSystem();
   const look = async (name: string): Promise<FoundFile> => {
     const path = `${root}/${name}`;
     const { dev, size } = await fileSystem.lstat(path);
-    const quickest = dev === disk ? scannedFileSystem : fileSystem;
+    const quickest = dev === disk ? scanned : fileSystem;
     return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest) };
   };
   for (let start = 0; start < names.length; start += STATS_AT_A_TIME) {

@@ -24,6 +24,7 @@ import { DirectorySync } from './directory-sync.ts';
 import { errnoOf, fileError } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { makeDirectories } from './make-directories.ts';
+import { fileSystemAt } from './mounts.ts';
 
 /** Bytes of the directory's name that its temporary sibling repeats: with the rest it stays below the 255 of a file name. */
 const SIBLING_NAME_BYTES_MAX = 180;
@@ -47,7 +48,7 @@ export async function openTarget(
     const newMode = Number((await fileSystem.stat(sibling)).mode) & 0o7777;
     await fileSystem.chmod(sibling, 0o700);
     return new DirectoryTarget({
-      fileSystem,
+      fileSystem: fileSystem === nodeFileSystem ? await fileSystemAt(sibling) : fileSystem,
       path,
       sibling,
       mode: mode ?? newMode,
