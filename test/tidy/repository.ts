@@ -13,7 +13,7 @@ export type Repository = ReadonlyMap<string, string>;
 /** Returns one line for each thing that is wrong: the file, then what to do instead. */
 export type Rule = (repository: Repository) => string[];
 
-const TEXT_FILE = /\.(ts|mjs|js|json|md|proto|yaml|sh)$|^(bin|\.ci)\/|^\.npmrc$/;
+const TEXT_FILE = /\.(ts|mjs|js|json|md|svg|proto|yaml|sh)$|^(bin|\.ci)\/|^\.npmrc$/;
 
 /** Every text file that git tracks or would: what is ignored is not ours. */
 export function readRepository(): Repository {
