@@ -26,10 +26,12 @@ async function run(words: readonly string[], { uri, env }: TestBucket): Promise<
 }
 
 async function waitForSignal({ uri, env }: TestBucket, { pid, logPath }: S3Server): Promise<number> {
+  // Before anything is said: whoever reads it may answer at once.
+  const signalled = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
   for (const [name, value] of Object.entries(env)) console.log(`export ${name}=${value}`);
   console.log(`export HOLDFAST_TEST_S3='${uri}'`);
   console.log(`# process ${pid}, log ${logPath}; Ctrl-C ends it`);
-  await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+  await signalled;
   return 0;
 }
 
