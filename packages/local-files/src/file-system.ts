@@ -119,8 +119,7 @@ export const nodeFileSystem: FileSystem = {
 
 /**
  * The same for a file system whose `fstat`, `fchmod` and `close` touch nothing but memory (`isLocalDisk`): there the trip costs ten times
- * the call.
- * On a network they wait for a server, and the whole process would wait with them.
+ * the call. On a network they wait for a server, and the whole process would wait with them.
  */
 export const diskFileSystem: FileSystem = {
   ...nodeFileSystem,

@@ -2,8 +2,8 @@ import { resolve } from 'node:path';
 import { type CallOptions, CheckpointError, type FoundFile, throwIfAborted } from '@holdfast/core/contract';
 import type { Check } from './direct-file.ts';
 import { fileError } from './errno.ts';
-import { type FileSystem, nodeFileSystem, scannedFileSystem } from './file-system.ts';
-import { isLocalDisk, mountOfDirectory } from './mounts.ts';
+import { diskFileSystem, type FileSystem, nodeFileSystem, scannedFileSystem } from './file-system.ts';
+import { fileSystemAt } from './mounts.ts';
 import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
 
@@ -34,8 +34,8 @@ export async function scanDirectory(
       names.push(entry.name);
     }
     if (names.length === 0) throw invalid(root, 'holds no file');
-    const mount = fileSystem === nodeFileSystem ? await mountOfDirectory(fileSystem, root) : undefined;
-    const disk = mount !== undefined && isLocalDisk(mount) ? stats.dev : undefined;
+    const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
+    const disk = isOnDisk ? stats.dev : undefined;
     return await lookAt(fileSystem, root, names, { disk, check });
   } catch (error) {
     throw fileError(error, `read the directory ${root}`, { path: root });

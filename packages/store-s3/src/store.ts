@@ -222,7 +222,7 @@ export class S3Store implements ObjectStore {
     do {
       const position =
         continuation === undefined
-          ? { StartAfter: options.startAfter === undefined ? undefined : root + options.startAfter }
+          ? options.startAfter !== undefined && { StartAfter: root + options.startAfter }
           : { ContinuationToken: continuation };
       const { output, storeTimeMs } = await this.#run({ action: 'list', signal }, () =>
         this.#listPage({ Prefix: root + prefix, ...position }, signal),
@@ -287,11 +287,11 @@ export class S3Store implements ObjectStore {
   }
 
   async #listPage(
-    input: { Prefix: string; StartAfter?: string | undefined; ContinuationToken?: string | undefined },
+    input: { Prefix: string; StartAfter?: string; ContinuationToken?: string },
     signal: AbortSignal | undefined,
   ): Promise<{ output: ListObjectsV2Output; storeTimeMs: number }> {
     const { output, headers } = await this.#connection.command(signal, (sdk, options) =>
-      sdk.send(new ListObjectsV2Command({ Bucket: this.#config.bucket, ...input } as never), options),
+      sdk.send(new ListObjectsV2Command({ Bucket: this.#config.bucket, ...input }), options),
     );
     return { output, storeTimeMs: dateMs(headers.date) };
   }

@@ -37,7 +37,7 @@ export interface TransportAnswer {
 }
 
 export interface TransportOptions {
-  /** PEM; beside the system's. */
+  /** PEM, all that are trusted; left out: those that Node trusts. */
   readonly ca?: readonly string[] | undefined;
   readonly proxy: ProxyEnvironment;
   /** Further requests wait. */
@@ -135,6 +135,7 @@ function bytesOf(body: unknown): Uint8Array | undefined {
 function isErrorOfSuccess({ status, body }: TransportAnswer): boolean {
   return (
     status === 200 &&
+    body.byteLength > 0 && // as after each part and object
     body.byteLength < 64 * 1024 &&
     /^\s*(<\?xml[^>]*>\s*)?<Error>/.test(new TextDecoder().decode(body))
   );

@@ -182,8 +182,7 @@ class S3Upload implements Upload {
       const { output, headers } = await this.#store.connection.command(options.signal, (sdk, sendOptions) =>
         sdk.send(
           new CompleteMultipartUploadCommand({
-            Bucket: this.#store.config.bucket,
-            Key: this.#path,
+            ...this.#names(),
             UploadId: this.#uploadId,
             MultipartUpload: {
               Parts: parts.map((part) => ({
