@@ -81,6 +81,24 @@ export interface ObjectStore {
    */
   deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]>;
 
+  /**
+   * Copies an object of `source` into this store under a new key, without its bytes passing through this process. `null`, and nothing
+   * is written, where the provider cannot: another provider or account, or credentials that do not reach both. Otherwise as `create`,
+   * except that the size has no limit but the provider's. Whoever copies compares `crc32c` of the result, or reads the copy back.
+   */
+  copyFrom?(
+    source: ObjectStore,
+    sourceKey: string,
+    key: string,
+    options: CopyOptions,
+  ): Promise<CopiedObject | null>;
+
+  /**
+   * What the bucket's own settings mean for checkpoints: versioning, locks, soft delete, lifecycle rules. For people who ask whether a
+   * store can be trusted; nothing is decided by it. What the credentials may not read is a fact that says so, not an error.
+   */
+  inspect?(options?: CallOptions): Promise<readonly StoreFact[]>;
+
   /** Releases connections and files. Calls under way are stopped. Safe to call again. */
   close(): Promise<void>;
 }
@@ -119,6 +137,13 @@ export interface UploadOptions extends CallOptions {
   sizeBytes?: number | undefined;
 }
 
+export interface CopyOptions extends CallOptions {
+  /** Of the source. */
+  sizeBytes: number;
+  /** Called as the copy goes on, with the bytes copied so far, by a store that can tell. Cheap, and never throws. */
+  onProgress?: ((copiedBytes: number) => void) | undefined;
+}
+
 export interface ListOptions extends CallOptions {
   /** Only keys after this one (exclusive), by UTF-8 bytes. It need not exist. */
   startAfter?: string | undefined;
@@ -131,6 +156,22 @@ export interface ObjectInfo {
   readonly etag: string;
   /** When the store's own clock says it was created, milliseconds since 1970. */
   readonly createdAtMs: number;
+}
+
+export interface CopiedObject extends ObjectInfo {
+  /** As the store computed it over the copy. Absent where it keeps none. */
+  readonly crc32c?: number | undefined;
+}
+
+export interface StoreFact {
+  /** Kept: programs know the fact by it. In kebab-case, such as `versioning`. */
+  readonly id: string;
+  /** For people; at most 17 characters. */
+  readonly title: string;
+  /** What was found. */
+  readonly seen: string;
+  /** Present where that is worth a warning: what it means for checkpoints, and what to do. */
+  readonly concern?: { readonly meaning: string; readonly advice: string } | undefined;
 }
 
 export interface StoredObject extends ObjectInfo {
