@@ -3,8 +3,9 @@
 import { mkdir, readFile } from 'node:fs/promises';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { passOn, type Reply, refusal, type Script, type ScriptedS3, scriptedS3 } from '../s3/scripted-s3.ts';
+import { refusal, type ScriptedS3, scriptedS3 } from '../s3/scripted-s3.ts';
 import { signedRegion } from '../s3/signature-fault.ts';
+import { passOn, type Reply, type Script } from '../scripted/scripted-server.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import {
   credentialsEnv,

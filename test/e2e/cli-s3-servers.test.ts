@@ -1,7 +1,8 @@
 /** Servers that answer otherwise than S3, servers that do not answer, and TLS, as a user meets them. */
 
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { type Reply, refusal, scriptedS3 } from '../s3/scripted-s3.ts';
+import { refusal, scriptedS3 } from '../s3/scripted-s3.ts';
+import type { Reply } from '../scripted/scripted-server.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import type { TestBucket } from '../servers/s3-access.ts';
 import { freePort } from '../servers/start-server.ts';

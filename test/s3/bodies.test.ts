@@ -1,7 +1,8 @@
 /** Bodies that are not what was asked for: nothing of them may pass for the object. */
 
 import { describe, expect, test } from 'vitest';
-import { allPages, errorOf, object, type Reply, refusal, scriptedS3, sequence } from './scripted-s3.ts';
+import { allPages, errorOf, type Reply, sequence } from '../scripted/scripted-server.ts';
+import { object, refusal, scriptedS3 } from './scripted-s3.ts';
 
 const HEAD_206 = 'HTTP/1.1 206 Partial Content\r\nETag: "e1"\r\n';
 

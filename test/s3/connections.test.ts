@@ -7,20 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openS3Store } from '@holdfast/store-s3';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { allPages, errorOf, firstPage, type Script, sequence } from '../scripted/scripted-server.ts';
 import { makeCertificates } from '../servers/certificates.ts';
-import {
-  allPages,
-  CREATED,
-  errorOf,
-  firstPage,
-  KEYS,
-  listing,
-  object,
-  type Script,
-  scriptedS3,
-  sequence,
-  uploadGoesWell,
-} from './scripted-s3.ts';
+import { CREATED, KEYS, listing, object, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
 
 const BYTES = new Uint8Array([1, 2, 3]);
 const PART_BYTES = 5 * 1024 * 1024;

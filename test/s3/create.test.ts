@@ -2,16 +2,8 @@
 
 import type { CheckpointError } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
-import {
-  CREATED,
-  errorOf,
-  firstPage,
-  listing,
-  type Reply,
-  refusal,
-  scriptedS3,
-  sequence,
-} from './scripted-s3.ts';
+import { errorOf, firstPage, type Reply, sequence } from '../scripted/scripted-server.ts';
+import { CREATED, listing, refusal, scriptedS3 } from './scripted-s3.ts';
 
 const BYTES = new TextEncoder().encode('{"record":1}');
 

@@ -1,7 +1,8 @@
 /** Deleting, also where a store has no batch delete. */
 
 import { describe, expect, test } from 'vitest';
-import { errorOf, type Reply, refusal, type Script, scriptedS3 } from './scripted-s3.ts';
+import { errorOf, type Reply, type Script } from '../scripted/scripted-server.ts';
+import { refusal, scriptedS3 } from './scripted-s3.ts';
 
 const isBatch: (request: Parameters<Script>[0]) => boolean = ({ query }) => query.has('delete');
 

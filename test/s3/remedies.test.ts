@@ -5,19 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import {
-  CREATED,
-  errorOf,
-  firstPage,
-  KEYS,
-  listing,
-  object,
-  refusal,
-  type Script,
-  type SeenRequest,
-  scriptedS3,
-  sequence,
-} from './scripted-s3.ts';
+import { errorOf, firstPage, type Script, type SeenRequest, sequence } from '../scripted/scripted-server.ts';
+import { CREATED, KEYS, listing, object, refusal, scriptedS3 } from './scripted-s3.ts';
 import { signedRegion } from './signature-fault.ts';
 
 const BYTES = new Uint8Array([1, 2, 3]);

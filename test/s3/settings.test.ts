@@ -3,11 +3,11 @@
 import { createHash } from 'node:crypto';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
+import type { Script } from '../scripted/scripted-server.ts';
 import {
   CREATED,
   listing,
   object,
-  type Script,
   type ScriptedS3,
   type SeenRequest,
   scriptedS3,

@@ -1,7 +1,8 @@
 /** Uploads in parts, where the store is not like S3 or the answer is lost. */
 
 import { describe, expect, test } from 'vitest';
-import { errorOf, type Reply, refusal, type Script, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
+import { errorOf, type Reply, type Script } from '../scripted/scripted-server.ts';
+import { refusal, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
 
 const PART_BYTES = 5 * 1024 * 1024;
 const BYTES = new Uint8Array(10).fill(7);
