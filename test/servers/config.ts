@@ -9,12 +9,14 @@ import { cacheDir } from '../../scripts/toolchain.mjs';
 const SUITES = ['local', 's3', 'gcs', 'azure'] as const;
 
 export type Suite = (typeof SUITES)[number];
+/** Those whose store is in a cloud, or on a server that does as if. */
+export type CloudSuite = Exclude<Suite, 'local'>;
 
 export interface TestConfig {
   /** Programs that were built are kept here, by version. Absolute. */
   readonly cacheDirectory: string;
-  /** `HOLDFAST_TEST_S3`: tests run against this instead of a server of their own. */
-  readonly s3Uri: string | undefined;
+  /** `HOLDFAST_TEST_S3`, `HOLDFAST_TEST_GCS`, `HOLDFAST_TEST_AZURE`: tests run there instead of on a server of their own. */
+  readonly userUris: Readonly<Record<CloudSuite, string | undefined>>;
   /** `HOLDFAST_REQUIRE`: a suite of these that cannot run fails instead of being skipped. */
   readonly requiredSuites: ReadonlySet<Suite>;
 }
@@ -34,7 +36,11 @@ function parseSuites(text: string): Set<Suite> {
 export function testConfig(env: Readonly<Record<string, string | undefined>>): TestConfig {
   return {
     cacheDirectory: resolve(cacheDir({ env, platform: process.platform, home: os.homedir() })),
-    s3Uri: env['HOLDFAST_TEST_S3'] || undefined,
+    userUris: {
+      s3: env['HOLDFAST_TEST_S3'] || undefined,
+      gcs: env['HOLDFAST_TEST_GCS'] || undefined,
+      azure: env['HOLDFAST_TEST_AZURE'] || undefined,
+    },
     requiredSuites: parseSuites(env['HOLDFAST_REQUIRE'] ?? ''),
   };
 }

@@ -12,8 +12,9 @@ import { withProcessLock } from './process-lock.ts';
 import { spawnTied } from './tied-process.ts';
 
 export interface GoProgram {
-  /** Of the binary that `go install` writes. */
   readonly name: string;
+  /** Name of the file that `go install` writes, where it is another. */
+  readonly binaryName?: string;
   readonly title: string;
   readonly path: string;
   readonly version: string;
@@ -33,6 +34,21 @@ export const VERSITYGW: GoProgram = {
   version: 'v1.7.0',
 };
 
+export const FAKE_GCS: GoProgram = {
+  name: 'fake-gcs-server',
+  title: 'fake-gcs-server',
+  path: 'github.com/fsouza/fake-gcs-server',
+  version: 'v1.56.1',
+};
+
+export const TOXIPROXY: GoProgram = {
+  name: 'toxiproxy',
+  binaryName: 'server',
+  title: 'Toxiproxy',
+  path: 'github.com/Shopify/toxiproxy/v2/cmd/server',
+  version: 'v2.12.0',
+};
+
 /** This machine cannot run the server; the message says why and what to do. Not thrown for a server that starts and then fails. */
 export class ServerUnavailable extends Error {}
 
@@ -47,7 +63,7 @@ function say(line: string): void {
 export async function goProgram(program: GoProgram): Promise<string> {
   const { cacheDirectory } = testConfig(process.env);
   const home = join(cacheDirectory, `${program.name}-${program.version}`);
-  const binary = join(home, program.name);
+  const binary = join(home, program.binaryName ?? program.name);
   if (existsSync(binary)) return binary;
   await mkdir(cacheDirectory, { recursive: true });
   const onWait = (owner: string) => say(`waiting for process ${owner}, which builds ${program.title}`);
@@ -93,7 +109,7 @@ async function goInstall(program: GoProgram, directory: string): Promise<void> {
     const timer = setTimeout(() => running.child.kill('SIGKILL'), BUILD_TIMEOUT_MS);
     const how = await running.ended;
     clearTimeout(timer);
-    if (how === 'status 0' && existsSync(join(directory, program.name))) return;
+    if (how === 'status 0' && existsSync(join(directory, program.binaryName ?? program.name))) return;
     throw new ServerUnavailable(
       `${program.title} cannot be built: ${words.join(' ')} ended with ${how}:\n${await readLogEnd(logPath)}`,
     );

@@ -1,22 +1,51 @@
 /**
  * Builds the servers that tests need, so that no test has to wait for it. What cannot be had is said; it is a failure only if
- * `HOLDFAST_REQUIRE` names it.
+ * `HOLDFAST_REQUIRE` names a suite that needs it.
  *
  *   node --conditions=holdfast-source test/servers/prepare.ts
  */
 
-import { testConfig } from './config.ts';
-import { goProgram, MINIO, ServerUnavailable, VERSITYGW } from './go-program.ts';
+import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
+import { type Suite, testConfig } from './config.ts';
+import {
+  FAKE_GCS,
+  type GoProgram,
+  goProgram,
+  MINIO,
+  ServerUnavailable,
+  TOXIPROXY,
+  VERSITYGW,
+} from './go-program.ts';
 
-const isRequired = testConfig(process.env).requiredSuites.has('s3');
+interface Need {
+  readonly title: string;
+  readonly suites: readonly Suite[];
+  /** Path of the program. */
+  find(): Promise<string>;
+}
 
-for (const program of [MINIO, VERSITYGW]) {
+const required = testConfig(process.env).requiredSuites;
+
+function go(program: GoProgram, ...suites: Suite[]): Need {
+  return { title: program.title, suites, find: () => goProgram(program) };
+}
+
+const NEEDS: readonly Need[] = [
+  go(MINIO, 's3'),
+  go(VERSITYGW, 's3'),
+  go(FAKE_GCS, 'gcs'),
+  { title: AZURITE_TITLE, suites: ['azure'], find: async () => azuriteModule() },
+  go(TOXIPROXY, 's3', 'gcs', 'azure'),
+];
+
+for (const { title, suites, find } of NEEDS) {
   try {
-    console.log(`${program.title}: ${await goProgram(program)}`);
+    console.log(`${title}: ${await find()}`);
   } catch (error) {
     if (!(error instanceof ServerUnavailable)) throw error;
+    const isRequired = suites.some((suite) => required.has(suite));
     const what = isRequired ? 'which HOLDFAST_REQUIRE asks for' : 'so its tests will be SKIPPED';
-    console.error(`${program.title} cannot be had, ${what}: ${error.message}`);
+    console.error(`${title} cannot be had, ${what}: ${error.message}`);
     if (isRequired) process.exitCode = 1;
   }
 }

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Program } from '../e2e/program.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
-import { MINIO, VERSITYGW } from './go-program.ts';
+import { FAKE_GCS, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
 
 const RUN_MINIO = 'test/servers/run-minio.ts';
 const PREPARE = 'test/servers/prepare.ts';
@@ -81,6 +81,8 @@ describe('where nothing can be built', () => {
       PATH: bin,
       HOLDFAST_CACHE: join(directory, 'cache'),
       HOLDFAST_TEST_S3: '',
+      HOLDFAST_TEST_GCS: '',
+      HOLDFAST_TEST_AZURE: '',
       HOLDFAST_REQUIRE: '',
       HOLDFAST_TEST_COUNTS: '', // where the counts of the whole run go
     };
@@ -111,16 +113,17 @@ describe('where nothing can be built', () => {
     const strict = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 's3' } }).ended;
     expect(strict.exitCode).toBe(1);
     expect(strict.stderr).toMatch(/MinIO cannot be had, which HOLDFAST_REQUIRE asks for: Go was not found/);
+    expect(strict.stderr).toMatch(/fake-gcs-server cannot be had, so its tests will be SKIPPED: Go was not/);
   });
 
   test('what was built before is good enough', async () => {
-    for (const { name, version } of [MINIO, VERSITYGW]) {
-      const binary = join(directory, 'cache', `${name}-${version}`, name);
+    for (const { name, version, binaryName = name } of [MINIO, VERSITYGW, FAKE_GCS, TOXIPROXY]) {
+      const binary = join(directory, 'cache', `${name}-${version}`, binaryName);
       mkdirSync(dirname(binary), { recursive: true });
       writeFileSync(binary, '');
     }
-    const { exitCode, stderr } = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 's3' } })
-      .ended;
+    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure' };
+    const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });
 });

@@ -3,7 +3,8 @@ import type { AddressInfo } from 'node:net';
 import { ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterEach, describe, expect, test } from 'vitest';
 import { describeOnMinio, describeOnVersitygw } from './describe-on-s3.ts';
-import { createIfAbsentFault, deletePrefix, s3Client } from './s3-access.ts';
+import { createIfAbsentFault } from './probe.ts';
+import { deletePrefix, s3Client, s3View } from './s3-access.ts';
 
 const RACERS = 4;
 
@@ -32,7 +33,7 @@ async function probe(...statuses: number[]): Promise<string | undefined> {
     secretAccessKey: 'b',
   });
   try {
-    return await createIfAbsentFault(client, 'bucket', 'p/', { rounds: 2, racers: RACERS });
+    return await createIfAbsentFault(s3View(client, 'bucket'), 'p/', { rounds: 2, racers: RACERS });
   } finally {
     client.destroy();
   }
@@ -53,7 +54,7 @@ describe('the probe of create-if-absent', () => {
     [
       'forgets',
       [200, 412, 412, 412, 200],
-      'a create of a key that exists was answered with 200 instead of 412',
+      'a create of a key that exists was answered with "created" instead of "exists"',
     ],
   ])('a server that %s', async (_what, statuses, fault) => {
     expect(await probe(...statuses)).toBe(fault);
@@ -68,7 +69,7 @@ describeOnVersitygw('versitygw', (versitygw) => {
   test('its create-if-absent lets two in, and the probe finds it', { timeout: 120_000 }, async () => {
     const client = await s3Client(versitygw());
     const { bucket } = await versitygw().newBucket();
-    const fault = await createIfAbsentFault(client, bucket, '', { rounds: 400, racers: 16 });
+    const fault = await createIfAbsentFault(s3View(client, bucket), '', { rounds: 400, racers: 16 });
     client.destroy();
     expect(fault).toMatch(/^\d+ of 16 concurrent creates of one key succeeded$/);
   });

@@ -1,4 +1,4 @@
-/** What a test does to a server of S3 from outside: buckets, credentials, and whether it can be trusted at all. */
+/** What a test does to a server of S3 from outside: buckets, their contents, credentials. */
 
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -7,11 +7,15 @@ import { text as readText } from 'node:stream/consumers';
 import {
   CreateBucketCommand,
   DeleteObjectsCommand,
+  GetObjectCommand,
   ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
 import { SignatureV4 } from '@smithy/signature-v4';
+import { type BucketView, partsOfBucket, type TestBucket } from './test-bucket.ts';
+
+export type { TestBucket };
 
 // A server that is stopped on purpose, or a port of somebody else, must not hold a test up.
 const REQUEST_TIMEOUT_MS = 20_000;
@@ -51,16 +55,6 @@ export async function s3Client(
       throwOnRequestTimeout: true,
     },
   });
-}
-
-export interface TestBucket {
-  /** `s3://bucket/prefix?…`, a place where nothing is. */
-  readonly uri: string;
-  /** Credentials for it, as environment variables. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly bucket: string;
-  /** Absent on AWS itself. */
-  readonly endpoint: string | undefined;
 }
 
 export function credentialsEnv(credentials: S3Credentials): Record<string, string> {
@@ -153,44 +147,6 @@ function parseCredentials(xml: string): Required<S3Credentials> {
   };
 }
 
-export interface ProbeOptions {
-  /** How many keys are raced for. A store that lets two in now and then is found the more surely, the more there are. */
-  readonly rounds?: number;
-  readonly racers?: number;
-}
-
-/**
- * Lets creates of one key race, and creates it once more. Resolves to what is wrong with create-if-absent there, in words, or to
- * nothing. Leaves an object per round below `prefix`, which is empty or ends in '/'.
- */
-export async function createIfAbsentFault(
-  client: S3Client,
-  bucket: string,
-  prefix: string,
-  { rounds = 4, racers = 8 }: ProbeOptions = {},
-): Promise<string | undefined> {
-  const create = async (key: string): Promise<number | undefined> => {
-    try {
-      const put = new PutObjectCommand({ Bucket: bucket, Key: key, Body: randomBytes(16), IfNoneMatch: '*' });
-      return (await client.send(put)).$metadata.httpStatusCode;
-    } catch (error) {
-      const status = (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
-      // 412 is the refusal; 409 asks for another try, and has created nothing either.
-      if (status === 412 || status === 409) return status;
-      throw error;
-    }
-  };
-  for (let round = 0; round < rounds; round++) {
-    const key = `${prefix}probe-${randomBytes(6).toString('hex')}`;
-    const raced = await Promise.all(Array.from({ length: racers }, () => create(key)));
-    const winnerCount = raced.filter((status) => status === 200).length;
-    if (winnerCount !== 1) return `${winnerCount} of ${racers} concurrent creates of one key succeeded`;
-    const again = await create(key);
-    if (again !== 412) return `a create of a key that exists was answered with ${again} instead of 412`;
-  }
-  return undefined;
-}
-
 /** Deletes every object whose key begins with `prefix`. */
 export async function deletePrefix(client: S3Client, bucket: string, prefix: string): Promise<void> {
   for (;;) {
@@ -203,4 +159,68 @@ export async function deletePrefix(client: S3Client, bucket: string, prefix: str
     const [error] = deleted.Errors ?? [];
     if (error) throw new Error(`${error.Key} cannot be deleted: ${error.Code} ${error.Message}`);
   }
+}
+
+/** A bucket through the SDK. `close` destroys the client. */
+export function s3View(client: S3Client, bucket: string): BucketView {
+  return {
+    create: async (key, bytes) => {
+      try {
+        const put = new PutObjectCommand({ Bucket: bucket, Key: key, Body: bytes, IfNoneMatch: '*' });
+        await client.send(put);
+        return 'created';
+      } catch (error) {
+        const status = (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
+        if (status === 412) return 'exists';
+        // It asks for another try, and has created nothing.
+        if (status === 409) return 'again';
+        throw error;
+      }
+    },
+    list: (prefix) => listKeys(client, bucket, prefix),
+    read: async (key) => {
+      const { Body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key: key }));
+      if (Body === undefined) throw new Error(`${key} has no body`);
+      return Body.transformToByteArray();
+    },
+    deletePrefix: (prefix) => deletePrefix(client, bucket, prefix),
+    close: () => client.destroy(),
+  };
+}
+
+async function listKeys(client: S3Client, bucket: string, prefix: string): Promise<string[]> {
+  const keys: string[] = [];
+  let after: string | undefined;
+  do {
+    const page = await client.send(
+      new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, ContinuationToken: after }),
+    );
+    for (const { Key = '' } of page.Contents ?? []) keys.push(Key);
+    after = page.NextContinuationToken;
+  } while (after !== undefined);
+  return keys;
+}
+
+/** A client of the bucket's own settings; without keys in `env`, credentials are found as by any AWS tool. The caller destroys it. */
+export async function s3ClientOf(bucket: TestBucket): Promise<S3Client> {
+  const { endpoint, env } = bucket;
+  const { query } = partsOfBucket(bucket);
+  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = env;
+  const sessionToken = env['AWS_SESSION_TOKEN'];
+  const ca = query.get('ca');
+  return new S3Client({
+    ...(endpoint !== undefined && { endpoint, forcePathStyle: query.get('pathStyle') !== 'false' }),
+    region: query.get('region') ?? 'us-east-1',
+    followRegionRedirects: true,
+    ...(accessKeyId &&
+      secretAccessKey && {
+        credentials: { accessKeyId, secretAccessKey, ...(sessionToken && { sessionToken }) },
+      }),
+    ...(ca !== null && { requestHandler: { httpsAgent: { ca: await readFile(ca) } } }),
+  });
+}
+
+/** The bucket of a place, through the SDK. */
+export async function openS3Bucket(bucket: TestBucket): Promise<BucketView> {
+  return s3View(await s3ClientOf(bucket), bucket.bucket);
 }

@@ -1,77 +1,70 @@
-/** The place on a store of the user's that tests run in: `HOLDFAST_TEST_S3`. */
+/** The place on a store of the user's that tests run in: `HOLDFAST_TEST_S3`, `HOLDFAST_TEST_GCS`, `HOLDFAST_TEST_AZURE`. */
 
 import { randomBytes } from 'node:crypto';
-import { S3Client } from '@aws-sdk/client-s3';
-import { createIfAbsentFault, deletePrefix, type TestBucket } from './s3-access.ts';
+import type { CloudSuite } from './config.ts';
+import { createIfAbsentFault } from './probe.ts';
+import {
+  type BucketView,
+  partsOfUri,
+  type TestBucket,
+  type TestServer,
+  type UriParts,
+} from './test-bucket.ts';
 
-export interface UserStore {
-  readonly newBucket: () => Promise<TestBucket>;
+export interface UserStore extends TestServer {
   /** Deletes what was put into the places that `newBucket` gave. */
-  readonly stop: () => Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** What a kind of store needs so that tests can run on one of the user's. */
+export interface UserCloud {
+  readonly suite: CloudSuite;
+  /** Name of the variable. */
+  readonly variable: string;
+  /** What the variable has to be, in words. */
+  readonly form: string;
+  readonly scheme: string;
+  /** Names of the variables that hold the credentials, or lead to them. */
+  readonly credentials: RegExp;
+  openBucket(bucket: TestBucket): Promise<BucketView>;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-interface UserPlace {
-  readonly bucket: string;
-  /** Without '/' at its ends. */
-  readonly prefix: string;
-  readonly query: URLSearchParams;
-}
-
-const FORM = 's3://bucket/prefix, with ?endpoint=…&region=… if need be';
-
 /** The prefix must not be empty: tests delete what is below theirs, and a slip must not reach the rest of a bucket. */
-export function parseUserPlace(uri: string): UserPlace {
-  const match = /^s3:\/\/([^/?#]+)\/([^?#]*)(?:\?([^#]*))?$/.exec(uri);
-  const prefix = decodeURIComponent(match?.[2] ?? '').replace(/^\/+|\/+$/g, '');
-  if (match?.[1] === undefined || prefix === '')
-    throw new Error(`HOLDFAST_TEST_S3 is ${uri}; it has to be ${FORM}`);
-  return { bucket: match[1], prefix, query: new URLSearchParams(match[3]) };
+export function parseUserPlace({ scheme, variable, form }: UserCloud, uri: string): UriParts {
+  const parts = partsOfUri(uri);
+  if (parts?.root.startsWith(`${scheme}://`) && parts.prefix !== '') return parts;
+  throw new Error(`${variable} is ${uri}; it has to be ${form}`);
 }
 
-function userClient({ query }: UserPlace): S3Client {
-  const endpoint = query.get('endpoint');
-  return new S3Client({
-    ...(endpoint !== null && { endpoint, forcePathStyle: query.get('pathStyle') !== 'false' }),
-    region: query.get('region') ?? 'us-east-1',
-    followRegionRedirects: true,
-  });
-}
-
-function credentialsIn(env: Environment): Record<string, string> {
-  const given = Object.entries(env).filter(
-    ([name, value]) => /^(AWS_|HOME$)/.test(name) && value !== undefined,
-  );
+function credentialsIn(names: RegExp, env: Environment): Record<string, string> {
+  const given = Object.entries(env).filter(([name, value]) => names.test(name) && value !== undefined);
   return Object.fromEntries(given) as Record<string, string>;
 }
 
-/** Credentials are found as by any AWS tool. Rejects if the store does not enforce create-if-absent, on which everything rests. */
-export async function openUserStore(uri: string, env: Environment): Promise<UserStore> {
-  const place = parseUserPlace(uri);
-  const { bucket, query } = place;
-  const client = userClient(place);
-  const root = `${place.prefix}/holdfast-test-${randomBytes(6).toString('hex')}`;
+/** Rejects if the store does not enforce create-if-absent, on which everything rests. */
+export async function openUserStore(cloud: UserCloud, uri: string, env: Environment): Promise<UserStore> {
+  const { root, bucket, prefix, query } = parseUserPlace(cloud, uri);
+  const below = `${prefix}/holdfast-test-${randomBytes(6).toString('hex')}`;
+  const place = (name: string): TestBucket => ({
+    uri: `${root}/${encodeURI(`${below}/${name}`)}${query.size > 0 ? `?${query}` : ''}`,
+    env: credentialsIn(cloud.credentials, env),
+    bucket,
+    endpoint: query.get('endpoint') ?? undefined,
+  });
+  const view = await cloud.openBucket(place('probe'));
   const stop = async () => {
-    await deletePrefix(client, bucket, `${root}/`);
-    client.destroy();
+    await view.deletePrefix(`${below}/`);
+    view.close();
   };
   let count = 0;
-  const newBucket = async (): Promise<TestBucket> => {
-    count++;
-    const search = query.size > 0 ? `?${query}` : '';
-    return {
-      uri: `s3://${bucket}/${encodeURI(`${root}/${count}`)}${search}`,
-      env: credentialsIn(env),
-      bucket,
-      endpoint: query.get('endpoint') ?? undefined,
-    };
-  };
+  const newBucket = async () => place(String(++count));
   try {
-    const fault = await createIfAbsentFault(client, bucket, `${root}/`, { rounds: 16, racers: 16 });
+    const fault = await createIfAbsentFault(view, `${below}/`, { rounds: 16, racers: 16 });
     if (fault !== undefined) throw new Error(`${uri} cannot be trusted: ${fault}`);
   } catch (error) {
-    await stop().catch(() => client.destroy());
+    await stop().catch(() => view.close());
     throw error;
   }
   return { newBucket, stop };

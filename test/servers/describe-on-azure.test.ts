@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { openAzureContainer } from './azure-access.ts';
+import { describeOnAzure } from './describe-on-azure.ts';
+import { partsOfBucket } from './test-bucket.ts';
+
+describeOnAzure('a server of Azure for a suite', (server) => {
+  test('each place is new', async () => {
+    const [one, other] = [await server().newBucket(), await server().newBucket()];
+    expect(one.uri).toMatch(/^az:\/\/[^/]+\/[^/]+\/[^?]+/);
+    expect(one.uri).not.toBe(other.uri);
+  });
+
+  test('through the SDK a key is created once, read, listed in order and taken away with what is below its prefix', async () => {
+    const place = await server().newBucket();
+    const { prefix } = partsOfBucket(place);
+    const view = await openAzureContainer(place);
+    const create = (key: string, words: string) => view.create(`${prefix}/${key}`, Buffer.from(words));
+    expect(await create('a/2', 'first')).toBe('created');
+    expect(await create('a/2', 'second')).toBe('exists');
+    expect(await create('a/1', 'other')).toBe('created');
+    expect(await create('ab', 'beside')).toBe('created');
+    expect(Buffer.from(await view.read(`${prefix}/a/2`)).toString()).toBe('first');
+    expect(await view.list(`${prefix}/a/`)).toEqual([`${prefix}/a/1`, `${prefix}/a/2`]);
+    await view.deletePrefix(`${prefix}/a/`);
+    expect(await view.list(`${prefix}/`)).toEqual([`${prefix}/ab`]);
+    await view.deletePrefix(`${prefix}/`);
+    view.close();
+  });
+});

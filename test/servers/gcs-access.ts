@@ -1,0 +1,67 @@
+/** What a test does to a server of Google Cloud Storage from outside. */
+
+import { randomBytes } from 'node:crypto';
+import { type ApiError, type Bucket, IdempotencyStrategy, Storage } from '@google-cloud/storage';
+import { type BucketView, partsOfBucket, type TestBucket } from './test-bucket.ts';
+
+const REQUEST_TIMEOUT_MS = 20_000;
+const DELETES_MAX = 32;
+
+/** Where there is an endpoint, nobody asks for credentials; else they are found as by any tool of Google. */
+export function gcsClient(endpoint: string | undefined, userProject?: string): Storage {
+  return new Storage({
+    ...(endpoint !== undefined && { apiEndpoint: endpoint, projectId: 'holdfast-test' }),
+    ...(userProject !== undefined && { userProject }),
+    timeout: REQUEST_TIMEOUT_MS,
+    retryOptions: { autoRetry: false, maxRetries: 0, idempotencyStrategy: IdempotencyStrategy.RetryNever },
+  });
+}
+
+/** A new bucket of a server that this process started. */
+export async function newGcsBucket(endpoint: string): Promise<TestBucket> {
+  const bucket = `holdfast-test-${randomBytes(6).toString('hex')}`;
+  await gcsClient(endpoint).createBucket(bucket);
+  const query = new URLSearchParams({ endpoint });
+  return { uri: `gs://${bucket}/run?${query}`, env: {}, bucket, endpoint };
+}
+
+/** The bucket of a place, through the SDK. */
+export async function openGcsBucket(place: TestBucket): Promise<BucketView> {
+  const { query } = partsOfBucket(place);
+  const client = gcsClient(place.endpoint, query.get('userProject') ?? undefined);
+  const bucket = client.bucket(place.bucket);
+  return {
+    create: async (key, bytes) => {
+      try {
+        const options = { resumable: false, validation: false, preconditionOpts: { ifGenerationMatch: 0 } };
+        await bucket.file(key).save(Buffer.from(bytes), options);
+        return 'created';
+      } catch (error) {
+        const { code } = error as ApiError;
+        if (code === 412) return 'exists';
+        // It asks for another try, and has created nothing.
+        if (code === 409) return 'again';
+        throw error;
+      }
+    },
+    list: (prefix) => listKeys(bucket, prefix),
+    read: async (key) => {
+      const [bytes] = await bucket.file(key).download({ validation: false });
+      return bytes;
+    },
+    deletePrefix: async (prefix) => {
+      const keys = await listKeys(bucket, prefix);
+      for (let at = 0; at < keys.length; at += DELETES_MAX) {
+        const some = keys.slice(at, at + DELETES_MAX);
+        await Promise.all(some.map((key) => bucket.file(key).delete({ ignoreNotFound: true })));
+      }
+    },
+    close: () => undefined,
+  };
+}
+
+async function listKeys(bucket: Bucket, prefix: string): Promise<string[]> {
+  const [files] = await bucket.getFiles({ prefix, autoPaginate: true });
+  // The emulator may show one twice where pages meet.
+  return [...new Set(files.map(({ name }) => name))];
+}
