@@ -34,9 +34,9 @@ describeOnS3('doctor on S3', (server) => {
       const { uri, env } = await server().newBucket();
       const { code, stdout } = await holdfast(['doctor', uri], { env: { ...env } });
       expect(code, stdout).toBe(0);
-      expect(stdout).toMatch(/^ok {8}checksums {9}wrong ones are refused, of objects and of parts$/m);
+      expect(stdout).toMatch(/^ok {8}checksums {10}wrong ones are refused, of objects and of parts$/m);
       expect(stdout).toMatch(/^ok {8}throughput .* up, .* down/m);
-      expect(stdout).toMatch(/^ok {8}clean up {10}nothing is left below doctor-/m);
+      expect(stdout).toMatch(/^ok {8}clean up {11}nothing is left below doctor-/m);
       expect(stdout).toMatch(/^safe for checkpoints {3}/m);
     },
     TEST_TIMEOUT_MS,

@@ -15,8 +15,8 @@ describe('doctor', () => {
     expect(code).toBe(0);
     const lines = stdout.trimEnd().split('\n');
     expect(lines.filter((line) => line.startsWith('ok ')).length).toBe(lines.length - 1);
-    expect(lines.at(-1)).toMatch(/^safe for checkpoints {3}18 checks {3}\d/);
-    expect(stdout).toMatch(/^ok {8}race to create {4}10 rounds of 32 and \d+ of 4: one winner each$/m);
+    expect(lines.at(-1)).toMatch(/^safe for checkpoints {3}21 checks {3}\d/);
+    expect(stdout).toMatch(/^ok {8}race to create {5}10 rounds of 32 and \d+ of 4: one winner each$/m);
     expect(stdout).toMatch(/^ok {8}throughput .*\/s up, .*\/s down \(\d+ × 8\.0 MiB\)$/m);
     for (const line of lines) expect(line.length).toBeLessThan(80);
     expect(await contentOf(place.runDirectory)).toEqual(before);
@@ -50,8 +50,11 @@ describe('doctor', () => {
       'multipart',
       'checksums',
       'abort',
+      'resume',
       'delete',
+      'list-after-delete',
       'clock',
+      'settings',
       'round-trip',
       'clean-up',
     ]);
@@ -77,7 +80,7 @@ describe('doctor', () => {
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line));
-    expect(events.filter(({ type }) => type === 'check')).toHaveLength(17);
+    expect(events.filter(({ type }) => type === 'check')).toHaveLength(20);
     expect(events.find(({ id }) => id === 'race')).toMatchObject({ type: 'check', status: 'ok' });
   });
 

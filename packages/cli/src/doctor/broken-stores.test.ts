@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { crc32c } from '@holdfast/core';
 import {
   CheckpointError,
+  type ObjectInfo,
   type ObjectStore,
   systemClock,
   systemRandom,
@@ -46,6 +47,8 @@ const failing = (findings: readonly Finding[]) =>
   findings.filter(({ status }) => status === 'failed' || status === 'degraded').map(({ id }) => id);
 
 const TWO_COMMIT = /two writers could both commit/;
+
+const byKey = (a: ObjectInfo, b: ObjectInfo) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key));
 
 /** Stores that break one promise each, and the check that must find it. */
 const BROKEN: readonly [name: string, finder: string, change: (parts: Parts) => Changes][] = [
@@ -218,6 +221,23 @@ const BROKEN: readonly [name: string, finder: string, change: (parts: Parts) => 
       },
     }),
   ],
+  [
+    'lists what was deleted',
+    'list-after-delete',
+    ({ sound, clientCount }) => {
+      const shown = new Map<string, ObjectInfo>();
+      return {
+        list: async function* (prefix, options) {
+          for await (const page of sound.list(prefix, options)) {
+            for (const info of page.objects) shown.set(info.key, info);
+            const objects = [...shown.values()].filter(({ key }) => key.startsWith(prefix)).toSorted(byKey);
+            const isPlain = clientCount === 0 || options?.startAfter !== undefined;
+            yield { ...page, objects: isPlain ? page.objects : objects };
+          }
+        },
+      };
+    },
+  ],
   ['has no empty prefixes', 'may-list', ({ sound }) => ({ list: () => sound.list('') })],
 ];
 
@@ -291,6 +311,21 @@ describe('a broken store', () => {
     }));
     expect(failing(findings)).toEqual([finder]);
     expect(of(finder).code).toBe('Unsupported');
+  });
+
+  it.each<[string, (upload: Upload) => Partial<Upload>]>([
+    ['loses', () => ({ listParts: async () => [] })],
+    ['forgets', () => ({ putPart: () => Promise.reject(new CheckpointError('NotFound', 'no such upload')) })],
+  ])('an upload that another client takes up and the store %s is found by resume', async (_, change) => {
+    const { of, findings, verdict } = await examineStore(({ sound }) => ({
+      resumeUpload: async (...args) => {
+        const upload = await sound.resumeUpload(...args);
+        return Object.assign(Object.create(upload), change(upload));
+      },
+    }));
+    expect(failing(findings)).toEqual(['resume']);
+    expect(of('resume').status).toBe('degraded');
+    expect(verdict).toBe('safe');
   });
 
   it('a store that takes wrong checksums, or cannot abort, is degraded and safe', async () => {

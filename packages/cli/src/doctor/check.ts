@@ -1,6 +1,6 @@
 /** What a check is, and what it finds. */
 
-import type { ErrorCode } from '@holdfast/core/contract';
+import type { ErrorCode, StoreFact } from '@holdfast/core/contract';
 import type { Probe } from './probe.ts';
 
 /** One thing that is asked of a store. */
@@ -32,6 +32,8 @@ export interface Outcome {
   readonly figures?: Readonly<Record<string, number>>;
   /** It keeps the promise, but: makes the finding `degraded`. */
   readonly concern?: { readonly meaning: string; readonly advice: string };
+  /** What the store tells of its settings: a finding for each, in place of the one of the check. */
+  readonly facts?: readonly StoreFact[];
 }
 
 export type FindingStatus = 'ok' | 'degraded' | 'failed' | 'not-run';

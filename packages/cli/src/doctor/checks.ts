@@ -5,6 +5,7 @@ import { createChecks } from './create-checks.ts';
 import { deleteChecks } from './delete-checks.ts';
 import { listChecks } from './list-checks.ts';
 import { readChecks } from './read-checks.ts';
+import { settingsChecks } from './settings-checks.ts';
 import { speedChecks } from './speed-checks.ts';
 import { uploadChecks } from './upload-checks.ts';
 
@@ -17,5 +18,6 @@ export const CHECKS: readonly Check[] = [
   ...uploadChecks,
   ...deleteChecks,
   ...clockChecks,
+  ...settingsChecks,
   ...speedChecks,
 ];

@@ -7,6 +7,7 @@ import {
   type PartReceipt,
   type StoreCapabilities,
   type StoredObject,
+  type StoreFact,
   type Upload,
 } from '@holdfast/core/contract';
 import { expectThat } from './check.ts';
@@ -153,9 +154,25 @@ export class Client {
     return upload.complete(parts, { ...whole, signal: this.#surroundings.signal });
   }
 
+  resumeUpload(token: string): Promise<Upload> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(() => this.#store.resumeUpload(token, { signal }));
+  }
+
+  listParts(upload: Upload): Promise<PartReceipt[]> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(() => upload.listParts({ signal }));
+  }
+
   abort(upload: Upload): Promise<void> {
     const { signal } = this.#surroundings;
     return this.#patiently(() => upload.abort({ signal }));
+  }
+
+  /** `null`: this kind of store has no settings that it could tell. */
+  async inspect(): Promise<readonly StoreFact[] | null> {
+    const { signal } = this.#surroundings;
+    return this.#patiently(async () => (await this.#store.inspect?.({ signal })) ?? null);
   }
 
   #patiently<T>(call: (attempt: number) => Promise<T>): Promise<T> {

@@ -100,7 +100,7 @@ describe('a sound store', () => {
     const keys: string[] = [];
     const wrap = (store: ObjectStore) => {
       const faultyStore = new FaultyStore(store, ({ key, operation }) => {
-        if (operation !== 'list' && operation !== 'deleteMany') keys.push(key);
+        if (!['list', 'deleteMany', 'resumeUpload'].includes(operation)) keys.push(key);
         return undefined;
       });
       return faultyStore;
@@ -181,6 +181,7 @@ describe('permissions', () => {
     const { findings, error } = await examineStore(undefined, { wrap: faulty(all) });
     expect(findings.filter(({ status }) => status === 'ok').map(({ id }) => id)).toEqual([
       'reachable',
+      'settings', // there are none
       'clean-up', // nothing was put there
     ]);
     expect(failing(findings)).toEqual(['may-list', 'may-create', 'may-delete']);
@@ -198,6 +199,59 @@ describe('permissions', () => {
       { wrap: faulty(refusing('Denied', 'list')) },
     );
     expect(error?.code).toBe('Unsupported');
+  });
+});
+
+describe('settings', () => {
+  const facts = [
+    { id: 'versioning', title: 'versioning', seen: 'off' },
+    {
+      id: 'lifecycle',
+      title: 'lifecycle rules',
+      seen: 'objects are deleted after 7 days',
+      concern: { meaning: 'checkpoints vanish', advice: 'take the rule away' },
+    },
+  ];
+  const settings = CHECKS.filter(({ id }) => ['reachable', 'settings'].includes(id));
+
+  it('facts are findings of their own; what is of concern is degraded, and the store is safe', async () => {
+    const change = () => ({ inspect: async () => facts });
+    const { findings, of, verdict, error } = await examineStore(change, { checks: settings });
+    expect(findings.map(({ id, status }) => `${id} ${status}`)).toEqual([
+      'reachable ok',
+      'versioning ok',
+      'lifecycle degraded',
+      'clean-up ok',
+    ]);
+    expect(of('lifecycle')).toMatchObject({
+      title: 'lifecycle rules',
+      seen: 'objects are deleted after 7 days',
+      meaning: 'checkpoints vanish',
+      advice: 'take the rule away',
+      code: null,
+    });
+    expect({ verdict, error }).toEqual({ verdict: 'safe', error: null });
+  });
+
+  it.each([
+    ['cannot', undefined],
+    ['has nothing to', async () => []],
+  ])('a store that %s tell any says so', async (_, inspect) => {
+    const { of } = await examineStore(() => (inspect === undefined ? {} : { inspect }), { checks: settings });
+    expect(of('settings')).toMatchObject({ status: 'ok', seen: expect.stringContaining('none') });
+  });
+
+  it('a look that fails is repeated while it may pass, and then degraded: it never makes a store unsafe', async () => {
+    let callCount = 0;
+    const inspect = async () => {
+      callCount += 1;
+      throw new CheckpointError('Unavailable', 'HTTP 503');
+    };
+    const clock = new ManualClock({ autoAdvance: true });
+    const { of, verdict } = await examineStore(() => ({ inspect }), { checks: settings, clock });
+    expect(callCount).toBe(5);
+    expect(of('settings')).toMatchObject({ status: 'degraded', code: 'Unavailable', seen: 'HTTP 503' });
+    expect(verdict).toBe('safe');
   });
 });
 
@@ -296,6 +350,24 @@ describe('speed', () => {
       figures: { getMs: 0, createMs: 1500 },
     });
     expect(examined.verdict).toBe('safe');
+  });
+
+  it('a store on another continent is degraded, and told how far it is', async () => {
+    const clock = new ManualClock({ autoAdvance: true });
+    const bucket = new MemoryBucket({ crc32c, clock });
+    const change = ({ sound }: Parts): Changes => ({
+      get: async (...args) => {
+        await clock.sleep(180);
+        return sound.get(...args);
+      },
+    });
+    const { of, verdict } = await examineStore(change, { clock, bucket });
+    expect(of('round-trip')).toMatchObject({
+      status: 'degraded',
+      seen: 'get 180 ms, create 0.0 ms (median of 17)',
+      advice: 'use a bucket in the region of the job',
+    });
+    expect(verdict).toBe('safe');
   });
 
   it('parts that take long are degraded, and what they took is told for 10 GiB', async () => {

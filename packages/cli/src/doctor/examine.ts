@@ -1,4 +1,10 @@
-import { abortError, CheckpointError, type Clock, toCheckpointError } from '@holdfast/core/contract';
+import {
+  abortError,
+  CheckpointError,
+  type Clock,
+  type StoreFact,
+  toCheckpointError,
+} from '@holdfast/core/contract';
 import { sentence } from '../advice.ts';
 import { formatDuration, formatPlural } from '../format.ts';
 import { BrokenPromise, type Check, type Finding, type Outcome } from './check.ts';
@@ -34,8 +40,8 @@ export async function examine(options: ExamineOptions): Promise<Examination> {
   try {
     for (const check of options.checks) {
       if (options.signal.aborted) break;
-      const finding = notRun(check, findings) ?? (await runCheck(check, visit, options));
-      if (finding !== null) tell(finding);
+      const kept = notRun(check, findings);
+      for (const finding of kept === null ? await runCheck(check, visit, options) : [kept]) tell(finding);
     }
     tell(await cleanUp(visit, options));
   } finally {
@@ -55,8 +61,8 @@ function notRun(check: Check, findings: readonly Finding[]): Finding | null {
   return { ...headOf(check), status: 'not-run', seen: `"${because}" failed`, because, ...rest };
 }
 
-/** `null`: it was interrupted. */
-async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Promise<Finding | null> {
+/** One finding, or one for each fact. None: it was interrupted. */
+async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Promise<Finding[]> {
   options.onStart?.(check);
   const { clock } = options;
   const beganMs = clock.monotonicMs();
@@ -64,9 +70,12 @@ async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Pr
     (outcome) => ({ outcome }),
     (error: unknown) => ({ error }),
   );
-  if (options.signal.aborted) return null;
-  const judged = 'outcome' in ended ? judgeOutcome(ended.outcome) : judgeError(check, ended.error);
-  return { ...headOf(check), because: null, ...judged, durationMs: clock.monotonicMs() - beganMs };
+  if (options.signal.aborted) return [];
+  const rest = { because: null, durationMs: clock.monotonicMs() - beganMs };
+  if ('error' in ended) return [{ ...headOf(check), ...judgeError(check, ended.error), ...rest }];
+  const { facts } = ended.outcome;
+  if (facts === undefined) return [{ ...headOf(check), ...judgeOutcome(ended.outcome), ...rest }];
+  return facts.map((fact) => ({ ...headOf(fact), ...judgeOutcome(fact), ...rest }));
 }
 
 /** However short the checks are to be: what they left is to go. */
@@ -111,7 +120,11 @@ async function atMost(ms: number, clock: Clock, ending: Promise<unknown>): Promi
 
 type Judged = Omit<Finding, 'id' | 'title' | 'because' | 'durationMs'>;
 
-function judgeOutcome({ seen, figures = {}, concern }: Outcome): Judged {
+function judgeOutcome({
+  seen,
+  figures = {},
+  concern,
+}: Outcome | (StoreFact & Pick<Outcome, 'figures'>)): Judged {
   const { meaning, advice } = concern ?? { meaning: '', advice: '' };
   return { status: concern === undefined ? 'ok' : 'degraded', seen, meaning, advice, code: null, figures };
 }
@@ -162,4 +175,4 @@ async function cleanUp(visit: Visit, { clock }: ExamineOptions): Promise<Finding
   };
 }
 
-const headOf = ({ id, title }: Check) => ({ id, title });
+const headOf = ({ id, title }: Check | StoreFact) => ({ id, title });

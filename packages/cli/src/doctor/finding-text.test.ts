@@ -21,7 +21,7 @@ const finding = (rest: Partial<Finding>): Finding => ({
 describe('findingText', () => {
   it('what is well is one line', () => {
     expect(findingText(finding({ seen: 'one winner each' }), plainStyle)).toBe(
-      'ok        race to create    one winner each',
+      'ok        race to create     one winner each',
     );
   });
 
@@ -36,8 +36,8 @@ describe('findingText', () => {
       plainStyle,
     );
     expect(text.split('\n')).toEqual([
-      'failed    race to create    in round 3 of 10 2 of 32 creates of one key',
-      '                            succeeded, which is more than one',
+      'failed    race to create     in round 3 of 10 2 of 32 creates of one key',
+      '                             succeeded, which is more than one',
       '          two writers could both commit',
       '          use another store',
     ]);

@@ -6,7 +6,7 @@ import type { Finding, FindingStatus } from './check.ts';
 
 const COLUMNS = 79; // a line that fills the last place wraps on some terminals
 const STATUS_WIDTH = 8;
-const TITLE_WIDTH = 16;
+const TITLE_WIDTH = 17;
 const DETAIL_INDENT = STATUS_WIDTH + 2;
 const SEEN_INDENT = DETAIL_INDENT + TITLE_WIDTH + 2;
 

@@ -11,7 +11,9 @@ const MIB = 1024 * 1024;
 
 const ROUND_TRIPS = 20;
 const ROUND_TRIPS_MS_MAX = 3000;
-const SLOW_ROUND_TRIP_MS = 1000;
+const SLOW_CREATE_MS = 1000;
+/** Within one region a read takes tens of milliseconds; from another continent it cannot take less than this. */
+const FAR_GET_MS = 150;
 
 const EACH_WAY_MS = 3000;
 const EACH_WAY_BYTES_MAX = 256 * MIB;
@@ -43,6 +45,15 @@ export const speedChecks: readonly Check[] = [
   },
 ];
 
+const SLOW = {
+  meaning: 'every save waits for some requests one after the other, so each takes seconds more',
+  advice: 'use a store that is closer to the job',
+};
+const FAR = {
+  meaning: 'the store is far away or busy: every save and restore waits for some answers in a row',
+  advice: 'use a bucket in the region of the job',
+};
+
 async function roundTrip(probe: Probe): Promise<Outcome> {
   const { clock } = probe;
   const client = await probe.client();
@@ -58,15 +69,8 @@ async function roundTrip(probe: Probe): Promise<Outcome> {
   const [createMs, getMs] = [median(createsMs), median(getsMs)];
   const seen = `get ${formatBriefDuration(getMs)}, create ${formatBriefDuration(createMs)} (median of ${getsMs.length})`;
   const figures = { getMs: rounded(getMs), createMs: rounded(createMs) };
-  if (createMs <= SLOW_ROUND_TRIP_MS) return { seen, figures };
-  return {
-    seen,
-    figures,
-    concern: {
-      meaning: 'every save waits for some requests one after the other, so each takes seconds more',
-      advice: 'use a store that is closer to the job',
-    },
-  };
+  if (createMs > SLOW_CREATE_MS) return { seen, figures, concern: SLOW };
+  return getMs > FAR_GET_MS ? { seen, figures, concern: FAR } : { seen, figures };
 }
 
 async function timed({ clock }: Probe, call: () => Promise<unknown>): Promise<number> {

@@ -37,6 +37,16 @@ export const uploadChecks: readonly Check[] = [
     isAboutComfort: true,
     run: abort,
   },
+  {
+    id: 'resume',
+    title: 'resume an upload',
+    needs: ['multipart'],
+    meaning: 'an upload that was cut off can be neither taken up nor ended by another process',
+    advice: 'set a rule of the bucket that ends incomplete uploads after some days',
+    whenDenied: 'an upload that was cut off can be neither taken up nor ended by another process',
+    isAboutComfort: true,
+    run: resume,
+  },
 ];
 
 async function multipart(probe: Probe): Promise<Outcome> {
@@ -97,6 +107,23 @@ async function abort(probe: Probe): Promise<Outcome> {
     .then(() => true, orMissing);
   expectThat(!isCompleted, 'an upload that was aborted can still be completed');
   return { seen: 'an aborted upload is gone' };
+}
+
+async function resume(probe: Probe): Promise<Outcome> {
+  const [first, second] = [await probe.client(0), await probe.client(1)];
+  if (!first.capabilities.resumesUploads) return { seen: 'not in this store, which removes them with time' };
+  const partSizeBytes = partSizeNear(SMALL_PART_BYTES, first);
+  const bytes = probe.bytes(partSizeBytes + Math.min(LAST_PART_BYTES, partSizeBytes));
+  const key = probe.key('object');
+  const begun = await first.beginUpload(key, partSizeBytes, bytes.byteLength);
+  await first.putPart(begun, 0, bytes.subarray(0, partSizeBytes));
+  const upload = await second.resumeUpload(begun.token);
+  await second.putPart(upload, 1, bytes.subarray(partSizeBytes));
+  const parts = await second.listParts(upload);
+  expectThat(parts.length === 2, `2 parts were sent, by two clients, and ${parts.length} are listed`);
+  await second.complete(upload, parts, { sizeBytes: bytes.byteLength, crc32c: crc32c(bytes) });
+  expectBytes((await first.get(key)).bytes, bytes, 'an object sent by two clients');
+  return { seen: 'another client sends the rest and completes' };
 }
 
 function orMissing(error: unknown): false {
