@@ -5,6 +5,7 @@ import { importsOf } from './syntax.ts';
 
 const ANY_NODE = 'node:*';
 const CORE = ['@holdfast/core', '@holdfast/core/contract', '@holdfast/core/store'];
+const OF_CLOUD_STORE = ['@holdfast/core/contract', '@holdfast/cloud-http', ANY_NODE];
 
 /** A place, and what it may import besides its own package. The longest place that fits a file decides. */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
@@ -22,13 +23,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // An adapter builds on the contract, not on the engine.
   'packages/local-files/src/': ['@holdfast/core/contract', ANY_NODE],
   'packages/direct-http/src/': ['node:net', 'node:tls'],
-  'packages/store-s3/src/': [
-    '@holdfast/core/contract',
-    '@holdfast/direct-http',
-    '@aws-sdk/*',
-    '@smithy/*',
-    ANY_NODE,
-  ],
+  'packages/cloud-http/src/': ['@holdfast/core/contract', '@holdfast/direct-http', ANY_NODE],
+  'packages/store-s3/src/': [...OF_CLOUD_STORE, '@aws-sdk/*', '@smithy/*'],
+  'packages/store-gcs/src/': [...OF_CLOUD_STORE, 'google-auth-library'],
+  'packages/store-azure/src/': [...OF_CLOUD_STORE, '@azure/*'],
   'packages/store-local/src/': ['@holdfast/core/contract', '@holdfast/local-files', ANY_NODE],
   'packages/stores/src/': [
     ...CORE,

@@ -1,0 +1,58 @@
+/** What the adapters of cloud stores share. */
+
+export { type Trust, trustedCertificates } from './certificates.ts';
+export {
+  codeOfStatus,
+  contextOf,
+  foreignError,
+  HttpRefusal,
+  isAbort,
+  type Judgement,
+  nameOf,
+  objectError,
+  plainText,
+  type RefusalDetails,
+  type RefusedAnswer,
+  refusalError,
+  requestError,
+  rootOf,
+  type StoreSubject,
+} from './errors.ts';
+export {
+  assertCreateSize,
+  assertOffset,
+  assertUntouched,
+  pathInBucket,
+  refuseLarger,
+  replaced,
+} from './object-answers.ts';
+export { type ProxyEnvironment, proxyOf } from './proxy.ts';
+export { type Call, StoreCalls } from './store-calls.ts';
+export { StoreUri, type StoreUriForm } from './store-uri.ts';
+export {
+  HttpTransport,
+  type Into,
+  type SendOptions,
+  type TransportAnswer,
+  type TransportOptions,
+  type TransportRequest,
+} from './transport.ts';
+export {
+  assertComplete,
+  assertPart,
+  assertPartSize,
+  decodeToken,
+  encodeToken,
+  isPartSize,
+  type PartLimits,
+} from './upload-parts.ts';
+export {
+  bareHostname,
+  base64Crc,
+  crcOfBase64,
+  dateMs,
+  isInTheClear,
+  isLoopback,
+  plainEtag,
+  unescapedXml,
+} from './values.ts';

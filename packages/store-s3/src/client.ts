@@ -4,16 +4,23 @@
  */
 
 import { S3Client } from '@aws-sdk/client-s3';
+import {
+  bareHostname,
+  type HttpTransport,
+  isLoopback,
+  type SendOptions,
+  type TransportAnswer,
+} from '@holdfast/cloud-http';
 import { loadConfig, NODE_REGION_CONFIG_FILE_OPTIONS, NODE_REGION_CONFIG_OPTIONS } from '@smithy/core/config';
 import { escapeUriPath, type HttpHandler, HttpRequest } from '@smithy/core/protocols';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentity } from '@smithy/types';
-import { isLoopback, type S3Config } from './config.ts';
+import type { S3Config } from './config.ts';
 import { S3Refusal } from './errors.ts';
 import { type Operation, settingHeaders } from './headers.ts';
 import { type CommandOptions, SdkRequestHandler } from './sdk-request-handler.ts';
 import { Sha256 } from './sha256.ts';
-import type { SendOptions, Transport, TransportAnswer } from './transport.ts';
+import { toTransportRequest } from './signed-request.ts';
 
 /** SHA-256 of no bytes. */
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
@@ -49,7 +56,7 @@ interface Endpoint {
 
 export class S3Connection {
   readonly #config: S3Config;
-  readonly #transport: Transport;
+  readonly #transport: HttpTransport;
   readonly #sdk: S3Client;
   readonly #signer: SignatureV4;
   readonly #headers: ReturnType<typeof settingHeaders>;
@@ -59,7 +66,7 @@ export class S3Connection {
   /** How often region, clock or credentials were put right. */
   #correctionCount = 0;
 
-  constructor(config: S3Config, transport: Transport) {
+  constructor(config: S3Config, transport: HttpTransport) {
     this.#config = config;
     this.#transport = transport;
     this.#headers = settingHeaders(config);
@@ -98,7 +105,9 @@ export class S3Connection {
 
   /** One request about one object. A non-2xx answer is thrown as `S3Refusal`. */
   send(request: ObjectRequest): Promise<TransportAnswer> {
-    return this.#remedied(async () => this.#transport.send(await this.#signed(request), request));
+    return this.#remedied(async () =>
+      this.#transport.send(toTransportRequest(await this.#signed(request)), request),
+    );
   }
 
   /** One command of the SDK. `call` is given its client and the options to send with. The headers are those of the answer. */
@@ -220,7 +229,7 @@ export class S3Connection {
 
 function endpointOf(url: URL, payload: S3Config['payload']): Endpoint {
   const protocol = url.protocol === 'http:' ? 'http:' : 'https:';
-  const hostname = url.hostname.replace(/^\[|\]$/g, '');
+  const hostname = bareHostname(url.hostname);
   return {
     protocol,
     hostname,

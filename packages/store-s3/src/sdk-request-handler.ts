@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import type { HttpTransport, TransportAnswer } from '@holdfast/cloud-http';
 import {
   type HttpHandler,
   type HttpHandlerOptions,
@@ -6,7 +7,7 @@ import {
   HttpResponse,
 } from '@smithy/core/protocols';
 import { foreignSuccess } from './errors.ts';
-import type { Transport, TransportAnswer } from './transport.ts';
+import { toTransportRequest } from './signed-request.ts';
 
 /** What a command is sent with. The SDK hands it on as it is. */
 export interface CommandOptions extends HttpHandlerOptions {
@@ -16,14 +17,14 @@ export interface CommandOptions extends HttpHandlerOptions {
 
 /** The store's transport as the SDK wants it. A refusal is thrown by the transport, so the SDK sees only answers of success. */
 export class SdkRequestHandler implements HttpHandler {
-  readonly #transport: Transport;
+  readonly #transport: HttpTransport;
 
-  constructor(transport: Transport) {
+  constructor(transport: HttpTransport) {
     this.#transport = transport;
   }
 
   async handle(request: HttpRequest, options: CommandOptions = {}): Promise<{ response: HttpResponse }> {
-    const answer = await this.#transport.send(request, {
+    const answer = await this.#transport.send(toTransportRequest(request), {
       signal: options.abortSignal as AbortSignal | undefined,
     });
     options.answerHeaders = answer.headers;

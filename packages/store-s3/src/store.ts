@@ -5,15 +5,25 @@ import {
   type ListObjectsV2Output,
 } from '@aws-sdk/client-s3';
 import {
-  abortError,
+  assertCreateSize,
+  assertOffset,
+  assertUntouched,
+  base64Crc,
+  dateMs,
+  objectError,
+  pathInBucket,
+  plainEtag,
+  refuseLarger,
+  replaced,
+  StoreCalls,
+} from '@holdfast/cloud-http';
+import {
   assertObjectKey,
   type CallOptions,
   type CheckpointError,
   type CreateOptions,
   type DeleteResult,
-  type ErrorCode,
   type GetOptions,
-  isCheckpointError,
   isObjectKey,
   type ListOptions,
   type ListPage,
@@ -22,19 +32,15 @@ import {
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
-  throwIfAborted,
   type Upload,
   type UploadOptions,
 } from '@holdfast/core/contract';
-import { DirectHttpError } from '@holdfast/direct-http';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
-import { foreignSuccess, itemRefusal, objectError, S3Refusal, storeError } from './errors.ts';
+import { foreignSuccess, itemRefusal, S3Refusal, storeError } from './errors.ts';
 import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
-import { base64Crc, dateMs, plainEtag } from './values.ts';
 
 const MIB = 1024 * 1024;
-const KEY_BYTES_MAX = 1024;
 
 const CAPABILITIES: StoreCapabilities = {
   // One request instead of three, as long as sending it again is cheap.
@@ -65,12 +71,6 @@ const NO_BATCH_DELETE = [
   'MalformedXML',
 ];
 
-interface Call {
-  readonly action: string;
-  readonly key?: string | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** Objects of one bucket below one prefix. */
 export class S3Store implements ObjectStore {
   readonly uri: string;
@@ -78,8 +78,7 @@ export class S3Store implements ObjectStore {
 
   readonly #config: S3Config;
   readonly #connection: S3Connection;
-  #isClosed = false;
-  readonly #calls = new Set<Promise<unknown>>();
+  readonly #calls: StoreCalls;
   readonly #uploads: UploadParts;
   #hasBatchDelete = true;
 
@@ -88,23 +87,25 @@ export class S3Store implements ObjectStore {
     this.capabilities = { ...CAPABILITIES, verifiesChecksums: config.checksum !== 'none' };
     this.#config = config;
     this.#connection = connection;
+    const { profile, customerKey } = config;
+    const subject = { store: config.uri, profile, hasCustomerKey: customerKey !== undefined };
+    this.#calls = new StoreCalls(config.uri, (error, { action, key }) =>
+      storeError(error, action, { ...subject, key }),
+    );
     this.#uploads = {
       config,
       connection,
       capabilities: this.capabilities,
       checksum: config.checksum,
-      run: (call, work) => this.#run(call, work),
+      calls: this.#calls,
     };
   }
 
   create(key: string, bytes: Uint8Array, options: CreateOptions = {}): Promise<ObjectInfo> {
     const { signal } = options;
-    return this.#run({ action: 'create', key, signal }, async () => {
-      const { maxCreateBytes } = this.capabilities;
-      if (bytes.byteLength > maxCreateBytes) {
-        const what = `has ${bytes.byteLength} bytes; one create takes at most ${maxCreateBytes}`;
-        throw this.#error('InvalidArgument', key, what);
-      }
+    return this.#calls.run({ action: 'create', key, signal }, async () => {
+      const subject = { store: this.uri, key };
+      assertCreateSize(subject, bytes.byteLength, this.capabilities.maxCreateBytes);
       const { crc32c } = options;
       const hasChecksum = crc32c !== undefined && this.capabilities.verifiesChecksums;
       const { status, headers } = await this.#connection.send({
@@ -128,7 +129,7 @@ export class S3Store implements ObjectStore {
 
   head(key: string, options: CallOptions = {}): Promise<ObjectInfo> {
     const { signal } = options;
-    return this.#run({ action: 'look at', key, signal }, async () => {
+    return this.#calls.run({ action: 'look at', key, signal }, async () => {
       const { status, headers } = await this.#connection.send({
         operation: 'read',
         method: 'HEAD',
@@ -144,7 +145,7 @@ export class S3Store implements ObjectStore {
 
   get(key: string, options: GetOptions): Promise<StoredObject> {
     const { signal } = options;
-    return this.#run({ action: 'read', key, signal }, async () => {
+    return this.#calls.run({ action: 'read', key, signal }, async () => {
       const { status, headers, body } = await this.#connection
         .send({
           operation: 'read',
@@ -154,15 +155,7 @@ export class S3Store implements ObjectStore {
           bodyBytesMax: options.maxBytes,
           signal,
         })
-        .catch((error: unknown) => {
-          if (!(error instanceof DirectHttpError) || error.code !== 'TOO_LARGE') throw error;
-          throw this.#error(
-            'Corrupt',
-            key,
-            `is larger than the ${options.maxBytes} bytes that were expected`,
-            error,
-          );
-        });
+        .catch(refuseLarger({ store: this.uri, key }, options.maxBytes));
       assertUntouched(status, headers);
       return { ...infoOf(key, headers, body.byteLength), bytes: body };
     });
@@ -170,11 +163,9 @@ export class S3Store implements ObjectStore {
 
   readInto(key: string, offsetBytes: number, buffer: Uint8Array, options: ReadOptions = {}): Promise<number> {
     const { signal } = options;
-    return this.#run({ action: 'read', key, signal }, async () => {
-      if (!Number.isSafeInteger(offsetBytes) || offsetBytes < 0) {
-        const what = `cannot be read at offset ${offsetBytes}; offsets are whole numbers from 0 on`;
-        throw this.#error('InvalidArgument', key, what);
-      }
+    return this.#calls.run({ action: 'read', key, signal }, async () => {
+      const subject = { store: this.uri, key };
+      assertOffset(subject, offsetBytes);
       if (buffer.byteLength === 0) return 0;
       const etag = options.etag === undefined ? {} : { 'if-match': `"${options.etag}"` };
       try {
@@ -190,27 +181,27 @@ export class S3Store implements ObjectStore {
         });
         // Not every store heeds the condition.
         const found = plainEtag(headers.etag ?? options.etag);
-        if (options.etag !== undefined && found !== options.etag) throw this.#replaced(key, options.etag);
+        if (options.etag !== undefined && found !== options.etag) throw replaced(subject, options.etag);
         return bytesInto ?? 0;
       } catch (error) {
         if (!(error instanceof S3Refusal)) throw error;
         if (error.status === 416) return 0; // at or past the end
         if (error.status !== 412) throw error;
-        throw this.#replaced(key, options.etag, error);
+        throw replaced(subject, options.etag, error);
       }
     });
   }
 
   beginUpload(key: string, options: UploadOptions): Promise<Upload> {
     const { signal } = options;
-    return this.#run({ action: 'begin an upload to', key, signal }, () =>
+    return this.#calls.run({ action: 'begin an upload to', key, signal }, () =>
       beginUpload(this.#uploads, { key, path: this.#pathOf(key) }, options.partSizeBytes, signal),
     );
   }
 
   resumeUpload(token: string, options: CallOptions = {}): Promise<Upload> {
     const { signal } = options;
-    return this.#run({ action: 'resume an upload to', signal }, () =>
+    return this.#calls.run({ action: 'resume an upload to', signal }, () =>
       resumeUpload(this.#uploads, (key) => this.#pathOf(key), token, signal),
     );
   }
@@ -224,7 +215,7 @@ export class S3Store implements ObjectStore {
         continuation === undefined
           ? options.startAfter !== undefined && { StartAfter: root + options.startAfter }
           : { ContinuationToken: continuation };
-      const { output, storeTimeMs } = await this.#run({ action: 'list', signal }, () =>
+      const { output, storeTimeMs } = await this.#calls.run({ action: 'list', signal }, () =>
         this.#listPage({ Prefix: root + prefix, ...position }, signal),
       );
       const objects = (output.Contents ?? [])
@@ -243,7 +234,7 @@ export class S3Store implements ObjectStore {
 
   deleteMany(keys: readonly string[], options: CallOptions = {}): Promise<DeleteResult[]> {
     const { signal } = options;
-    return this.#run({ action: 'delete from', signal }, async () => {
+    return this.#calls.run({ action: 'delete from', signal }, async () => {
       const paths = keys.map((key) => {
         assertObjectKey(key, this.uri);
         return this.#pathOf(key);
@@ -258,32 +249,8 @@ export class S3Store implements ObjectStore {
     });
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#connection.close();
-    await Promise.allSettled(this.#calls);
-  }
-
-  /** One call: refused when the store is closed, stopped and waited for by `close`, and its errors translated. */
-  async #run<T>(call: Call, work: () => Promise<T>): Promise<T> {
-    const { action, key, signal } = call;
-    if (this.#isClosed) throw objectError('InvalidArgument', { store: this.uri }, 'is closed');
-    throwIfAborted(signal);
-    if (key !== undefined) assertObjectKey(key, this.uri);
-    const running = work();
-    this.#calls.add(running);
-    try {
-      return await running;
-    } catch (error) {
-      if (signal?.aborted && isAbort(error)) throw abortError(signal);
-      if (this.#isClosed && !(error instanceof S3Refusal) && !isCheckpointError(error))
-        throw objectError('Aborted', { store: this.uri }, 'was closed', error);
-      const { profile, customerKey } = this.#config;
-      const subject = { store: this.uri, key, profile, hasCustomerKey: customerKey !== undefined };
-      throw storeError(error, action, subject);
-    } finally {
-      this.#calls.delete(running);
-    }
+  close(): Promise<void> {
+    return this.#calls.close(() => this.#connection.close());
   }
 
   async #listPage(
@@ -378,39 +345,11 @@ export class S3Store implements ObjectStore {
     return storeError(error, 'delete', { store: this.uri, key });
   }
 
-  #replaced(key: string, etag: string | undefined, cause?: unknown): CheckpointError {
-    return this.#error('Corrupt', key, `is another object by now: its etag is no longer ${etag}`, cause);
-  }
-
-  /** The key in the bucket. */
   #pathOf(key: string): string {
-    const path = this.#config.root + key;
-    const sizeBytes = Buffer.byteLength(path);
-    if (sizeBytes <= KEY_BYTES_MAX) return path;
-    const what = `has ${sizeBytes} bytes together with the prefix of the store; S3 takes ${KEY_BYTES_MAX}`;
-    throw this.#error('InvalidArgument', key, what);
-  }
-
-  #error(code: ErrorCode, key: string, what: string, cause?: unknown): CheckpointError {
-    return objectError(code, { store: this.uri, key }, what, cause);
+    return pathInBucket({ store: this.uri, root: this.#config.root, provider: 'S3' }, key);
   }
 }
 
 function infoOf(key: string, headers: Readonly<Record<string, string>>, sizeBytes: number): ObjectInfo {
   return { key, sizeBytes, etag: plainEtag(headers.etag), createdAtMs: dateMs(headers['last-modified']) };
-}
-
-/** A proxy may compress what it passes on, or keep a part of it in its cache. */
-function assertUntouched(status: number, headers: Readonly<Record<string, string>>): void {
-  const encoding = headers['content-encoding'] ?? 'identity';
-  if (status === 200 && encoding.toLowerCase() === 'identity') return;
-  const what = status === 200 ? `is encoded with ${encoding}` : `has the status ${status}`;
-  throw new DirectHttpError('BAD_BODY', `the answer ${what}; a proxy may have changed it`, { phase: 'head' });
-}
-
-function isAbort(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    (error.name === 'AbortError' || (error instanceof DirectHttpError && error.code === 'ABORTED'))
-  );
 }

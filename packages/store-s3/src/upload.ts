@@ -5,11 +5,23 @@ import {
   ListPartsCommand,
   type ListPartsOutput,
 } from '@aws-sdk/client-s3';
+import {
+  assertComplete,
+  assertPart,
+  assertPartSize,
+  base64Crc,
+  crcOfBase64,
+  dateMs,
+  decodeToken,
+  encodeToken,
+  isPartSize,
+  objectError,
+  plainEtag,
+  type StoreCalls,
+} from '@holdfast/cloud-http';
 import type {
   CallOptions,
-  CheckpointError,
   CompleteOptions,
-  ErrorCode,
   ObjectInfo,
   PartOptions,
   PartReceipt,
@@ -18,8 +30,7 @@ import type {
 } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
-import { foreignSuccess, objectError, S3Refusal } from './errors.ts';
-import { base64Crc, crcOfBase64, dateMs, plainEtag } from './values.ts';
+import { foreignSuccess, S3Refusal } from './errors.ts';
 
 /** What uploads share with their store. */
 export interface UploadParts {
@@ -28,10 +39,7 @@ export interface UploadParts {
   readonly capabilities: StoreCapabilities;
   /** Lowered from `full` to `parts` when the store refuses a checksum of whole objects. */
   checksum: S3Config['checksum'];
-  readonly run: <T>(
-    call: { action: string; key: string; signal: AbortSignal | undefined },
-    work: () => Promise<T>,
-  ) => Promise<T>;
+  readonly calls: StoreCalls;
 }
 
 /** The key as the engine knows it, and as it is in the bucket. */
@@ -63,11 +71,7 @@ export async function beginUpload(
   partSizeBytes: number,
   signal: AbortSignal | undefined,
 ): Promise<Upload> {
-  if (!isPartSize(store.capabilities, partSizeBytes)) {
-    const { minPartBytes, maxPartBytes } = store.capabilities;
-    const what = `cannot have parts of ${partSizeBytes} bytes; a part has from ${minPartBytes} to ${maxPartBytes}`;
-    throw objectError('InvalidArgument', { store: store.config.uri, key }, what);
-  }
+  assertPartSize({ store: store.config.uri, key }, store.capabilities, partSizeBytes);
   const begin = async (checksum: S3Config['checksum']) => {
     const { output, headers } = await store.connection.command(signal, (sdk, options) =>
       sdk.send(
@@ -94,17 +98,22 @@ export async function beginUpload(
   }
 }
 
-function isPartSize({ minPartBytes, maxPartBytes }: StoreCapabilities, sizeBytes: number): boolean {
-  return Number.isSafeInteger(sizeBytes) && sizeBytes >= minPartBytes && sizeBytes <= maxPartBytes;
-}
-
 export async function resumeUpload(
   store: UploadParts,
   pathOf: (key: string) => string,
   text: string,
   signal: AbortSignal | undefined,
 ): Promise<Upload> {
-  const token = parseToken(store, text);
+  const token = decodeToken<Token>(
+    { store: store.config.uri },
+    text,
+    ({ key, uploadId, partSizeBytes, checksum }) =>
+      typeof key === 'string' &&
+      typeof uploadId === 'string' &&
+      uploadId !== '' &&
+      isPartSize(store.capabilities, Number(partSizeBytes)) &&
+      (checksum === 'full' || checksum === 'parts' || checksum === 'none'),
+  );
   const upload = new S3Upload(store, pathOf(token.key), token);
   await upload.listParts({ signal }); // tells whether it is still there
   return upload;
@@ -122,7 +131,7 @@ class S3Upload implements Upload {
 
   constructor(store: UploadParts, path: string, token: Token) {
     this.key = token.key;
-    this.token = Buffer.from(JSON.stringify(token)).toString('base64url');
+    this.token = encodeToken(token);
     this.partSizeBytes = token.partSizeBytes;
     this.#store = store;
     this.#path = path;
@@ -132,7 +141,8 @@ class S3Upload implements Upload {
 
   putPart(index: number, bytes: Uint8Array, { crc32c, onBytes, signal }: PartOptions): Promise<PartReceipt> {
     return this.#run('send a part of', signal, async () => {
-      this.#assertPart(index, bytes.byteLength);
+      const { maxParts } = this.#store.capabilities;
+      assertPart(this.#subject, { partSizeBytes: this.partSizeBytes, maxParts }, index, bytes.byteLength);
       const { headers } = await this.#store.connection.send({
         operation: 'putPart',
         method: 'PUT',
@@ -176,8 +186,8 @@ class S3Upload implements Upload {
 
   complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
     return this.#run('complete', options.signal, async () => {
-      if (this.#isAborted) throw this.#error('NotFound', 'has no such upload: it was aborted');
-      this.#assertComplete(parts, options.sizeBytes);
+      if (this.#isAborted) throw objectError('NotFound', this.#subject, 'has no such upload: it was aborted');
+      assertComplete(this.#subject, this.partSizeBytes, parts, options);
       const hasCrcs = this.#checksum !== 'none';
       const { output, headers } = await this.#store.connection.command(options.signal, (sdk, sendOptions) =>
         sdk.send(
@@ -244,59 +254,10 @@ class S3Upload implements Upload {
   }
 
   #run<T>(action: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    return this.#store.run({ action, key: this.key, signal }, work);
+    return this.#store.calls.run({ action, key: this.key, signal }, work);
   }
 
-  #assertPart(index: number, sizeBytes: number): void {
-    const { maxParts } = this.#store.capabilities;
-    if (!Number.isSafeInteger(index) || index < 0 || index >= maxParts)
-      throw this.#error('InvalidArgument', `has no part ${index}; parts are numbered 0 to ${maxParts - 1}`);
-    if (sizeBytes > this.partSizeBytes) {
-      const what = `was given a part of ${sizeBytes} bytes; its parts have ${this.partSizeBytes}`;
-      throw this.#error('InvalidArgument', what);
-    }
+  get #subject(): { store: string; key: string } {
+    return { store: this.#store.config.uri, key: this.key };
   }
-
-  /** A store may accept what does not fit together: it is refused here. */
-  #assertComplete(parts: readonly PartReceipt[], sizeBytes: number): void {
-    let sumBytes = 0;
-    for (const [index, part] of parts.entries()) {
-      if (part.index !== index)
-        throw this.#error('InvalidArgument', `cannot be completed: part ${index} is missing`);
-      if (index < parts.length - 1 && part.sizeBytes !== this.partSizeBytes) {
-        const what = `cannot be completed: part ${index} has ${part.sizeBytes} bytes, not ${this.partSizeBytes}, and is not the last`;
-        throw this.#error('InvalidArgument', what);
-      }
-      sumBytes += part.sizeBytes;
-    }
-    if (sumBytes !== sizeBytes)
-      throw this.#error('Corrupt', `has parts of ${sumBytes} bytes together; expected ${sizeBytes}`);
-  }
-
-  #error(code: ErrorCode, what: string): CheckpointError {
-    return objectError(code, { store: this.#store.config.uri, key: this.key }, what);
-  }
-}
-
-function parseToken({ config, capabilities }: UploadParts, text: string): Token {
-  try {
-    const token = JSON.parse(Buffer.from(text, 'base64url').toString()) as Partial<Token>;
-    const { key, uploadId, partSizeBytes, checksum } = token;
-    if (
-      typeof key === 'string' &&
-      typeof uploadId === 'string' &&
-      uploadId !== '' &&
-      typeof partSizeBytes === 'number' &&
-      isPartSize(capabilities, partSizeBytes) &&
-      (checksum === 'full' || checksum === 'parts' || checksum === 'none')
-    )
-      return { key, uploadId, partSizeBytes, checksum };
-  } catch {
-    // Told below, like every other text that is no token.
-  }
-  throw objectError(
-    'InvalidArgument',
-    { store: config.uri },
-    'cannot resume an upload by this token: it is not one of this store',
-  );
 }

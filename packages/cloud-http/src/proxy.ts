@@ -1,4 +1,14 @@
-import type { ProxyEnvironment } from './config.ts';
+/** What the surroundings say about proxies, by the names that `node:http` looks for. */
+export type ProxyEnvironment = Readonly<Record<string, string>>;
+
+export function proxyOf(env: Readonly<Record<string, string | undefined>>): ProxyEnvironment {
+  const found: Record<string, string> = {};
+  for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']) {
+    const value = env[name.toLowerCase()] ?? env[name];
+    if (value) found[name] = value;
+  }
+  return found;
+}
 
 export interface Destination {
   readonly protocol: 'http:' | 'https:';

@@ -1,0 +1,53 @@
+/** What reads of objects have in common, whoever answers. */
+
+import type { CheckpointError } from '@holdfast/core/contract';
+import { DirectHttpError } from '@holdfast/direct-http';
+import { objectError, type StoreSubject } from './errors.ts';
+
+/** A proxy may compress what it passes on, or keep a part of it in its cache. */
+export function assertUntouched(status: number, headers: Readonly<Record<string, string>>): void {
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (status === 200 && encoding.toLowerCase() === 'identity') return;
+  const what = status === 200 ? `is encoded with ${encoding}` : `has the status ${status}`;
+  throw new DirectHttpError('BAD_BODY', `the answer ${what}; a proxy may have changed it`, { phase: 'head' });
+}
+
+/** For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`, everything else is thrown as it is. */
+export function refuseLarger(subject: StoreSubject, maxBytes: number): (error: unknown) => never {
+  return (error) => {
+    if (!(error instanceof DirectHttpError) || error.code !== 'TOO_LARGE') throw error;
+    throw objectError('Corrupt', subject, `is larger than the ${maxBytes} bytes that were expected`, error);
+  };
+}
+
+export function assertCreateSize(subject: StoreSubject, sizeBytes: number, maxBytes: number): void {
+  if (sizeBytes <= maxBytes) return;
+  const what = `has ${sizeBytes} bytes; one create takes at most ${maxBytes}`;
+  throw objectError('InvalidArgument', subject, what);
+}
+
+export function assertOffset(subject: StoreSubject, offsetBytes: number): void {
+  if (Number.isSafeInteger(offsetBytes) && offsetBytes >= 0) return;
+  const what = `cannot be read at offset ${offsetBytes}; offsets are whole numbers from 0 on`;
+  throw objectError('InvalidArgument', subject, what);
+}
+
+/** The object is not the one that was asked for any more. */
+export function replaced(subject: StoreSubject, etag: string | undefined, cause?: unknown): CheckpointError {
+  return objectError('Corrupt', subject, `is another object by now: its etag is no longer ${etag}`, cause);
+}
+
+/** The key's place in the bucket. `root`: empty, or ends in '/'. `InvalidArgument` if the provider takes no name so long. */
+export function pathInBucket(
+  { store, root, provider }: { readonly store: string; readonly root: string; readonly provider: string },
+  key: string,
+): string {
+  const path = root + key;
+  const sizeBytes = Buffer.byteLength(path);
+  if (sizeBytes <= PATH_BYTES_MAX) return path;
+  const what = `has ${sizeBytes} bytes together with the prefix of the store; ${provider} takes ${PATH_BYTES_MAX}`;
+  throw objectError('InvalidArgument', { store, key }, what);
+}
+
+/** The same everywhere: a run can be copied from any store to any other. */
+const PATH_BYTES_MAX = 1024;

@@ -1,0 +1,55 @@
+import {
+  abortError,
+  assertObjectKey,
+  type CheckpointError,
+  isCheckpointError,
+  throwIfAborted,
+} from '@holdfast/core/contract';
+import { HttpRefusal, isAbort, objectError } from './errors.ts';
+
+export interface Call {
+  /** For messages, with the subject after it: "read", "create". */
+  readonly action: string;
+  readonly key?: string | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** The calls of one store: each is refused when the store is closed, stopped and waited for by `close`, and its errors are translated. */
+export class StoreCalls {
+  readonly #uri: string;
+  readonly #toStoreError: (error: unknown, call: Call) => CheckpointError;
+  readonly #running = new Set<Promise<unknown>>();
+  #isClosed = false;
+
+  constructor(uri: string, toStoreError: (error: unknown, call: Call) => CheckpointError) {
+    this.#uri = uri;
+    this.#toStoreError = toStoreError;
+  }
+
+  async run<T>(call: Call, work: () => Promise<T>): Promise<T> {
+    const { key, signal } = call;
+    const store = { store: this.#uri };
+    if (this.#isClosed) throw objectError('InvalidArgument', store, 'is closed');
+    throwIfAborted(signal);
+    if (key !== undefined) assertObjectKey(key, this.#uri);
+    const running = work();
+    this.#running.add(running);
+    try {
+      return await running;
+    } catch (error) {
+      if (signal?.aborted && isAbort(error)) throw abortError(signal);
+      if (this.#isClosed && !(error instanceof HttpRefusal) && !isCheckpointError(error))
+        throw objectError('Aborted', store, 'was closed', error);
+      throw this.#toStoreError(error, call);
+    } finally {
+      this.#running.delete(running);
+    }
+  }
+
+  /** `release`: ends what the calls wait for. */
+  async close(release: () => Promise<void>): Promise<void> {
+    this.#isClosed = true;
+    await release();
+    await Promise.allSettled(this.#running);
+  }
+}

@@ -1,0 +1,85 @@
+/** What is the same of every upload in parts: what may be asked of it, and how it is named. */
+
+import type { CompleteOptions, PartReceipt, StoreCapabilities } from '@holdfast/core/contract';
+import { objectError, type StoreSubject } from './errors.ts';
+
+export function isPartSize(
+  { minPartBytes, maxPartBytes }: Pick<StoreCapabilities, 'minPartBytes' | 'maxPartBytes'>,
+  sizeBytes: number,
+): boolean {
+  return Number.isSafeInteger(sizeBytes) && sizeBytes >= minPartBytes && sizeBytes <= maxPartBytes;
+}
+
+export function assertPartSize(
+  subject: StoreSubject,
+  capabilities: Pick<StoreCapabilities, 'minPartBytes' | 'maxPartBytes'>,
+  sizeBytes: number,
+): void {
+  if (isPartSize(capabilities, sizeBytes)) return;
+  const { minPartBytes, maxPartBytes } = capabilities;
+  const what = `cannot have parts of ${sizeBytes} bytes; a part has from ${minPartBytes} to ${maxPartBytes}`;
+  throw objectError('InvalidArgument', subject, what);
+}
+
+export interface PartLimits {
+  readonly partSizeBytes: number;
+  readonly maxParts: number;
+}
+
+export function assertPart(
+  subject: StoreSubject,
+  { partSizeBytes, maxParts }: PartLimits,
+  index: number,
+  sizeBytes: number,
+): void {
+  if (!Number.isSafeInteger(index) || index < 0 || index >= maxParts) {
+    const what = `has no part ${index}; parts are numbered 0 to ${maxParts - 1}`;
+    throw objectError('InvalidArgument', subject, what);
+  }
+  if (sizeBytes > partSizeBytes) {
+    const what = `was given a part of ${sizeBytes} bytes; its parts have ${partSizeBytes}`;
+    throw objectError('InvalidArgument', subject, what);
+  }
+}
+
+/** A store may accept what does not fit together: it is refused here. */
+export function assertComplete(
+  subject: StoreSubject,
+  partSizeBytes: number,
+  parts: readonly PartReceipt[],
+  { sizeBytes }: Pick<CompleteOptions, 'sizeBytes'>,
+): void {
+  let sumBytes = 0;
+  for (const [index, part] of parts.entries()) {
+    if (part.index !== index)
+      throw objectError('InvalidArgument', subject, `cannot be completed: part ${index} is missing`);
+    if (index < parts.length - 1 && part.sizeBytes !== partSizeBytes) {
+      const what = `cannot be completed: part ${index} has ${part.sizeBytes} bytes, not ${partSizeBytes}, and is not the last`;
+      throw objectError('InvalidArgument', subject, what);
+    }
+    sumBytes += part.sizeBytes;
+  }
+  if (sumBytes !== sizeBytes)
+    throw objectError('Corrupt', subject, `has parts of ${sumBytes} bytes together; expected ${sizeBytes}`);
+}
+
+/** Tokens of uploads are JSON in base64url. */
+export function encodeToken(token: object): string {
+  return Buffer.from(JSON.stringify(token)).toString('base64url');
+}
+
+/** `isToken` says whether what was decoded is one. `InvalidArgument` if not. */
+export function decodeToken<Token>(
+  subject: StoreSubject,
+  text: string,
+  isToken: (value: Partial<Record<keyof Token, unknown>>) => boolean,
+): Token {
+  try {
+    const value = JSON.parse(Buffer.from(text, 'base64url').toString()) as Token;
+    if (typeof value === 'object' && value !== null && isToken(value)) return value;
+  } catch {
+    // Told below, like every other text that is no token.
+  }
+  const what = 'cannot resume an upload by this token: it is not one of this store';
+  throw objectError('InvalidArgument', subject, what);
+}

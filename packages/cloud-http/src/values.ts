@@ -1,0 +1,54 @@
+/** How cloud stores write values, and how we keep them. */
+
+import { isIP } from 'node:net';
+
+/** Big-endian, as the checksum headers have it. */
+export function base64Crc(crc32c: number): string {
+  const bytes = Buffer.alloc(4);
+  bytes.writeUInt32BE(crc32c >>> 0);
+  return bytes.toString('base64');
+}
+
+/** Undefined for anything but one CRC32C: S3 appends "-N" to a checksum of checksums. */
+export function crcOfBase64(text: string | undefined): number | undefined {
+  const bytes =
+    text === undefined ? undefined : /^[A-Za-z0-9+/]{6}==$/.test(text) && Buffer.from(text, 'base64');
+  return bytes ? bytes.readUInt32BE() : undefined;
+}
+
+/** Servers differ in the quotes. */
+export function plainEtag(etag: string | undefined): string {
+  return (etag ?? '').replace(/^"|"$/g, '');
+}
+
+/** Of an HTTP date, milliseconds since 1970; now, where there is none. */
+export function dateMs(date: string | undefined): number {
+  const ms = Date.parse(date ?? '');
+  return Number.isNaN(ms) ? Date.now() : ms;
+}
+
+/** What is sent there never leaves this machine. `hostname` has no brackets. */
+export function isLoopback(hostname: string): boolean {
+  if (isIP(hostname) === 4) return hostname.startsWith('127.');
+  return hostname === '::1' || hostname === 'localhost' || hostname.endsWith('.localhost');
+}
+
+/** Of a URL: without the brackets of an IPv6 address. */
+export function bareHostname(hostname: string): string {
+  return hostname.replace(/^\[|\]$/g, '');
+}
+
+/** Would a secret in a header be read by others on its way? */
+export function isInTheClear(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === 'http:' && !isLoopback(bareHostname(hostname));
+}
+
+/** Text of XML, with its entities resolved. */
+export function unescapedXml(text: string): string {
+  return text
+    .replace(/&#(\d{1,6});/g, (_, code: string) => String.fromCodePoint(Number(code)))
+    .replace(/&(\w+);/g, (whole, name: string) => ENTITIES[name] ?? whole);
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', apos: "'", gt: '>', lt: '<', quot: '"' };

@@ -1,0 +1,24 @@
+import { bareHostname, type TransportRequest } from '@holdfast/cloud-http';
+import { buildQueryString, type HttpRequest } from '@smithy/core/protocols';
+
+/** What the SDK has signed, as our transport takes it. */
+export function toTransportRequest(request: HttpRequest): TransportRequest {
+  const protocol = request.protocol === 'http:' ? 'http:' : 'https:';
+  const query = buildQueryString(request.query);
+  return {
+    protocol,
+    hostname: bareHostname(request.hostname),
+    port: request.port ?? (protocol === 'http:' ? 80 : 443),
+    method: request.method,
+    path: query === '' ? request.path : `${request.path}?${query}`,
+    headers: request.headers,
+    body: bytesOf(request.body),
+  };
+}
+
+/** No command of ours has a body that is a stream. */
+function bytesOf(body: unknown): Uint8Array | undefined {
+  if (body === undefined || body === null || body instanceof Uint8Array) return body ?? undefined;
+  if (typeof body === 'string') return new TextEncoder().encode(body);
+  throw new TypeError(`a request's body is bytes or text, not ${typeof body}`);
+}
