@@ -1,7 +1,7 @@
 /** Checks for stores, stores that misbehave on purpose, and time and chance that a test controls. */
 
 export type { Check } from './conformance/check.ts';
-export { conformanceChecks } from './conformance/conformance-checks.ts';
+export { type ConformanceCheck, conformanceChecks } from './conformance/conformance-checks.ts';
 export { ConformanceError } from './conformance/expect.ts';
 export {
   type ConformanceOptions,

@@ -1,4 +1,4 @@
-import { type CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
 
 /** A store broke a promise: what was expected of it, and what it did. */
 export class ConformanceError extends Error {
@@ -63,8 +63,9 @@ export async function settle<T>(call: Promise<T> | (() => Promise<T>)): Promise<
   });
   const results = await Promise.race([ended, tooLate]);
   clearTimeout(timer);
-  if (results === undefined) fail('a call', `an end within ${SOON_MS / 1000} s`, 'none');
-  return results[0];
+  if (results !== undefined) return results[0];
+  const late = `an end within ${SOON_MS / 1000} s`;
+  fail('a call', late, 'none', new CheckpointError('TimedOut', `${late} was expected`));
 }
 
 /** The value of a call that has ended, or its error again. */

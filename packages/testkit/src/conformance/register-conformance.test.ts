@@ -113,6 +113,42 @@ test('a check works below its own prefix and empties it, also when it fails', as
   expect(bucket.openUploads().map((upload) => upload.key)).toEqual([]);
 });
 
+test('a check works below a given prefix, and tells of the uploads it begins', async () => {
+  const bucket = new MemoryBucket({ crc32c });
+  const store = new MemoryStore(bucket);
+  const keys = new Set<string>();
+  const insert = bucket.insert.bind(bucket);
+  bucket.insert = (key, bytes) => {
+    keys.add(key);
+    return insert(key, bytes);
+  };
+  const uploads: string[] = [];
+  const context = {
+    store,
+    open: async () => new MemoryStore(bucket),
+    random: new SeededRandom(1),
+    prefix: 'certify-1/',
+    onUpload: ({ key }: { key: string }) => uploads.push(key),
+  };
+  for (const one of conformanceChecks) await one.run(context);
+  expect(keys.size).toBeGreaterThan(100);
+  expect(uploads.length).toBeGreaterThan(20);
+  expect([...keys, ...uploads].filter((key) => !key.startsWith('certify-1/conformance-'))).toEqual([]);
+});
+
+test('names are kept: certificates and deviations know a check by its own', async () => {
+  const lines = conformanceChecks.map(({ group, name }) => `${group}\t${name}\n`);
+  await expect(lines.join('')).toMatchFileSnapshot('promises.tsv');
+});
+
+test('names are unique, and groups stand together', () => {
+  const names = conformanceChecks.map(({ name }) => name);
+  expect(new Set(names).size).toBe(names.length);
+  const groups = conformanceChecks.map(({ group }) => group);
+  const changes = groups.filter((group, index) => group !== groups[index - 1]);
+  expect(changes).toEqual([...new Set(groups)]);
+});
+
 test('a check that cannot tidy up fails', async () => {
   const store = unclosable({
     deleteMany: () => Promise.reject(new CheckpointError('Denied', 'no right to delete')),

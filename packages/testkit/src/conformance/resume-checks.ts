@@ -31,7 +31,7 @@ export const resumeChecks: readonly Check[] = [
   check('resumeUpload: the first client may have closed its store', async (t) => {
     const bytes = t.random.bytes(t.partSizeBytes + 1);
     const first = await t.open();
-    const begun = await first.beginUpload(t.key('a'), { partSizeBytes: t.partSizeBytes });
+    const begun = await t.beginUploadAt(first, 'a');
     await putPart(begun, 0, bytes);
     await first.close();
     if (await refusesToResume(t, t.store, begun.token)) return;

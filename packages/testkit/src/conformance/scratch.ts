@@ -18,6 +18,10 @@ export interface CheckContext {
   /** Another client of the same objects, as another process would open it. The check closes it. */
   open(): Promise<ObjectStore>;
   readonly random: Random;
+  /** Everything happens below it; ends in a slash. Default: the root of the store. */
+  readonly prefix?: string | undefined;
+  /** Told of each upload as soon as it is begun: one that the check does not end because it was stopped is still to be aborted. */
+  readonly onUpload?: ((upload: Upload) => void) | undefined;
   /** Rounds of a race, each of 32 committers. Default 10. */
   readonly raceRounds?: number | undefined;
 }
@@ -39,7 +43,7 @@ export class Scratch {
     this.random = random;
     this.raceRounds = context.raceRounds ?? 10;
     // Not by the seed: a run that is replayed must not meet what the first one left behind.
-    this.prefix = `conformance-${systemRandom.hex(16)}/`;
+    this.prefix = `${context.prefix ?? ''}conformance-${systemRandom.hex(16)}/`;
   }
 
   get capabilities(): StoreCapabilities {
@@ -82,11 +86,19 @@ export class Scratch {
   }
 
   async beginUpload(name: string, options: Partial<UploadOptions> = {}): Promise<Upload> {
-    const upload = await this.store.beginUpload(this.key(name), {
-      partSizeBytes: this.partSizeBytes,
-      ...options,
-    });
+    const upload = await this.beginUploadAt(this.store, name, options);
     this.#uploads.push(upload);
+    return upload;
+  }
+
+  /** The same by a client that the check closes, and so is not asked to end it. */
+  async beginUploadAt(
+    store: ObjectStore,
+    name: string,
+    options: Partial<UploadOptions> = {},
+  ): Promise<Upload> {
+    const upload = await store.beginUpload(this.key(name), { partSizeBytes: this.partSizeBytes, ...options });
+    this.#context.onUpload?.(upload);
     return upload;
   }
 
