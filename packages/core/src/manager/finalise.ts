@@ -25,6 +25,8 @@ export interface FinaliseOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
   readonly onProgress: ((event: ProgressEvent) => void) | undefined;
+  /** When it was committed in the run that it was copied from; default: now. */
+  readonly committedAtMs?: number | undefined;
   /** Only looks: when all receipts are there, another is about to commit. The answer is then `waiting` for nobody. */
   readonly leavesIt?: boolean | undefined;
 }
@@ -153,7 +155,7 @@ async function commit(
     fileCount: manifest.fileCount,
     metrics: manifest.metrics,
     bases: manifest.bases,
-    atMs: Math.round(engine.clock.nowMs()),
+    atMs: options.committedAtMs ?? Math.round(engine.clock.nowMs()),
   };
   const result = await catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {

@@ -15,6 +15,7 @@ import {
   encodeRecord,
   type FileRecord,
   payloadKey,
+  type Receipt,
   receiptKey,
   sha256,
 } from '../format/index.ts';
@@ -29,6 +30,7 @@ import type { Membership } from './join.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { createRecord, isUnanswered } from './records.ts';
 import type { NamedSource } from './sources.ts';
+import type { UploadPurpose } from './upload-records.ts';
 
 const NONCE_DIGITS = 16;
 
@@ -60,21 +62,10 @@ export class SaveSession {
           nonce: sends++ === 0 ? nonce : this.#engine.random.hex(NONCE_DIGITS),
           name,
         });
-      return { name, key, source, ...this.#recording(name) };
+      const recording = recordingOf(this.#engine, { id: this.id, writer: writer.index, incarnation, name });
+      return { name, key, source, ...recording };
     });
     return this.#engine.transfer.upload(items, transferOptions(options));
-  }
-
-  /** An upload in parts has a record while it is under way, where another process could do something about it. */
-  #recording(name: string): Pick<UploadItem, 'onBegun' | 'onEnded'> {
-    const { store, uploads } = this.#engine;
-    if (!store.capabilities.resumesUploads) return {};
-    const { writer, incarnation } = this.membership;
-    return {
-      onBegun: (upload, { sizeBytes = -1, signal }) =>
-        uploads.write(upload, { id: this.id, writer: writer.index, incarnation, name, sizeBytes }, signal),
-      onEnded: (upload) => uploads.ended(upload),
-    };
   }
 
   /** Writes the receipt: from now on the files of this writer count, whatever becomes of this process. */
@@ -83,51 +74,12 @@ export class SaveSession {
     meta: Required<CommitMeta>,
     signal: AbortSignal | undefined,
   ): Promise<void> {
-    const { writer, incarnation } = this.membership;
-    const key = receiptKey(this.id, writer.index, incarnation);
-    const receipt = {
-      format: undefined,
-      id: this.id,
-      writer: writer.index,
-      incarnation,
-      worldSize: writer.count,
-      files: files.map(fileRecord).sort((a, b) => compareUtf8(a.name, b.name)),
-      bases: [],
+    const share = {
+      files: files.map(fileRecord),
       metrics: meta.metrics ?? {},
       metadata: meta.metadata ?? {},
     };
-    const { bytes } = encodeRecord('receipt', receipt);
-    const { clock, settings } = this.#engine;
-    const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'writing the receipt', signal };
-    const created = await withDeadline(bounds, (until) =>
-      createRecord(this.#engine, key, bytes, until),
-    ).catch((error: unknown) => {
-      // It may be there, and then the peers may commit it.
-      if (!isUnanswered(error)) throw error;
-      throw outcomeUnknown(
-        this.#engine,
-        { id: this.id, runId: this.membership.runId, signal, own: { key } },
-        undefined,
-        error,
-      );
-    });
-    this.#receipt = created.isOurs
-      ? { key, sha256: sha256(bytes), receipt, position: writer, incarnation }
-      : this.#adopt(key, created.bytes, receipt.files);
-  }
-
-  /** This process delivered this version before: the same content stands, other content cannot replace it. */
-  #adopt(key: string, bytes: Uint8Array, files: readonly FileRecord[]): OwnReceipt {
-    const { writer, incarnation } = this.membership;
-    const receipt = decodeRecord('receipt', bytes, { key, store: this.#engine.store.uri });
-    if (!sameContent(receipt.files, files)) {
-      throw new CheckpointError(
-        'Conflict',
-        `writer ${writer.index} has already delivered version ${this.id.version}, with other content`,
-        { context: { store: this.#engine.store.uri, key, version: this.id.version, writer: writer.index } },
-      );
-    }
-    return { key, sha256: sha256(bytes), receipt, position: writer, incarnation };
+    this.#receipt = await deliver(this.#engine, { ...this.membership, id: this.id, ...share }, signal);
   }
 
   /** Waits for the commit that lists this writer's receipt, or makes it. */
@@ -166,6 +118,66 @@ export class SaveSession {
       onProgress: options.onProgress,
     };
   }
+}
+
+/** An upload in parts has a record while it is under way, where another process could do something about it. */
+export function recordingOf(
+  { store, uploads }: Engine,
+  purpose: Omit<UploadPurpose, 'sizeBytes'>,
+): Pick<UploadItem, 'onBegun' | 'onEnded'> {
+  if (!store.capabilities.resumesUploads) return {};
+  return {
+    onBegun: (upload, { sizeBytes = -1, signal }) => uploads.write(upload, { ...purpose, sizeBytes }, signal),
+    onEnded: (upload) => uploads.ended(upload),
+  };
+}
+
+/** What one writer has to say of its files. */
+export interface Delivery extends Pick<Membership, 'runId' | 'writer' | 'incarnation'> {
+  readonly id: CheckpointId;
+  readonly files: readonly FileRecord[];
+  readonly metrics: Record<string, number>;
+  readonly metadata: Record<string, string>;
+}
+
+/** Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says something else. */
+export async function deliver(
+  engine: Engine,
+  { id, runId, writer, incarnation, files, metrics, metadata }: Delivery,
+  signal: AbortSignal | undefined,
+): Promise<OwnReceipt> {
+  const key = receiptKey(id, writer.index, incarnation);
+  const receipt: Receipt = {
+    format: undefined,
+    id,
+    writer: writer.index,
+    incarnation,
+    worldSize: writer.count,
+    files: [...files].sort((a, b) => compareUtf8(a.name, b.name)),
+    bases: [],
+    metrics,
+    metadata,
+  };
+  const { bytes } = encodeRecord('receipt', receipt);
+  const { clock, settings } = engine;
+  const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'writing the receipt', signal };
+  const created = await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until)).catch(
+    (error: unknown) => {
+      // It may be there, and then the peers may commit it.
+      if (!isUnanswered(error)) throw error;
+      throw outcomeUnknown(engine, { id, runId, signal, own: { key } }, undefined, error);
+    },
+  );
+  const life = { key, position: writer, incarnation };
+  if (created.isOurs) return { ...life, sha256: sha256(bytes), receipt };
+  const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
+  // This process delivered this version before: the same content stands, other content cannot replace it.
+  if (sameContent(found.files, files)) return { ...life, sha256: sha256(created.bytes), receipt: found };
+  throw new CheckpointError(
+    'Conflict',
+    `writer ${writer.index} has already delivered version ${id.version}, with other content`,
+    { context: { store: engine.store.uri, key, version: id.version, writer: writer.index } },
+  );
 }
 
 /** Progress of bytes and repeats, as the caller wants to hear of it. */

@@ -74,6 +74,23 @@ export function planParts(sizeBytes: number, settings: PartSettings, store: Part
 }
 
 /**
+ * As `planParts`, each part being whole parts of a file that was checksummed in parts of `unitBytes`: so they can be compared before they
+ * are sent. Where store or budget leave no room for that: as `planParts`.
+ */
+export function planWholeParts(
+  { sizeBytes, unitBytes }: { sizeBytes: number; unitBytes: number },
+  settings: PartSettings,
+  store: PartCapabilities,
+): PartPlan {
+  const plan = planParts(sizeBytes, settings, store);
+  if (plan.isWhole || unitBytes < 1) return plan;
+  const partSizeBytes = roundUp(plan.partSizeBytes, unitBytes);
+  if (partSizeBytes > Math.min(partBytesMax(settings), storePartMax(store))) return plan;
+  const isWhole = sizeBytes <= partSizeBytes && sizeBytes <= store.maxCreateBytes;
+  return { partSizeBytes, partCount: Math.ceil(sizeBytes / partSizeBytes), isWhole };
+}
+
+/**
  * Part size of a stream: parts are equal and its length is not known, so `maxParts` of them should hold 1 TiB. That yields to memory: 32 MiB
  * at most, and four parts fit the half of the pool that streams may occupy. `sizeBytesMax` says what comes of it.
  */

@@ -70,6 +70,16 @@ export function* planEnds(file: StoredFile): Generator<FileRange> {
   if (partCount > 1) yield rangeOf(file, partCount - 1, 1);
 }
 
+/** The whole parts that these bytes are; `undefined`: they are none. The file is checked. */
+export function wholeParts(file: StoredFile, startBytes: number, lengthBytes: number): FileRange | undefined {
+  const { partSizeBytes, sizeBytes } = file;
+  const endBytes = startBytes + lengthBytes;
+  const isWhole =
+    startBytes % partSizeBytes === 0 && (endBytes % partSizeBytes === 0 || endBytes === sizeBytes);
+  if (!isWhole) return undefined;
+  return rangeOf(file, startBytes / partSizeBytes, Math.ceil(lengthBytes / partSizeBytes));
+}
+
 /** Byte range for people: both ends inclusive, digits in groups. */
 export function describeRange(startBytes: number, lengthBytes: number): string {
   const group = (value: number) => value.toLocaleString('en-US');

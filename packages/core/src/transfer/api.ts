@@ -9,6 +9,7 @@ import type {
   Upload,
 } from '../contract/index.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
+import type { LentFile } from './lent-file.ts';
 import type { RetryBudget } from './retry.ts';
 
 export interface TransferParts {
@@ -57,8 +58,19 @@ export interface Transfer {
    * `read()`.
    */
   stream(file: StoredFile, options?: TransferOptions): ReadableStream<Uint8Array>;
+  /**
+   * Offers stored files to uploads of another transfer, until `end`. They are read in turns of this transfer, with its repeats, into the
+   * memory of the other. An upload that fails ends the loan: its other reads stop too.
+   */
+  lend(options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Loan;
   /** Stops what is under way (`Aborted`), waits for it to settle and gives the memory back. The store stays open. Safe to call again. */
   close(): Promise<void>;
+}
+
+export interface Loan {
+  lend(file: StoredFile): LentFile;
+  /** After the uploads have settled. */
+  end(): Promise<void>;
 }
 
 export interface MemoryUse {
@@ -93,7 +105,9 @@ export type UploadSource =
   | { open(): Promise<RandomSource> }
   /** Read once, in order. Chunks are copied before the next one is asked for. */
   | { readonly stream: AsyncIterable<Uint8Array> }
-  | { readonly bytes: Uint8Array };
+  | { readonly bytes: Uint8Array }
+  /** A file of another store. Every byte is compared with its record: `Corrupt` names file and range. */
+  | { readonly lent: LentFile };
 
 export interface UploadedFile extends StoredFile {
   /** POSIX permission bits, where the source has some. */

@@ -264,7 +264,8 @@ class Loan implements PooledBuffer {
   }
 
   keepFor(call: Promise<unknown>): void {
-    if (this.#isReleased) throw new Error('a buffer that was given back cannot be kept');
+    if (this.#isReleased && this.#callCount === 0)
+      throw new Error('a buffer that was given back cannot be kept');
     this.#callCount += 1;
     const settled = () => {
       this.#callCount -= 1;

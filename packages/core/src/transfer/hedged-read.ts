@@ -23,15 +23,23 @@ const OUTRUN = new CheckpointError('Aborted', 'the same bytes were read by anoth
 export class ReadMemory {
   #bytes: Uint8Array;
   #buffer: PooledBuffer | undefined;
+  /** Its bytes have to be in the memory that it was given: such a read is sent once only. */
+  readonly isFixed: boolean;
 
   /** `buffer` owns the memory; none where it is not of the pool. */
-  constructor(bytes: Uint8Array, buffer?: PooledBuffer) {
+  constructor(bytes: Uint8Array, buffer?: PooledBuffer, isFixed = false) {
     this.#bytes = bytes;
     this.#buffer = buffer;
+    this.isFixed = isFixed;
   }
 
   static of(buffer: PooledBuffer): ReadMemory {
     return new ReadMemory(buffer.bytes, buffer);
+  }
+
+  /** Memory of another pool, whose owner goes on with the bytes in it. */
+  static fixed(buffer: PooledBuffer): ReadMemory {
+    return new ReadMemory(buffer.bytes, buffer, true);
   }
 
   get bytes(): Uint8Array {
@@ -107,7 +115,7 @@ class Attempt implements Deadline {
       this.#reject = reject;
       const { settings, shared } = this.#run;
       this.#send();
-      if (settings.hedgeDelayMsMin === 0) return;
+      if (settings.hedgeDelayMsMin === 0 || this.#read.memory.isFixed) return;
       this.dueMs = shared.deadlines.nowMs + settings.hedgeDelayMsMin;
       // Where the request is stopped for its silence before that, it is sent again anyway.
       if (settings.hedgeDelayMsMin < stallTimeoutMs(settings, this.#attempt)) shared.deadlines.add(this);

@@ -52,6 +52,23 @@ export async function readParts(
   return memory.bytes.subarray(0, lengthBytes);
 }
 
+/** Reads any bytes of the file, which the caller has to compare: they are no whole parts. Resolves to their checksum. */
+export async function readPiece(
+  run: Run,
+  file: StoredFile,
+  startBytes: number,
+  memory: ReadMemory,
+): Promise<number> {
+  const problem = await fill(run, file, startBytes, memory.bytes.byteLength, memory);
+  if (problem) throw problem;
+  return computeCrc32c(memory.bytes);
+}
+
+/** What the whole file has instead of the checksum in its record. */
+export function wholeMismatch(file: StoredFile, found: number): CheckpointError {
+  return mismatch(file, 0, file.sizeBytes, file.crc32c, found);
+}
+
 /**
  * An oversized part cannot be compared before some of it is handed out, so it is read twice: once to compare it as a whole and to note
  * the checksum of each piece, and once more piece by piece, compared with those. `memory` is called for each piece of the second reading.

@@ -251,27 +251,31 @@ export class Run implements ActiveRun {
 /** The requests of one file. Each is begun before the next one queues for its turn: so files take turns, and each keeps its order. */
 export class FileTurns {
   readonly #run: Run;
-  readonly #hasParts: boolean;
+  readonly #takeTurn: (work: () => Promise<void>) => Promise<void>;
   #underWay = 0;
   #settle: (() => void) | undefined;
 
-  /** `hasParts`: the file needs more than one request. */
-  constructor(run: Run, hasParts: boolean) {
+  /** `hasParts`: the file needs more than one request. `among`: whose turns they are; default: the run's own. */
+  constructor(run: Run, hasParts: boolean, among: Pick<Run, 'turn' | 'partTurn'> = run) {
     this.#run = run;
-    this.#hasParts = hasParts;
+    this.#takeTurn = hasParts ? (work) => among.partTurn(work) : (work) => among.turn(work);
   }
 
   /** Resolves when `work` has begun. Its failure is the run's. It is begun even after a failure, so that it can free what it holds. */
   next(work: () => Promise<void>): Promise<void> {
-    this.#underWay += 1;
     return new Promise((begun) => {
       const begin = () => {
         begun();
         return work();
       };
-      const done = this.#hasParts ? this.#run.partTurn(begin) : this.#run.turn(begin);
-      void done.catch((error: unknown) => this.#run.fail(error)).then(() => this.#ended());
+      this.add(this.#takeTurn(begin));
     });
+  }
+
+  /** What is under way as well. */
+  add(work: Promise<void>): void {
+    this.#underWay += 1;
+    void work.catch((error: unknown) => this.#run.fail(error)).then(() => this.#ended());
   }
 
   /** Waits for all that was begun; then throws if the run has failed. */

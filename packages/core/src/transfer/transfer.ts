@@ -7,6 +7,7 @@ import { Deadlines } from './deadlines.ts';
 import { nowhere, StoreDestination } from './destination.ts';
 import { downloadFile } from './download.ts';
 import { openFileStream } from './file-stream.ts';
+import { LentFile } from './lent-file.ts';
 import { ReadTimes } from './read-times.ts';
 import { retryingRecords } from './records.ts';
 import { RetryBudget } from './retry.ts';
@@ -59,6 +60,10 @@ export function createTransfer(parts: TransferParts): Transfer {
         mergeReports(await run.files(items, (item) => verifyFile(item, run))),
       ),
     stream: (file, options) => openFileStream(file, () => new Run(shared, options ?? {})),
+    lend: (options) => {
+      const run = new Run(shared, options ?? {});
+      return { lend: (file) => new LentFile(file, run), end: () => run.end() };
+    },
     close: () => close(shared),
   };
 }

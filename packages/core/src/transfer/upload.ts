@@ -5,11 +5,12 @@
 
 import { CheckpointError, type RandomSource, throwIfAborted } from '../contract/index.ts';
 import { crc32c as computeCrc32c, crc32cCombine } from '../format/checksum.ts';
-import { planParts, planStream, type StreamPlan } from '../plan/parts.ts';
+import { planStream, planWholeParts, type StreamPlan } from '../plan/parts.ts';
 import type { UploadedFile, UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import { ChunkReader } from './chunk-reader.ts';
 import type { Destination, PartsDestination, Piece } from './destination.ts';
+import type { LentFile } from './lent-file.ts';
 import { FileProgress } from './progress.ts';
 import { retrying } from './retry.ts';
 import { FileTurns, type Run } from './run.ts';
@@ -25,7 +26,22 @@ export function uploadFile(item: UploadItem, destination: Destination, run: Run)
     return run.inStreamSeat(() => new StreamUpload(item.name, source.stream, destination, run).send());
   if ('bytes' in source)
     return new SourceUpload(item.name, bytesSource(source.bytes), destination, run).send();
+  if ('lent' in source) return uploadLent(item.name, source.lent, destination, run);
   return uploadSource(item.name, () => source.open(), destination, run);
+}
+
+async function uploadLent(
+  name: string,
+  lent: LentFile,
+  destination: Destination,
+  run: Run,
+): Promise<UploadedFile> {
+  const source = lent.open(run.signal);
+  try {
+    return await new SourceUpload(name, source, destination, run).send();
+  } finally {
+    source.close();
+  }
 }
 
 async function uploadSource(
@@ -68,7 +84,23 @@ class PartChecksums {
 }
 
 /** Closed by whoever opened it. */
-type OpenSource = Omit<RandomSource, 'close'>;
+interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'assertUnchanged'> {
+  /** As of a `RandomSource`. `buffer` owns the memory of `bytes`. */
+  readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void>;
+  /** Parts are to be whole ones of these, where that can be. */
+  readonly unitBytes?: number;
+  /** Where reading has turns of its own: what is read then waits in memory for its turn to be sent. */
+  readonly turns?: Pick<Run, 'turn' | 'partTurn'>;
+}
+
+interface PartToSend {
+  /** In bytes. */
+  readonly start: number;
+  readonly partSizeBytes: number;
+  readonly parts: PartsDestination;
+  readonly checksums: PartChecksums;
+  readonly turns: FileTurns;
+}
 
 /** A source of known size that can be read again. */
 class SourceUpload {
@@ -87,10 +119,10 @@ class SourceUpload {
   }
 
   async send(): Promise<UploadedFile> {
-    const { sizeBytes, mode } = this.#source;
-    const plan = planParts(sizeBytes, this.#run.settings, this.#run.capabilities);
+    const { sizeBytes, mode, unitBytes = 0 } = this.#source;
+    const plan = planWholeParts({ sizeBytes, unitBytes }, this.#run.settings, this.#run.capabilities);
     const file = plan.isWhole
-      ? await this.#run.turn(() => this.#sendWhole(plan.partSizeBytes))
+      ? await this.#sendWhole(plan.partSizeBytes)
       : await retrying(
           () => this.#sendParts(plan.partSizeBytes),
           this.#run.retryPolicy(`upload of "${this.#name}"`, RESENDS_MAX),
@@ -100,24 +132,34 @@ class SourceUpload {
   }
 
   async #sendWhole(partSizeBytes: number): Promise<UploadedFile> {
-    const { sizeBytes } = this.#source;
+    const { sizeBytes, turns } = this.#source;
     const checksums = new PartChecksums();
-    let key: string;
+    const read = () => this.#readWhole(checksums);
+    const send = (piece: Piece) => this.#destination.sendWhole(piece).finally(() => piece.buffer?.release());
+    const run = this.#run;
+    const sent = turns
+      ? turns.turn(read).then((piece) => run.turn(() => send(piece)))
+      : run.turn(async () => send(await read()));
+    return { name: this.#name, key: await sent, ...checksums.describe(sizeBytes, partSizeBytes) };
+  }
+
+  /** All of the source, in memory that the caller gives back. */
+  async #readWhole(checksums: PartChecksums): Promise<Piece> {
+    const { sizeBytes } = this.#source;
     if (sizeBytes === 0) {
       await this.#assertUnchanged();
-      key = await this.#destination.sendWhole(NOTHING);
-    } else {
-      const buffer = await this.#run.pool.acquire(sizeBytes, this.#run.signal);
-      try {
-        const piece = await this.#read(0, buffer);
-        checksums.set(0, piece.crc32c);
-        await this.#assertUnchanged();
-        key = await this.#destination.sendWhole(piece);
-      } finally {
-        buffer.release();
-      }
+      return NOTHING;
     }
-    return { name: this.#name, key, ...checksums.describe(sizeBytes, partSizeBytes) };
+    const buffer = await this.#run.pool.acquire(sizeBytes, this.#run.signal);
+    try {
+      const piece = await this.#read(0, buffer);
+      checksums.set(0, piece.crc32c);
+      await this.#assertUnchanged();
+      return piece;
+    } catch (error) {
+      buffer.release();
+      throw error;
+    }
   }
 
   async #sendParts(partSizeBytes: number): Promise<UploadedFile> {
@@ -125,9 +167,9 @@ class SourceUpload {
     const parts = await this.#run.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
     try {
       const checksums = new PartChecksums();
-      const turns = new FileTurns(this.#run, true);
+      const turns = new FileTurns(this.#run, true, this.#source.turns);
       for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes) {
-        await turns.next(() => this.#sendPart(start, partSizeBytes, parts, checksums));
+        await turns.next(() => this.#sendPart({ start, partSizeBytes, parts, checksums, turns }));
       }
       await turns.settled();
       await this.#assertUnchanged();
@@ -140,28 +182,31 @@ class SourceUpload {
     }
   }
 
-  async #sendPart(
-    start: number,
-    partSizeBytes: number,
-    parts: PartsDestination,
-    checksums: PartChecksums,
-  ): Promise<void> {
+  async #sendPart(part: PartToSend): Promise<void> {
+    const { start, partSizeBytes, parts, checksums, turns } = part;
     const lengthBytes = Math.min(partSizeBytes, this.#source.sizeBytes - start);
     const index = start / partSizeBytes;
     const buffer = await this.#run.pool.acquire(lengthBytes, this.#run.signal);
+    let piece: Piece;
     try {
-      const piece = await this.#read(start, buffer);
-      checksums.set(index, piece.crc32c);
-      await parts.sendPart(index, piece);
-    } finally {
+      piece = await this.#read(start, buffer);
+    } catch (error) {
       buffer.release();
+      throw error;
     }
-    this.#progress.add(lengthBytes);
+    checksums.set(index, piece.crc32c);
+    const send = async () => {
+      await parts.sendPart(index, piece).finally(() => buffer.release());
+      this.#progress.add(lengthBytes);
+    };
+    if (this.#source.turns) turns.add(this.#run.partTurn(send));
+    else await send();
   }
 
   async #read(start: number, buffer: PooledBuffer): Promise<Piece> {
     const { bytes } = buffer;
-    await this.#run.local(`read of "${this.#name}"`, () => this.#source.readInto(start, bytes), { buffer });
+    const read = () => this.#source.readInto(start, bytes, buffer);
+    await this.#run.local(`read of "${this.#name}"`, read, { buffer });
     return { bytes, crc32c: computeCrc32c(bytes), buffer };
   }
 
