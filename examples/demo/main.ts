@@ -5,8 +5,8 @@ import { toCheckpointError } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
 import { DemoFailure } from './checks.ts';
 import { killAll, startJob } from './job.ts';
-import { runOnMinio } from './minio.ts';
 import { WRITER_COUNT } from './model.ts';
+import { runOnServer, SERVERS, type ServerName } from './on-server.ts';
 import { type DemoOptions, readWish, USAGE } from './options.ts';
 import { heading, say, seconds, size, table } from './screen.ts';
 import { bringBack, freezeOne, loseOne, restoreNewest, type Story, saveTwice, takeOver } from './story.ts';
@@ -32,13 +32,15 @@ async function tell(options: DemoOptions): Promise<void> {
   heading(`What happened, in ${seconds(performance.now() - began)}`);
   table(story.rows);
 
-  if (options.storeIsIn === 'minio') sayWhatIsGone(options);
-  else sayWhereToLook(options);
+  const { storeIsIn } = options;
+  if (storeIsIn === 'directory' || storeIsIn === 'uri') sayWhereToLook(options);
+  else sayWhatIsGone(storeIsIn, options);
 }
 
-function sayWhatIsGone({ directory }: DemoOptions): void {
-  heading('The MinIO of this demo ends with it');
-  say('--uri s3://bucket/demo tells the same on a store of yours, which keeps the run.');
+function sayWhatIsGone(server: ServerName, { directory }: DemoOptions): void {
+  const { title, ownUri } = SERVERS[server];
+  heading(`The ${title} of this demo ends with it`);
+  say(`--uri ${ownUri} tells the same on a store of yours, which keeps the run.`);
   say(`rm -r ${directory}   # removes the restored copy`);
 }
 
@@ -80,8 +82,8 @@ async function main(args: readonly string[]): Promise<void> {
   switch (wish.type) {
     case 'help':
       return console.log(USAGE);
-    case 'start MinIO':
-      process.exitCode = await runOnMinio(args);
+    case 'start server':
+      process.exitCode = await runOnServer(wish.name, args);
       return;
     case 'demo':
       endTogether();

@@ -7,14 +7,17 @@ import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openStore } from '@holdfast/stores';
 import { DemoFailure } from './checks.ts';
+import { SERVER_NAMES, type ServerName } from './on-server.ts';
 
-export const USAGE = `npm run demo -- [--size 256MiB] [--dir DIR] [--uri URI | --minio]
+export const USAGE = `npm run demo -- [--size 256MiB] [--dir DIR] [--uri URI | --minio | --gcs | --azure]
 
   --size    size of the model, 4MiB to 16GiB; default 256MiB. The demo writes about six times as much
   --dir     where to put the store and the restored copy: a new or empty directory;
             default: a new one for temporary files
   --uri     put the store there instead, such as s3://bucket/demo: a place where nothing is yet
   --minio   put it on a MinIO that is started for it, and is gone when the demo ends
+  --gcs     the same on a fake-gcs-server, which keeps all of it in memory
+  --azure   the same on an Azurite
 `;
 
 const UNITS: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 };
@@ -25,29 +28,30 @@ export interface DemoOptions {
   readonly directory: string;
   /** Of the run: nothing is there yet. */
   readonly uri: string;
-  /** In the directory; at a URI that was given; or there, on a MinIO that ends with the demo. */
-  readonly storeIsIn: 'directory' | 'uri' | 'minio';
+  /** In the directory; at a URI that was given; or there, on a server that ends with the demo. */
+  readonly storeIsIn: 'directory' | 'uri' | ServerName;
 }
 
 export type Wish =
   | { readonly type: 'help' }
-  /** To be started again, on a MinIO: with `--uri`. */
-  | { readonly type: 'start MinIO' }
+  /** To be started again, on this server: with `--uri`. */
+  | { readonly type: 'start server'; readonly name: ServerName }
   | { readonly type: 'demo'; readonly options: DemoOptions };
 
 /** Rejects with `DemoFailure`, or with what the store says of the URI. */
 export async function readWish(args: readonly string[]): Promise<Wish> {
-  const { dir, size, uri, minio, help } = parse(args);
+  const { dir, size, uri, help, ...flags } = parse(args);
   if (help) return { type: 'help' };
   const sizeBytes = parseSize(size);
-  if (minio && uri === undefined) return { type: 'start MinIO' };
+  const server = chosenServer(flags);
+  if (server !== undefined && uri === undefined) return { type: 'start server', name: server };
   if (uri !== undefined) await requireEmptyStore(uri);
   const directory = await emptyDirectory(dir);
   const options: DemoOptions = {
     sizeBytes,
     directory,
     uri: uri ?? pathToFileURL(join(directory, 'run')).href,
-    storeIsIn: minio ? 'minio' : uri === undefined ? 'directory' : 'uri',
+    storeIsIn: server ?? (uri === undefined ? 'directory' : 'uri'),
   };
   return { type: 'demo', options };
 }
@@ -59,12 +63,22 @@ function parse(args: readonly string[]) {
       size: { type: 'string', default: '256MiB' },
       uri: { type: 'string' },
       minio: { type: 'boolean', default: false },
+      gcs: { type: 'boolean', default: false },
+      azure: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h', default: false },
     } as const;
     return parseArgs({ args: [...args], options }).values;
   } catch (error) {
     throw new DemoFailure(`${(error as Error).message}\n\n${USAGE}`);
   }
+}
+
+function chosenServer(flags: Readonly<Record<ServerName, boolean>>): ServerName | undefined {
+  const [chosen, other] = SERVER_NAMES.filter((name) => flags[name]);
+  if (other === undefined) return chosen;
+  throw new DemoFailure(
+    `--${chosen} and --${other} are two servers, and the story has one store\n\n${USAGE}`,
+  );
 }
 
 function parseSize(text: string): number {
@@ -86,7 +100,7 @@ async function emptyDirectory(given: string | undefined): Promise<string> {
 async function requireEmptyStore(uri: string): Promise<void> {
   if (/^memory:/i.test(uri)) {
     throw new DemoFailure(
-      `${uri} is the memory of one process, and the demo has several: give --uri a file:// or s3:// URI`,
+      `${uri} is the memory of one process, and the demo has several: give --uri a file://, s3://, gs:// or az:// URI`,
     );
   }
   const store = await openStore(uri, process.env);

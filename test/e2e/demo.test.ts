@@ -114,6 +114,7 @@ describe('demo', () => {
     for (const [args, message] of [
       [['--size', '1MB'], /--size 1MB is not a size from 4MiB to 16GiB/],
       [['--speed', '3'], /Unknown option '--speed'/],
+      [['--gcs', '--minio'], /--minio and --gcs are two servers/],
       [['--dir', join(directory, 'used')], /used is not empty/],
       [['--uri', 'memory://demo'], /memory:\/\/demo is the memory of one process, and the demo has several/],
       [
@@ -141,25 +142,35 @@ describeOnMinio('demo on S3', {}, (server) => {
     expectWholeStory(stdout);
     expect(stdout).toContain(`./bin/holdfast list '${uri}'\n`);
   }, 120_000);
-
-  it('--minio starts one and tells it there; nothing runs any more when it ends', async () => {
-    const demo = startDemo('--size', '4MiB', '--minio');
-    await demo.says(/version 100: 4 MiB committed/);
-    const processes = descendantsOf(demo.pid);
-    const { exitCode, stdout } = await demo.ended;
-    expect(exitCode).toBe(0);
-    expect(stdout).toMatch(/saves a model of 4 MiB to s3:\/\/\S+endpoint=http%3A%2F%2F127\.0\.0\.1%3A\d+/);
-    expect(stdout).toContain('The MinIO of this demo ends with it');
-    await vi.waitFor(() => expect(processes.filter(isAlive)).toEqual([]), { timeout: 10_000 });
-  }, 120_000);
-
-  it('--minio: a signal ends the demo, its processes and MinIO', async () => {
-    const demo = startDemo('--size', '4MiB', '--minio');
-    await demo.says(/A second attempt takes the run over/);
-    const processes = descendantsOf(demo.pid);
-    expect(processes.length).toBeGreaterThanOrEqual(4); // who starts MinIO, MinIO, the demo, its frozen writer
-    demo.kill('SIGTERM');
-    expect(await demo.ended).toMatchObject({ exitCode: 143 });
-    await vi.waitFor(() => expect(processes.filter(isAlive)).toEqual([]), { timeout: 10_000 });
-  }, 120_000);
 });
+
+const SERVERS = [{ flag: '--minio', title: 'MinIO', scheme: 's3', describeOn: describeOnMinio }] as const;
+
+for (const { flag, title, scheme, describeOn } of SERVERS) {
+  describeOn(`demo ${flag}`, {}, () => {
+    it('starts a server and tells the same story there; nothing runs any more when it ends', async () => {
+      const demo = startDemo('--size', '16MiB', flag);
+      await demo.says(/version 100: 16 MiB committed/);
+      const processes = descendantsOf(demo.pid);
+      const { exitCode, stdout, stderr } = await demo.ended;
+      expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
+      expectWholeStory(stdout);
+      expect(stdout).toMatch(
+        /saves a model of 16 MiB to \w+:\/\/\S+endpoint=http%3A%2F%2F127\.0\.0\.1%3A\d+/,
+      );
+      expect(stdout).toContain(`saves a model of 16 MiB to ${scheme}://`);
+      expect(stdout).toContain(`The ${title} of this demo ends with it`);
+      await vi.waitFor(() => expect(processes.filter(isAlive)).toEqual([]), { timeout: 10_000 });
+    }, 120_000);
+
+    it('a signal ends the demo, its processes and the server', async () => {
+      const demo = startDemo('--size', '4MiB', flag);
+      await demo.says(/A second attempt takes the run over/);
+      const processes = descendantsOf(demo.pid);
+      expect(processes.length).toBeGreaterThanOrEqual(4); // who starts the server, the server, the demo, its frozen writer
+      demo.kill('SIGTERM');
+      expect(await demo.ended).toMatchObject({ exitCode: 143 });
+      await vi.waitFor(() => expect(processes.filter(isAlive)).toEqual([]), { timeout: 10_000 });
+    }, 120_000);
+  });
+}

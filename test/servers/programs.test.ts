@@ -3,10 +3,12 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Program } from '../e2e/program.ts';
+import { describeOnAzurite } from './describe-on-azure.ts';
+import { describeOnFakeGcs } from './describe-on-gcs.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
 import { FAKE_GCS, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
 
-const RUN_MINIO = 'test/servers/run-minio.ts';
+const RUN_SERVER = 'test/servers/run-server.ts';
 const PREPARE = 'test/servers/prepare.ts';
 const VITEST = 'node_modules/vitest/vitest.mjs';
 // Reading the client of S3 anew for every process would take most of the time.
@@ -18,32 +20,66 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-describeOnMinio('run-minio', {}, () => {
-  function start(args: readonly string[]): Program {
-    return new Program(RUN_MINIO, { args, env: { TMPDIR: directory, NODE_COMPILE_CACHE: COMPILE_CACHE } });
-  }
+function start(args: readonly string[]): Program {
+  return new Program(RUN_SERVER, { args, env: { TMPDIR: directory, NODE_COMPILE_CACHE: COMPILE_CACHE } });
+}
 
-  test('gives a command the URI and the credentials, ends as it does, and takes the server away', async () => {
-    const script = `
-      const [uri] = process.argv.slice(1);
-      const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret } = process.env;
-      const { status } = await fetch(new URL(uri).searchParams.get('endpoint') + '/minio/health/ready');
-      console.log(JSON.stringify({ uri, status, hasCredentials: Boolean(id && secret) }));
-      process.exitCode = 9;
-    `;
-    const { exitCode, stdout } = await start([process.execPath, '--input-type=module', '-e', script, '{}'])
-      .ended;
-    expect(JSON.parse(stdout)).toEqual({
-      uri: expect.stringMatching(/^s3:\/\/holdfast-test-\w+\/run\?endpoint=http/),
-      status: 200,
-      hasCredentials: true,
+/** Says what it was given, which of the variables named are not set, and whether there is a server. */
+const COMMAND = `
+  const [uri, ...names] = process.argv.slice(1);
+  const { searchParams } = new URL(uri);
+  const answer = await fetch(searchParams.get('endpoint'));
+  const missing = names.filter((name) => !process.env[name]);
+  console.log(JSON.stringify({ uri, missing, isServer: answer.status < 500 }));
+  process.exitCode = 9;
+`;
+
+/** Servers by name, with a `describe` where they can be had, and the variables that hold credentials. */
+const KINDS = [
+  {
+    name: 'minio',
+    describeOn: (title: string, body: () => void) => describeOnMinio(title, {}, body),
+    uri: /^s3:\/\/holdfast-test-\w+\/run\?endpoint=http/,
+    names: ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'],
+  },
+  {
+    name: 'gcs',
+    describeOn: (title: string, body: () => void) => describeOnFakeGcs(title, {}, body),
+    uri: /^gs:\/\/holdfast-test-\w+\/run\?endpoint=http/,
+    names: [],
+  },
+  {
+    name: 'azure',
+    describeOn: (title: string, body: () => void) => describeOnAzurite(title, {}, body),
+    uri: /^az:\/\/holdfast\w+\/holdfast-test-\w+\/run\?endpoint=http/,
+    names: ['AZURE_STORAGE_ACCOUNT', 'AZURE_STORAGE_KEY'],
+  },
+];
+
+for (const { name, describeOn, uri, names } of KINDS) {
+  describeOn(`run-server ${name}`, () => {
+    test('gives a command the URI and the credentials, ends as it does, and takes the server away', async () => {
+      const command = [process.execPath, '--input-type=module', '-e', COMMAND, '{}', ...names];
+      const { exitCode, stdout } = await start([name, ...command]).ended;
+      expect(JSON.parse(stdout)).toEqual({ uri: expect.stringMatching(uri), missing: [], isServer: true });
+      expect(exitCode).toBe(9);
+      expect(readdirSync(directory)).toEqual([]);
     });
-    expect(exitCode).toBe(9);
-    expect(readdirSync(directory)).toEqual([]);
-  });
 
+    test('killed, it takes its server along, and what that has written', async () => {
+      const program = start([name]);
+      const [, pid] = await program.says(/export HOLDFAST_TEST_\w+='\w+:.*'\n# process (\d+)/);
+      expect(process.kill(Number(pid), 0)).toBe(true);
+      program.kill('SIGKILL');
+      await vi.waitFor(() => expect(() => process.kill(Number(pid), 0)).toThrow('ESRCH'), 10_000);
+      await vi.waitFor(() => expect(readdirSync(directory)).toEqual([]), 10_000);
+    });
+  });
+}
+
+describeOnMinio('run-server', {}, () => {
   test('without a command it waits for a signal', async () => {
-    const program = start(['--tls']);
+    const program = start(['minio', '--tls']);
     const [, logPath = ''] = await program.says(
       /export HOLDFAST_TEST_S3='s3:.*&ca=.*'\n# process \d+, log (.*);/,
     );
@@ -53,21 +89,20 @@ describeOnMinio('run-minio', {}, () => {
     expect(readdirSync(directory)).toEqual([]);
   });
 
-  test('killed, it takes its server along, and what that has written', async () => {
-    const program = start([]);
-    const [, pid] = await program.says(/# process (\d+)/);
-    expect(process.kill(Number(pid), 0)).toBe(true);
-    program.kill('SIGKILL');
-    await vi.waitFor(() => expect(() => process.kill(Number(pid), 0)).toThrow('ESRCH'), 10_000);
-    await vi.waitFor(() => expect(readdirSync(directory)).toEqual([]), 10_000);
-  });
-
   test('a command that cannot be started is an error', async () => {
-    const { exitCode, stderr } = await start([join(directory, 'none')]).ended;
+    const { exitCode, stderr } = await start(['minio', join(directory, 'none')]).ended;
     expect(exitCode).toBe(1);
     expect(stderr).toContain('ENOENT');
     expect(readdirSync(directory)).toEqual([]);
   });
+});
+
+test.each([
+  [['ceph'], '"ceph" is no server; it is one of minio, gcs, azure\n'],
+  [[], '"" is no server; it is one of minio, gcs, azure\n'],
+  [['gcs', '--tls'], '--tls is for minio only\n'],
+])('run-server %j is refused', async (args, message) => {
+  expect(await start(args).ended).toMatchObject({ exitCode: 1, stdout: '', stderr: message });
 });
 
 describe('where nothing can be built', () => {
