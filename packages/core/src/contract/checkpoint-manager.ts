@@ -171,6 +171,45 @@ export interface VerifyResult {
   readonly problems: readonly { readonly name: string; readonly message: string }[];
 }
 
+/** Which checkpoints of the source: at most one of the three; without any, all that are live. */
+export interface MirrorSelection {
+  /** Only these. One that is not there is `NotFound`. */
+  versions?: readonly VersionInput[] | undefined;
+  /** This version and higher ones. */
+  since?: VersionInput | undefined;
+  /** Only what a restart of the source would load. */
+  latest?: boolean | undefined;
+}
+
+export interface MirrorOptions extends WaitOptions, MirrorSelection {
+  /** `skip`: pass over a checkpoint that is damaged in the source, and say so. Default `fail`: end with its error. */
+  onCorrupt?: 'fail' | 'skip' | undefined;
+  /**
+   * Go on when all is copied: look for new checkpoints after so many milliseconds, again and again, until the signal fires, which then
+   * is no error. A store that cannot be reached for a while does not end it either.
+   */
+  watchIntervalMs?: number | undefined;
+}
+
+export interface MirrorResult {
+  /** In the order in which they were committed here. */
+  readonly copied: readonly MirroredCheckpoint[];
+  /** Versions that were here already, with the same content. */
+  readonly present: readonly bigint[];
+  /** Versions that were not copied, and why: removed from the source meanwhile, too old to be committed here, damaged. */
+  readonly skipped: readonly { readonly version: bigint; readonly reason: string }[];
+}
+
+export interface MirroredCheckpoint {
+  /** In the destination: lineage and epoch are its own. */
+  readonly id: CheckpointId;
+  readonly version: bigint;
+  readonly sizeBytes: number;
+  readonly fileCount: number;
+  /** Of `sizeBytes`: left by a mirror that was interrupted, and not sent again. */
+  readonly reusedBytes: number;
+}
+
 export type RecoveredOutcome =
   /** It took effect: a commit is durable and holds the caller's files. */
   | 'committed'
@@ -232,7 +271,7 @@ export type ProgressEvent =
       readonly waitedMs: number;
     }
   | { readonly type: 'committed'; readonly id: CheckpointId }
-  /** Restore: this version is damaged and is passed over. */
+  /** This version is passed over: in a restore because it is damaged, in a mirror for the reason it gives. */
   | { readonly type: 'skipped'; readonly version: bigint; readonly reason: string };
 
 /** A checkpoint that is being written, or one that is committed. */
@@ -291,6 +330,23 @@ export interface CheckpointManager extends AsyncDisposable {
   commit(options?: CommitWaitOptions & { version?: VersionInput | undefined }): Promise<CheckpointSummary>;
   /** Writes a checkpoint's files to `to`; every byte is compared with its checksum first. */
   restore(options: RestoreOptions): Promise<RestoreResult>;
+  /**
+   * Copies committed checkpoints of another run to this one, one after the other, lowest version first: payloads, receipts, manifest, and
+   * then the commit, into this run's own catalog. Until then nothing of a version is visible here.
+   *
+   * A copy has the version, names, sizes, checksums, number of writers, metrics, metadata and commit time of the original, and which writer
+   * wrote which file; lineage, epoch and attempt are this run's, and pins and other states stay behind. Every byte is compared with the
+   * source's records before it is sent.
+   *
+   * It is a writer of this run, and fences others once there is something to copy: two mirrors at once are safe, and one of them ends with
+   * `Fenced`. What is here already with the same content is not copied again, nor is what an interrupted mirror of the same run has
+   * finished sending.
+   *
+   * Errors: `Conflict` (a version is here with other content, or the source's latest is below what is committed here), `Corrupt` (the
+   * source is damaged, and the message says where), `NotFound` (there is no run to copy from; not with `watchIntervalMs`),
+   * `InvalidArgument` (both are one run), `Fenced`, `OutcomeUnknown`, and the stores'.
+   */
+  mirrorFrom(source: CheckpointManager, options?: MirrorOptions): Promise<MirrorResult>;
   /** Compares bytes with records. Changes nothing. */
   verify(options?: VerifyOptions): Promise<VerifyResult>;
   /** What became of a call that ended in `OutcomeUnknown`. Changes nothing. */

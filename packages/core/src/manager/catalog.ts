@@ -24,6 +24,12 @@ import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { backOff, getOrNull, isUnanswered } from './records.ts';
 
+/** A run, where two are at hand. */
+export interface RunSide {
+  readonly engine: Engine;
+  readonly catalog: Catalog;
+}
+
 /** The newest entry, as far as it is known. `seq` 0: there is none yet. */
 export interface Head {
   readonly seq: number;

@@ -8,6 +8,8 @@ import type {
   JoinOptions,
   JoinResult,
   LogEntry,
+  MirrorOptions,
+  MirrorResult,
   RecoverResult,
   RestoreOptions,
   RestoreResult,
@@ -40,6 +42,7 @@ import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import type { Engine } from './engine.ts';
 import { readLog } from './log.ts';
 import { summaryOf } from './manifest.ts';
+import { mirror } from './mirror.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
 import { finishVersion, save } from './save.ts';
@@ -153,6 +156,21 @@ class Manager implements CheckpointManager {
 
   async restore(options: RestoreOptions): Promise<RestoreResult> {
     return restore(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async mirrorFrom(source: CheckpointManager, options: MirrorOptions = {}): Promise<MirrorResult> {
+    if (!(#engine in source)) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        'a mirror takes a manager that this copy of Holdfast has opened',
+      );
+    }
+    const { signal } = this.#bounded(source.#bounded(options));
+    return mirror(
+      { engine: source.#engine, catalog: source.#catalog },
+      { engine: this.#engine, catalog: this.#catalog },
+      { ...options, signal, caller: options.signal },
+    );
   }
 
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {

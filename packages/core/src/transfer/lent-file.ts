@@ -3,7 +3,7 @@
  * each part is compared before it is sent; so no byte is copied, and the lender needs no memory of its own.
  */
 
-import { abortError, CheckpointError, type ObjectStore, toCheckpointError } from '../contract/index.ts';
+import { abortError, CheckpointError, isCheckpointError, type ObjectStore } from '../contract/index.ts';
 import { crc32cCombine } from '../format/checksum.ts';
 import { checkStoredFile, wholeParts } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
@@ -27,16 +27,17 @@ export class LentFile {
     return this.#run.store;
   }
 
-  /** `borrower`: when it fires, nobody wants the bytes any more. `Corrupt` if the record makes no sense. */
+  /** `borrower`: when it fires, nobody wants the bytes any more. */
   open(borrower: AbortSignal): LentSource {
-    checkStoredFile(this.file);
     return new LentSource(this.file, this.#run, borrower);
   }
 }
 
-/** One file while it is read. */
+/** One file while it is read. `Corrupt` errors name the store that it lies in. */
 export class LentSource {
   readonly sizeBytes: number;
+  /** The file was checksummed in parts of so many bytes. */
+  readonly unitBytes: number;
   /** Reading takes turns among the requests of the lender's store, sending among those of the borrower's. */
   readonly turns: Pick<Run, 'turn' | 'partTurn'>;
   readonly #file: StoredFile;
@@ -46,29 +47,35 @@ export class LentSource {
   readonly #pieces = new Map<number, { readonly lengthBytes: number; readonly crc32c: number }>();
 
   constructor(file: StoredFile, run: Run, borrower: AbortSignal) {
-    this.sizeBytes = file.sizeBytes;
-    this.turns = run;
     this.#file = file;
     this.#run = run;
     this.#borrower = borrower;
+    this.sizeBytes = file.sizeBytes;
+    this.unitBytes = file.partSizeBytes;
+    this.turns = run;
+    try {
+      checkStoredFile(file);
+    } catch (error) {
+      throw this.#located(error);
+    }
     borrower.addEventListener('abort', this.#onAbort, { once: true });
-  }
-
-  /** Of what the file was checksummed. */
-  get unitBytes(): number {
-    return this.#file.partSizeBytes;
   }
 
   /** Fills the buffer. Whole parts of the file are compared with its record; what else is read, `assertUnchanged` compares. */
   async readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void> {
     const memory = ReadMemory.fixed(buffer);
     const parts = wholeParts(this.#file, offsetBytes, bytes.byteLength);
-    if (parts) {
-      await readParts(this.#run, this.#file, parts, memory);
-      return;
+    try {
+      if (parts) await readParts(this.#run, this.#file, parts, memory);
+      else await this.#readPiece(offsetBytes, memory);
+    } catch (error) {
+      throw this.#located(error);
     }
+  }
+
+  async #readPiece(offsetBytes: number, memory: ReadMemory): Promise<void> {
     const crc32c = await readPiece(this.#run, this.#file, offsetBytes, memory);
-    this.#pieces.set(offsetBytes, { lengthBytes: bytes.byteLength, crc32c });
+    this.#pieces.set(offsetBytes, { lengthBytes: memory.bytes.byteLength, crc32c });
   }
 
   /** `Corrupt` (temporary: bytes may have been damaged on the way) if what was read is not what the record says. */
@@ -77,14 +84,21 @@ export class LentSource {
     let found = 0;
     for (const [, piece] of [...this.#pieces].sort(([a], [b]) => a - b))
       found = crc32cCombine(found, piece.crc32c, piece.lengthBytes);
-    if (found === this.#file.crc32c) return;
-    const { message, context } = wholeMismatch(this.#file, found);
-    throw new CheckpointError('Corrupt', message, { context, status: 'temporary' });
+    if (found !== this.#file.crc32c) throw this.#located(wholeMismatch(this.#file, found), 'temporary');
   }
 
   close(): void {
     this.#borrower.removeEventListener('abort', this.#onAbort);
   }
 
-  readonly #onAbort = (): void => this.#run.fail(toCheckpointError(abortError(this.#borrower)));
+  readonly #onAbort = (): void => this.#run.fail(abortError(this.#borrower));
+
+  #located(error: unknown, status?: CheckpointError['status']): unknown {
+    if (!isCheckpointError(error, 'Corrupt')) return error;
+    return new CheckpointError('Corrupt', error.message, {
+      context: { ...error.context, store: this.#run.store.uri },
+      cause: error.cause,
+      status: status ?? error.status,
+    });
+  }
 }

@@ -1,0 +1,210 @@
+/**
+ * From one run to another: which checkpoints, in which order, and what to do about those that cannot be had. `copy-checkpoint.ts` copies
+ * one of them.
+ */
+
+import type { MirroredCheckpoint, MirrorOptions, MirrorResult } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
+import { type CatalogCheckpoint, idEquals, idText } from '../format/index.ts';
+import {
+  differenceOf,
+  isMirrorAttempt,
+  type MirrorOrigin,
+  mirrorAttempt,
+  selectForMirror,
+} from '../plan/mirror.ts';
+import { findById, findByVersion } from '../plan/state.ts';
+import type { Head, RunSide } from './catalog.ts';
+import { copyCheckpoint } from './copy-checkpoint.ts';
+import { newId } from './engine.ts';
+import { join, type Membership } from './join.ts';
+import { readManifest } from './manifest.ts';
+import { isUnanswered } from './records.ts';
+
+/** Often enough for any trainer, seldom enough for any bill. */
+const WATCH_INTERVAL_MS_MIN = 100;
+const WATCH_INTERVAL_MS_MAX = 24 * 60 * 60_000;
+
+/** `options.signal` also fires when one of the managers is closed; `caller` is the caller's own. */
+export async function mirror(
+  source: RunSide,
+  target: RunSide,
+  options: MirrorOptions & { readonly signal: AbortSignal; readonly caller: AbortSignal | undefined },
+): Promise<MirrorResult> {
+  const { watchIntervalMs, caller, signal } = options;
+  checkOptions(source, target, options);
+  const mirroring = new Mirroring(source, target, options);
+  for (;;) {
+    try {
+      await mirroring.pass();
+      if (watchIntervalMs === undefined) return mirroring.result;
+    } catch (error) {
+      if (watchIntervalMs === undefined) throw error;
+      if (caller?.aborted) return mirroring.result;
+      if (!isUnanswered(error)) throw error;
+      options.onProgress?.({
+        type: 'retry',
+        detail: `${error.message}; looking again in ${watchIntervalMs / 1000} s`,
+      });
+    }
+    await target.engine.clock.sleep(watchIntervalMs, signal).catch(() => undefined); // the signal is looked at next
+    if (caller?.aborted) return mirroring.result;
+    throwIfAborted(signal);
+  }
+}
+
+function checkOptions(source: RunSide, target: RunSide, options: MirrorOptions): void {
+  const { watchIntervalMs: intervalMs, versions } = options;
+  const refuse = (message: string) => new CheckpointError('InvalidArgument', message);
+  if (source.engine.store.uri === target.engine.store.uri) {
+    throw refuse(`${target.engine.store.uri} cannot be mirrored into itself`);
+  }
+  if (intervalMs === undefined) return;
+  if (versions) throw refuse('`versions` names what is there; to follow a run, leave it out');
+  if (!(intervalMs >= WATCH_INTERVAL_MS_MIN && intervalMs <= WATCH_INTERVAL_MS_MAX)) {
+    throw refuse(
+      `the interval is ${intervalMs} ms; it takes ${WATCH_INTERVAL_MS_MIN} ms to ${WATCH_INTERVAL_MS_MAX / 60_000} min`,
+    );
+  }
+}
+
+class Mirroring {
+  readonly #source: RunSide;
+  readonly #target: RunSide;
+  readonly #options: MirrorOptions & { readonly signal: AbortSignal };
+  readonly #copied: MirroredCheckpoint[] = [];
+  readonly #present: bigint[] = [];
+  readonly #skipped: { readonly version: bigint; readonly reason: string }[] = [];
+  /** Ids in the source about which nothing is left to do. */
+  readonly #settled = new Set<string>();
+  #membership: Membership | undefined;
+
+  constructor(source: RunSide, target: RunSide, options: MirrorOptions & { readonly signal: AbortSignal }) {
+    this.#source = source;
+    this.#target = target;
+    this.#options = options;
+  }
+
+  get result(): MirrorResult {
+    return { copied: this.#copied, present: this.#present, skipped: this.#skipped };
+  }
+
+  /** Copies what there is by now. */
+  async pass(): Promise<void> {
+    const { signal, watchIntervalMs } = this.#options;
+    const from = await this.#source.catalog.read(signal);
+    if (from.seq === 0) {
+      if (watchIntervalMs !== undefined) return;
+      const { uri } = this.#source.engine.store;
+      throw new CheckpointError('NotFound', `there is no run at ${uri}`, {
+        context: { store: uri, run: 'missing' },
+      });
+    }
+    for (const checkpoint of selectForMirror(from.state, this.#options)) {
+      if (this.#settled.has(idText(checkpoint.id))) continue;
+      await this.#take(checkpoint, from);
+      this.#settled.add(idText(checkpoint.id));
+    }
+  }
+
+  async #take(checkpoint: CatalogCheckpoint, from: Head): Promise<void> {
+    try {
+      await this.#decide(checkpoint, from);
+    } catch (error) {
+      const reason = await this.#reasonToPassOver(error, checkpoint);
+      if (reason === undefined) throw error;
+      this.#passOver(checkpoint, reason);
+    }
+  }
+
+  async #decide(checkpoint: CatalogCheckpoint, from: Head): Promise<void> {
+    const { version } = checkpoint.id;
+    const head = await this.#target.catalog.read(this.#options.signal);
+    if (head.runId === from.runId) {
+      throw this.#error(
+        'InvalidArgument',
+        'both are one run, or a copy of it that was made by other means',
+        version,
+      );
+    }
+    const there = findByVersion(head.state, version);
+    if (there) return this.#compare(checkpoint, there);
+    if (version > head.state.top) return this.#copy(checkpoint, from);
+    const tooOld = `it is not above ${head.state.top}, the highest that was committed here`;
+    const isWanted =
+      this.#options.versions || (from.state.latest && idEquals(from.state.latest, checkpoint.id));
+    if (isWanted) throw this.#error('Conflict', `version ${version} cannot be committed: ${tooOld}`, version);
+    this.#passOver(checkpoint, tooOld);
+  }
+
+  async #compare(checkpoint: CatalogCheckpoint, there: CatalogCheckpoint): Promise<void> {
+    const { signal } = this.#options;
+    const { version } = checkpoint.id;
+    const original = await readManifest(this.#source.engine, checkpoint, signal);
+    const difference = differenceOf(original, await readManifest(this.#target.engine, there, signal));
+    if (difference !== undefined) {
+      throw this.#error(
+        'Conflict',
+        `version ${version} is here already, with other content: ${difference}`,
+        version,
+      );
+    }
+    if (there.state === 'QUARANTINED') this.#passOver(checkpoint, `it is quarantined here: ${there.reason}`);
+    else this.#present.push(version);
+  }
+
+  async #copy(checkpoint: CatalogCheckpoint, from: Head): Promise<void> {
+    const origin = { runId: from.runId, lineage: from.state.lineage };
+    const join = (worldSize: number, signal: AbortSignal) => this.#join(origin, worldSize, signal);
+    const copy = { source: this.#source, target: this.#target, checkpoint, join };
+    this.#copied.push(await copyCheckpoint(copy, this.#options));
+  }
+
+  /** As the only process of its attempt: it stands for all of the writers. A checkpoint of another number of writers needs another attempt. */
+  async #join(origin: MirrorOrigin, worldSize: number, signal: AbortSignal): Promise<Membership> {
+    const { engine, catalog } = this.#target;
+    const joined = this.#membership;
+    if (joined?.writer.count === worldSize && isMirrorAttempt(joined.attempt.id, origin)) return joined;
+    const { state } = await catalog.read(signal);
+    const goesOn = !joined && state.worldSize === worldSize && isMirrorAttempt(state.attempt, origin);
+    const id = goesOn ? state.attempt : mirrorAttempt(origin, newId(engine));
+    const attempt = { id, isDrawn: false, takeoverId: newId(engine) };
+    this.#membership = await join(engine, catalog, {
+      attempt,
+      writer: { index: 0, count: worldSize },
+      signal,
+    });
+    return this.#membership;
+  }
+
+  /** Why the source cannot give this checkpoint, if that is no reason to stop. */
+  async #reasonToPassOver(error: unknown, { id }: CatalogCheckpoint): Promise<string | undefined> {
+    const { engine, catalog } = this.#source;
+    const isDamaged = isCheckpointError(error, 'Corrupt') && error.context.store === engine.store.uri;
+    if (!isDamaged && !isCheckpointError(error, 'NotFound')) return undefined;
+    const { state } = await catalog.read(this.#options.signal);
+    if (findById(state, id)?.state !== 'LIVE') return 'it was retired or removed from the source meanwhile';
+    if (!isDamaged) return undefined;
+    if (this.#options.onCorrupt === 'skip') return `it is damaged in the source: ${error.message}`;
+    throw new CheckpointError(
+      'Corrupt',
+      `version ${id.version} of ${engine.store.uri} is damaged: ${error.message}`,
+      {
+        context: { ...error.context, version: id.version },
+        cause: error,
+      },
+    );
+  }
+
+  #passOver({ id: { version } }: CatalogCheckpoint, reason: string): void {
+    this.#skipped.push({ version, reason });
+    this.#options.onProgress?.({ type: 'skipped', version, reason });
+    this.#target.engine.logger.log('warn', `version ${version} is not mirrored: ${reason}`);
+  }
+
+  #error(code: 'Conflict' | 'InvalidArgument', what: string, version: bigint): CheckpointError {
+    const store = this.#target.engine.store.uri;
+    const message = `${this.#source.engine.store.uri} cannot be mirrored into ${store}: ${what}`;
+    return new CheckpointError(code, message, { context: { store, version } });
+  }
+}

@@ -1,0 +1,109 @@
+/** What a mirror copies, what is there already, and what an interrupted one has left to go on with. Pure. */
+
+import type { MirrorSelection } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import {
+  type CatalogCheckpoint,
+  type Manifest,
+  parsePayloadKey,
+  type State,
+  toHex,
+  toVersion,
+} from '../format/index.ts';
+import { sameContent } from './same-content.ts';
+import { latestOf, onPath } from './state.ts';
+
+/** Of a nonce, which has 32 at most. */
+const TAG_DIGITS = 16;
+/** After the tag: fresh each time, as in any nonce. */
+export const DRAWN_DIGITS = 16;
+
+/**
+ * The live checkpoints that are wanted, ascending. `NotFound`: one that was asked for by its version is not there, or not live.
+ * `InvalidArgument`: more than one way of choosing.
+ */
+export function selectForMirror(state: State, selection: MirrorSelection): CatalogCheckpoint[] {
+  const { versions, since, latest } = selection;
+  if ([versions, since, latest || undefined].filter((each) => each !== undefined).length > 1) {
+    throw new CheckpointError('InvalidArgument', 'a mirror takes one of `versions`, `since` and `latest`');
+  }
+  if (latest) return [latestOf(state)].filter((each) => each !== undefined);
+  const live = onPath(state).filter((checkpoint) => checkpoint.state === 'LIVE');
+  if (since !== undefined) {
+    const lowest = toVersion(since);
+    return live.filter((checkpoint) => checkpoint.id.version >= lowest);
+  }
+  if (versions === undefined) return live;
+  const wanted = new Set(versions.map(toVersion));
+  const found = live.filter((checkpoint) => wanted.delete(checkpoint.id.version));
+  const [missing] = wanted;
+  if (missing === undefined) return found;
+  const newest = live.at(-1)?.id.version;
+  const have = newest === undefined ? 'nothing is there' : `the newest of ${live.length} is ${newest}`;
+  throw new CheckpointError('NotFound', `there is no version ${missing} to mirror: ${have}`, {
+    context: { version: missing },
+  });
+}
+
+/** In what two manifests of one version say different things; `undefined`: in nothing that a reader would notice. */
+export function differenceOf(source: Manifest, copy: Manifest): string | undefined {
+  if (source.worldSize !== copy.worldSize) return `${source.worldSize} writers, not ${copy.worldSize}`;
+  for (const [index, share] of source.writers.entries()) {
+    const other = copy.writers[index]?.files ?? [];
+    if (!sameContent(share.files, other)) return `writer ${share.writer} has other files`;
+  }
+  if (!sameEntries(source.metrics, copy.metrics)) return 'the metrics differ';
+  return sameEntries(source.metadata, copy.metadata) ? undefined : 'the metadata differ';
+}
+
+function sameEntries<T>(a: Readonly<Record<string, T>>, b: Readonly<Record<string, T>>): boolean {
+  const names = Object.keys(a);
+  return names.length === Object.keys(b).length && names.every((name) => Object.is(a[name], b[name]));
+}
+
+/** What a mirror copies from. Within one lineage a version is committed once, so the three together name one checkpoint. */
+export interface MirrorOrigin {
+  readonly runId: string;
+  readonly lineage: number;
+}
+
+/**
+ * The attempt of mirrors of one run. While it owns the destination, whoever mirrors the same run again goes on with it as a new life of
+ * its writer, and so with what it has left; `nonce` makes another once it has passed.
+ */
+export function mirrorAttempt(origin: MirrorOrigin, nonce: string): string {
+  return `${attemptPrefix(origin)}${nonce}`;
+}
+
+export function isMirrorAttempt(attempt: string, origin: MirrorOrigin): boolean {
+  return attempt.startsWith(attemptPrefix(origin));
+}
+
+function attemptPrefix({ runId, lineage }: MirrorOrigin): string {
+  return `mirror-${runId}-${lineage}-`;
+}
+
+/**
+ * How the nonces of a mirror's payloads begin: with what they are copies of. An object appears whole or not at all, and only after every
+ * byte of it was compared with that manifest: whoever finds one with this tag knows what is in it.
+ */
+export function payloadTag({ manifestSha256 }: Pick<CatalogCheckpoint, 'manifestSha256'>): string {
+  return toHex(manifestSha256).slice(0, TAG_DIGITS);
+}
+
+/** A payload that a mirror has sent. */
+export interface LeftPayload {
+  readonly key: string;
+  readonly writer: number;
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly tag: string;
+}
+
+/** `null`: no mirror has written it. */
+export function parseLeftPayload(key: string, sizeBytes: number): LeftPayload | null {
+  const parsed = parsePayloadKey(key);
+  if (parsed === null || parsed.nonce.length !== TAG_DIGITS + DRAWN_DIGITS) return null;
+  const { writer, name, nonce } = parsed;
+  return { key, writer, name, sizeBytes, tag: nonce.slice(0, TAG_DIGITS) };
+}

@@ -1,0 +1,74 @@
+/** For the tests of this folder: a run to copy from, a run to copy to, both in memory. */
+
+import {
+  type CheckpointManager,
+  type CheckpointManagerOptions,
+  crc32c,
+  openCheckpointManager,
+} from '@holdfast/core';
+import type { ObjectStore } from '@holdfast/core/contract';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { filesOf, SETTINGS } from '../crash/invariants.ts';
+
+export interface TwoRuns {
+  readonly from: MemoryBucket;
+  readonly to: MemoryBucket;
+}
+
+export function twoRuns(options: ConstructorParameters<typeof MemoryBucket>[0] = {}): TwoRuns {
+  return {
+    from: new MemoryBucket({ crc32c, name: 'from', ...options }),
+    to: new MemoryBucket({ crc32c, name: 'to', ...options }),
+  };
+}
+
+export function open(
+  place: MemoryBucket | ObjectStore,
+  options: Partial<CheckpointManagerOptions> = {},
+): CheckpointManager {
+  const store = place instanceof MemoryBucket ? new MemoryStore(place) : place;
+  return openCheckpointManager({ store, settings: SETTINGS, ...options });
+}
+
+/** Saves versions as so many writers, with the files of `filesOf`. */
+export async function saveAll(
+  bucket: MemoryBucket,
+  versions: readonly bigint[],
+  { attempt = 'job-0', count = 1 }: { attempt?: string; count?: number } = {},
+): Promise<void> {
+  for (const version of versions) {
+    const saves = Array.from({ length: count }, async (_, index) => {
+      await using manager = open(bucket, { attempt, writer: { index, count } });
+      await manager.save({
+        version,
+        buffers: filesOf(attempt, version, index),
+        metrics: { loss: 1 / Number(version + 1n), [`of-${index}`]: index },
+        metadata: { [`note-${index}`]: `of writer ${index}` },
+      });
+    });
+    await Promise.all(saves);
+  }
+}
+
+/** All that a reader sees of a run, as values that can be compared: without what is each run's own. */
+export async function contentOf(manager: CheckpointManager): Promise<unknown[]> {
+  const content: unknown[] = [];
+  for (const { version, committedAtMs } of await manager.list()) {
+    const checkpoint = await manager.get(version);
+    const details = await checkpoint?.details();
+    if (!details) continue;
+    const { worldSize, metrics, metadata, sizeBytes, fileCount, files } = details;
+    const to = Object.fromEntries(files.map((file) => [file.name, new Uint8Array(file.sizeBytes)]));
+    await manager.restore({ version, to });
+    content.push({
+      ...{ version, committedAtMs, worldSize, metrics, metadata, sizeBytes, fileCount },
+      files: files.map(({ name, crc32c: sum, writer }) => ({
+        name,
+        writer,
+        crc32c: sum,
+        bytes: crc32c(to[name] as Uint8Array),
+      })),
+    });
+  }
+  return content;
+}
