@@ -1,11 +1,8 @@
 /** The server that a series runs against, and what it is asked besides the measured runs. */
 
-import { fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import {
   CreateBucketCommand,
   DeleteBucketCommand,
@@ -15,7 +12,8 @@ import {
 import { makeCertificates } from '../../servers/certificates.ts';
 import { credentialsEnv, deletePrefix, type S3Access, s3Client } from '../../servers/s3-access.ts';
 import { startMinio } from '../../servers/s3-servers.ts';
-import type { Counts } from './discard-server.ts';
+import type { Counts } from '../discard/counter.ts';
+import { startDiscardServer } from '../discard/process.ts';
 import { cpuMsOf } from './process-cost.ts';
 
 export interface Target {
@@ -109,41 +107,21 @@ export async function endpointTarget(endpoint: string, env: NodeJS.ProcessEnv): 
   return withBucket({ name: 'endpoint', access, close: async () => undefined });
 }
 
-const DISCARD_SCRIPT = fileURLToPath(new URL('./discard-server.ts', import.meta.url));
-
 /** The discarding server, which gives back the pattern of `patternPath`. */
 export async function discardTarget({ directory, tls }: TargetOptions, patternPath: string): Promise<Target> {
   const certificatesDirectory = join(directory, 'certificates');
   await mkdir(certificatesDirectory, { recursive: true });
   const certificates = tls ? await makeCertificates(certificatesDirectory) : undefined;
-  const files = certificates ? [certificates.keyPath, certificates.certificatePath] : [];
-  const child = fork(DISCARD_SCRIPT, [patternPath, ...files], { execArgv: [] });
-  const [{ port }] = (await once(child, 'message', { signal: AbortSignal.timeout(30_000) })) as [
-    { port: number },
-  ];
+  const server = await startDiscardServer('s3', patternPath, certificates);
   const access: S3Access = {
-    endpoint: `${tls ? 'https' : 'http'}://127.0.0.1:${port}`,
+    endpoint: server.endpoint,
     region: 'us-east-1',
     accessKeyId: 'any',
     secretAccessKey: 'any',
     ...(certificates && { caPath: certificates.caPath }),
   };
-  return {
-    name: 'discarding server',
-    access,
-    bucket: 'bench',
-    cpuMs: () => cpuMsOf(child.pid ?? 0),
-    counts: async () => {
-      const answer = once(child, 'message') as Promise<[Counts]>;
-      child.send('counts');
-      return (await answer)[0];
-    },
-    close: async () => {
-      const ended = once(child, 'exit');
-      child.disconnect();
-      await ended;
-    },
-  };
+  const { cpuMs, counts, close } = server;
+  return { name: 'discarding server', access, bucket: 'bench', cpuMs, counts, close };
 }
 
 /** Throws unless below `prefix` there are at least so many objects and bytes: a client that reports success has sent something. */

@@ -12,8 +12,8 @@ import {
 } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { s3Client } from '../../servers/s3-access.ts';
-import { MIB, patternPieces, ROTATION_BYTES } from './shapes.ts';
-import { assertStored, discardTarget, removePrefix, type Target } from './targets.ts';
+import { MIB, patternPieces, ROTATION_BYTES } from '../s3/shapes.ts';
+import { assertStored, discardTarget, removePrefix, type Target } from '../s3/targets.ts';
 
 const PATTERN = randomBytes(4 * MIB);
 const directory = mkdtempSync(join(tmpdir(), 'holdfast-discard-'));
