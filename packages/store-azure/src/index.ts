@@ -1,0 +1,30 @@
+/** The object store in a container of Azure Blob Storage. */
+
+import { HttpTransport, trustedCertificates } from '@holdfast/cloud-http';
+import type { ObjectStore } from '@holdfast/core/contract';
+import { AzureConnection } from './client.ts';
+import { type AzureEnvironment, parseAzureConfig } from './config.ts';
+import { refusalOf } from './errors.ts';
+import { AzureStore } from './store.ts';
+
+export {
+  type AzureConfig,
+  type AzureCredentials,
+  type AzureEnvironment,
+  parseAzureConfig,
+} from './config.ts';
+
+/**
+ * Opens the store of `az://account/container/prefix?endpoint=…`. Sends nothing: a container that is not there, or may not be used, shows
+ * at the first call. What the URI leaves open is filled from `env` (the variables of Azure's tools); without a key or SAS there, from the
+ * identity of the machine. `InvalidConfig`: the URI, a variable, or a certificate file that cannot be read.
+ */
+export async function openAzureStore(uri: string, env: AzureEnvironment = {}): Promise<ObjectStore> {
+  const config = parseAzureConfig(uri, env);
+  const transport = new HttpTransport({
+    ca: await trustedCertificates({ ca: config.ca }),
+    proxy: config.proxy,
+    refusalOf,
+  });
+  return new AzureStore(config, new AzureConnection(config, transport));
+}

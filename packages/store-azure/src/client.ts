@@ -1,0 +1,154 @@
+/** The way to one container: every request is built and authorized here, and put right where it was refused for how it was built. */
+
+import {
+  bareHostname,
+  type HttpTransport,
+  type SendOptions,
+  type TransportAnswer,
+} from '@holdfast/cloud-http';
+import { type Authorization, authorizationOf } from './authorization.ts';
+import type { AzureConfig } from './config.ts';
+import { AzureRefusal } from './errors.ts';
+import { type Operation, settingHeaders } from './headers.ts';
+
+/** The oldest that can begin a listing at a key. */
+const API_VERSION = '2026-02-06';
+/** For servers that are behind: old emulators, clouds of their own. The oldest that knows every tier. */
+const OLDER_API_VERSION = '2021-12-02';
+/** Less is not what a signature is refused for. */
+const CLOCK_SKEW_MS_MIN = 60_000;
+
+export interface BlobRequest extends SendOptions {
+  readonly operation: Operation;
+  readonly method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
+  /** From the root of the container. Left out: the request is about the container, `null`: about the account. */
+  readonly blob?: string | null | undefined;
+  readonly query?: Readonly<Record<string, string>> | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: Uint8Array | undefined;
+}
+
+export class AzureConnection {
+  readonly #config: AzureConfig;
+  readonly #transport: HttpTransport;
+  readonly #authorization: Authorization;
+  readonly #headers: ReturnType<typeof settingHeaders>;
+  readonly #server: { protocol: 'http:' | 'https:'; hostname: string; port: number };
+  /** Of the account, without a '/' at its end. */
+  readonly #basePath: string;
+  #apiVersion = API_VERSION;
+  #clockOffsetMs = 0;
+  /** How often version, clock or credentials were put right. */
+  #correctionCount = 0;
+
+  constructor(config: AzureConfig, transport: HttpTransport) {
+    this.#config = config;
+    this.#transport = transport;
+    this.#authorization = authorizationOf(config);
+    this.#headers = settingHeaders(config);
+    const url = new URL(config.endpoint);
+    const protocol = url.protocol === 'http:' ? 'http:' : 'https:';
+    const port = Number(url.port) || (protocol === 'http:' ? 80 : 443);
+    this.#server = { protocol, hostname: bareHostname(url.hostname), port };
+    this.#basePath = url.pathname.replace(/\/$/, '');
+  }
+
+  /** Otherwise the store begins every listing at its beginning. */
+  get canListFrom(): boolean {
+    return this.#apiVersion === API_VERSION;
+  }
+
+  /** Sends one request. A non-2xx answer is thrown as `AzureRefusal`. */
+  async send(request: BlobRequest): Promise<TransportAnswer> {
+    const sentWith = this.#correctionCount;
+    try {
+      return await this.#send(request);
+    } catch (error) {
+      // What was refused for version, time or credentials had no effect: it is sent once more when that could be put right.
+      if (!(error instanceof AzureRefusal) || !(await this.#correct(sentWith, error, request.signal)))
+        throw error;
+      return this.#send(request);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  /** Path of a blob as it is sent, with that of the account. */
+  pathOf(blob: string | null | undefined): string {
+    if (blob === null) return `${this.#basePath}/`;
+    const container = `${this.#basePath}/${this.#config.container}`;
+    return blob === undefined ? container : `${container}/${escapedPath(blob)}`;
+  }
+
+  async #send(request: BlobRequest): Promise<TransportAnswer> {
+    const { method, body, signal } = request;
+    const { path, headers } = await this.#authorization.authorize(
+      {
+        method,
+        path: this.pathOf(request.blob),
+        query: request.query ?? {},
+        headers: {
+          'x-ms-date': new Date(Date.now() + this.#clockOffsetMs).toUTCString(),
+          'x-ms-version': this.#apiVersion,
+          ...this.#headers[request.operation],
+          ...request.headers,
+        },
+        bodyBytes: body?.byteLength ?? 0,
+      },
+      signal,
+    );
+    return this.#transport.send({ ...this.#server, method, path, headers, body }, request);
+  }
+
+  /** False: nothing is different now from when the request was sent. */
+  async #correct(sentWith: number, refusal: AzureRefusal, signal: AbortSignal | undefined): Promise<boolean> {
+    const remedy = this.#remedyFor(refusal, signal);
+    if (remedy === undefined) return false;
+    if (this.#correctionCount === sentWith && (await remedy())) this.#correctionCount += 1;
+    return this.#correctionCount !== sentWith;
+  }
+
+  #remedyFor(
+    refusal: AzureRefusal,
+    signal: AbortSignal | undefined,
+  ): (() => boolean | Promise<boolean>) | undefined {
+    const { code, status } = refusal;
+    if (isOfVersion(refusal)) return () => this.#lowerVersion();
+    if (code === 'AuthenticationFailed' && this.#config.credentials.kind === 'key')
+      return () => this.#adjustClock(refusal);
+    return status === 401 ? () => this.#authorization.renew(signal) : undefined;
+  }
+
+  #lowerVersion(): boolean {
+    const isLower = this.#apiVersion !== OLDER_API_VERSION;
+    this.#apiVersion = OLDER_API_VERSION;
+    return isLower;
+  }
+
+  #adjustClock({ date }: AzureRefusal): boolean {
+    const offsetMs = Date.parse(date ?? '') - Date.now();
+    if (Number.isNaN(offsetMs) || Math.abs(offsetMs - this.#clockOffsetMs) < CLOCK_SKEW_MS_MIN) return false;
+    this.#clockOffsetMs = offsetMs;
+    return true;
+  }
+}
+
+/** Azurite names the header in its message only. */
+function isOfVersion({ code, headerName, message }: AzureRefusal): boolean {
+  return code === 'InvalidHeaderValue' && (headerName === 'x-ms-version' || /API version/i.test(message));
+}
+
+/** What a path may hold as it is differs from server to server; what is escaped means the same to all. */
+function escapedPath(blob: string): string {
+  return blob
+    .split('/')
+    .map((segment) =>
+      encodeURIComponent(segment).replace(
+        /[!'()*]/g,
+        (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+      ),
+    )
+    .join('/');
+}

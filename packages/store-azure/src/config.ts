@@ -1,0 +1,188 @@
+import { isInTheClear, type ProxyEnvironment, proxyOf, StoreUri } from '@holdfast/cloud-http';
+import { CheckpointError } from '@holdfast/core/contract';
+import { escapedBackslashes, hasUnsafeSegment } from './blob-name.ts';
+import {
+  accountKey,
+  type ConnectionString,
+  parseConnectionString,
+  sharedAccessSignature,
+} from './connection-string.ts';
+
+/** `key`: of the account, in base64. `sas`: a query without '?'. `identity`: what `DefaultAzureCredential` finds, looked for when needed. */
+export type AzureCredentials =
+  | { readonly kind: 'key'; readonly key: string }
+  | { readonly kind: 'sas'; readonly token: string }
+  | { readonly kind: 'identity' };
+
+export interface AzureConfig {
+  /** For messages: without the settings. */
+  readonly uri: string;
+  readonly account: string;
+  readonly container: string;
+  /** Empty, or ends in '/'. */
+  readonly root: string;
+  /** Base URL of the account, without '/' at its end. */
+  readonly endpoint: string;
+  readonly credentials: AzureCredentials;
+  /** Left out: the account's. */
+  readonly tier?: 'Hot' | 'Cool' | 'Cold' | undefined;
+  readonly encryptionScope?: string | undefined;
+  /** 32 bytes, in base64. */
+  readonly customerKey?: string | undefined;
+  /** Bodies of uploads go with their MD5, which the store verifies. */
+  readonly contentMd5: boolean;
+  /** Path of a PEM file with certificates to trust beside the usual ones. */
+  readonly ca?: string | undefined;
+  readonly proxy: ProxyEnvironment;
+}
+
+export type AzureEnvironment = Readonly<Record<string, string | undefined>>;
+
+const FORM = 'az://account/container/prefix, with settings after a "?" if need be';
+
+/** Query keys and what they take, for messages. */
+const SETTINGS = {
+  endpoint:
+    'the base URL of the account, http:// or https:// (default: https://ACCOUNT.blob.core.windows.net)',
+  auth: 'auto, key, sas or identity (default: auto, the first that the environment has)',
+  tier: 'Hot, Cool or Cold (default: that of the account)',
+  encryptionScope: 'the name of an encryption scope of the account',
+  contentMd5: 'true or false (default: true over http:// to another machine)',
+  ca: 'the absolute path of a PEM file with certificates to trust',
+} as const;
+type Uri = StoreUri<keyof typeof SETTINGS>;
+
+/** The signature of a SAS, wherever it stands: escaped or not, in the query, in a setting or in the prefix. */
+const SAS_IN_URI = /([?&]|%3f|%26)sig(=|%3d)/i;
+
+/**
+ * From an `az:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong and what is accepted, and never repeats
+ * a secret. Pure: nothing is looked up. The prefix is percent-decoded and otherwise kept as it is; one '/' at its end is left out.
+ */
+export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): AzureConfig {
+  assertNoSas(uri);
+  const given: Uri = new StoreUri(uri, { scheme: 'az', form: FORM, settings: SETTINGS });
+  const account = accountOf(given);
+  const [container = '', ...rest] = given.path.split('/');
+  assertContainer(given, container);
+  const prefix = given.prefix(rest.join('/'));
+  assertSegments(given, prefix);
+  const connection = parseConnectionString(env['AZURE_STORAGE_CONNECTION_STRING'] || undefined, account);
+  const endpoint =
+    given.baseUrl('endpoint', connection?.endpoint) ?? `https://${account}.blob.core.windows.net`;
+  const credentials = credentialsOf(given, { account, connection, env });
+  if (credentials.kind !== 'key' && isInTheClear(endpoint))
+    throw given.invalid(`would send ${SECRET[credentials.kind]} in the clear: its endpoint is http://`);
+  const tier = given.optionalChoice('tier', ['Hot', 'Cool', 'Cold', 'Archive']);
+  if (tier === 'Archive') throw given.invalid('has tier=Archive, whose objects cannot be read at once');
+  const name = `az://${account}/${container}`;
+  return {
+    uri: prefix === '' ? name : `${name}/${prefix}`,
+    account,
+    container,
+    root: prefix === '' ? '' : `${escapedBackslashes(prefix)}/`,
+    endpoint,
+    credentials,
+    tier,
+    ...encryptionOf(given, env, endpoint),
+    contentMd5: given.flag('contentMd5', isInTheClear(endpoint)),
+    ca: given.absolutePath('ca'),
+    proxy: proxyOf(env),
+  };
+}
+
+const SECRET = { sas: 'the SAS', identity: 'a token' } as const;
+
+function assertNoSas(uri: string): void {
+  if (!SAS_IN_URI.test(uri)) return;
+  const shown = uri.replace(/([?#&]|%3f|%26).*$/is, '');
+  const what = 'has a SAS in it; leave it out: it comes from AZURE_STORAGE_SAS_TOKEN';
+  throw new CheckpointError('InvalidConfig', `${shown} ${what}`);
+}
+
+function accountOf(given: Uri): string {
+  const account = given.authority;
+  if (account === '') throw given.invalid('names no account');
+  if (account.includes('.'))
+    throw given.invalid(
+      `has "${account}" where the name of an account is due; a host is given with endpoint=`,
+    );
+  if (!/^[a-z0-9]{3,24}$/.test(account))
+    throw given.invalid(
+      `has "${account}" where the name of an account is due: 3 to 24 small letters or digits`,
+    );
+  return account;
+}
+
+function assertContainer(given: Uri, container: string): void {
+  if (container === '') throw given.invalid('names no container');
+  if (!/^(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/.test(container))
+    throw given.invalid(
+      `has "${container}" where the name of a container is due: 3 to 63 small letters, digits or single "-"`,
+    );
+}
+
+function assertSegments(given: Uri, prefix: string): void {
+  if (hasUnsafeSegment(prefix))
+    throw given.invalid('has a segment that ends in "." in its prefix, which Azure does not keep');
+}
+
+function credentialsOf(
+  given: Uri,
+  {
+    account,
+    connection,
+    env,
+  }: {
+    readonly account: string;
+    readonly connection: ConnectionString | undefined;
+    readonly env: AzureEnvironment;
+  },
+): AzureCredentials {
+  const auth = given.choice('auth', ['auto', 'key', 'sas', 'identity']);
+  if (auth === 'identity') return { kind: 'identity' };
+  const own = env['AZURE_STORAGE_KEY'] ? (env['AZURE_STORAGE_ACCOUNT'] ?? account) : undefined;
+  if (connection === undefined && auth !== 'sas' && own !== undefined && own !== account)
+    throw given.invalid(
+      `names another account than AZURE_STORAGE_ACCOUNT, "${own}", whose key is set; correct one of them, or write auth=identity`,
+    );
+  const found = connection?.credentials ?? keyOf(env) ?? sasOf(env);
+  const chosen = auth === 'auto' ? found : [found, keyOf(env), sasOf(env)].find((one) => one?.kind === auth);
+  if (chosen === undefined && auth !== 'auto')
+    throw given.invalid(
+      auth === 'key'
+        ? 'has auth=key, but neither AZURE_STORAGE_KEY nor AZURE_STORAGE_CONNECTION_STRING has a key'
+        : 'has auth=sas, but neither AZURE_STORAGE_SAS_TOKEN nor AZURE_STORAGE_CONNECTION_STRING has a SAS',
+    );
+  return chosen ?? { kind: 'identity' };
+}
+
+function keyOf(env: AzureEnvironment): AzureCredentials | undefined {
+  const key = env['AZURE_STORAGE_KEY'] || undefined;
+  return key === undefined ? undefined : { kind: 'key', key: accountKey(key, 'AZURE_STORAGE_KEY') };
+}
+
+function sasOf(env: AzureEnvironment): AzureCredentials | undefined {
+  const token = env['AZURE_STORAGE_SAS_TOKEN'] || undefined;
+  return token === undefined
+    ? undefined
+    : { kind: 'sas', token: sharedAccessSignature(token, 'AZURE_STORAGE_SAS_TOKEN') };
+}
+
+function encryptionOf(
+  given: Uri,
+  env: AzureEnvironment,
+  endpoint: string,
+): Pick<AzureConfig, 'encryptionScope' | 'customerKey'> {
+  const encryptionScope = given.matching('encryptionScope', /^[A-Za-z0-9-]{3,63}$/);
+  const customerKey = env['HOLDFAST_AZURE_CUSTOMER_KEY'] || undefined;
+  if (customerKey !== undefined && !/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
+    throw new CheckpointError('InvalidConfig', 'HOLDFAST_AZURE_CUSTOMER_KEY is not the base64 of 32 bytes');
+  if (customerKey !== undefined && encryptionScope !== undefined)
+    throw given.invalid(
+      'has an encryptionScope although HOLDFAST_AZURE_CUSTOMER_KEY is set; one of the two encrypts',
+    );
+  if (customerKey !== undefined && isInTheClear(endpoint))
+    throw given.invalid('would send HOLDFAST_AZURE_CUSTOMER_KEY in the clear: its endpoint is http://');
+  return { encryptionScope, customerKey };
+}

@@ -1,0 +1,72 @@
+import { CheckpointError } from '@holdfast/core/contract';
+import type { AzureCredentials } from './config.ts';
+
+export interface ConnectionString {
+  /** Of blobs; nothing if it is the usual one of the account. */
+  readonly endpoint: string | undefined;
+  readonly credentials: AzureCredentials;
+}
+
+const VARIABLE = 'AZURE_STORAGE_CONNECTION_STRING';
+
+/** What Azure's tools make of `UseDevelopmentStorage=true`: account and key of the emulator are public. */
+const EMULATOR: Readonly<Record<string, string>> = {
+  AccountName: 'devstoreaccount1',
+  AccountKey: 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==',
+  BlobEndpoint: 'http://127.0.0.1:10000/devstoreaccount1',
+};
+
+/** `Name=Value;…`, as the portal shows it. `InvalidConfig` without repeating any of it: it holds secrets. Nothing for nothing. */
+export function parseConnectionString(
+  text: string | undefined,
+  account: string,
+): ConnectionString | undefined {
+  if (text === undefined) return undefined;
+  const given = fieldsOf(text);
+  const fields = given['UseDevelopmentStorage'] === 'true' ? { ...EMULATOR, ...given } : given;
+  const { AccountName: name, AccountKey: key, SharedAccessSignature: sas } = fields;
+  if (name !== undefined && name !== account)
+    throw invalid(`is of the account "${name}", and the URI names "${account}"`);
+  const endpoint = fields['BlobEndpoint'] ?? usualEndpoint(fields, account);
+  if (key) return { endpoint, credentials: { kind: 'key', key: accountKey(key, VARIABLE) } };
+  if (sas) return { endpoint, credentials: { kind: 'sas', token: sharedAccessSignature(sas, VARIABLE) } };
+  throw invalid('has neither an AccountKey nor a SharedAccessSignature');
+}
+
+/** `InvalidConfig` if it is none. `from`: the variable that holds it. */
+export function accountKey(text: string, from: string): string {
+  const isKey = text.length % 4 === 0 && /^[A-Za-z0-9+/]{16,}={0,2}$/.test(text);
+  if (isKey) return text;
+  throw new CheckpointError('InvalidConfig', `the key of the account in ${from} is not base64`);
+}
+
+/** Without the '?' that some tools put before it. */
+export function sharedAccessSignature(text: string, from: string): string {
+  const token = text.trim().replace(/^\?/, '');
+  // What goes into the path of a request has to be escaped already.
+  if (/(^|&)sig=[^&]/.test(token) && /^[\x21-\x7e]+$/.test(token) && !token.includes('#')) return token;
+  const what = `the SAS in ${from} is none: it is a query such as sv=…&sp=…&sig=…, with its values escaped`;
+  throw new CheckpointError('InvalidConfig', what);
+}
+
+function fieldsOf(text: string): Record<string, string> {
+  const fields: Record<string, string> = {};
+  for (const pair of text.split(';')) {
+    if (pair.trim() === '') continue;
+    const [, name, value] = /^\s*(\w+)=(.*?)\s*$/s.exec(pair) ?? [];
+    if (name === undefined || value === undefined) throw invalid('is not of the form Name=Value;Name=Value');
+    fields[name] = value;
+  }
+  return fields;
+}
+
+function usualEndpoint(fields: Readonly<Record<string, string>>, account: string): string | undefined {
+  const suffix = fields['EndpointSuffix'];
+  const protocol = fields['DefaultEndpointsProtocol'] ?? 'https';
+  if (suffix === undefined && protocol === 'https') return undefined;
+  return `${protocol}://${account}.blob.${suffix ?? 'core.windows.net'}`;
+}
+
+function invalid(what: string): CheckpointError {
+  return new CheckpointError('InvalidConfig', `${VARIABLE} ${what}`);
+}

@@ -1,0 +1,254 @@
+import {
+  codeOfStatus,
+  contextOf,
+  foreignError,
+  HttpRefusal,
+  nameOf,
+  objectError,
+  plainText,
+  type RefusedAnswer,
+  refusalError,
+  requestError,
+  type StoreSubject,
+  unescapedXml,
+} from '@holdfast/cloud-http';
+import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
+import type { AzureConfig } from './config.ts';
+
+/** What a call was about, and what the store was opened with, for its message. */
+export interface AzureSubject extends StoreSubject {
+  readonly config: AzureConfig;
+}
+
+/** No credentials could be had: nothing was sent to the store. */
+export class CredentialsError extends Error {
+  override readonly name = 'CredentialsError';
+}
+
+export class AzureRefusal extends HttpRefusal {
+  /** Of the header that the store does not understand, in lower case; empty where it is not about one. */
+  readonly headerName: string;
+
+  constructor(answer: RefusedAnswer, code: string, message: string, headerName = '') {
+    super(answer, { code, message, requestId: answer.headers['x-ms-request-id'] });
+    this.name = 'AzureRefusal';
+    this.headerName = headerName.toLowerCase();
+  }
+}
+
+/**
+ * From the code in header or body. Of the message only the first line is kept, and of the details nothing: they repeat signatures and what
+ * was signed.
+ */
+export function refusalOf(answer: RefusedAnswer, body: string): AzureRefusal {
+  const element = (name: string) =>
+    unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(body)?.[1] ?? '');
+  const isError = body.includes('<Error>');
+  const code = answer.headers['x-ms-error-code'] ?? (isError ? element('Code') : '');
+  const message = isError ? (element('Message').split('\n', 1)[0] ?? '') : plainText(body);
+  return new AzureRefusal(answer, code, message.trim(), isError ? element('HeaderName') : '');
+}
+
+/** A success in a form that Azure does not have: whoever answered is no Azure. */
+export function foreignSuccess(status: number, headers: RefusedAnswer['headers']): AzureRefusal {
+  const { 'x-ms-request-id': _, ...rest } = headers;
+  return new AzureRefusal({ status, headers: rest, hasBody: true }, '', '');
+}
+
+/** Azure's codes, those of Azurite included. What is not here is judged by its HTTP status. */
+const BY_CODE: Readonly<Record<string, ErrorCode>> = {
+  BlobNotFound: 'NotFound',
+  ResourceNotFound: 'NotFound',
+  ContainerNotFound: 'NotFound',
+  ContainerBeingDeleted: 'NotFound',
+  FilesystemNotFound: 'NotFound',
+  FilesystemBeingDeleted: 'NotFound',
+  PathNotFound: 'NotFound',
+
+  BlobAlreadyExists: 'AlreadyExists',
+  ConditionNotMet: 'AlreadyExists',
+  PathAlreadyExists: 'AlreadyExists',
+  TargetConditionNotMet: 'AlreadyExists',
+
+  AccountIsDisabled: 'Denied',
+  AuthenticationFailed: 'Denied',
+  AuthorizationFailure: 'Denied',
+  AuthorizationPermissionMismatch: 'Denied',
+  AuthorizationProtocolMismatch: 'Denied',
+  AuthorizationResourceTypeMismatch: 'Denied',
+  AuthorizationServiceMismatch: 'Denied',
+  AuthorizationSourceIPMismatch: 'Denied',
+  BlobImmutableDueToPolicy: 'Denied',
+  InsufficientAccountPermissions: 'Denied',
+  InvalidAuthenticationInfo: 'Denied',
+  InvalidTokenAudience: 'Denied',
+  KeyBasedAuthenticationNotPermitted: 'Denied',
+  LeaseAlreadyPresent: 'Denied',
+  LeaseIdMissing: 'Denied',
+  NoAuthenticationInformation: 'Denied',
+  PublicAccessNotPermitted: 'Denied',
+  SnapshotsPresent: 'Denied',
+  UnauthorizedBlobOverwrite: 'Denied',
+
+  BlobCustomerSpecifiedEncryptionMismatch: 'InvalidConfig',
+  BlobDoesNotUseCustomerSpecifiedEncryption: 'InvalidConfig',
+  BlobUsesCustomerSpecifiedEncryption: 'InvalidConfig',
+  EncryptionScopeNotFound: 'InvalidConfig',
+  EncryptionScopeDisabled: 'InvalidConfig',
+  EncryptionScopeForbidden: 'InvalidConfig',
+  InvalidResourceName: 'InvalidConfig',
+  InvalidUri: 'InvalidConfig',
+  AccessTierNotSupportedForAccountType: 'InvalidConfig',
+  AccountRequiresHttps: 'InvalidConfig',
+
+  BlockCountExceedsLimit: 'InvalidArgument',
+  InvalidBlobOrBlock: 'InvalidArgument',
+  InvalidBlockId: 'InvalidArgument',
+  OutOfRangeInput: 'InvalidArgument',
+  RequestBodyTooLarge: 'InvalidArgument',
+
+  Crc64Mismatch: 'Corrupt',
+  Md5Mismatch: 'Corrupt',
+
+  BlobArchived: 'Unsupported',
+  BlobBeingRehydrated: 'Unsupported',
+  FeatureVersionMismatch: 'Unsupported',
+  InvalidBlobType: 'Unsupported',
+  APINotImplemented: 'Unsupported',
+
+  ServerBusy: 'Throttled',
+  TooManyRequests: 'Throttled',
+  EgressIsOverAccountLimit: 'Throttled',
+  IngressIsOverAccountLimit: 'Throttled',
+  OperationsPerSecondIsOverAccountLimit: 'Throttled',
+
+  // The store stumbled, or writes met: whether ours has had its effect is not known.
+  AccountBeingCreated: 'Unavailable',
+  InternalError: 'Unavailable',
+  OperationTimedOut: 'Unavailable',
+  PendingCopyOperation: 'Unavailable',
+
+  AccountQuotaExceeded: 'StorageFull',
+};
+
+/** What a person has to know beside the store's own words. */
+const HINTS: Readonly<Record<string, string>> = {
+  AccountIsDisabled: 'the account is disabled',
+  AuthorizationProtocolMismatch: 'the SAS is for https only; write https:// in endpoint=',
+  AuthorizationResourceTypeMismatch:
+    'the SAS is not for containers and objects; make one with srt=co, or one of the container',
+  AuthorizationServiceMismatch: 'the SAS is not for blobs; make one with ss=b, or one of the container',
+  AuthorizationSourceIPMismatch: 'the SAS is for other IP addresses than that of this machine',
+  BlobArchived: 'it was moved to the archive tier; bring it back, and take away the rule that moved it',
+  BlobBeingRehydrated: 'it is on its way back from the archive tier, which takes hours',
+  BlobImmutableDueToPolicy: 'an immutability policy or a legal hold keeps it',
+  InvalidTokenAudience: 'the token is for another service or cloud',
+  KeyBasedAuthenticationNotPermitted:
+    'the account takes neither keys nor SAS signed by one; write auth=identity',
+  LeaseAlreadyPresent: 'somebody holds a lease on it',
+  LeaseIdMissing: 'somebody holds a lease on it',
+  NoAuthenticationInformation: 'the request came without credentials',
+  PublicAccessNotPermitted: 'the account takes no requests without credentials',
+  SnapshotsPresent: 'it has snapshots',
+  BlobUsesCustomerSpecifiedEncryption:
+    'it was written with a HOLDFAST_AZURE_CUSTOMER_KEY, and none is set now',
+  BlobCustomerSpecifiedEncryptionMismatch:
+    'it was written with another HOLDFAST_AZURE_CUSTOMER_KEY than is set now',
+  BlobDoesNotUseCustomerSpecifiedEncryption:
+    'it was written without HOLDFAST_AZURE_CUSTOMER_KEY, and one is set now',
+  EncryptionScopeNotFound: 'the account has no such encryptionScope',
+  EncryptionScopeDisabled: 'the encryptionScope is disabled',
+  EncryptionScopeForbidden: 'the container wants its own encryption scope; leave out encryptionScope=',
+  AccountRequiresHttps: 'the account takes https only; write https:// in endpoint=',
+};
+
+/** What an action needs: as a letter of a SAS, and as an action of a role (below `Microsoft.Storage/…/containers/`). */
+const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
+  [/^list$/, 'l (list)', 'blobs/read'],
+  [/^(read|look at|list the parts of|resume)/, 'r (read)', 'blobs/read'],
+  [/^delete/, 'd (delete)', 'blobs/delete'],
+  [/^create/, 'c (create)', 'blobs/write'],
+  [/^inspect/, 'r (read), in a SAS of the account', 'read'],
+  [/./, 'w (write)', 'blobs/write'],
+];
+
+/** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
+export function storeError(error: unknown, action: string, subject: AzureSubject): CheckpointError {
+  if (error instanceof AzureRefusal) return azureError(error, action, subject);
+  if (error instanceof CredentialsError) {
+    const what = `cannot ${action} ${nameOf(subject)}: ${error.message}`;
+    return new CheckpointError('Denied', what, { context: contextOf(subject), cause: error.cause });
+  }
+  return requestError(error, action, subject, serverHint(subject.config));
+}
+
+function serverHint({ account, endpoint }: AzureConfig): string {
+  return endpoint === `https://${account}.blob.core.windows.net`
+    ? `is there an account "${account}"? If it is in another cloud, or reached by another name, set endpoint=`
+    : 'check endpoint=';
+}
+
+function azureError(refusal: AzureRefusal, action: string, subject: AzureSubject): CheckpointError {
+  const { status, code } = refusal;
+  if (/^(Container|Filesystem)(NotFound|BeingDeleted)$/.test(code)) {
+    const context = { store: subject.store, bucket: 'missing' };
+    const how = code.endsWith('BeingDeleted') ? 'is being deleted' : 'does not exist';
+    const what = `${subject.store} names a container that ${how}`;
+    return new CheckpointError('NotFound', what, { context, cause: refusal });
+  }
+  if (refusal.isForeign) return foreignError(refusal, subject, 'Azure Blob Storage');
+  const known = codeOf(refusal, action);
+  if (known === 'NotFound') return objectError(known, subject, 'does not exist', refusal);
+  const hint = HINTS[code] ?? deniedHint(refusal, action, subject);
+  return refusalError(refusal, { action, subject, code: known, hint: hint ?? statusHint(status, refusal) });
+}
+
+/** Codes that only a blob under the same name can bring about, when a new one is to be made. */
+const OF_CREATE: readonly string[] = ['BlobImmutableDueToPolicy', 'UnauthorizedBlobOverwrite'];
+
+function codeOf({ code, status, message, headerName }: AzureRefusal, action: string): ErrorCode {
+  if (action === 'create' && OF_CREATE.includes(code)) return 'AlreadyExists';
+  // Azurite's word for Md5Mismatch.
+  if (code === 'InvalidOperation' && /md5/i.test(message)) return 'Corrupt';
+  if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported';
+  return BY_CODE[code] ?? codeOfStatus(status);
+}
+
+function statusHint(status: number, { code }: AzureRefusal): string | undefined {
+  return status === 407 && code === '' ? 'the proxy wants other credentials' : undefined;
+}
+
+/** Why credentials were refused, as far as it can be known. */
+function deniedHint(
+  { code, status, date }: AzureRefusal,
+  action: string,
+  { config }: AzureSubject,
+): string | undefined {
+  const { kind } = config.credentials;
+  if (code === 'AuthenticationFailed' || code === 'InvalidAuthenticationInfo') {
+    if (kind === 'sas') return sasHint(config.credentials.token, date);
+    if (kind === 'key')
+      return `the key does not belong to the account "${config.account}", the clock of this machine is wrong, or a proxy changed the request`;
+    return 'the token was refused: it is of another tenant, or has expired';
+  }
+  const isPermission = code === 'AuthorizationPermissionMismatch' || code === 'AuthorizationFailure';
+  if (!isPermission && !(status === 403 && code === '')) return undefined;
+  const [, letter, roleAction] = PERMISSIONS.find(([actions]) => actions.test(action)) ?? [];
+  if (kind === 'sas') return `the SAS lacks ${letter}${FIREWALL[code] ?? ''}`;
+  if (kind === 'identity') return `no role of the credentials has ${roleAction}${FIREWALL[code] ?? ''}`;
+  return 'the firewall of the account refuses this machine';
+}
+
+const FIREWALL: Readonly<Record<string, string>> = {
+  AuthorizationFailure: ', or the firewall of the account refuses this machine',
+};
+
+/** The times of a SAS are no secret. */
+function sasHint(token: string, storeDate: string | undefined): string {
+  const query = new URLSearchParams(token);
+  const nowMs = Date.parse(storeDate ?? '') || Date.now();
+  const [start, end] = [query.get('st'), query.get('se')];
+  if (end !== null && Date.parse(end) <= nowMs) return `the SAS has expired: it was valid until ${end}`;
+  if (start !== null && Date.parse(start) > nowMs) return `the SAS is not valid before ${start}`;
+  return 'the SAS is not one of this account and container, or was changed, or its key or policy was taken back';
+}

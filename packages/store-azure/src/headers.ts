@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto';
+import type { AzureConfig } from './config.ts';
+
+/** Requests that settings of the store change. */
+export type Operation = 'create' | 'putPart' | 'complete' | 'read' | 'copy' | 'other';
+
+/** The headers that the settings of a store add to each kind of request. Made once. */
+export function settingHeaders(
+  config: AzureConfig,
+): Readonly<Record<Operation, Readonly<Record<string, string>>>> {
+  const { tier, encryptionScope } = config;
+  const customer = customerKeyHeaders(config.customerKey);
+  const scope = encryptionScope === undefined ? {} : { 'x-ms-encryption-scope': encryptionScope };
+  const tierHeader = tier === undefined ? {} : { 'x-ms-access-tier': tier };
+  const object = { 'x-ms-blob-content-type': 'application/octet-stream' };
+  return {
+    create: { 'x-ms-blob-type': 'BlockBlob', ...object, ...tierHeader, ...scope, ...customer },
+    putPart: { ...scope, ...customer },
+    complete: { ...object, ...tierHeader, ...scope, ...customer },
+    read: customer,
+    copy: { ...tierHeader, ...scope },
+    other: {},
+  };
+}
+
+function customerKeyHeaders(key: string | undefined): Record<string, string> {
+  if (key === undefined) return {};
+  return {
+    'x-ms-encryption-algorithm': 'AES256',
+    'x-ms-encryption-key': key,
+    'x-ms-encryption-key-sha256': createHash('sha256').update(key, 'base64').digest('base64'),
+  };
+}

@@ -1,0 +1,84 @@
+/** Tokens of Microsoft Entra ID, from wherever the machine has an identity. */
+
+import type { AccessToken, TokenCredential } from '@azure/identity';
+import { abortError, throwIfAborted } from '@holdfast/core/contract';
+import { CredentialsError } from './errors.ts';
+
+/** For blobs of every cloud. */
+const SCOPE = 'https://storage.azure.com/.default';
+
+/** A token is replaced so long before it ends: the longest request may take it along. */
+const RENEWED_MS_BEFORE_END = 5 * 60_000;
+
+/** The library asks one place after another, each with timeouts of its own. */
+const LOOKUP_TIMEOUT_MS = 60_000;
+
+const ADVICE =
+  'set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, sign in with `az login`, or give the machine an identity';
+
+export class IdentityTokens {
+  readonly #find: () => Promise<TokenCredential>;
+  #credential: Promise<TokenCredential> | undefined;
+  #token: AccessToken | undefined;
+  /** One lookup serves all who wait for it. */
+  #lookup: Promise<AccessToken> | undefined;
+
+  /** `find`: the credentials of the machine, looked for at the first request. */
+  constructor(find: () => Promise<TokenCredential> = defaultCredential) {
+    this.#find = find;
+  }
+
+  /** One that is valid for some minutes yet. `CredentialsError`: none can be had. */
+  async current(signal: AbortSignal | undefined): Promise<string> {
+    const token = this.#token;
+    const isFresh = token !== undefined && token.expiresOnTimestamp - Date.now() > RENEWED_MS_BEFORE_END;
+    if (isFresh) return token.token;
+    return (await this.#shared(signal)).token;
+  }
+
+  /** Asks for another one. False: it is the same as before. */
+  async renew(signal: AbortSignal | undefined): Promise<boolean> {
+    const before = this.#token?.token;
+    return (await this.#shared(signal)).token !== before;
+  }
+
+  #shared(signal: AbortSignal | undefined): Promise<AccessToken> {
+    this.#lookup ??= this.#fetch().finally(() => {
+      this.#lookup = undefined;
+    });
+    return abortable(this.#lookup, signal);
+  }
+
+  async #fetch(): Promise<AccessToken> {
+    try {
+      this.#credential ??= this.#find();
+      const credential = await this.#credential;
+      const token = await credential.getToken(SCOPE, { abortSignal: AbortSignal.timeout(LOOKUP_TIMEOUT_MS) });
+      if (token === null) throw new Error('there is no token');
+      this.#token = token;
+      return token;
+    } catch (error) {
+      const [text = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
+      throw new CredentialsError(`no credentials were found (${text.trim().slice(0, 200)}); ${ADVICE}`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+/** The library is loaded only by those who need it: it takes a third of a second. */
+async function defaultCredential(): Promise<TokenCredential> {
+  const { DefaultAzureCredential } = await import('@azure/identity');
+  return new DefaultAzureCredential();
+}
+
+/** The lookup goes on: others may wait for it. */
+function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  throwIfAborted(signal);
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(abortError(signal));
+    signal.addEventListener('abort', stop, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
+}

@@ -1,0 +1,286 @@
+/**
+ * Uploads as blocks. Azure knows no uploads: uncommitted blocks belong to the name of a blob, and go away a week after the last of them
+ * or when a list of blocks is committed. So each upload puts its id into the names of its blocks, begins with a block that says it is
+ * there, and ends, when it is aborted, with one that says so.
+ */
+
+import { randomUUID } from 'node:crypto';
+import {
+  assertComplete,
+  assertPart,
+  assertPartSize,
+  base64Crc,
+  dateMs,
+  decodeToken,
+  encodeToken,
+  isPartSize,
+  objectError,
+  plainEtag,
+  type StoreCalls,
+  type StoreSubject,
+  type TransportAnswer,
+} from '@holdfast/cloud-http';
+import type {
+  CallOptions,
+  CheckpointError,
+  CompleteOptions,
+  ObjectInfo,
+  PartOptions,
+  PartReceipt,
+  StoreCapabilities,
+  Upload,
+} from '@holdfast/core/contract';
+import { md5Header } from './checksum.ts';
+import type { AzureConnection } from './client.ts';
+import type { AzureConfig } from './config.ts';
+import { AzureRefusal, foreignSuccess } from './errors.ts';
+import { blockListXml, type ListedBlock, parseBlockList } from './xml.ts';
+
+/** What uploads share with their store. */
+export interface UploadParts {
+  readonly config: AzureConfig;
+  readonly connection: AzureConnection;
+  readonly capabilities: StoreCapabilities;
+  readonly calls: StoreCalls;
+  /** Of the blob with this key. */
+  readonly nameOf: (key: string) => string;
+}
+
+interface Token {
+  readonly key: string;
+  /** 32 hexadecimal digits. */
+  readonly uploadId: string;
+  readonly partSizeBytes: number;
+}
+
+/** Blocks that are no parts, in the place of the number of one: all names of a blob's blocks have to be of one length. */
+const BEGUN = 'begun-';
+const ABORTED = 'aborted';
+const NUMBER_LENGTH = 7;
+
+/** A block is not empty. */
+const MARK = new TextEncoder().encode('-');
+
+export async function beginUpload(
+  store: UploadParts,
+  key: string,
+  partSizeBytes: number,
+  signal: AbortSignal | undefined,
+): Promise<Upload> {
+  assertPartSize({ store: store.config.uri, key }, store.capabilities, partSizeBytes);
+  const uploadId = randomUUID().replaceAll('-', '');
+  const upload = new AzureUpload(store, { key, uploadId, partSizeBytes });
+  await upload.mark(BEGUN, signal);
+  return upload;
+}
+
+export async function resumeUpload(
+  store: UploadParts,
+  text: string,
+  signal: AbortSignal | undefined,
+): Promise<Upload> {
+  const subject = { store: store.config.uri };
+  const token = decodeToken<Token>(
+    subject,
+    text,
+    ({ key, uploadId, partSizeBytes }) =>
+      typeof key === 'string' &&
+      typeof uploadId === 'string' &&
+      /^[0-9a-f]{32}$/.test(uploadId) &&
+      typeof partSizeBytes === 'number' &&
+      isPartSize(store.capabilities, partSizeBytes),
+  );
+  const upload = new AzureUpload(store, token);
+  await upload.listParts({ signal }); // tells whether it is still there
+  return upload;
+}
+
+class AzureUpload implements Upload {
+  readonly key: string;
+  readonly token: string;
+  readonly partSizeBytes: number;
+  readonly #store: UploadParts;
+  readonly #subject: StoreSubject;
+  readonly #blob: string;
+  readonly #uploadId: string;
+  #isAborted = false;
+
+  constructor(store: UploadParts, token: Token) {
+    this.key = token.key;
+    this.token = encodeToken(token);
+    this.partSizeBytes = token.partSizeBytes;
+    this.#store = store;
+    this.#subject = { store: store.config.uri, key: token.key };
+    this.#blob = store.nameOf(token.key);
+    this.#uploadId = token.uploadId;
+  }
+
+  /** Leaves a block that is no part. */
+  async mark(mark: string, signal: AbortSignal | undefined): Promise<void> {
+    await this.#putBlock(this.#blockName(mark), MARK, { signal });
+  }
+
+  putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt> {
+    return this.#run('send a part of', options.signal, async () => {
+      this.#assertAlive();
+      const { maxParts } = this.#store.capabilities;
+      assertPart(this.#subject, { partSizeBytes: this.partSizeBytes, maxParts }, index, bytes.byteLength);
+      const name = this.#blockName(index);
+      // Azure takes no empty block, and an empty part adds nothing.
+      if (bytes.byteLength > 0) await this.#putBlock(name, bytes, options);
+      return { index, sizeBytes: bytes.byteLength, etag: name };
+    });
+  }
+
+  listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
+    return this.#run('list the parts of', signal, () => this.#parts(signal));
+  }
+
+  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
+    return this.#run('complete', options.signal, async () => {
+      this.#assertAlive();
+      assertComplete(this.#subject, this.partSizeBytes, parts, options);
+      this.#assertSame(parts, await this.#parts(options.signal));
+      const { headers } = await this.#commit(parts, options);
+      return {
+        key: this.key,
+        sizeBytes: options.sizeBytes,
+        etag: plainEtag(headers['etag']),
+        createdAtMs: dateMs(headers['last-modified'] ?? headers['date']),
+      };
+    });
+  }
+
+  abort({ signal }: CallOptions = {}): Promise<void> {
+    return this.#run('abort an upload to', signal, async () => {
+      this.#isAborted = true;
+      const blocks = await this.#blocks(signal);
+      // To others it is aborted from here on. Its bytes go with the week: whatever frees them sooner can be seen under the key.
+      if (blocks.some(({ name }) => name === this.#blockName(BEGUN))) await this.mark(ABORTED, signal);
+    });
+  }
+
+  /** `NotFound`: completed, aborted or expired. */
+  async #parts(signal: AbortSignal | undefined): Promise<PartReceipt[]> {
+    this.#assertAlive();
+    const blocks = await this.#blocks(signal);
+    const names = new Set(blocks.map(({ name }) => name));
+    if (names.has(this.#blockName(ABORTED))) throw this.#gone('it was aborted');
+    if (!names.has(this.#blockName(BEGUN))) throw this.#gone('it is completed, or has expired');
+    return blocks
+      .flatMap(({ name, sizeBytes }) => {
+        const index = this.#indexOf(name);
+        return index === undefined ? [] : [{ index, sizeBytes, etag: name }];
+      })
+      .sort((a, b) => a.index - b.index);
+  }
+
+  async #blocks(signal: AbortSignal | undefined): Promise<ListedBlock[]> {
+    try {
+      const { status, headers, body } = await this.#store.connection.send({
+        operation: 'read',
+        method: 'GET',
+        blob: this.#blob,
+        query: { comp: 'blocklist', blocklisttype: 'uncommitted' },
+        isRepeatable: true,
+        signal,
+      });
+      const list = parseBlockList(new TextDecoder().decode(body));
+      if (list === null) throw foreignSuccess(status, headers);
+      return list;
+    } catch (error) {
+      if (error instanceof AzureRefusal && error.code === 'BlobNotFound') return [];
+      throw error;
+    }
+  }
+
+  async #putBlock(
+    name: string,
+    body: Uint8Array,
+    { onBytes, signal }: Pick<PartOptions, 'onBytes' | 'signal'>,
+  ): Promise<void> {
+    await this.#store.connection.send({
+      operation: 'putPart',
+      method: 'PUT',
+      blob: this.#blob,
+      query: { comp: 'block', blockid: base64(name) },
+      headers: md5Header(this.#store.config, body),
+      body,
+      isRepeatable: true,
+      onBytes,
+      signal,
+    });
+  }
+
+  /** A blob that is there already is this one: its key is of no other upload. */
+  async #commit(
+    parts: readonly PartReceipt[],
+    { crc32c, signal }: CompleteOptions,
+  ): Promise<TransportAnswer> {
+    const ids = parts.filter(({ sizeBytes }) => sizeBytes > 0).map(({ etag }) => base64(etag));
+    try {
+      const answer = await this.#store.connection.send({
+        operation: 'complete',
+        method: 'PUT',
+        blob: this.#blob,
+        query: { comp: 'blocklist' },
+        headers: {
+          'content-type': 'application/xml',
+          'if-none-match': '*',
+          'x-ms-meta-crc32c': base64Crc(crc32c),
+        },
+        body: blockListXml(ids),
+        signal,
+      });
+      if (answer.headers['etag'] === undefined) throw foreignSuccess(answer.status, answer.headers);
+      return answer;
+    } catch (error) {
+      if (!(error instanceof AzureRefusal) || !COMPLETED_OR_GONE.includes(error.code)) throw error;
+      throw this.#gone('it is completed, or has expired', error);
+    }
+  }
+
+  /** What is committed is what the store has, and not what somebody remembers. */
+  #assertSame(parts: readonly PartReceipt[], found: readonly PartReceipt[]): void {
+    const sizes = new Map(found.map(({ etag, sizeBytes }) => [etag, sizeBytes]));
+    for (const { index, sizeBytes, etag } of parts) {
+      if (etag !== this.#blockName(index))
+        throw objectError('InvalidArgument', this.#subject, `has no part ${index} that is called ${etag}`);
+      const foundBytes = sizeBytes === 0 ? 0 : sizes.get(etag);
+      if (foundBytes === undefined)
+        throw objectError('InvalidArgument', this.#subject, `cannot be completed: part ${index} is missing`);
+      if (foundBytes !== sizeBytes) {
+        const what = `has a part ${index} of ${foundBytes} bytes in the store; expected ${sizeBytes}`;
+        throw objectError('Corrupt', this.#subject, what);
+      }
+    }
+  }
+
+  #blockName(part: number | string): string {
+    return `${this.#uploadId}${String(part).padStart(NUMBER_LENGTH, '0')}`;
+  }
+
+  /** Nothing for a block of another upload and for one that is no part. */
+  #indexOf(name: string): number | undefined {
+    const number = name.slice(this.#uploadId.length);
+    return name.startsWith(this.#uploadId) && /^\d+$/.test(number) ? Number(number) : undefined;
+  }
+
+  #run<T>(action: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
+    return this.#store.calls.run({ action, key: this.key, signal }, work);
+  }
+
+  #assertAlive(): void {
+    if (this.#isAborted) throw this.#gone('it was aborted');
+  }
+
+  #gone(why: string, cause?: unknown): CheckpointError {
+    return objectError('NotFound', this.#subject, `has no such upload: ${why}`, cause);
+  }
+}
+
+const COMPLETED_OR_GONE: readonly string[] = ['BlobAlreadyExists', 'ConditionNotMet', 'InvalidBlockList'];
+
+function base64(name: string): string {
+  return Buffer.from(name).toString('base64');
+}
