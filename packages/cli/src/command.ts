@@ -48,6 +48,7 @@ export interface Call {
   /** The same with its source. */
   sourced<T>(option: Option<T>): Sourced<T> | null;
   readonly env: Environment;
+  readonly programVersion: string;
   readonly clock: Clock;
   /** Fires at the first Ctrl-C. */
   readonly signal: AbortSignal;

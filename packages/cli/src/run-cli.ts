@@ -81,6 +81,7 @@ async function runCommand(
     get: <T>(option: Option<T>) => values.get(option.name)?.value as T | undefined,
     sourced: <T>(option: Option<T>) => (values.get(option.name) as Sourced<T> | undefined) ?? null,
     env: surroundings.env,
+    programVersion: surroundings.programVersion,
     clock,
     signal: interrupt.signal,
     messages,

@@ -3,9 +3,10 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { quiet, timeout as timeoutOption } from '../common-options.ts';
 import type { Finding } from '../doctor/check.ts';
 import { findingText, notRunText } from '../doctor/finding-text.ts';
+import { jsonFinding } from '../doctor/json-finding.ts';
 import { errorOf, type Verdict, verdictOf } from '../doctor/verdict.ts';
-import { formatDuration, formatPlural, formatRoughDuration } from '../format.ts';
-import type { JsonObject } from '../json.ts';
+import { watchChecks } from '../doctor/watch-checks.ts';
+import { formatDuration, formatPlural } from '../format.ts';
 import { takeUriFirst } from '../operands.ts';
 import { flag } from '../option.ts';
 
@@ -19,9 +20,11 @@ export const doctor: Command = {
   group: 'Trust',
   summary: 'Tell whether a store can be trusted with checkpoints, and how fast it is',
   description:
-    'Checks what commits rest on, permissions, clock and speed, below a prefix of its own (doctor-…/),\n' +
-    'which it removes again. What is there already is neither read nor changed.\n' +
-    'Exit status 2: not safe, do not use it; 8: a permission is missing; 75: it could not be reached.',
+    'Checks what commits rest on, permissions, settings, clock and speed, below a\n' +
+    'prefix of its own (doctor-…/), which it removes again. What is there already is\n' +
+    'neither read nor changed.\n' +
+    'Exit status 2: not safe, do not use it; 8: a permission is missing; 75: it could\n' +
+    'not be reached.',
   operands: 'URI',
   options: [quick, timeout],
   examples: ['holdfast doctor "file://$PWD/run"', 'holdfast doctor "file://$PWD/run" --quick --json'],
@@ -76,22 +79,6 @@ async function runDoctor(call: Call): Promise<CommandResult> {
   };
 }
 
-/** A line that says which check is running, where the terminal or the log is to move. */
-async function watchChecks(
-  call: Call,
-): Promise<{ check: { readonly title: string; readonly beganMs: number } | null }> {
-  const current: Awaited<ReturnType<typeof watchChecks>> = { check: null };
-  const line = (nowMs: number) =>
-    current.check === null
-      ? 'ending'
-      : `checking ${current.check.title}   ${formatRoughDuration(nowMs - current.check.beganMs)}`;
-  await call.reporter.watch({
-    bars: (nowMs) => (current.check === null ? [] : [`  ${line(nowMs)}`]),
-    line,
-  });
-  return current;
-}
-
 const IN_WORDS: Readonly<Record<Verdict, string>> = {
   safe: 'safe for checkpoints',
   unsafe: 'not safe for checkpoints',
@@ -123,20 +110,4 @@ function textOf(
     ...notRunText(findings, call.style),
     parts.join('   '),
   ].join('\n');
-}
-
-function jsonFinding(finding: Finding): JsonObject {
-  const { id, title, status, seen, meaning, advice, code, because, durationMs, figures } = finding;
-  return {
-    id,
-    title,
-    status,
-    seen,
-    meaning,
-    advice,
-    code,
-    because,
-    durationMs: Math.round(durationMs),
-    figures,
-  };
 }

@@ -1,4 +1,5 @@
 import type { Command } from '../command.ts';
+import { certify } from './certify.ts';
 import { commit } from './commit.ts';
 import { completionCommand } from './completion.ts';
 import { doctor } from './doctor.ts';
@@ -23,5 +24,6 @@ export const COMMANDS: readonly Command[] = [
   verify,
   recover,
   doctor,
+  certify,
   completionCommand(() => COMMANDS),
 ];

@@ -1,15 +1,10 @@
-import {
-  abortError,
-  CheckpointError,
-  type Clock,
-  type StoreFact,
-  toCheckpointError,
-} from '@holdfast/core/contract';
+import { abortError, type StoreFact, toCheckpointError } from '@holdfast/core/contract';
 import { sentence } from '../advice.ts';
-import { formatDuration, formatPlural } from '../format.ts';
 import { BrokenPromise, type Check, type Finding, type Outcome } from './check.ts';
+import { atMost, ENDING_MS_MAX, inTime } from './in-time.ts';
 import { Probe } from './probe.ts';
-import { type Removal, Visit, type VisitOptions } from './visit.ts';
+import { type Removal, removalFinding } from './removal.ts';
+import { Visit, type VisitOptions } from './visit.ts';
 
 export interface ExamineOptions extends VisitOptions {
   readonly checks: readonly Check[];
@@ -81,43 +76,6 @@ async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Pr
 /** However short the checks are to be: what they left is to go. */
 const CLEAN_UP_MS_MAX = 30_000;
 
-/** Long enough for calls that were stopped to end, so that they put nothing there after all was removed. */
-const ENDING_MS_MAX = 2000;
-
-/** Runs it until it ends, or its time is up, or everything is to stop; whatever it does then, this ends. */
-async function inTime<T>(
-  { clock, timeoutMs, signal }: { clock: Clock; timeoutMs: number; signal?: AbortSignal },
-  run: (signal: AbortSignal) => Promise<T>,
-): Promise<T> {
-  const timer = new AbortController();
-  const deadline = new AbortController();
-  const stop = AbortSignal.any([deadline.signal, ...(signal === undefined ? [] : [signal])]);
-  const stopped = new Promise<never>((_, reject) => {
-    stop.addEventListener('abort', () => reject(abortError(stop)), { once: true });
-  });
-  void clock.sleep(timeoutMs, timer.signal).then(
-    () => deadline.abort(new CheckpointError('TimedOut', `not done within ${formatDuration(timeoutMs)}`)),
-    () => undefined, // it ended in time
-  );
-  const running = run(stop);
-  try {
-    return await Promise.race([running, stopped]);
-  } catch (error) {
-    await atMost(ENDING_MS_MAX, clock, running);
-    throw error;
-  } finally {
-    timer.abort();
-  }
-}
-
-/** Waits for the end of it, whichever it is, and not for ever. Leaves no timer behind. */
-async function atMost(ms: number, clock: Clock, ending: Promise<unknown>): Promise<void> {
-  const ended = new AbortController();
-  const quietly = () => undefined;
-  await Promise.race([ending.then(quietly, quietly), clock.sleep(ms, ended.signal)]);
-  ended.abort();
-}
-
 type Judged = Omit<Finding, 'id' | 'title' | 'because' | 'durationMs'>;
 
 function judgeOutcome({
@@ -153,26 +111,7 @@ async function cleanUp(visit: Visit, { clock }: ExamineOptions): Promise<Finding
   const removal = await inTime({ clock, timeoutMs: CLEAN_UP_MS_MAX }, (signal) => visit.remove(signal)).catch(
     (error: unknown): Removal => ({ leftCount: visit.keyCount, error: toCheckpointError(error) }),
   );
-  const common = {
-    id: 'clean-up',
-    title: 'clean up',
-    because: null,
-    figures: { leftCount: removal.leftCount },
-  };
-  const durationMs = clock.monotonicMs() - beganMs;
-  if (removal.error === null) {
-    const nothing = { meaning: '', advice: '', code: null, durationMs };
-    return { ...common, status: 'ok', seen: `nothing is left below ${visit.prefix}`, ...nothing };
-  }
-  return {
-    ...common,
-    status: 'degraded',
-    seen: `up to ${formatPlural(removal.leftCount, 'object')} left below ${visit.prefix}: ${removal.error.message}`,
-    meaning: 'they belong to no run and do no harm',
-    advice: `delete what lies below ${visit.prefix}`,
-    code: removal.error.code,
-    durationMs,
-  };
+  return removalFinding(removal, visit.prefix, clock.monotonicMs() - beganMs);
 }
 
 const headOf = ({ id, title }: Check | StoreFact) => ({ id, title });

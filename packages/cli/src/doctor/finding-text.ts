@@ -21,7 +21,10 @@ const WORDS: Readonly<Record<FindingStatus, readonly [word: string, color: Style
 };
 
 /** One line where all is well; else what was seen, what it means and what to do. */
-export function findingText({ status, title, seen, meaning, advice }: Finding, style: Style): string {
+export function findingText(
+  { status, title, seen, meaning, advice }: Pick<Finding, 'status' | 'title' | 'seen' | 'meaning' | 'advice'>,
+  style: Style,
+): string {
   const [first = '', ...rest] = wrap(printable(seen), COLUMNS - SEEN_INDENT);
   return [
     `${statusText(status, style)}  ${title.padEnd(TITLE_WIDTH)}  ${first}`.trimEnd(),

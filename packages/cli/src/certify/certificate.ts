@@ -1,0 +1,78 @@
+/** What `certify` has to show: kept, and documented in docs/cli.md. Pure. */
+
+import { CheckpointError, type ErrorCode, type StoreCapabilities } from '@holdfast/core/contract';
+import type { Finding } from '../doctor/check.ts';
+import { jsonFinding } from '../doctor/json-finding.ts';
+import { errorOf as accessErrorOf } from '../doctor/verdict.ts';
+import { formatPlural } from '../format.ts';
+import { type JsonObject, toJson } from '../json.ts';
+import type { CheckResult } from './suite.ts';
+
+/** A field that changes its meaning, or goes, makes another number. */
+const FORMAT_VERSION = 1;
+
+/** `unknown`: something could not be looked at. */
+export type CertificateVerdict = 'certified' | 'refused' | 'unknown';
+
+export interface Certificate {
+  readonly holdfastVersion: string;
+  /** Without credentials. */
+  readonly uri: string;
+  readonly startedAtMs: number;
+  readonly durationMs: number;
+  readonly prefix: string;
+  readonly seed: number;
+  readonly capabilities: StoreCapabilities;
+  /** Of access, clock and settings, as `doctor` has them. */
+  readonly findings: readonly Finding[];
+  /** One for each promise of the suite. */
+  readonly checks: readonly CheckResult[];
+}
+
+export function certificateVerdict({ findings, checks }: Certificate): CertificateVerdict {
+  const failed = [...findings, ...checks].filter(({ status }) => status === 'failed');
+  if (failed.some(({ code }) => code === 'Unsupported')) return 'refused';
+  return failed.length > 0 || checks.some(({ status }) => status === 'not-run') ? 'unknown' : 'certified';
+}
+
+/** What the command ends with; `null` where the store is certified. */
+export function certificateError(certificate: Certificate): CheckpointError | null {
+  const { uri, findings, checks } = certificate;
+  const ofAccess = accessErrorOf(findings, uri);
+  if (ofAccess !== null) return ofAccess;
+  const failed = checks.filter(({ status }) => status === 'failed');
+  const broken = failed.filter(({ code }) => code === 'Unsupported');
+  const context = { store: uri, failed: (broken.length > 0 ? broken : failed).map(({ name }) => name) };
+  if (broken.length > 0) {
+    const how = `it breaks ${broken.length} of ${formatPlural(checks.length, 'promise')} that checkpoints rest on`;
+    const advice = ['use another store, or have this one corrected; `holdfast doctor` shows what it means'];
+    return new CheckpointError('Unsupported', `${uri} is not certified: ${how}`, {
+      context: { ...context, advice },
+    });
+  }
+  const first = failed[0];
+  if (first === undefined) return null;
+  const how = `${failed.length} of ${formatPlural(checks.length, 'promise')} could not be looked at: ${first.seen}`;
+  return new CheckpointError(first.code as ErrorCode, `${uri} is not certified: ${how}`, { context });
+}
+
+export function certificateJson(certificate: Certificate): JsonObject {
+  const { findings, checks, startedAtMs, durationMs, capabilities, ...head } = certificate;
+  const clock = findings.find(({ id }) => id === 'clock')?.figures;
+  const count = (status: CheckResult['status']) => checks.filter((check) => check.status === status).length;
+  return {
+    certificate: 'holdfast-store',
+    formatVersion: FORMAT_VERSION,
+    ...head,
+    verdict: certificateVerdict(certificate),
+    startedAt: new Date(startedAtMs).toISOString(),
+    durationMs: Math.round(durationMs),
+    capabilities: toJson(capabilities),
+    clock: clock?.['skewMs'] === undefined ? null : { ...clock },
+    findings: findings.map(jsonFinding),
+    passedCount: count('passed'),
+    failedCount: count('failed'),
+    notRunCount: count('not-run'),
+    checks: checks.map((check) => ({ ...check, durationMs: Math.round(check.durationMs) })),
+  };
+}

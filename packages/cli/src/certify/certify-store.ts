@@ -1,0 +1,102 @@
+/** From a store to its certificate. */
+
+import {
+  abortError,
+  type Clock,
+  type ObjectStore,
+  type Random,
+  toCheckpointError,
+} from '@holdfast/core/contract';
+import { conformanceChecks } from '@holdfast/testkit';
+import type { Finding } from '../doctor/check.ts';
+import { CHECKS } from '../doctor/checks.ts';
+import { examine } from '../doctor/examine.ts';
+import { atMost, ENDING_MS_MAX, inTime } from '../doctor/in-time.ts';
+import { type Removal, removalFinding } from '../doctor/removal.ts';
+import { verdictOf } from '../doctor/verdict.ts';
+import type { Certificate } from './certificate.ts';
+import { type CheckResult, notRun, Suite } from './suite.ts';
+
+/** What is asked before the suite, which would fail everywhere and leave objects behind where these do. */
+const FIRST = ['reachable', 'may-list', 'may-create', 'may-read', 'may-delete', 'clock', 'settings'];
+
+/** Of each of them. */
+const FIRST_TIMEOUT_MS = 30_000;
+/** However much a large suite that was cut off has left. */
+const REMOVAL_MS_MAX = 120_000;
+
+export interface CertifyOptions {
+  /** A new client of the store, as another process would open it. */
+  readonly open: () => Promise<ObjectStore>;
+  /** Of the store, for the certificate. */
+  readonly facts: Pick<Certificate, 'holdfastVersion' | 'uri' | 'capabilities'>;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** For each check of the suite. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  /** Now it is this one's turn. `index`: among the checks of the suite; `null`: before and after. */
+  readonly onStart: (name: string, index: number | null) => void;
+  readonly onFinding: (finding: Finding) => void;
+  readonly onResult: (result: CheckResult) => void;
+}
+
+export const PROMISE_COUNT = conformanceChecks.length;
+
+/**
+ * Access, clock and settings first; the suite if these allow it. Rejects only when the signal fires, with its reason, and after
+ * removing all.
+ */
+export async function certifyStore(prefix: string, options: CertifyOptions): Promise<Certificate> {
+  const { facts, clock, random, signal, onStart, onFinding, onResult } = options;
+  const startedAtMs = clock.nowMs();
+  const beganMs = clock.monotonicMs();
+  const seed = Math.floor(random.fraction() * 2 ** 32);
+  const findings = await lookFirst(prefix, options);
+  let checks = conformanceChecks.map((check) => notRun(check, 'what it needs is missing'));
+  if (verdictOf(findings) === 'safe') {
+    const suite = new Suite({
+      ...options,
+      checks: conformanceChecks,
+      prefix,
+      seed,
+      onStart: (check, index) => onStart(check.name, index),
+      onResult,
+    });
+    checks = await suite.run();
+    onStart('what is left', null);
+    const removed = await removeAll(suite, prefix, options);
+    findings.push(removed);
+    onFinding(removed);
+  }
+  if (signal.aborted) throw abortError(signal);
+  const durationMs = clock.monotonicMs() - beganMs;
+  return { ...facts, startedAtMs, durationMs, prefix, seed, findings, checks };
+}
+
+async function lookFirst(prefix: string, options: CertifyOptions): Promise<Finding[]> {
+  const { onStart, onFinding } = options;
+  // The suite tells of its own removal, which comes later.
+  const isNews = ({ id, status }: Finding) => id !== 'clean-up' || status !== 'ok';
+  const { findings } = await examine({
+    ...options,
+    checks: CHECKS.filter(({ id }) => FIRST.includes(id)),
+    prefix: `${prefix}access/`,
+    timeoutMs: FIRST_TIMEOUT_MS,
+    onStart: ({ title }) => onStart(title, null),
+    onFinding: (finding) => {
+      if (isNews(finding)) onFinding(finding);
+    },
+  });
+  return findings.filter(isNews);
+}
+
+async function removeAll(suite: Suite, prefix: string, { clock, random }: CertifyOptions): Promise<Finding> {
+  const beganMs = clock.monotonicMs();
+  const limit = { clock, timeoutMs: REMOVAL_MS_MAX };
+  const removal = await inTime(limit, (signal) => suite.remove(random, signal)).catch(
+    (error: unknown): Removal => ({ leftCount: 0, error: toCheckpointError(error) }),
+  );
+  await atMost(ENDING_MS_MAX, clock, suite.close());
+  return removalFinding(removal, prefix, clock.monotonicMs() - beganMs);
+}

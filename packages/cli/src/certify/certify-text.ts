@@ -1,0 +1,59 @@
+/** What people see of the suite: a line for each group, and what failed. Pure. */
+
+import type { Finding } from '../doctor/check.ts';
+import { findingText } from '../doctor/finding-text.ts';
+import { formatDuration, formatPlural } from '../format.ts';
+import type { Style } from '../style.ts';
+import type { Certificate, CertificateVerdict } from './certificate.ts';
+import type { CheckResult } from './suite.ts';
+
+/** One promise by itself. */
+export function promiseText({ status, group, name, seen }: CheckResult, style: Style): string {
+  const shown = status === 'passed' ? 'ok' : status;
+  return line({ status: shown, title: group, seen: name, meaning: status === 'failed' ? seen : '' }, style);
+}
+
+/** All of one group, once they have been run. */
+export function groupText(results: readonly CheckResult[], style: Style): string {
+  const count = (status: CheckResult['status']) =>
+    results.filter((result) => result.status === status).length;
+  const [failed, notRun] = [count('failed'), count('not-run')];
+  const tookMs = results.reduce((sum, { durationMs }) => sum + durationMs, 0);
+  const parts = [
+    formatPlural(results.length, 'promise'),
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(notRun > 0 ? [`${notRun} not run`] : []),
+    formatDuration(tookMs),
+  ];
+  const status = failed > 0 ? 'failed' : notRun === results.length ? 'not-run' : 'ok';
+  return line({ status, title: results[0]?.group ?? '', seen: parts.join('   '), meaning: '' }, style);
+}
+
+const IN_WORDS: Readonly<Record<CertificateVerdict, string>> = {
+  certified: 'certified',
+  refused: 'not certified',
+  unknown: 'cannot be certified',
+};
+
+/** The last line. */
+export function verdictText(
+  { findings, checks, durationMs }: Certificate,
+  verdict: CertificateVerdict,
+  style: Style,
+): string {
+  const all = [...findings, ...checks];
+  const count = (status: Finding['status']) => all.filter((one) => one.status === status).length;
+  const [failed, degraded, notRun] = [count('failed'), count('degraded'), count('not-run')];
+  return [
+    style(verdict === 'certified' ? 'green' : 'red', IN_WORDS[verdict]),
+    formatPlural(checks.length, 'promise'),
+    ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(degraded > 0 ? [`${degraded} degraded`] : []),
+    ...(notRun > 0 ? [`${notRun} not run`] : []),
+    formatDuration(durationMs),
+  ].join('   ');
+}
+
+function line(shown: Pick<Finding, 'status' | 'title' | 'seen' | 'meaning'>, style: Style): string {
+  return findingText({ ...shown, advice: '' }, style);
+}

@@ -1,0 +1,140 @@
+import { systemRandom } from '@holdfast/core/contract';
+import {
+  type Certificate,
+  certificateError,
+  certificateJson,
+  certificateVerdict,
+} from '../certify/certificate.ts';
+import { assertWritable, type CertificateFile, writeCertificate } from '../certify/certificate-file.ts';
+import type { CertifyOptions } from '../certify/certify-store.ts';
+import { groupText, promiseText, verdictText } from '../certify/certify-text.ts';
+import type { CheckResult } from '../certify/suite.ts';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { quiet, timeout as timeoutOption, verbose } from '../common-options.ts';
+import type { Finding } from '../doctor/check.ts';
+import { findingText } from '../doctor/finding-text.ts';
+import { jsonFinding } from '../doctor/json-finding.ts';
+import { watchChecks } from '../doctor/watch-checks.ts';
+import { printable } from '../format.ts';
+import { takeUriFirst } from '../operands.ts';
+import { flag, value } from '../option.ts';
+
+const TIMEOUT_MS = 10 * 60_000;
+
+const output = value('--output <file>', 'keep the certificate in this file', (text) => text);
+const replace = flag('--replace', 'put the certificate in the place of a file that is there');
+const timeout = { ...timeoutOption, help: 'of each promise, such as 30s or 10m; default 10m' };
+
+export const certify: Command = {
+  name: 'certify',
+  group: 'Trust',
+  summary: 'Hold a store against every promise of the contract, and write a certificate',
+  description:
+    'Runs the conformance suite of Holdfast on the store itself, below a prefix of\n' +
+    'its own (certify-…/), which it removes again. What is there already is neither\n' +
+    'read nor changed. Some 4,000 requests and up to 400 MiB, which takes minutes;\n' +
+    '`holdfast doctor` is the short look, and says what its findings mean.\n' +
+    'Exit status 2: it breaks a promise; 8: a permission is missing; 75: it could\n' +
+    'not be reached.',
+  operands: 'URI',
+  options: [output, replace, timeout],
+  examples: [
+    'holdfast certify "file://$PWD/run"',
+    'holdfast certify "file://$PWD/run" --output ./certificate.json --quiet',
+  ],
+  isSilentWhenQuiet: true,
+  run: runCertify,
+};
+
+async function runCertify(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
+  const { openStore, redactUri } = await import('@holdfast/stores');
+  const { certifyStore, PROMISE_COUNT } = await import('../certify/certify-store.ts');
+  const file = fileOf(call);
+  if (file !== null) await assertWritable(file);
+  call.subject.uri = redactUri(uri);
+  const store = await openStore(uri, call.env); // a URI that cannot be right is no finding
+  await store.close();
+  const prefix = `certify-${systemRandom.hex(16)}/`;
+  call.messages.note(`certifying ${call.subject.uri}\n  below ${prefix}, which is removed in the end`);
+  const certificate = await certifyStore(prefix, {
+    open: () => openStore(uri, call.env),
+    facts: {
+      holdfastVersion: call.programVersion,
+      uri: call.subject.uri,
+      capabilities: store.capabilities,
+    },
+    clock: call.clock,
+    random: systemRandom,
+    timeoutMs: call.get(timeout) ?? TIMEOUT_MS,
+    signal: call.signal,
+    ...(await showing(call, PROMISE_COUNT)),
+  });
+  return conclude(certificate, file, call);
+}
+
+function fileOf(call: Call): CertificateFile | null {
+  const path = call.get(output);
+  return path === undefined ? null : { path, replaces: call.get(replace) ?? false };
+}
+
+/** Of a name that is longer the beginning is shown. */
+const NAME_LENGTH_MAX = 44;
+
+/** What is seen on the way: a line for each finding, each group, and each promise that is broken; with `--verbose` for every one. */
+async function showing(
+  call: Call,
+  promiseCount: number,
+): Promise<Pick<CertifyOptions, 'onStart' | 'onFinding' | 'onResult'>> {
+  const current = await watchChecks(call);
+  const group: CheckResult[] = [];
+  let index = 0;
+  return {
+    onStart: (name, at) => {
+      const short = name.length > NAME_LENGTH_MAX ? `${name.slice(0, NAME_LENGTH_MAX - 1)}…` : name;
+      const title = at === null ? short : `${at + 1} of ${promiseCount}: ${short}`;
+      current.check = { title, beganMs: call.clock.monotonicMs() };
+    },
+    onFinding: (finding) => {
+      current.check = null;
+      call.reporter.event({ type: 'check', ...jsonFinding(finding) });
+      if (finding.status !== 'not-run') call.print(findingText(finding, call.style));
+    },
+    onResult: (result) => {
+      current.check = null;
+      index += 1;
+      call.reporter.event({ type: 'promise', ...result, durationMs: Math.round(result.durationMs) });
+      const isNewGroup = group.length > 0 && group[0]?.group !== result.group;
+      if (isNewGroup) call.print(groupText(group.splice(0), call.style));
+      if (result.status === 'failed' || call.get(verbose)) call.print(promiseText(result, call.style));
+      group.push(result);
+      if (index === promiseCount) call.print(groupText(group, call.style));
+    },
+  };
+}
+
+/** The certificate is written whatever it says: of what was found, that is. */
+async function conclude(
+  certificate: Certificate,
+  file: CertificateFile | null,
+  call: Call,
+): Promise<CommandResult> {
+  const json = certificateJson(certificate);
+  if (file !== null) await writeCertificate(file, `${JSON.stringify(json, null, 2)}\n`);
+  const verdict = certificateVerdict(certificate);
+  const error = certificateError(certificate);
+  const unprinted = call.get(quiet) ? failures(certificate, call) : [];
+  const last = verdictText(certificate, verdict, call.style);
+  const where = file === null ? [] : [`certificate in ${printable(file.path)}`];
+  return { text: [...unprinted, last, ...where].join('\n'), json, ...(error === null ? {} : { error }) };
+}
+
+function failures({ findings, checks }: Certificate, { style }: Call): string[] {
+  return [
+    ...findings
+      .filter(({ status }: Finding) => status === 'failed' || status === 'degraded')
+      .map((finding) => findingText(finding, style)),
+    ...checks.filter(({ status }) => status === 'failed').map((result) => promiseText(result, style)),
+  ];
+}

@@ -1,0 +1,41 @@
+/** An end to what may not end by itself. */
+
+import { abortError, CheckpointError, type Clock } from '@holdfast/core/contract';
+import { formatDuration } from '../format.ts';
+
+/** Long enough for calls that were stopped to end, so that they put nothing there after all was removed. */
+export const ENDING_MS_MAX = 2000;
+
+/** Runs it until it ends, or its time is up, or everything is to stop; whatever it does then, this ends. */
+export async function inTime<T>(
+  { clock, timeoutMs, signal }: { clock: Clock; timeoutMs: number; signal?: AbortSignal },
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const timer = new AbortController();
+  const deadline = new AbortController();
+  const stop = AbortSignal.any([deadline.signal, ...(signal === undefined ? [] : [signal])]);
+  const stopped = new Promise<never>((_, reject) => {
+    stop.addEventListener('abort', () => reject(abortError(stop)), { once: true });
+  });
+  void clock.sleep(timeoutMs, timer.signal).then(
+    () => deadline.abort(new CheckpointError('TimedOut', `not done within ${formatDuration(timeoutMs)}`)),
+    () => undefined, // it ended in time
+  );
+  const running = run(stop);
+  try {
+    return await Promise.race([running, stopped]);
+  } catch (error) {
+    await atMost(ENDING_MS_MAX, clock, running);
+    throw error;
+  } finally {
+    timer.abort();
+  }
+}
+
+/** Waits for the end of it, whichever it is, and not for ever. Leaves no timer behind. */
+export async function atMost(ms: number, clock: Clock, ending: Promise<unknown>): Promise<void> {
+  const ended = new AbortController();
+  const quietly = () => undefined;
+  await Promise.race([ending.then(quietly, quietly), clock.sleep(ms, ended.signal)]);
+  ended.abort();
+}

@@ -1,0 +1,88 @@
+/** Taking away what a look at a store has put there. */
+
+import {
+  type CheckpointError,
+  type Clock,
+  type ObjectStore,
+  type Random,
+  toCheckpointError,
+} from '@holdfast/core/contract';
+import { formatPlural } from '../format.ts';
+import type { Finding } from './check.ts';
+import { patiently } from './patience.ts';
+
+export interface Removal {
+  /** Objects that may still be there. */
+  readonly leftCount: number;
+  /** Why; `null`: nothing is left. */
+  readonly error: CheckpointError | null;
+}
+
+export interface RemovalOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly prefix: string;
+  readonly signal: AbortSignal;
+  readonly onRepeat: () => void;
+}
+
+/** Deletes all below the prefix, and what else is noted. What was never created counts as removed. Never rejects. */
+export async function removeBelow(
+  store: ObjectStore,
+  noted: readonly string[],
+  options: RemovalOptions,
+): Promise<Removal> {
+  const { signal } = options;
+  let leftCount = noted.length;
+  try {
+    const found = await listed(store, options);
+    const keys = [...new Set([...noted, ...found.keys])];
+    leftCount = keys.length;
+    const results = await patiently(options, () => store.deleteMany(keys, { signal }));
+    const failed = results.filter((result) => result.error !== undefined);
+    // Without permission to list, the keys that were noted must do.
+    const unseen = noted.length === 0 ? found.error : null;
+    return { leftCount: failed.length, error: failed[0]?.error ?? unseen };
+  } catch (error) {
+    return { leftCount, error: toCheckpointError(error) };
+  }
+}
+
+/** Also what was given up and has landed nevertheless. */
+async function listed(
+  store: ObjectStore,
+  { prefix, signal }: RemovalOptions,
+): Promise<{ keys: string[]; error: CheckpointError | null }> {
+  const listedKeys: string[] = [];
+  let error: CheckpointError | null = null;
+  try {
+    for await (const page of store.list(prefix, { signal }))
+      listedKeys.push(...page.objects.map((object) => object.key));
+  } catch (thrown) {
+    error = toCheckpointError(thrown); // what was listed so far is still worth removing
+  }
+  // A store that lists what does not belong there must not make us delete it.
+  return { keys: listedKeys.filter((key) => key.startsWith(prefix)), error };
+}
+
+export function removalFinding({ leftCount, error }: Removal, prefix: string, durationMs: number): Finding {
+  const common = { id: 'clean-up', title: 'clean up', because: null, durationMs, figures: { leftCount } };
+  if (error === null)
+    return {
+      ...common,
+      status: 'ok',
+      seen: `nothing is left below ${prefix}`,
+      meaning: '',
+      advice: '',
+      code: null,
+    };
+  const what = leftCount === 0 ? 'objects may be' : `up to ${formatPlural(leftCount, 'object')}`;
+  return {
+    ...common,
+    status: 'degraded',
+    seen: `${what} left below ${prefix}: ${error.message}`,
+    meaning: 'they belong to no run and do no harm',
+    advice: `delete what lies below ${prefix}`,
+    code: error.code,
+  };
+}

@@ -1,0 +1,21 @@
+import type { Call } from '../command.ts';
+import { formatRoughDuration } from '../format.ts';
+
+export interface Current {
+  /** `null`: none is running. Its line is to fit 80 columns. */
+  check: { readonly title: string; readonly beganMs: number } | null;
+}
+
+/** A line that says which check is running, where the terminal or the log is to move. */
+export async function watchChecks(call: Call): Promise<Current> {
+  const current: Current = { check: null };
+  const line = (nowMs: number) =>
+    current.check === null
+      ? 'ending'
+      : `checking ${current.check.title}   ${formatRoughDuration(nowMs - current.check.beganMs)}`;
+  await call.reporter.watch({
+    bars: (nowMs) => (current.check === null ? [] : [`  ${line(nowMs)}`]),
+    line,
+  });
+  return current;
+}
