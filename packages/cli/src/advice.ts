@@ -27,9 +27,11 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   OutcomeUnknown: outcomeUnknown,
   Corrupt: corrupt,
   NotFound: notFound,
-  Conflict: (_, { subject }) => [
+  Conflict: (_, { command: name, subject }) => [
     'nothing that is committed was changed',
-    `save a higher version${subject.uri === undefined ? '' : `; ${command('latest', subject.uri)} prints the newest`}`,
+    name === 'mirror'
+      ? 'mirror into a new place: this one holds checkpoints that are not of FROM'
+      : `save a higher version${subject.uri === undefined ? '' : `; ${command('latest', subject.uri)} prints the newest`}`,
   ],
   TargetExists: () => [
     'restore into a new or empty directory, or pass --replace to put the checkpoint in its place',
@@ -48,7 +50,10 @@ function incomplete(error: CheckpointError, { command: name, subject }: Situatio
   ];
 }
 
-function fenced(_: CheckpointError, { subject }: Situation): string[] {
+function fenced(_: CheckpointError, { command: name, subject }: Situation): string[] {
+  if (name === 'mirror') {
+    return ['another mirror, or a job, writes there now; run it again if this one is to take over'];
+  }
   const stop = 'stop this job: nothing it saves can be committed any more';
   if (subject.isLoneWriter !== true) return [stop];
   return [
@@ -88,6 +93,7 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
 
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {
   if (name === 'restore') return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
+  if (name === 'mirror') return ['what was committed before stays; run it again to go on'];
   if (name !== 'save') return ['nothing was changed'];
   const version = progress.version ?? subject.version;
   if (progress.isCommitted) return [`version ${version} is committed`];

@@ -10,13 +10,15 @@ const LOOK_TIMEOUT_MS = 60_000;
 
 /**
  * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
+ * `isPatient`: it does work that may take hours, and does not give up after a minute; default: with a job.
  * `closesOnInterrupt`: for calls that take no signal; the others are to end by themselves and clean up first.
  */
 export async function withRun<T>(
   call: Call,
-  { uri, job, closesOnInterrupt = false }: { uri: string; job?: Job; closesOnInterrupt?: boolean },
+  options: { uri: string; job?: Job; isPatient?: boolean; closesOnInterrupt?: boolean },
   use: (manager: CheckpointManager) => Promise<T>,
 ): Promise<T> {
+  const { uri, job, isPatient = job !== undefined, closesOnInterrupt = false } = options;
   // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
   const { openCheckpointManager, redactUri } = await import('@holdfast/stores');
   call.subject.uri = redactUri(uri);
@@ -25,7 +27,7 @@ export async function withRun<T>(
     env: call.env,
     attempt: job?.attempt?.value,
     writer: job?.writer.value,
-    settings: { ...settingsOf(call), ...(job === undefined && { recordTimeoutMs: LOOK_TIMEOUT_MS }) },
+    settings: { ...settingsOf(call), ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS }) },
     logger: {
       log: (level, message, details) => {
         if (level === 'info')

@@ -6,6 +6,7 @@ import { doctor } from './doctor.ts';
 import { latest } from './latest.ts';
 import { list } from './list.ts';
 import { log } from './log.ts';
+import { mirror } from './mirror.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
 import { save } from './save.ts';
@@ -17,6 +18,7 @@ export const COMMANDS: readonly Command[] = [
   save,
   commit,
   restore,
+  mirror,
   latest,
   list,
   show,

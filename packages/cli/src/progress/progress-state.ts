@@ -66,6 +66,9 @@ export class ProgressState {
         break;
       case 'skipped':
         break;
+      case 'idle':
+        this.phase = 'ended';
+        break;
     }
   }
 

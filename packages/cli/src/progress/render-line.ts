@@ -1,10 +1,11 @@
-/** The progress as one plain line for a log. Pure. */
+/** The progress as one plain line for a log; empty where nothing goes on. Pure. */
 
 import { formatPlural, formatRoughDuration, formatShare, formatWriters } from '../format.ts';
 import type { ProgressState } from './progress-state.ts';
 import { paceText } from './render-bars.ts';
 
 export function renderLine(state: ProgressState, verb: string, nowMs: number): string {
+  if (state.phase === 'ended') return '';
   const version = state.version === null ? '' : `version ${state.version}   `;
   if (state.phase === 'waiting') {
     if (state.missingWriters.length === 0) return `${version}committing`;

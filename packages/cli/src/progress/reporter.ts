@@ -25,7 +25,7 @@ export interface Task {
 export interface Picture {
   /** Lines of a terminal that are redrawn in place. */
   readonly bars: (nowMs: number, screen: Screen) => string[];
-  /** One line for a log. */
+  /** One line for a log; empty: none now. */
   readonly line: (nowMs: number) => string;
 }
 
@@ -113,8 +113,11 @@ class PlainView implements View {
 
   constructor(stream: ProgressStream, line?: () => string) {
     this.#stream = stream;
-    this.#timer =
-      line === undefined ? null : setInterval(() => this.write(line()), PLAIN_LINE_EVERY_MS).unref();
+    const tell = () => {
+      const text = line?.() ?? '';
+      if (text !== '') this.write(text);
+    };
+    this.#timer = line === undefined ? null : setInterval(tell, PLAIN_LINE_EVERY_MS).unref();
   }
 
   write(line: string): void {

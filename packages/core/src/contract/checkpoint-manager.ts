@@ -272,7 +272,9 @@ export type ProgressEvent =
     }
   | { readonly type: 'committed'; readonly id: CheckpointId }
   /** This version is passed over: in a restore because it is damaged, in a mirror for the reason it gives. */
-  | { readonly type: 'skipped'; readonly version: bigint; readonly reason: string };
+  | { readonly type: 'skipped'; readonly version: bigint; readonly reason: string }
+  /** Mirror: nothing is left to copy for now; it looks again after so long. */
+  | { readonly type: 'idle'; readonly waitMs: number };
 
 /** A checkpoint that is being written, or one that is committed. */
 export interface Checkpoint extends AsyncDisposable {

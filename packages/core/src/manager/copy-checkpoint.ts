@@ -1,7 +1,7 @@
 /** One checkpoint from a run to another, as all of its writers would have saved it there: payloads, receipts, manifest, commit. */
 
 import type { CheckpointId, MirroredCheckpoint, WaitOptions } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import {
   type CatalogCheckpoint,
   checkpointPrefix,
@@ -16,6 +16,7 @@ import { hexCrc } from '../plan/ranges.ts';
 import { requireById } from '../plan/select.ts';
 import type { UploadedFile, UploadItem } from '../transfer/index.ts';
 import { type RunSide, rejectionError } from './catalog.ts';
+import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import type { Membership } from './join.ts';
 import { filesOf, readManifest } from './manifest.ts';
@@ -37,7 +38,22 @@ export interface Copy {
 
 type Bounded = WaitOptions & { readonly signal: AbortSignal };
 
-/** `NotFound`: the source has removed it meanwhile. `Corrupt` that names the source's store: it is damaged there. */
+/** The manifest of the source. That it is damaged is said as of lent files. */
+export async function readOriginal(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  signal: AbortSignal,
+): Promise<Manifest> {
+  try {
+    return await readManifest(engine, checkpoint, signal);
+  } catch (error) {
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    const context = { ...error.context, lent: true };
+    throw new CheckpointError('Corrupt', error.message, { context, cause: error.cause });
+  }
+}
+
+/** `NotFound`: the source has removed it meanwhile. `Corrupt` with `lent` in its context: it is damaged there. */
 export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<MirroredCheckpoint> {
   const { source, target, checkpoint, join } = copy;
   const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[2]>[0]) =>
@@ -45,7 +61,7 @@ export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Mirr
   const { lease } = await leaseCheckpoint(source.engine, source.catalog, choose, options.signal);
   const signal = AbortSignal.any([options.signal, lease.lost]);
   try {
-    const manifest = await readManifest(source.engine, checkpoint, signal);
+    const manifest = await readOriginal(source.engine, checkpoint, signal);
     const membership = await join(manifest.worldSize, signal);
     const copying = new Copying(copy, manifest, membership, { ...options, signal });
     return await copying.run();

@@ -15,7 +15,7 @@ import {
 } from '../plan/mirror.ts';
 import { findById, findByVersion } from '../plan/state.ts';
 import type { Head, RunSide } from './catalog.ts';
-import { copyCheckpoint } from './copy-checkpoint.ts';
+import { copyCheckpoint, readOriginal } from './copy-checkpoint.ts';
 import { newId } from './engine.ts';
 import { join, type Membership } from './join.ts';
 import { readManifest } from './manifest.ts';
@@ -32,12 +32,13 @@ export async function mirror(
   options: MirrorOptions & { readonly signal: AbortSignal; readonly caller: AbortSignal | undefined },
 ): Promise<MirrorResult> {
   const { watchIntervalMs, caller, signal } = options;
-  checkOptions(source, target, options);
+  checkOptions(options);
   const mirroring = new Mirroring(source, target, options);
   for (;;) {
     try {
       await mirroring.pass();
       if (watchIntervalMs === undefined) return mirroring.result;
+      options.onProgress?.({ type: 'idle', waitMs: watchIntervalMs });
     } catch (error) {
       if (watchIntervalMs === undefined) throw error;
       if (caller?.aborted) return mirroring.result;
@@ -53,12 +54,8 @@ export async function mirror(
   }
 }
 
-function checkOptions(source: RunSide, target: RunSide, options: MirrorOptions): void {
-  const { watchIntervalMs: intervalMs, versions } = options;
+function checkOptions({ watchIntervalMs: intervalMs, versions }: MirrorOptions): void {
   const refuse = (message: string) => new CheckpointError('InvalidArgument', message);
-  if (source.engine.store.uri === target.engine.store.uri) {
-    throw refuse(`${target.engine.store.uri} cannot be mirrored into itself`);
-  }
   if (intervalMs === undefined) return;
   if (versions) throw refuse('`versions` names what is there; to follow a run, leave it out');
   if (!(intervalMs >= WATCH_INTERVAL_MS_MIN && intervalMs <= WATCH_INTERVAL_MS_MAX)) {
@@ -140,7 +137,7 @@ class Mirroring {
   async #compare(checkpoint: CatalogCheckpoint, there: CatalogCheckpoint): Promise<void> {
     const { signal } = this.#options;
     const { version } = checkpoint.id;
-    const original = await readManifest(this.#source.engine, checkpoint, signal);
+    const original = await readOriginal(this.#source.engine, checkpoint, signal);
     const difference = differenceOf(original, await readManifest(this.#target.engine, there, signal));
     if (difference !== undefined) {
       throw this.#error(
@@ -180,7 +177,7 @@ class Mirroring {
   /** Why the source cannot give this checkpoint, if that is no reason to stop. */
   async #reasonToPassOver(error: unknown, { id }: CatalogCheckpoint): Promise<string | undefined> {
     const { engine, catalog } = this.#source;
-    const isDamaged = isCheckpointError(error, 'Corrupt') && error.context.store === engine.store.uri;
+    const isDamaged = isCheckpointError(error, 'Corrupt') && error.context['lent'] === true;
     if (!isDamaged && !isCheckpointError(error, 'NotFound')) return undefined;
     const { state } = await catalog.read(this.#options.signal);
     if (findById(state, id)?.state !== 'LIVE') return 'it was retired or removed from the source meanwhile';

@@ -33,7 +33,7 @@ export class LentFile {
   }
 }
 
-/** One file while it is read. `Corrupt` errors name the store that it lies in. */
+/** One file while it is read. Its `Corrupt` errors name the store that it lies in, and say in their context that it was `lent`. */
 export class LentSource {
   readonly sizeBytes: number;
   /** The file was checksummed in parts of so many bytes. */
@@ -96,7 +96,7 @@ export class LentSource {
   #located(error: unknown, status?: CheckpointError['status']): unknown {
     if (!isCheckpointError(error, 'Corrupt')) return error;
     return new CheckpointError('Corrupt', error.message, {
-      context: { ...error.context, store: this.#run.store.uri },
+      context: { ...error.context, store: this.#run.store.uri, lent: true },
       cause: error.cause,
       status: status ?? error.status,
     });

@@ -1,0 +1,167 @@
+import {
+  isCheckpointError,
+  type MirrorOptions,
+  type MirrorResult,
+  type ProgressEvent,
+} from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { buffer, concurrency } from '../common-options.ts';
+import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
+import { jsonId, jsonVersion } from '../json.ts';
+import { withRun } from '../open-run.ts';
+import { takeOperands } from '../operands.ts';
+import { flag, list, value } from '../option.ts';
+import { elapsedAndRate } from '../outcome.ts';
+import { usageError } from '../usage-error.ts';
+import { parseChoice, parseDuration, parseVersion } from '../values.ts';
+
+const WATCH_INTERVAL_MS = 10_000;
+
+const version = list('--version <v>', 'only this version; may be repeated', parseVersion);
+const since = value('--since <v>', 'only this version and higher ones', parseVersion);
+const latest = flag('--latest', 'only the version that a restart of FROM would load');
+const watch = flag('--watch', 'go on: copy what is committed from now on too, until Ctrl-C');
+const interval = value(
+  '--interval <duration>',
+  'how often --watch looks, such as 1m; default 10s',
+  parseDuration,
+);
+const onCorrupt = value(
+  '--on-corrupt <what>',
+  'fail (the default), or skip: pass over versions that are damaged in FROM',
+  parseChoice(['fail', 'skip']),
+  ['fail', 'skip'],
+);
+
+export const mirror: Command = {
+  name: 'mirror',
+  group: 'Save and restore',
+  summary: 'Copy the checkpoints of a run to another place, every byte verified',
+  description:
+    'Copies what TO does not have yet, lowest version first; TO is a run of its own, and whole at every moment.\n' +
+    'Stop it whenever you like, and run it again to go on. It takes TO over from whoever writes there.',
+  operands: 'FROM TO',
+  options: [version, since, latest, watch, interval, onCorrupt, concurrency, buffer],
+  examples: [
+    'holdfast mirror "file://$PWD/run" "file://$PWD/copy"',
+    'holdfast mirror "file://$PWD/run" "file://$PWD/best" --latest',
+    'holdfast mirror "file://$PWD/run" s3://backup/run --watch --interval 1m',
+  ],
+  isSilentWhenQuiet: true,
+  run: runMirror,
+};
+
+async function runMirror(call: Call): Promise<CommandResult> {
+  const [from = '', to = ''] = takeOperands(call.command, call.operands, ['FROM', 'TO']);
+  if (from === to) throw usageError('FROM and TO are the same', ['a mirror is a run at another place']);
+  const options = optionsOf(call);
+  const beganMs = call.clock.monotonicMs();
+  return withRun(call, { uri: from, isPatient: true }, async (source) => {
+    const shownFrom = call.subject.uri as string;
+    return withRun(call, { uri: to, isPatient: true }, async (target) => {
+      const ends = { from: shownFrom, to: call.subject.uri as string };
+      await call.reporter.begin({ verb: 'copied', headline: (event) => headline(event, ends) });
+      const result = await knowingWhere(call, ends, () =>
+        target.mirrorFrom(source, { ...options, onProgress: progressOf(call) }),
+      );
+      return describe(result, ends, call, call.clock.monotonicMs() - beganMs);
+    });
+  });
+}
+
+/** As they may be shown. */
+interface Ends {
+  readonly from: string;
+  readonly to: string;
+}
+
+function optionsOf(call: Call): MirrorOptions {
+  const given = [version, since, latest].filter((option) => call.get<unknown>(option) !== undefined);
+  if (given.length > 1) {
+    const names = given.map(({ name }) => `--${name}`).join(' and ');
+    throw usageError(`${names} exclude each other`, ['give one of them']);
+  }
+  const isWatching = call.get(watch) === true;
+  if (isWatching && call.get(version) !== undefined) {
+    throw usageError('--watch and --version exclude each other', [
+      'pass --since instead, which takes what is committed later too',
+    ]);
+  }
+  return {
+    versions: call.get(version),
+    since: call.get(since),
+    latest: call.get(latest),
+    onCorrupt: call.get(onCorrupt),
+    watchIntervalMs: isWatching ? (call.get(interval) ?? WATCH_INTERVAL_MS) : undefined,
+    signal: call.signal,
+  };
+}
+
+/** What an error is about, so that the advice names the right run. */
+async function knowingWhere<T>(call: Call, ends: Ends, mirroring: () => Promise<T>): Promise<T> {
+  try {
+    return await mirroring();
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) call.subject.uri = ends.from;
+    throw error;
+  }
+}
+
+/** Each version is told of as soon as it is there: a mirror may take days, or never end. */
+function progressOf(call: Call): (event: ProgressEvent) => void {
+  let planned: Extract<ProgressEvent, { type: 'planned' }> | undefined;
+  let beganMs = 0;
+  return (event) => {
+    call.reporter.onProgress(event);
+    if (event.type === 'planned') {
+      planned = event;
+      beganMs = call.clock.monotonicMs();
+    }
+    if (event.type === 'skipped') {
+      const head = `${call.style('yellow', 'skipped')}   version ${event.version}`;
+      call.print(`${head}   ${printable(event.reason)}`);
+    }
+    if (event.type === 'committed' && planned !== undefined) {
+      const size = `${formatBytes(planned.sizeBytes)} in ${formatPlural(planned.fileCount, 'file')}`;
+      const rate = elapsedAndRate(call.clock.monotonicMs() - beganMs, planned.sizeBytes);
+      const head = `${call.style('green', 'copied')}    version ${planned.version}`;
+      call.print([head, size, ...rate].join('   '));
+    }
+  };
+}
+
+function headline(event: ProgressEvent, { from, to }: Ends): string | null {
+  if (event.type !== 'planned') return null;
+  const what = `${formatPlural(event.fileCount, 'file')}   ${formatBytes(event.sizeBytes)}`;
+  return `version ${event.version} of ${from} → ${to}   ${what}`;
+}
+
+function describe(result: MirrorResult, ends: Ends, call: Call, durationMs: number): CommandResult {
+  const { copied, present, skipped } = result;
+  const sizeBytes = copied.reduce((sum, each) => sum + each.sizeBytes, 0);
+  const reusedBytes = copied.reduce((sum, each) => sum + each.reusedBytes, 0);
+  const text = [
+    `${call.style('green', 'mirrored')}  ${formatPlural(copied.length, 'version')}`,
+    ...(copied.length > 0 ? [formatBytes(sizeBytes), ...elapsedAndRate(durationMs, sizeBytes)] : []),
+    ...(reusedBytes > 0 ? [`${formatBytes(reusedBytes)} had been sent before`] : []),
+    ...(present.length > 0 ? [`${formatCount(present.length)} there already`] : []),
+    ...(skipped.length > 0 ? [`${formatCount(skipped.length)} skipped`] : []),
+  ];
+  return {
+    text: text.join('   '),
+    json: {
+      ...ends,
+      copied: copied.map((each) => ({
+        version: jsonVersion(each.version),
+        id: jsonId(each.id),
+        sizeBytes: each.sizeBytes,
+        fileCount: each.fileCount,
+        reusedBytes: each.reusedBytes,
+      })),
+      present: present.map(jsonVersion),
+      skipped: skipped.map((each) => ({ version: jsonVersion(each.version), reason: each.reason })),
+      sizeBytes,
+      durationMs: Math.round(durationMs),
+    },
+  };
+}
