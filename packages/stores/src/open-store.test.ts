@@ -40,7 +40,7 @@ describe('openStore', () => {
     const error = await errorOf(openStore('ftp://host/run'));
     expect(error.code).toBe('InvalidConfig');
     expect(error.message).toBe(
-      'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, s3://bucket/prefix, memory://name',
+      'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, s3://bucket/prefix, gs://bucket/prefix, az://account/container/prefix, memory://name',
     );
   });
 
@@ -61,7 +61,13 @@ describe('openStore', () => {
   });
 
   it('lists a form for every scheme', () => {
-    expect(storeUriForms()).toEqual(['file:///abs/dir', 's3://bucket/prefix', 'memory://name']);
+    expect(storeUriForms()).toEqual([
+      'file:///abs/dir',
+      's3://bucket/prefix',
+      'gs://bucket/prefix',
+      'az://account/container/prefix',
+      'memory://name',
+    ]);
   });
 });
 

@@ -20,6 +20,14 @@ const ADAPTERS: Readonly<Record<string, Adapter>> = {
     form: 's3://bucket/prefix',
     open: async (uri, env) => (await import('@holdfast/store-s3')).openS3Store(uri, env),
   },
+  gs: {
+    form: 'gs://bucket/prefix',
+    open: async (uri, env) => (await import('@holdfast/store-gcs')).openGcsStore(uri, env),
+  },
+  az: {
+    form: 'az://account/container/prefix',
+    open: async (uri, env) => (await import('@holdfast/store-azure')).openAzureStore(uri, env),
+  },
   memory: {
     form: 'memory://name',
     open: async (uri) => (await import('./open-memory-store.ts')).openMemoryStore(uri),

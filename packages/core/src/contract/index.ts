@@ -2,6 +2,7 @@
 
 export * from './checkpoint-manager.ts';
 export * from './components.ts';
+export * from './crc32c-combine.ts';
 export * from './errors.ts';
 export * from './files.ts';
 export * from './object-key.ts';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { fromHex } from './bytes.ts';
-import { crc32c, crc32cCombine, crc32cFallback, crc32cImplementation, sha256, toHex } from './checksum.ts';
+import { crc32c, crc32cFallback, crc32cImplementation, sha256, toHex } from './checksum.ts';
 
 const IMPLEMENTATIONS = { crc32c, crc32cFallback };
 

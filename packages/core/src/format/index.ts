@@ -3,7 +3,6 @@
 export { bytesEqual, fromHex } from './bytes.ts';
 export {
   crc32c,
-  crc32cCombine,
   crc32cFallback,
   crc32cImplementation,
   sha256,

@@ -5,8 +5,8 @@
  * a time; a part that is larger than the memory for it (the writer had a larger budget) is read in pieces, see `transfer/read.ts`.
  */
 
+import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { CheckpointError } from '../contract/index.ts';
-import { crc32cCombine } from '../format/checksum.ts';
 import type { StoredFile } from './stored-file.ts';
 
 const CRC_BYTES = 4;

@@ -3,8 +3,8 @@
  * each part is compared before it is sent; so no byte is copied, and the lender needs no memory of its own.
  */
 
+import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { abortError, CheckpointError, isCheckpointError, type ObjectStore } from '../contract/index.ts';
-import { crc32cCombine } from '../format/checksum.ts';
 import { checkStoredFile, wholeParts } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { PooledBuffer } from './buffer-pool.ts';

@@ -3,8 +3,9 @@
  * flipped on the way; then it is `Corrupt`, with file, range, expected and found.
  */
 
+import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { CheckpointError, isCheckpointError } from '../contract/index.ts';
-import { crc32c as computeCrc32c, crc32cCombine } from '../format/checksum.ts';
+import { crc32c as computeCrc32c } from '../format/checksum.ts';
 import { partBytesMax } from '../plan/parts.ts';
 import { describeRange, type FileRange, hexCrc, partCrc } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';

@@ -3,8 +3,9 @@
  * the store has settled the call. Reading one part overlaps with sending others, because several turns are under way at once.
  */
 
+import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { CheckpointError, type RandomSource, throwIfAborted } from '../contract/index.ts';
-import { crc32c as computeCrc32c, crc32cCombine } from '../format/checksum.ts';
+import { crc32c as computeCrc32c } from '../format/checksum.ts';
 import { planStream, planWholeParts, type StreamPlan } from '../plan/parts.ts';
 import type { UploadedFile, UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
