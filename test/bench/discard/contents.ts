@@ -1,6 +1,6 @@
 /** What the discarding server remembers: small objects whole, of larger ones what it takes to give them back. */
 
-import { crc32cCombine } from '@holdfast/core/internal/format/checksum';
+import { crc32cCombine } from '@holdfast/core/contract';
 import { MIB, patternPieces, ROTATION_BYTES } from '../s3/shapes.ts';
 
 /** Larger objects are not kept: they are made of the pattern, or cannot be given back. */
