@@ -3,6 +3,7 @@
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import type { AzureConfig } from './config.ts';
 import { IdentityTokens } from './identity.ts';
+import { readSas } from './shared-access.ts';
 
 /** A request that still lacks its credentials. */
 export interface UnauthorizedRequest {
@@ -22,8 +23,24 @@ export interface Authorized {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+export interface SourceBlob {
+  readonly container: string;
+  readonly blob: string;
+  /** By the store's clock. */
+  readonly nowMs: number;
+}
+
+export interface SourceAccess {
+  /** Query of its URL, a bearer secret; may be empty. */
+  readonly query: string;
+  /** Of the request that makes the copy. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 export interface Authorization {
   authorize(request: UnauthorizedRequest, signal: AbortSignal | undefined): Authorized | Promise<Authorized>;
+  /** What lets the store fetch a blob for a copy. */
+  forSource(source: SourceBlob, signal: AbortSignal | undefined): Promise<SourceAccess>;
   /** After a refusal; false: another try would be made with the same credentials. */
   renew(signal: AbortSignal | undefined): boolean | Promise<boolean>;
 }
@@ -93,6 +110,10 @@ class SharedKey implements Authorization {
     };
   }
 
+  async forSource(source: SourceBlob): Promise<SourceAccess> {
+    return { query: readSas({ account: this.#account, key: this.#key }, source), headers: {} };
+  }
+
   renew(): boolean {
     return false;
   }
@@ -107,6 +128,10 @@ class Sas implements Authorization {
 
   authorize(request: UnauthorizedRequest): Authorized {
     return { path: withQuery(request, this.#token), headers: request.headers };
+  }
+
+  async forSource(): Promise<SourceAccess> {
+    return { query: this.#token, headers: {} };
   }
 
   renew(): boolean {
@@ -127,6 +152,11 @@ class Bearer implements Authorization {
       path: withQuery(request, ''),
       headers: { ...request.headers, authorization: `Bearer ${token}` },
     };
+  }
+
+  async forSource(_source: SourceBlob, signal: AbortSignal | undefined): Promise<SourceAccess> {
+    const token = await this.#tokens.current(signal);
+    return { query: '', headers: { 'x-ms-copy-source-authorization': `Bearer ${token}` } };
   }
 
   renew(signal: AbortSignal | undefined): Promise<boolean> {

@@ -71,12 +71,25 @@ export class AzureConnection {
     }
   }
 
+  /** What lets the store fetch a blob of ours for a copy; null: blobs are encrypted by a key that the store would have to be given. */
+  async sourceAccess(
+    blob: string,
+    signal: AbortSignal | undefined,
+  ): Promise<{ url: string; headers: Readonly<Record<string, string>> } | null> {
+    const { container, customerKey, endpoint } = this.#config;
+    if (customerKey !== undefined) return null;
+    const nowMs = Date.now() + this.#clockOffsetMs;
+    const { query, headers } = await this.#authorization.forSource({ container, blob, nowMs }, signal);
+    const url = new URL(endpoint).origin + this.#pathOf(blob);
+    return { url: query === '' ? url : `${url}?${query}`, headers };
+  }
+
   close(): Promise<void> {
     return this.#transport.close();
   }
 
-  /** Path of a blob as it is sent, with that of the account. */
-  pathOf(blob: string | null | undefined): string {
+  /** As it is sent, with that of the account. */
+  #pathOf(blob: string | null | undefined): string {
     if (blob === null) return `${this.#basePath}/`;
     const container = `${this.#basePath}/${this.#config.container}`;
     return blob === undefined ? container : `${container}/${escapedPath(blob)}`;
@@ -87,7 +100,7 @@ export class AzureConnection {
     const { path, headers } = await this.#authorization.authorize(
       {
         method,
-        path: this.pathOf(request.blob),
+        path: this.#pathOf(request.blob),
         query: request.query ?? {},
         headers: {
           'x-ms-date': new Date(Date.now() + this.#clockOffsetMs).toUTCString(),

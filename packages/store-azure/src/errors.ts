@@ -88,6 +88,8 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   NoAuthenticationInformation: 'Denied',
   PublicAccessNotPermitted: 'Denied',
   SnapshotsPresent: 'Denied',
+  // Of a source that is another one by now.
+  SourceConditionNotMet: 'Corrupt',
   UnauthorizedBlobOverwrite: 'Denied',
 
   BlobCustomerSpecifiedEncryptionMismatch: 'InvalidConfig',
@@ -167,7 +169,7 @@ const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
   [/^list$/, 'l (list)', 'blobs/read'],
   [/^(read|look at|list the parts of|resume)/, 'r (read)', 'blobs/read'],
   [/^delete/, 'd (delete)', 'blobs/delete'],
-  [/^create/, 'c (create)', 'blobs/write'],
+  [/^(create|copy to)/, 'c (create)', 'blobs/write'],
   [/^inspect/, 'r (read), in a SAS of the account', 'read'],
   [/./, 'w (write)', 'blobs/write'],
 ];
@@ -205,9 +207,10 @@ function azureError(refusal: AzureRefusal, action: string, subject: AzureSubject
 
 /** Codes that only a blob under the same name can bring about, when a new one is to be made. */
 const OF_CREATE: readonly string[] = ['BlobImmutableDueToPolicy', 'UnauthorizedBlobOverwrite'];
+const MAKES_NEW = /^(create|copy to)$/;
 
 function codeOf({ code, status, message, headerName }: AzureRefusal, action: string): ErrorCode {
-  if (action === 'create' && OF_CREATE.includes(code)) return 'AlreadyExists';
+  if (MAKES_NEW.test(action) && OF_CREATE.includes(code)) return 'AlreadyExists';
   // Azurite's word for Md5Mismatch.
   if (code === 'InvalidOperation' && /md5/i.test(message)) return 'Corrupt';
   if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported';

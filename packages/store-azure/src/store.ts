@@ -14,6 +14,8 @@ import {
 import {
   assertObjectKey,
   type CallOptions,
+  type CopiedObject,
+  type CopyOptions,
   type CreateOptions,
   type DeleteResult,
   type GetOptions,
@@ -24,6 +26,7 @@ import {
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
+  type StoreFact,
   type Upload,
   type UploadOptions,
 } from '@holdfast/core/contract';
@@ -31,7 +34,9 @@ import { blobName } from './blob-name.ts';
 import { md5Header } from './checksum.ts';
 import type { AzureConnection } from './client.ts';
 import type { AzureConfig } from './config.ts';
+import { type CopyEnd, copyBlob } from './copy.ts';
 import { AzureRefusal, foreignSuccess, storeError } from './errors.ts';
+import { inspectContainer } from './inspect.ts';
 import { listPages } from './listing.ts';
 import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
 
@@ -208,8 +213,40 @@ export class AzureStore implements ObjectStore {
     });
   }
 
+  async copyFrom(
+    source: ObjectStore,
+    sourceKey: string,
+    key: string,
+    options: CopyOptions,
+  ): Promise<CopiedObject | null> {
+    const other = source instanceof AzureStore && this.#reaches(source) ? source : undefined;
+    if (other === undefined) return null;
+    const { signal } = options;
+    return this.#calls.run({ action: 'copy to', key, signal }, () => {
+      assertObjectKey(sourceKey, other.uri);
+      return copyBlob(other.#endOf(sourceKey), this.#endOf(key), options);
+    });
+  }
+
+  inspect({ signal }: CallOptions = {}): Promise<readonly StoreFact[]> {
+    return this.#calls.run({ action: 'inspect', signal }, () =>
+      inspectContainer(this.#connection, this.#config, signal),
+    );
+  }
+
   async close(): Promise<void> {
     await this.#calls.close(() => this.#connection.close());
+  }
+
+  /** The same account, and no key that the store would have to be given. */
+  #reaches(source: AzureStore): boolean {
+    const other = source.#config;
+    const { endpoint, customerKey } = this.#config;
+    return other.endpoint === endpoint && (customerKey ?? other.customerKey) === undefined;
+  }
+
+  #endOf(key: string): CopyEnd {
+    return { store: this.uri, key, connection: this.#connection, blob: this.#nameOf(key) };
   }
 
   async #delete(key: string, blob: string, signal: AbortSignal | undefined): Promise<DeleteResult> {

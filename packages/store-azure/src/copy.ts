@@ -1,0 +1,183 @@
+/**
+ * Copies inside an account: the store fetches the bytes itself, by a URL that lets it. Small blobs in one request; large ones as blocks
+ * that become visible all at once. Azure's older copy, which goes on in the background, is not used: it shows an empty blob meanwhile.
+ */
+
+import { randomUUID } from 'node:crypto';
+import {
+  dateMs,
+  objectError,
+  plainEtag,
+  type StoreSubject,
+  type TransportAnswer,
+} from '@holdfast/cloud-http';
+import type { CopiedObject, CopyOptions } from '@holdfast/core/contract';
+import type { AzureConnection } from './client.ts';
+import { AzureRefusal, foreignSuccess } from './errors.ts';
+import { blockListXml } from './xml.ts';
+
+const MIB = 1024 * 1024;
+/** Of one request that copies a whole blob. */
+const WHOLE_BYTES_MAX = 256 * MIB;
+/** Of one block. Azure takes 4,000 MiB; smaller ones tell how far the copy is. */
+const BLOCK_BYTES = 256 * MIB;
+const BLOCKS_MAX = 50_000;
+const BLOCKS_AT_A_TIME = 8;
+/** Azure takes no longer name of a source, its SAS included. */
+const SOURCE_URL_LENGTH_MAX = 2048;
+
+/** One end of a copy. */
+export interface CopyEnd extends StoreSubject {
+  readonly key: string;
+  readonly connection: AzureConnection;
+  /** Name of the blob. */
+  readonly blob: string;
+}
+
+interface Copy {
+  readonly source: CopyEnd;
+  readonly target: CopyEnd;
+  readonly sizeBytes: number;
+  /** What each request says about the source. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly options: CopyOptions;
+}
+
+/** Null: the credentials let nobody fetch the source, or the server copies nothing. */
+export async function copyBlob(
+  source: CopyEnd,
+  target: CopyEnd,
+  options: CopyOptions,
+): Promise<CopiedObject | null> {
+  const { sizeBytes, signal } = options;
+  const { headers: found } = await headOf(source, signal);
+  const foundBytes = Number(found['content-length']);
+  if (foundBytes !== sizeBytes)
+    throw objectError('Corrupt', source, `has ${foundBytes} bytes; expected ${sizeBytes}`);
+  const access = await source.connection.sourceAccess(source.blob, signal);
+  if (access === null || access.url.length > SOURCE_URL_LENGTH_MAX) return null;
+  const crc32c = found['x-ms-meta-crc32c'];
+  const copy: Copy = {
+    source,
+    target,
+    sizeBytes,
+    headers: {
+      'x-ms-copy-source': access.url,
+      'x-ms-source-if-match': found['etag'] ?? '*',
+      ...access.headers,
+    },
+    metadata: crc32c === undefined ? {} : { 'x-ms-meta-crc32c': crc32c },
+    options,
+  };
+  try {
+    const { headers } = await (sizeBytes <= WHOLE_BYTES_MAX ? copyWhole(copy) : copyBlocks(copy));
+    options.onProgress?.(sizeBytes);
+    return {
+      key: target.key,
+      sizeBytes,
+      etag: plainEtag(headers['etag']),
+      createdAtMs: dateMs(headers['last-modified'] ?? headers['date']),
+    };
+  } catch (error) {
+    if (error instanceof AzureRefusal && isOutOfReach(error)) return null;
+    throw error;
+  }
+}
+
+async function headOf(
+  { connection, blob }: CopyEnd,
+  signal: AbortSignal | undefined,
+): Promise<TransportAnswer> {
+  const answer = await connection.send({
+    operation: 'read',
+    method: 'HEAD',
+    blob,
+    isRepeatable: true,
+    signal,
+  });
+  if (answer.headers['content-length'] === undefined) throw foreignSuccess(answer.status, answer.headers);
+  return answer;
+}
+
+async function copyWhole({ target, headers, metadata, options }: Copy): Promise<TransportAnswer> {
+  const answer = await target.connection.send({
+    operation: 'copy',
+    method: 'PUT',
+    blob: target.blob,
+    headers: { ...headers, ...metadata, 'x-ms-requires-sync': 'true', 'if-none-match': '*' },
+    body: NOTHING,
+    signal: options.signal,
+  });
+  if (answer.headers['x-ms-copy-status'] !== 'success') throw foreignSuccess(answer.status, answer.headers);
+  return answer;
+}
+
+async function copyBlocks(copy: Copy): Promise<TransportAnswer> {
+  const { target, metadata, sizeBytes, options } = copy;
+  const uploadId = randomUUID().replaceAll('-', '');
+  const ranges = copyRanges(sizeBytes);
+  let copiedBytes = 0;
+  const copyBlock = async ({ start, end }: Range, index: number): Promise<string> => {
+    const id = Buffer.from(`${uploadId}copy${String(index).padStart(6, '0')}`).toString('base64');
+    await putBlockFromUrl(copy, id, { start, end });
+    copiedBytes += end - start;
+    options.onProgress?.(copiedBytes);
+    return id;
+  };
+  const ids: string[] = [];
+  for (let first = 0; first < ranges.length; first += BLOCKS_AT_A_TIME) {
+    const some = ranges.slice(first, first + BLOCKS_AT_A_TIME);
+    ids.push(...(await Promise.all(some.map((range, index) => copyBlock(range, first + index)))));
+  }
+  const answer = await target.connection.send({
+    operation: 'complete',
+    method: 'PUT',
+    blob: target.blob,
+    query: { comp: 'blocklist' },
+    headers: { 'content-type': 'application/xml', 'if-none-match': '*', ...metadata },
+    body: blockListXml(ids),
+    signal: options.signal,
+  });
+  if (answer.headers['etag'] === undefined) throw foreignSuccess(answer.status, answer.headers);
+  return answer;
+}
+
+/** End exclusive. */
+export interface Range {
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Of the blocks that a copy of so many bytes is made of: as few as there have to be for a blob that is very large. */
+export function copyRanges(sizeBytes: number): Range[] {
+  const blockBytes = Math.max(BLOCK_BYTES, Math.ceil(sizeBytes / BLOCKS_MAX));
+  return Array.from({ length: Math.ceil(sizeBytes / blockBytes) }, (_, index) => ({
+    start: index * blockBytes,
+    end: Math.min((index + 1) * blockBytes, sizeBytes),
+  }));
+}
+
+async function putBlockFromUrl(
+  { target, headers, options }: Copy,
+  id: string,
+  { start, end }: Range,
+): Promise<void> {
+  await target.connection.send({
+    operation: 'putPart',
+    method: 'PUT',
+    blob: target.blob,
+    query: { comp: 'block', blockid: id },
+    headers: { ...headers, 'x-ms-source-range': `bytes=${start}-${end - 1}` },
+    body: NOTHING,
+    isRepeatable: true,
+    signal: options.signal,
+  });
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** What Azure says when it may not fetch the source, and Azurite when it cannot. */
+function isOutOfReach({ code, status }: AzureRefusal): boolean {
+  return code === 'CannotVerifyCopySource' || status === 501;
+}
