@@ -134,6 +134,8 @@ describe('for people', () => {
       seen: 'expected '.repeat(30).trim(),
     };
     for (const line of promiseText(long, plainStyle).split('\n')) expect(line.length).toBeLessThan(80);
+    const key = { ...broken, seen: `object a/${'s'.repeat(1000)} is missing` };
+    expect(promiseText(key, plainStyle)).toMatch(/^ {10}object a\/s+…s+ is\s+missing$/m);
     expect(promiseText(broken, plainStyle)).toBe(
       'failed    races              create: one wins\n          winners: expected 1, found 2',
     );

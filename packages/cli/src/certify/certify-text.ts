@@ -10,7 +10,13 @@ import type { CheckResult } from './suite.ts';
 /** One promise by itself. */
 export function promiseText({ status, group, name, seen }: CheckResult, style: Style): string {
   const shown = status === 'passed' ? 'ok' : status;
-  return line({ status: shown, title: group, seen: name, meaning: status === 'failed' ? seen : '' }, style);
+  const meaning = status === 'failed' ? withoutLongWords(seen) : '';
+  return line({ status: shown, title: group, seen: name, meaning }, style);
+}
+
+/** Keys of a thousand characters say nothing to people. */
+function withoutLongWords(text: string): string {
+  return text.replace(/\S{61,}/g, (word) => `${word.slice(0, 40)}…${word.slice(-16)}`);
 }
 
 /** All of one group, once they have been run. */

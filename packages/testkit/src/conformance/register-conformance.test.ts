@@ -136,6 +136,43 @@ test('a check works below a given prefix, and tells of the uploads it begins', a
   expect([...keys, ...uploads].filter((key) => !key.startsWith('certify-1/conformance-'))).toEqual([]);
 });
 
+test('the longest key is as long as the store says, with the prefix of its own, and not much shorter', async () => {
+  const name = 'keys: segments of 255 bytes and keys of 1,024 bytes are taken';
+  const check = conformanceChecks.find((one) => one.name === name);
+  const lengths: number[] = [];
+  const storeFor = (longest: number) => {
+    const sound = new MemoryStore(new MemoryBucket({ crc32c }));
+    const refuse = (key: string) => {
+      if (key.length > longest) throw new CheckpointError('InvalidArgument', 'too long');
+    };
+    return unclosable({
+      create: async (key, bytes) => {
+        refuse(key);
+        lengths.push(key.length);
+        return sound.create(key, bytes);
+      },
+      head: async (key) => {
+        refuse(key);
+        return sound.head(key);
+      },
+      get: (key, options) => sound.get(key, options),
+      readInto: (key, offset, buffer) => sound.readInto(key, offset, buffer),
+      list: (prefix, options) => sound.list(prefix, options),
+      deleteMany: (keys) => sound.deleteMany(keys),
+    });
+  };
+  const run = (longest: number, keyBytesMax?: number) => {
+    const store = storeFor(longest);
+    return check?.run({ store, open: async () => store, random: new SeededRandom(1), keyBytesMax });
+  };
+  for (const longest of [1024, 1000, 600]) {
+    await run(longest);
+    expect(Math.max(...lengths.splice(0))).toBe(longest);
+  }
+  await expect(run(1000, 1024)).rejects.toThrow('too long');
+  await expect(run(400)).rejects.toThrow('too long');
+});
+
 test('names are kept: certificates and deviations know a check by its own', async () => {
   const lines = conformanceChecks.map(({ group, name }) => `${group}\t${name}\n`);
   await expect(lines.join('')).toMatchFileSnapshot('promises.tsv');

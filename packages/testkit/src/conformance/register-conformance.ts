@@ -32,6 +32,9 @@ export interface TestApi {
   afterAll(body: () => Promise<void>): unknown;
 }
 
+/** Of a store that is opened without a prefix of its own, as it is here. */
+const KEY_BYTES_MAX = 1024;
+
 /** Registers one test per check under `name`. `make` is called once, before the first. */
 export function registerConformance(
   api: TestApi,
@@ -62,7 +65,8 @@ export function registerConformance(
       const body = async () => {
         if (target === undefined || store === undefined) throw new Error(`${name} was not opened`);
         const random = new SeededRandom(seed + index);
-        const context = { store, open: target.open, random, raceRounds: options.raceRounds };
+        const { raceRounds } = options;
+        const context = { store, open: target.open, random, raceRounds, keyBytesMax: KEY_BYTES_MAX };
         await runAsExpected(check, context, seed, deviations[check.name]);
       };
       api.test(check.name, body, options.timeoutMs ?? 60_000);

@@ -22,6 +22,8 @@ export interface CheckContext {
   readonly prefix?: string | undefined;
   /** Told of each upload as soon as it is begun: one that the check does not end because it was stopped is still to be aborted. */
   readonly onUpload?: ((upload: Upload) => void) | undefined;
+  /** The longest key that the store takes: 1,024 bytes less its own prefix. Default: found out. */
+  readonly keyBytesMax?: number | undefined;
   /** Rounds of a race, each of 32 committers. Default 10. */
   readonly raceRounds?: number | undefined;
 }
@@ -33,6 +35,7 @@ export class Scratch {
   /** Ends in a slash. */
   readonly prefix: string;
   readonly raceRounds: number;
+  readonly keyBytesMax: number | undefined;
   readonly #context: CheckContext;
   readonly #clients: ObjectStore[] = [];
   readonly #uploads: Upload[] = [];
@@ -42,6 +45,7 @@ export class Scratch {
     this.store = context.store;
     this.random = random;
     this.raceRounds = context.raceRounds ?? 10;
+    this.keyBytesMax = context.keyBytesMax;
     // Not by the seed: a run that is replayed must not meet what the first one left behind.
     this.prefix = `${context.prefix ?? ''}conformance-${systemRandom.hex(16)}/`;
   }
