@@ -1,0 +1,26 @@
+/**
+ * `work` of each item, at most `limit` at the same time; results in the order of the items. The first failure is thrown when no work is
+ * under way any more, and begins none.
+ */
+export async function atATime<Item, Result>(
+  items: readonly Item[],
+  limit: number,
+  work: (item: Item) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = new Array(items.length);
+  let next = 0;
+  let failure: { readonly error: unknown } | undefined;
+  const worker = async () => {
+    while (next < items.length && failure === undefined) {
+      const index = next++;
+      try {
+        results[index] = await work(items[index] as Item);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
+  if (failure !== undefined) throw (failure as { readonly error: unknown }).error;
+  return results;
+}

@@ -1,0 +1,27 @@
+import { HttpRefusal, objectError } from '@holdfast/cloud-http';
+import type { UploadHome } from './upload.ts';
+
+/**
+ * Parts that are objects have to be deleted, which a retention policy or a hold forbids. `Unsupported` in such a bucket; one that may not be
+ * looked at is taken as it is.
+ */
+export async function assertNothingIsKept(
+  { objects, config }: UploadHome,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const settings = await objects
+    .bucket('retentionPolicy,defaultEventBasedHold', { signal })
+    .catch(unlessDenied);
+  const keeps =
+    settings.retentionPolicy !== undefined
+      ? 'a retention policy'
+      : settings.defaultEventBasedHold === true && 'a hold on every object';
+  if (keeps === false) return;
+  const what = `has ${keeps}, which would keep the parts of uploads=compose; use uploads=multipart`;
+  throw objectError('Unsupported', { store: config.uri }, what);
+}
+
+function unlessDenied(error: unknown): Record<string, unknown> {
+  if (error instanceof HttpRefusal && error.status === 403) return {};
+  throw error;
+}

@@ -1,0 +1,90 @@
+/** The way to one server: where it is, the token, and the headers of all requests. */
+
+import {
+  bareHostname,
+  HttpRefusal,
+  type HttpTransport,
+  type SendOptions,
+  type TransportAnswer,
+  type TransportRequest,
+} from '@holdfast/cloud-http';
+import type { GcsConfig } from './config.ts';
+import type { Credentials } from './credentials.ts';
+import { type SettingHeaders, settingHeaders } from './headers.ts';
+
+export interface GcsRequest extends SendOptions {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Below the endpoint, encoded; starts with '/'. */
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>> | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly body?: Uint8Array | undefined;
+}
+
+export class GcsConnection {
+  readonly settings: SettingHeaders;
+  readonly #transport: HttpTransport;
+  readonly #credentials: Credentials | undefined;
+  readonly #base: Pick<TransportRequest, 'protocol' | 'hostname' | 'port'>;
+  readonly #basePath: string;
+
+  /** `credentials`: none where nobody asks for them. */
+  constructor(config: GcsConfig, transport: HttpTransport, credentials: Credentials | undefined) {
+    this.settings = settingHeaders(config);
+    this.#transport = transport;
+    this.#credentials = credentials;
+    const { protocol, hostname, port, pathname } = new URL(config.endpoint);
+    const isPlain = protocol === 'http:';
+    this.#base = {
+      protocol: isPlain ? 'http:' : 'https:',
+      hostname: bareHostname(hostname),
+      port: Number(port) || (isPlain ? 80 : 443),
+    };
+    this.#basePath = pathname.replace(/\/$/, '');
+  }
+
+  /**
+   * One request. A non-2xx answer is thrown as `HttpRefusal`. One whose token was refused had no effect: it is sent once more with a new
+   * one.
+   */
+  async send(request: GcsRequest): Promise<TransportAnswer> {
+    const token = await this.#credentials?.token(request.signal);
+    try {
+      return await this.#sendWith(token, request);
+    } catch (error) {
+      if (token === undefined || !(error instanceof HttpRefusal) || error.status !== 401) throw error;
+      this.#credentials?.forget(token);
+      const renewed = await this.#credentials?.token(request.signal);
+      if (renewed === token) throw error;
+      return this.#sendWith(renewed, request);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#transport.close();
+  }
+
+  #sendWith(token: string | undefined, request: GcsRequest): Promise<TransportAnswer> {
+    const { method, path, query, headers, body, ...options } = request;
+    const search = queryText(query);
+    return this.#transport.send(
+      {
+        ...this.#base,
+        method,
+        path: `${this.#basePath}${path}${search === '' ? '' : `?${search}`}`,
+        headers: {
+          ...this.settings.always,
+          ...headers,
+          ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        },
+        body,
+      },
+      options,
+    );
+  }
+}
+
+function queryText(query: GcsRequest['query'] = {}): string {
+  const given = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return new URLSearchParams(given).toString();
+}

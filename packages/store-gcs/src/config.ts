@@ -1,0 +1,117 @@
+import { isInTheClear, type ProxyEnvironment, proxyOf, StoreUri } from '@holdfast/cloud-http';
+import { CheckpointError } from '@holdfast/core/contract';
+
+export interface GcsConfig {
+  /** For messages: without the settings. */
+  readonly uri: string;
+  readonly bucket: string;
+  /** Empty, or ends in '/'. */
+  readonly root: string;
+  /** Base URL of all requests, without '/' at its end. */
+  readonly endpoint: string;
+  /** Requests carry a token of the default credentials. */
+  readonly auth: boolean;
+  /** How objects larger than one `create` are sent. */
+  readonly uploads: UploadStrategy;
+  /** Project that pays for the requests. */
+  readonly userProject?: string | undefined;
+  readonly storageClass?: string | undefined;
+  /** `projects/…/locations/…/keyRings/…/cryptoKeys/…`: CMEK. */
+  readonly kmsKey?: string | undefined;
+  /** 32 bytes, in base64: CSEK. */
+  readonly customerKey?: string | undefined;
+  /** Path of a PEM file with certificates to trust beside the usual ones. */
+  readonly ca?: string | undefined;
+  readonly proxy: ProxyEnvironment;
+}
+
+/**
+ * `multipart`: uploads in parts of the XML API. `compose`: pieces that are objects of their own, put together by the store. `single`: none
+ * is larger than one request.
+ */
+export type UploadStrategy = 'multipart' | 'compose' | 'single';
+
+export type GcsEnvironment = Readonly<Record<string, string | undefined>>;
+
+const GOOGLE = 'https://storage.googleapis.com';
+
+const FORM = 'gs://bucket/prefix, with settings after a "?" if need be';
+
+/** Query keys and what they take, for messages. */
+const SETTINGS = {
+  endpoint: 'the base URL of another server, http:// or https://',
+  auth: 'true or false (default: false with an endpoint)',
+  uploads: 'auto, multipart, compose or single',
+  userProject: 'the id of the project that pays for the requests',
+  storageClass: 'a storage class such as NEARLINE, in capitals',
+  kmsKey: 'a Cloud KMS key: projects/…/locations/…/keyRings/…/cryptoKeys/…',
+  ca: 'the absolute path of a PEM file with certificates to trust',
+} as const;
+
+type GcsUri = StoreUri<keyof typeof SETTINGS>;
+
+/**
+ * From a `gs:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong and what is accepted. Pure: nothing is
+ * looked up. The prefix is percent-decoded and otherwise kept as it is, `//` included; one '/' at its end is left out.
+ */
+export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfig {
+  const uri: GcsUri = new StoreUri(text, { scheme: 'gs', form: FORM, settings: SETTINGS });
+  const { authority: bucket } = uri;
+  assertBucket(uri, bucket);
+  const endpoint = uri.baseUrl('endpoint', emulatorUrl(env.STORAGE_EMULATOR_HOST));
+  const auth = uri.flag('auth', endpoint === undefined);
+  if (auth && endpoint !== undefined && isInTheClear(endpoint))
+    throw uri.invalid('would send its token in the clear: its endpoint is http://');
+  const prefix = uri.prefix(uri.path);
+  const uploads = uri.choice('uploads', ['auto', 'multipart', 'compose', 'single']);
+  const isEmulator = endpoint !== undefined && !auth;
+  return {
+    uri: `gs://${bucket}${prefix === '' ? '' : `/${prefix}`}`,
+    bucket,
+    root: prefix === '' ? '' : `${prefix}/`,
+    endpoint: endpoint ?? GOOGLE,
+    auth,
+    // No emulator has the XML API's uploads in parts.
+    uploads: uploads === 'auto' ? (isEmulator ? 'compose' : 'multipart') : uploads,
+    userProject: uri.matching('userProject', /^[a-z0-9][a-z0-9.:-]*$/),
+    storageClass: uri.matching('storageClass', /^[A-Z][A-Z_]*$/),
+    ...encryptionOf(uri, env, endpoint),
+    ca: uri.absolutePath('ca'),
+    proxy: proxyOf(env),
+  };
+}
+
+function assertBucket(uri: GcsUri, bucket: string): void {
+  if (bucket === '') throw uri.invalid('names no bucket');
+  if (!/^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/.test(bucket)) {
+    const due = '3 to 222 small letters, digits, ".", "-" or "_"';
+    throw uri.invalid(`has "${bucket}" where a bucket's name is due: ${due}`);
+  }
+}
+
+/** Google's own tools take `host:port` too. */
+function emulatorUrl(host: string | undefined): string | undefined {
+  return host === undefined || host === '' || /^https?:\/\//.test(host) ? host : `http://${host}`;
+}
+
+function encryptionOf(
+  uri: GcsUri,
+  env: GcsEnvironment,
+  endpoint: string | undefined,
+): Pick<GcsConfig, 'kmsKey' | 'customerKey'> {
+  const kmsKey = uri.matching(
+    'kmsKey',
+    /^projects\/[^/]+\/locations\/[^/]+\/keyRings\/[^/]+\/cryptoKeys\/[^/]+$/,
+  );
+  const customerKey = env.HOLDFAST_GCS_CUSTOMER_KEY || undefined;
+  if (customerKey === undefined) return { kmsKey };
+  if (!/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
+    throw new CheckpointError('InvalidConfig', 'HOLDFAST_GCS_CUSTOMER_KEY is not the base64 of 32 bytes');
+  if (kmsKey !== undefined)
+    throw uri.invalid(
+      `has kmsKey=${kmsKey} although HOLDFAST_GCS_CUSTOMER_KEY is set; one of the two encrypts`,
+    );
+  if (endpoint !== undefined && isInTheClear(endpoint))
+    throw uri.invalid('would send HOLDFAST_GCS_CUSTOMER_KEY in the clear: its endpoint is http://');
+  return { customerKey };
+}

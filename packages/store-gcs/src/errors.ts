@@ -1,0 +1,279 @@
+import {
+  codeOfStatus,
+  foreignError,
+  HttpRefusal,
+  nameOf,
+  objectError,
+  plainText,
+  type RefusedAnswer,
+  refusalError,
+  requestError,
+  type StoreSubject,
+  type TransportAnswer,
+  type TransportRequest,
+  unescapedXml,
+} from '@holdfast/cloud-http';
+import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
+
+/** What a call was about, for its message. */
+export interface GcsSubject extends StoreSubject {
+  /** Without a token: whoever asks is nobody. */
+  readonly isAnonymous?: boolean | undefined;
+}
+
+/** From the JSON or the XML of an error; one without either is judged by its status. */
+export function refusalOf(answer: RefusedAnswer, body: string): HttpRefusal {
+  const requestId = answer.headers['x-guploader-uploadid'];
+  return new HttpRefusal(answer, { ...(jsonError(body) ?? xmlError(body) ?? textError(body)), requestId });
+}
+
+interface ToldError {
+  readonly code: string;
+  readonly message: string;
+}
+
+function textError(body: string): ToldError {
+  return { code: '', message: plainText(body) };
+}
+
+function xmlError(body: string): ToldError | undefined {
+  if (!body.includes('<Error>')) return undefined;
+  const element = (name: string) =>
+    unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(body)?.[1] ?? '');
+  const details = element('Details');
+  const message = element('Message');
+  return { code: element('Code'), message: details === '' ? message : `${message} ${details}` };
+}
+
+function jsonError(body: string): ToldError | undefined {
+  if (!/^\s*\{/.test(body)) return undefined;
+  try {
+    const { error } = JSON.parse(body) as { error?: Record<string, unknown> };
+    if (typeof error !== 'object' || error === null) return undefined;
+    const [first] = Array.isArray(error.errors) ? (error.errors as Record<string, unknown>[]) : [];
+    const code = first?.reason ?? error.status;
+    return {
+      code: typeof code === 'string' ? code : '',
+      message: typeof error.message === 'string' ? error.message : '',
+    };
+  } catch {
+    return undefined; // no JSON: whoever answers so is judged by its status
+  }
+}
+
+/** The answer to a completion begins before the store knows how that ends. Objects say what they like, so reads are not looked at. */
+export function isErrorOfSuccess({ method }: TransportRequest, { status, body }: TransportAnswer): boolean {
+  return (
+    method !== 'GET' &&
+    status === 200 &&
+    body.byteLength > 0 &&
+    body.byteLength < 64 * 1024 &&
+    /^\s*((<\?xml[^>]*>\s*)?<Error>|\{\s*"error"\s*:)/.test(new TextDecoder().decode(body))
+  );
+}
+
+/** A success in a form that GCS does not have: whoever answered is no GCS. */
+export function foreignSuccess({ status, headers }: TransportAnswer): HttpRefusal {
+  return new HttpRefusal({ status, headers, hasBody: true }, { code: '', message: '', requestId: undefined });
+}
+
+/** No token could be had. Its message never holds a secret. */
+export class CredentialsError extends Error {
+  readonly code: 'Denied' | 'InvalidConfig' | 'Unavailable';
+
+  constructor(code: CredentialsError['code'], message: string) {
+    super(message);
+    this.name = 'CredentialsError';
+    this.code = code;
+  }
+}
+
+/** Reasons of the JSON API and codes of the XML API. What is not here is judged by its HTTP status. */
+const BY_CODE: Readonly<Record<string, ErrorCode>> = {
+  notFound: 'NotFound',
+  NoSuchKey: 'NotFound',
+  NoSuchBucket: 'NotFound',
+  NoSuchUpload: 'NotFound',
+
+  conditionNotMet: 'AlreadyExists',
+  PreconditionFailed: 'AlreadyExists',
+
+  AccessDenied: 'Denied',
+  accessNotConfigured: 'Denied',
+  AccountProblem: 'Denied',
+  accountDisabled: 'Denied',
+  authError: 'Denied',
+  AuthenticationRequired: 'Denied',
+  AuthenticationRequiredRequesterPays: 'Denied',
+  countryBlocked: 'Denied',
+  ExpiredToken: 'Denied',
+  forbidden: 'Denied',
+  insufficientPermissions: 'Denied',
+  InvalidSecurity: 'Denied',
+  lockedDomainExpired: 'Denied',
+  objectUnderActiveHold: 'Denied',
+  ObjectUnderActiveHold: 'Denied',
+  // Its status is 412, which says something else.
+  orgPolicyConstraintFailed: 'Denied',
+  OrgPolicyConstraintFailed: 'Denied',
+  PERMISSION_DENIED: 'Denied',
+  retentionPolicyNotMet: 'Denied',
+  RetentionPolicyNotMet: 'Denied',
+  securityPolicyViolated: 'Denied',
+  SecurityPolicyViolated: 'Denied',
+  UNAUTHENTICATED: 'Denied',
+  userProjectAccessDenied: 'Denied',
+  UserProjectAccessDenied: 'Denied',
+  userProjectAccountProblem: 'Denied',
+  UserProjectAccountProblem: 'Denied',
+
+  cloudKmsBadKey: 'InvalidConfig',
+  CloudKmsBadKey: 'InvalidConfig',
+  cloudKmsDecryptionKeyNotFound: 'InvalidConfig',
+  CloudKmsDecryptionKeyNotFound: 'InvalidConfig',
+  cloudKmsDisabledKey: 'InvalidConfig',
+  CloudKmsDisabledKey: 'InvalidConfig',
+  cloudKmsEncryptionKeyNotFound: 'InvalidConfig',
+  CloudKmsEncryptionKeyNotFound: 'InvalidConfig',
+  cloudKmsKeyLocationNotAllowed: 'InvalidConfig',
+  CloudKmsKeyLocationNotAllowed: 'InvalidConfig',
+  customerEncryptionAlgorithmIsInvalid: 'InvalidConfig',
+  CustomerEncryptionAlgorithmIsInvalid: 'InvalidConfig',
+  customerEncryptionKeyFormatIsInvalid: 'InvalidConfig',
+  CustomerEncryptionKeyFormatIsInvalid: 'InvalidConfig',
+  customerEncryptionKeyIsIncorrect: 'InvalidConfig',
+  CustomerEncryptionKeyIsIncorrect: 'InvalidConfig',
+  customerEncryptionKeySha256IsInvalid: 'InvalidConfig',
+  CustomerEncryptionKeySha256IsInvalid: 'InvalidConfig',
+  InvalidBucketName: 'InvalidConfig',
+  InvalidStorageClass: 'InvalidConfig',
+  resourceIsEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
+  ResourceIsEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
+  resourceNotEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
+  ResourceNotEncryptedWithCustomerEncryptionKey: 'InvalidConfig',
+  sslRequired: 'InvalidConfig',
+  userProjectInconsistent: 'InvalidConfig',
+  userProjectInvalid: 'InvalidConfig',
+  UserProjectInvalid: 'InvalidConfig',
+  userProjectMissing: 'InvalidConfig',
+  UserProjectMissing: 'InvalidConfig',
+
+  badRequest: 'InvalidArgument',
+  EntityTooLarge: 'InvalidArgument',
+  EntityTooSmall: 'InvalidArgument',
+  invalid: 'InvalidArgument',
+  InvalidArgument: 'InvalidArgument',
+  invalidParameter: 'InvalidArgument',
+  InvalidPart: 'InvalidArgument',
+  InvalidPartOrder: 'InvalidArgument',
+  KeyTooLong: 'InvalidArgument',
+  parseError: 'InvalidArgument',
+  uploadTooLarge: 'InvalidArgument',
+
+  BadDigest: 'Corrupt',
+  CrcMismatch: 'Corrupt',
+  InvalidDigest: 'Corrupt',
+
+  methodNotAllowed: 'Unsupported',
+  MethodNotAllowed: 'Unsupported',
+  NotImplemented: 'Unsupported',
+
+  // Its status is 403, but it is a rate: of requests, or of bytes on their way.
+  quotaExceeded: 'Throttled',
+  rateLimitExceeded: 'Throttled',
+  RequestRateTooHigh: 'Throttled',
+  RESOURCE_EXHAUSTED: 'Throttled',
+  SlowDown: 'Throttled',
+  TooManyRequests: 'Throttled',
+  userRateLimitExceeded: 'Throttled',
+
+  // Two writes met, or the store stumbled: whether ours has had its effect is not known.
+  backendError: 'Unavailable',
+  conflict: 'Unavailable',
+  DEADLINE_EXCEEDED: 'Unavailable',
+  gatewayTimeout: 'Unavailable',
+  internalError: 'Unavailable',
+  InternalError: 'Unavailable',
+  OperationAborted: 'Unavailable',
+  RequestTimeout: 'Unavailable',
+  ServiceUnavailable: 'Unavailable',
+  UNAVAILABLE: 'Unavailable',
+  uploadBrokenConnection: 'Unavailable',
+};
+
+const PAYS = 'its bucket lets whoever asks pay; name the project that pays with userProject=';
+const KEEPS = "its bucket's retention policy keeps it until its period is over";
+const HELD = 'it is under a hold; release that to delete it';
+const OTHER_KEY =
+  'it was written with another HOLDFAST_GCS_CUSTOMER_KEY than is set now, or with none, or none is set';
+
+/** What a person has to know beside the store's own words. */
+const HINTS: Readonly<Record<string, string>> = {
+  accessNotConfigured: 'the API of Cloud Storage is not enabled in the project',
+  authError: 'the store does not accept the token; get new credentials',
+  AuthenticationRequired: 'the store does not accept the token; get new credentials',
+  UNAUTHENTICATED: 'the store does not accept the token; get new credentials',
+  customerEncryptionKeyIsIncorrect: OTHER_KEY,
+  CustomerEncryptionKeyIsIncorrect: OTHER_KEY,
+  resourceIsEncryptedWithCustomerEncryptionKey: OTHER_KEY,
+  ResourceIsEncryptedWithCustomerEncryptionKey: OTHER_KEY,
+  resourceNotEncryptedWithCustomerEncryptionKey: OTHER_KEY,
+  ResourceNotEncryptedWithCustomerEncryptionKey: OTHER_KEY,
+  objectUnderActiveHold: HELD,
+  ObjectUnderActiveHold: HELD,
+  retentionPolicyNotMet: KEEPS,
+  RetentionPolicyNotMet: KEEPS,
+  userProjectMissing: PAYS,
+  UserProjectMissing: PAYS,
+  // What requester-pays buckets told before they had a reason of their own.
+  required: 'the store wants credentials, or a parameter that is missing',
+};
+
+const NO_CREDENTIALS = 'the store wants credentials; write auth=true in the URI if there are some';
+
+/** The JSON API has one reason for all that is missing. These calls need an object, those nothing but the bucket. */
+const NEEDS_OBJECT: readonly string[] = ['read', 'look at', 'delete'];
+const NEEDS_BUCKET: readonly string[] = ['create', 'list', 'begin an upload to', 'inspect'];
+
+/** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
+export function gcsError(error: unknown, action: string, subject: GcsSubject): CheckpointError {
+  if (error instanceof HttpRefusal) return judged(error, action, subject);
+  if (error instanceof CredentialsError) {
+    const context = subject.key === undefined ? {} : { key: subject.key };
+    const what = `cannot ${action} ${nameOf(subject)}: ${error.message}`;
+    return new CheckpointError(error.code, what, {
+      context: { store: subject.store, ...context },
+      cause: error,
+    });
+  }
+  return requestError(error, action, subject);
+}
+
+function judged(refusal: HttpRefusal, action: string, subject: GcsSubject): CheckpointError {
+  const known = codeOf(refusal);
+  if (isMissingBucket(refusal) || (refusal.code === 'notFound' && NEEDS_BUCKET.includes(action))) {
+    const context = { store: subject.store, bucket: 'missing' };
+    const what = `${subject.store} names a bucket that does not exist`;
+    return new CheckpointError('NotFound', what, { context, cause: refusal });
+  }
+  if (refusal.isForeign) return foreignError(refusal, subject, 'GCS');
+  if (known === 'NotFound' && NEEDS_OBJECT.includes(action))
+    return objectError(known, subject, 'does not exist', refusal);
+  return refusalError(refusal, { action, subject, code: known, hint: hintOf(refusal, known, subject) });
+}
+
+function codeOf({ code, status, message }: HttpRefusal): ErrorCode {
+  const known = BY_CODE[code] ?? codeOfStatus(status);
+  // It has no reason of its own.
+  return known === 'InvalidArgument' && /doesn't match calculated/i.test(message) ? 'Corrupt' : known;
+}
+
+/** The store says that it is the bucket that is missing. */
+export function isMissingBucket({ code, message, isForeign }: HttpRefusal): boolean {
+  return !isForeign && (code === 'NoSuchBucket' || /bucket does not exist/i.test(message));
+}
+
+function hintOf({ code, status }: HttpRefusal, known: ErrorCode, subject: GcsSubject): string | undefined {
+  if (status === 401 && known === 'Denied' && subject.isAnonymous === true) return NO_CREDENTIALS;
+  return HINTS[code];
+}

@@ -1,0 +1,251 @@
+/** Requests of the JSON API about the objects of one bucket. Names are those in the bucket. */
+
+import { base64Crc, dateMs, HttpRefusal, type Into, type TransportAnswer } from '@holdfast/cloud-http';
+import type { CallOptions, CreateOptions } from '@holdfast/core/contract';
+import type { GcsConnection } from './client.ts';
+import type { GcsConfig } from './config.ts';
+import { foreignSuccess, isMissingBucket } from './errors.ts';
+import { CACHE_CONTROL, CONTENT_TYPE } from './headers.ts';
+import { multipartRelated } from './multipart-related.ts';
+import { type GcsObject, jsonOf, OBJECT_FIELDS, objectOf } from './values.ts';
+
+/** One page of a listing. */
+export interface ObjectPage {
+  readonly objects: readonly GcsObject[];
+  readonly nextPageToken: string | undefined;
+  readonly storeTimeMs: number;
+}
+
+export interface ReadRequest extends CallOptions {
+  /** Only this one. */
+  readonly generation?: string | undefined;
+  readonly range?: { readonly first: number; readonly last: number } | undefined;
+  readonly into?: Into | undefined;
+  readonly bodyBytesMax?: number | undefined;
+  readonly onBytes?: (() => void) | undefined;
+}
+
+export interface RewriteRequest extends CallOptions {
+  readonly sourceBucket: string;
+  readonly sourceName: string;
+  readonly name: string;
+  readonly rewriteToken: string | undefined;
+  /** Of its source: a key of the customer's. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+export interface RewriteAnswer {
+  readonly copiedBytes: number;
+  /** Present when it is done. */
+  readonly object: GcsObject | undefined;
+  readonly rewriteToken: string | undefined;
+}
+
+export class GcsObjects {
+  readonly #connection: GcsConnection;
+  readonly #config: GcsConfig;
+  readonly #bucketPath: string;
+
+  constructor(config: GcsConfig, connection: GcsConnection) {
+    this.#config = config;
+    this.#connection = connection;
+    this.#bucketPath = `/storage/v1/b/${encodeURIComponent(config.bucket)}`;
+  }
+
+  /** Creates an object where none is. What the store tells of its CRC32C is in the answer. */
+  async create(name: string, bytes: Uint8Array, options: CreateOptions = {}): Promise<GcsObject> {
+    const { crc32c, onBytes, signal } = options;
+    const metadata = {
+      name,
+      ...this.#newObject(),
+      ...(crc32c !== undefined && { crc32c: base64Crc(crc32c) }),
+    };
+    const { contentType, body } = multipartRelated(metadata, bytes);
+    const answer = await this.#connection.send({
+      method: 'POST',
+      path: `/upload${this.#bucketPath}/o`,
+      query: { uploadType: 'multipart', ...this.#createQuery() },
+      headers: { ...this.#connection.settings.bytes, 'content-type': contentType },
+      body,
+      onBytes,
+      signal,
+    });
+    return wholeObject(answer);
+  }
+
+  async metadata(name: string, { signal }: CallOptions): Promise<GcsObject> {
+    const answer = await this.#connection.send({
+      method: 'GET',
+      path: this.#pathOf(name),
+      query: { fields: OBJECT_FIELDS },
+      headers: this.#connection.settings.bytes,
+      isRepeatable: true,
+      signal,
+    });
+    return wholeObject(answer);
+  }
+
+  read(name: string, { generation, range, ...options }: ReadRequest): Promise<TransportAnswer> {
+    return this.#connection.send({
+      method: 'GET',
+      path: `/download${this.#pathOf(name)}`,
+      query: { alt: 'media', ifGenerationMatch: generation },
+      headers: {
+        ...this.#connection.settings.bytes,
+        // What is stored packed is sent as it is, and is then refused, instead of being unpacked on its way.
+        'accept-encoding': 'gzip',
+        ...(range !== undefined && { range: `bytes=${range.first}-${range.last}` }),
+      },
+      isRepeatable: true,
+      ...options,
+    });
+  }
+
+  /** False: there was none. */
+  async remove(
+    name: string,
+    { signal, generation }: CallOptions & { generation?: string } = {},
+  ): Promise<boolean> {
+    try {
+      await this.#connection.send({
+        method: 'DELETE',
+        path: this.#pathOf(name),
+        query: { ifGenerationMatch: generation },
+        signal,
+      });
+      return true;
+    } catch (error) {
+      const isNone = error instanceof HttpRefusal && error.status === 404 && !error.isForeign;
+      if (!isNone || isMissingBucket(error)) throw error;
+      return false;
+    }
+  }
+
+  /** `startOffset`: a name that is included. */
+  async page(
+    query: { prefix: string; startOffset?: string | undefined; pageToken?: string | undefined },
+    { signal }: CallOptions = {},
+  ): Promise<ObjectPage> {
+    const answer = await this.#connection.send({
+      method: 'GET',
+      path: `${this.#bucketPath}/o`,
+      query: { maxResults: '1000', fields: `nextPageToken,items(${OBJECT_FIELDS})`, ...query },
+      isRepeatable: true,
+      signal,
+    });
+    const { items = [], nextPageToken } = jsonOf(answer);
+    if (!Array.isArray(items)) throw foreignSuccess(answer);
+    const objects = items.map((item) => {
+      const object = objectOf(item);
+      if (object === undefined) throw foreignSuccess(answer);
+      return object;
+    });
+    const token = typeof nextPageToken === 'string' && nextPageToken !== '' ? nextPageToken : undefined;
+    return { objects, nextPageToken: token, storeTimeMs: dateMs(answer.headers.date) };
+  }
+
+  /** Puts 1 to 32 objects together, as one where none is. */
+  async compose(name: string, sources: readonly string[], { signal }: CallOptions = {}): Promise<GcsObject> {
+    const answer = await this.#connection.send({
+      method: 'POST',
+      path: `${this.#pathOf(name)}/compose`,
+      query: this.#createQuery(),
+      headers: { ...this.#connection.settings.bytes, 'content-type': 'application/json' },
+      body: Buffer.from(
+        JSON.stringify({
+          sourceObjects: sources.map((source) => ({ name: source })),
+          destination: this.#newObject(),
+        }),
+      ),
+      signal,
+    });
+    return wholeObject(answer);
+  }
+
+  /** One step of a copy, as an object where none is. */
+  async rewrite(request: RewriteRequest): Promise<RewriteAnswer> {
+    const { sourceBucket, sourceName, name, rewriteToken, headers, signal } = request;
+    const { bytes } = this.#connection.settings;
+    const source = `/storage/v1/b/${encodeURIComponent(sourceBucket)}/o/${encodeURIComponent(sourceName)}`;
+    const { fields: _, kmsKeyName, ...query } = this.#createQuery();
+    const answer = await this.#connection.send({
+      method: 'POST',
+      path: `${source}/rewriteTo/b/${encodeURIComponent(this.#config.bucket)}/o/${encodeURIComponent(name)}`,
+      query: {
+        ...query,
+        destinationKmsKeyName: kmsKeyName,
+        fields: `done,rewriteToken,totalBytesRewritten,resource(${OBJECT_FIELDS})`,
+        rewriteToken,
+      },
+      headers: { ...bytes, ...headers, 'content-type': 'application/json' },
+      body: Buffer.from(JSON.stringify(this.#newObject())),
+      signal,
+    });
+    return rewriteAnswer(answer);
+  }
+
+  /** What the bucket says of itself; `fields` as the JSON API takes them. */
+  async bucket(fields: string, { signal }: CallOptions = {}): Promise<Record<string, unknown>> {
+    const query = { fields };
+    return jsonOf(
+      await this.#connection.send({
+        method: 'GET',
+        path: this.#bucketPath,
+        query,
+        isRepeatable: true,
+        signal,
+      }),
+    );
+  }
+
+  /** Those of `permissions` that the credentials have on the bucket. */
+  async testPermissions(permissions: readonly string[], { signal }: CallOptions = {}): Promise<string[]> {
+    const search = new URLSearchParams(
+      permissions.map((permission): [string, string] => ['permissions', permission]),
+    );
+    const answer = await this.#connection.send({
+      method: 'GET',
+      path: `${this.#bucketPath}/iam/testPermissions?${search}`,
+      isRepeatable: true,
+      signal,
+    });
+    const { permissions: granted = [] } = jsonOf(answer);
+    return Array.isArray(granted) ? granted.map(String) : [];
+  }
+
+  #pathOf(name: string): string {
+    return `${this.#bucketPath}/o/${encodeURIComponent(name)}`;
+  }
+
+  /** What every new object is told to be. */
+  #newObject(): Record<string, string> {
+    const { storageClass } = this.#config;
+    return {
+      contentType: CONTENT_TYPE,
+      cacheControl: CACHE_CONTROL,
+      ...(storageClass !== undefined && { storageClass }),
+    };
+  }
+
+  #createQuery(): Record<string, string | undefined> {
+    return { ifGenerationMatch: '0', kmsKeyName: this.#config.kmsKey, fields: OBJECT_FIELDS };
+  }
+}
+
+function wholeObject(answer: TransportAnswer): GcsObject {
+  const object = objectOf(jsonOf(answer));
+  if (object === undefined) throw foreignSuccess(answer);
+  return object;
+}
+
+function rewriteAnswer(answer: TransportAnswer): RewriteAnswer {
+  const { done, rewriteToken, totalBytesRewritten, resource } = jsonOf(answer);
+  const copiedBytes = Number(totalBytesRewritten ?? 0);
+  if (done === true) {
+    const object = objectOf(resource);
+    if (object === undefined) throw foreignSuccess(answer);
+    return { copiedBytes, object, rewriteToken: undefined };
+  }
+  if (typeof rewriteToken !== 'string' || rewriteToken === '') throw foreignSuccess(answer);
+  return { copiedBytes, object: undefined, rewriteToken };
+}

@@ -1,0 +1,58 @@
+/** How GCS tells of objects, and how we keep it. */
+
+import { crcOfBase64, dateMs, type TransportAnswer } from '@holdfast/cloud-http';
+import type { ObjectInfo } from '@holdfast/core/contract';
+import { foreignSuccess } from './errors.ts';
+
+export interface GcsObject {
+  /** From the root of the bucket. */
+  readonly name: string;
+  readonly sizeBytes: number;
+  /** The version: never the same for two objects of one name. */
+  readonly generation: string;
+  readonly createdAtMs: number;
+  readonly crc32c: number | undefined;
+}
+
+/** The fields of an object that requests ask for. */
+export const OBJECT_FIELDS = 'name,size,generation,timeCreated,crc32c';
+
+/** Of an answer in JSON. An object that is none is thrown as the refusal of a server that is no GCS. */
+export function jsonOf(answer: TransportAnswer): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder().decode(answer.body));
+    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  } catch {
+    // Told below, like every other answer that is no JSON object.
+  }
+  throw foreignSuccess(answer);
+}
+
+/** From an object resource of the JSON API; undefined if it is none. */
+export function objectOf(resource: unknown): GcsObject | undefined {
+  if (typeof resource !== 'object' || resource === null) return undefined;
+  const { name, size, generation, timeCreated, crc32c } = resource as Record<string, unknown>;
+  const sizeBytes = Number(size);
+  const createdAtMs = Date.parse(String(timeCreated));
+  if (
+    typeof name !== 'string' ||
+    typeof generation !== 'string' ||
+    size === undefined ||
+    !Number.isSafeInteger(sizeBytes) ||
+    Number.isNaN(createdAtMs)
+  )
+    return undefined;
+  const crc = typeof crc32c === 'string' ? crcOfBase64(crc32c) : undefined;
+  return { name, sizeBytes, generation, createdAtMs, crc32c: crc };
+}
+
+export function infoOf(key: string, { sizeBytes, generation, createdAtMs }: GcsObject): ObjectInfo {
+  return { key, sizeBytes, etag: generation, createdAtMs };
+}
+
+/** Of an answer that holds an object's bytes. */
+export function infoOfRead(key: string, answer: TransportAnswer, sizeBytes: number): ObjectInfo {
+  const { 'x-goog-generation': etag, 'last-modified': lastModified } = answer.headers;
+  if (etag === undefined) throw foreignSuccess(answer);
+  return { key, sizeBytes, etag, createdAtMs: dateMs(lastModified) };
+}
