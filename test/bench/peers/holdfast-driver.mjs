@@ -2,13 +2,7 @@
 
 import { openCheckpointManager } from '@holdfast/stores';
 import { job, measure } from './driver.mjs';
-
-/** A restore target that takes verified bytes and drops them: what is left is the cost of fetching. */
-const NOWHERE = {
-  open: async () => ({ writeAt: async () => undefined, close: async () => undefined }),
-  publish: async () => undefined,
-  discard: async () => undefined,
-};
+import { NOWHERE } from './nowhere.mjs';
 
 function openRun() {
   const { endpoint, region, bucket, prefix, ca } = job;

@@ -1,13 +1,15 @@
 /** `bench s3` and `bench client`: clients of S3 compared, on MinIO or an endpoint, and against a server that throws everything away. */
 
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, release, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 // @boundaries-ignore it measures the build, as the tests make it
 import { BUILD, runStep } from '../../../scripts/steps.ts';
 import { testConfig } from '../../servers/config.ts';
 import { MINIO } from '../../servers/go-program.ts';
+import { chosen, positive, say } from '../options.ts';
+import { machineText } from '../results.ts';
 import { installPeers } from './install.ts';
 import { type InstalledPeer, PEERS, type Places, placesIn } from './peers.ts';
 import { chartOf, markdownOf, type Report } from './report.ts';
@@ -89,25 +91,6 @@ function parseOptions(args: readonly string[], defaults: Defaults): Options {
     fromSources: values['from-sources'],
     installsPeers: values['install-peers'],
   };
-}
-
-function positive(option: string, text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && value < 1000))
-    throw new Error(`${option} is "${text}"; it takes a number above 0 and below 1000`);
-  return value;
-}
-
-function chosen<Name extends string>(option: string, text: string, known: readonly Name[]): Name[] {
-  const names = text.split(',');
-  const unknown = names.filter((name) => !known.includes(name as Name));
-  if (unknown.length > 0)
-    throw new Error(`${option} has ${unknown.join(', ')}; there are ${known.join(', ')}`);
-  return known.filter((name) => names.includes(name));
-}
-
-function say(line: string): void {
-  process.stderr.write(`${line}\n`);
 }
 
 /** Those that are there; of each other, how to get it. */
@@ -223,10 +206,9 @@ function serverName({ endpoint }: Options, { discards }: Defaults): string {
 }
 
 function conditionsOf(options: Options, defaults: Defaults, peers: readonly InstalledPeer[]): string {
-  const [cpu] = cpus();
   const version = options.endpoint === undefined && !defaults.discards ? ` ${MINIO.version}` : '';
   return [
-    `${availableParallelism()} × ${cpu?.model ?? 'cpu'}, Linux ${release()}, Node ${process.version}`,
+    machineText(),
     `${serverName(options, defaults)}${version}${options.endpoint === undefined ? ', same machine' : ''}`,
     `${options.rounds} rounds, median [min–max]`,
     peers.map(({ name, version }) => `${name} ${version}`).join(', '),

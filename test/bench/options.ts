@@ -1,0 +1,22 @@
+/** Values of command-line options that several benchmarks take. */
+
+export function positive(option: string, text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && value < 1000))
+    throw new Error(`${option} is "${text}"; it takes a number above 0 and below 1000`);
+  return value;
+}
+
+/** Names out of those known, separated by commas; in the order in which they are known. */
+export function chosen<Name extends string>(option: string, text: string, known: readonly Name[]): Name[] {
+  const names = text.split(',');
+  const unknown = names.filter((name) => !known.includes(name as Name));
+  if (unknown.length > 0)
+    throw new Error(`${option} has ${unknown.join(', ')}; there are ${known.join(', ')}`);
+  return known.filter((name) => names.includes(name));
+}
+
+/** Progress, beside what is measured. */
+export function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
