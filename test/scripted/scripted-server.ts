@@ -42,6 +42,8 @@ export type Script = (request: SeenRequest, index: number) => Reply | Promise<Re
 export interface ServerOptions {
   /** Speaks TLS, with this certificate and its key, in PEM. */
   readonly tls?: { readonly cert: string | Buffer; readonly key: string | Buffer } | undefined;
+  /** `false`: `requests` stays empty, so that bodies are not held until the test ends. */
+  readonly keepsRequests?: boolean | undefined;
 }
 
 export interface ScriptedServer {
@@ -98,12 +100,27 @@ export function passOn(endpoint: string): Script {
 }
 
 /** Starts one for this test, on a free port of the loopback. */
-export async function scriptedServer(script: Script, { tls }: ServerOptions = {}): Promise<ScriptedServer> {
+export async function scriptedServer(script: Script, options: ServerOptions = {}): Promise<ScriptedServer> {
+  const server = await startScriptedServer(script, options);
+  onTestFinished(server.stop);
+  return server;
+}
+
+/** The same for whoever stops it: several tests in a row. */
+export async function startScriptedServer(
+  script: Script,
+  { tls, keepsRequests = true }: ServerOptions = {},
+): Promise<ScriptedServer & { stop(): Promise<void> }> {
   const requests: SeenRequest[] = [];
+  let count = 0;
+  const onSeen = (seen: SeenRequest) => {
+    if (keepsRequests) requests.push(seen);
+    return count++;
+  };
   const sockets = new Set<Socket>();
   let connections = 0;
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
-    void answer(request, response, { requests, script });
+    void answer(request, response, { onSeen, script });
   };
   const server = tls === undefined ? createServer(onRequest) : createTlsServer(tls, onRequest);
   server.on('connection', (socket: Socket) => {
@@ -116,10 +133,6 @@ export async function scriptedServer(script: Script, { tls }: ServerOptions = {}
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(0, '127.0.0.1', resolve);
   });
-  onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  });
   const { port } = server.address() as AddressInfo;
   return {
     endpoint: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
@@ -128,20 +141,22 @@ export async function scriptedServer(script: Script, { tls }: ServerOptions = {}
     get connections() {
       return connections;
     },
+    async stop() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
   };
 }
 
 async function answer(
   request: IncomingMessage,
   response: ServerResponse,
-  { requests, script }: { requests: SeenRequest[]; script: Script },
+  { onSeen, script }: { onSeen(seen: SeenRequest): number; script: Script },
 ): Promise<void> {
   const { socket } = request;
   const seen = await seenRequest(request).catch(() => undefined);
   if (seen === undefined) return;
-  const index = requests.length;
-  requests.push(seen);
-  const reply = await script(seen, index);
+  const reply = await script(seen, onSeen(seen));
   if (reply === 'silence') return;
   if (reply === 'reset') socket.resetAndDestroy();
   else if ('raw' in reply) socket.end(reply.raw, 'latin1');
