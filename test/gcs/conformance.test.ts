@@ -1,0 +1,42 @@
+import { openGcsStore } from '@holdfast/store-gcs';
+import { storeConformance } from '@holdfast/testkit/vitest';
+import { afterAll, beforeAll, describe } from 'vitest';
+import { type ScriptedServer, startScriptedServer } from '../scripted/scripted-server.ts';
+import { describeOnGcs } from '../servers/describe-on-gcs.ts';
+import { BUCKET, FakeGcs } from './fake-gcs.ts';
+
+/** Below no prefix, which would count towards the length of a key. */
+function opener(uri: string, settings: Readonly<Record<string, string>>, env = {}) {
+  const { host, searchParams } = new URL(uri);
+  for (const [name, value] of Object.entries(settings)) searchParams.set(name, value);
+  return { open: () => openGcsStore(`gs://${host}?${searchParams}`, env) };
+}
+
+// What the URI says by itself is `multipart` on the real one, and `compose` on an emulator.
+describeOnGcs('GCS', (server) => {
+  describe.each([{}, { uploads: 'single' }])('%o', (settings) => {
+    storeConformance(
+      `GCS store with ${JSON.stringify(settings)}`,
+      async () => {
+        const { uri, env } = await server().newBucket();
+        return opener(uri, settings, env);
+      },
+      { timeoutMs: 120_000 },
+    );
+  });
+});
+
+describe('a GCS of this process, with uploads in parts', () => {
+  let server: (ScriptedServer & { stop(): Promise<void> }) | undefined;
+  beforeAll(async () => {
+    const fake = new FakeGcs();
+    server = await startScriptedServer((request) => fake.answer(request), { keepsRequests: false });
+  });
+  afterAll(() => server?.stop());
+
+  storeConformance(
+    'GCS store, uploads=multipart',
+    () => opener(`gs://${BUCKET}?endpoint=${server?.endpoint}`, { uploads: 'multipart' }),
+    { timeoutMs: 120_000 },
+  );
+});
