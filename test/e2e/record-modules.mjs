@@ -1,0 +1,13 @@
+/** Loaded with `--import` before a program: writes the URLs of all modules that it loads to the file that HOLDFAST_LOADED_MODULES names. */
+
+import { writeFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+
+const loaded = new Set();
+registerHooks({
+  load: (url, context, nextLoad) => {
+    loaded.add(url);
+    return nextLoad(url, context);
+  },
+});
+process.on('exit', () => writeFileSync(process.env.HOLDFAST_LOADED_MODULES, JSON.stringify([...loaded])));
