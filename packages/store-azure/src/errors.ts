@@ -191,7 +191,7 @@ function serverHint({ account, endpoint }: AzureConfig): string {
 }
 
 function azureError(refusal: AzureRefusal, action: string, subject: AzureSubject): CheckpointError {
-  const { status, code } = refusal;
+  const { code } = refusal;
   if (/^(Container|Filesystem)(NotFound|BeingDeleted)$/.test(code)) {
     const context = { store: subject.store, bucket: 'missing' };
     const how = code.endsWith('BeingDeleted') ? 'is being deleted' : 'does not exist';
@@ -202,7 +202,7 @@ function azureError(refusal: AzureRefusal, action: string, subject: AzureSubject
   const known = codeOf(refusal, action);
   if (known === 'NotFound') return objectError(known, subject, 'does not exist', refusal);
   const hint = HINTS[code] ?? deniedHint(refusal, action, subject);
-  return refusalError(refusal, { action, subject, code: known, hint: hint ?? statusHint(status, refusal) });
+  return refusalError(refusal, { action, subject, code: known, hint });
 }
 
 /** Codes that only a blob under the same name can bring about, when a new one is to be made. */
@@ -215,10 +215,6 @@ function codeOf({ code, status, message, headerName }: AzureRefusal, action: str
   if (code === 'InvalidOperation' && /md5/i.test(message)) return 'Corrupt';
   if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported';
   return BY_CODE[code] ?? codeOfStatus(status);
-}
-
-function statusHint(status: number, { code }: AzureRefusal): string | undefined {
-  return status === 407 && code === '' ? 'the proxy wants other credentials' : undefined;
 }
 
 /** Why credentials were refused, as far as it can be known. */

@@ -1,15 +1,18 @@
 /** What the settings of a container and its account mean for checkpoints. Some of them are told by Azure's management API only. */
 
 import type { StoreFact } from '@holdfast/core/contract';
-import type { AzureConnection } from './client.ts';
+import type { AzureConnection, BlobRequest } from './client.ts';
 import type { AzureConfig } from './config.ts';
 import { AzureRefusal } from './errors.ts';
-import { parseListing, textOf } from './xml.ts';
+import { textOf } from './xml.ts';
 
-type Headers = Readonly<Record<string, string>>;
+/** What was asked for, or why there is nothing: these credentials may not read it, or the server does not tell. */
+type Told<T> = T | 'denied' | 'silent';
 
-/** Nothing may be read with these credentials, or the server does not tell. */
-type Untold = undefined;
+interface Answer {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
 
 /** `NotFound` if there is no such container; what may not be read, or is not told, is a fact that says so. Four requests. */
 export async function inspectContainer(
@@ -17,166 +20,141 @@ export async function inspectContainer(
   config: AzureConfig,
   signal: AbortSignal | undefined,
 ): Promise<readonly StoreFact[]> {
-  const [versions, container, account, service] = await Promise.all([
-    hasVersions(connection, config, signal),
-    ask(connection, { restype: 'container' }, signal),
-    ask(connection, { restype: 'account', comp: 'properties' }, signal),
-    askService(connection, signal),
+  const ask = (method: 'GET' | 'HEAD', query: BlobRequest['query'], blob?: null) =>
+    connection
+      .send({ operation: 'other', method, blob, query, isRepeatable: true, signal })
+      .then(({ headers, body }) => ({ headers, body: new TextDecoder().decode(body) }), unlessUntold);
+  const { root } = config;
+  const oneBlob = { restype: 'container', comp: 'list', include: 'versions', maxresults: '1' };
+  const [listing, container, account, service] = await Promise.all([
+    ask('GET', root === '' ? oneBlob : { ...oneBlob, prefix: root }),
+    ask('HEAD', { restype: 'container' }),
+    ask('HEAD', { restype: 'account', comp: 'properties' }),
+    ask('GET', { restype: 'service', comp: 'properties' }, null),
   ]);
   return [
-    redundancyFact(account),
-    namespaceFact(account),
-    ...containerFacts(container),
+    redundancyFact(header(account, 'x-ms-sku-name')),
+    namespaceFact(header(account, 'x-ms-is-hns-enabled')),
+    immutabilityFact(container),
+    accessFact(container),
     softDeleteFact(service),
-    versioningFact(versions),
+    ...blobFacts(listing, config),
     encryptionFact(container, config),
     lifecycleFact(),
   ];
 }
 
-async function ask(
-  connection: AzureConnection,
-  query: Headers,
-  signal: AbortSignal | undefined,
-): Promise<Headers | Untold> {
-  const request = { operation: 'other', method: 'HEAD', query, isRepeatable: true, signal } as const;
-  return connection.send(request).then(({ headers }) => headers, unlessUntold);
-}
-
-/** As XML. */
-async function askService(
-  connection: AzureConnection,
-  signal: AbortSignal | undefined,
-): Promise<string | Untold> {
-  const query = { restype: 'service', comp: 'properties' };
-  const request = {
-    operation: 'other',
-    method: 'GET',
-    blob: null,
-    query,
-    isRepeatable: true,
-    signal,
-  } as const;
-  return connection.send(request).then(({ body }) => new TextDecoder().decode(body), unlessUntold);
-}
-
-/** Told by a blob that is there, if there is one: null. */
-async function hasVersions(
-  connection: AzureConnection,
-  { root }: AzureConfig,
-  signal: AbortSignal | undefined,
-): Promise<boolean | null | Untold> {
-  const query = { restype: 'container', comp: 'list', include: 'versions', maxresults: '1', prefix: root };
-  const request = { operation: 'other', method: 'GET', query, isRepeatable: true, signal } as const;
-  const { prefix: _, ...anywhere } = query;
-  const answer = await connection
-    .send(root === '' ? { ...request, query: anywhere } : request)
-    .catch(unlessUntold);
-  const blob = answer && parseListing(new TextDecoder().decode(answer.body))?.blobs[0];
-  if (answer === undefined) return undefined;
-  return blob === undefined ? null : blob.versionId !== undefined;
-}
-
 /** A missing container is no matter of permission. */
-function unlessUntold(error: unknown): Untold {
-  const isUntold =
-    error instanceof AzureRefusal &&
-    [400, 401, 403, 404, 405, 409, 501].includes(error.status) &&
-    !error.code.startsWith('Container');
-  if (!isUntold) throw error;
-  return undefined;
+function unlessUntold(error: unknown): 'denied' | 'silent' {
+  if (!(error instanceof AzureRefusal) || error.code.startsWith('Container')) throw error;
+  if ([401, 403].includes(error.status)) return 'denied';
+  if (![400, 404, 405, 409, 501].includes(error.status)) throw error;
+  return 'silent';
+}
+
+function header(answer: Told<Answer>, name: string): Told<string> {
+  return typeof answer === 'string' ? answer : (answer.headers[name] ?? 'silent');
 }
 
 function fact(id: string, title: string, seen: string, meaning?: string, advice = ''): StoreFact {
   return { id, title, seen, ...(meaning !== undefined && { concern: { meaning, advice } }) };
 }
 
-function untold(id: string, title: string, permission: string): StoreFact {
-  return fact(id, title, `not told with these credentials: ${permission}`);
-}
-
-const OF_ACCOUNT = 'it takes a key of the account, a SAS of the account with srt=sc, or the role "Reader"';
-
-function redundancyFact(account: Headers | Untold): StoreFact {
-  const sku = account?.['x-ms-sku-name'];
-  if (sku === undefined) return untold('redundancy', 'redundancy', OF_ACCOUNT);
-  const kind = account?.['x-ms-account-kind'] ?? '';
-  return fact('redundancy', 'redundancy', kind === '' ? sku : `${sku}, ${kind}`);
-}
-
-function namespaceFact(account: Headers | Untold): StoreFact {
-  const isHierarchical = account?.['x-ms-is-hns-enabled'];
-  if (isHierarchical === undefined) return untold('hierarchical-namespace', 'namespace', OF_ACCOUNT);
-  if (isHierarchical !== 'true') return fact('hierarchical-namespace', 'namespace', 'flat');
+function untold(id: string, title: string, why: 'denied' | 'silent', permission: string): StoreFact {
   return fact(
-    'hierarchical-namespace',
-    'namespace',
+    id,
+    title,
+    why === 'silent' ? 'the server does not tell' : `may not be read: it takes ${permission}`,
+  );
+}
+
+const OF_ACCOUNT = 'the key or a SAS of the account, or the role "Reader"';
+const OF_CONTAINER = 'r (read) in a SAS of the account, or the role "Storage Blob Data Reader"';
+const OF_SERVICE = 'the key of the account, or a SAS of it with srt=s and r (read)';
+
+function redundancyFact(sku: Told<string>): StoreFact {
+  if (sku === 'denied' || sku === 'silent') return untold('redundancy', 'redundancy', sku, OF_ACCOUNT);
+  return fact('redundancy', 'redundancy', sku);
+}
+
+function namespaceFact(isHierarchical: Told<string>): StoreFact {
+  const names = ['hierarchical-namespace', 'namespace'] as const;
+  if (isHierarchical === 'denied' || isHierarchical === 'silent')
+    return untold(...names, isHierarchical, OF_ACCOUNT);
+  if (isHierarchical !== 'true') return fact(...names, 'flat');
+  return fact(
+    ...names,
     'hierarchical',
     'directories stay when their objects are removed, and a listing is held in memory until it ends',
     'use an account without a hierarchical namespace if it is for checkpoints alone',
   );
 }
 
-function containerFacts(container: Headers | Untold): StoreFact[] {
-  if (container === undefined) {
-    const permission = 'it takes r (read) in a SAS of the account, or the role "Storage Blob Data Reader"';
-    return [untold('immutability', 'immutability', permission), untold('access', 'access', permission)];
-  }
-  return [immutabilityFact(container), accessFact(container)];
-}
-
-function immutabilityFact(container: Headers): StoreFact {
-  const is = (name: string) => container[`x-ms-${name}`] === 'true';
+function immutabilityFact(container: Told<Answer>): StoreFact {
+  const names = ['immutability', 'immutability'] as const;
+  if (typeof container === 'string') return untold(...names, container, OF_CONTAINER);
+  const is = (name: string) => container.headers[`x-ms-${name}`] === 'true';
   const found = [
     ...(is('has-immutability-policy') ? ['a policy'] : []),
     ...(is('has-legal-hold') ? ['a legal hold'] : []),
   ];
-  if (found.length > 0)
-    return fact(
-      'immutability',
-      'immutability',
-      found.join(' and '),
-      'nothing can be removed while it lasts, leases and old catalog entries included; retention fails until then',
-      'keep checkpoints in a container without it, or let retention keep them for longer than it',
-    );
-  const perVersion = is('immutable-storage-with-versioning-enabled');
-  return fact('immutability', 'immutability', perVersion ? 'possible for each version' : 'none');
-}
-
-function accessFact(container: Headers): StoreFact {
-  const access = container['x-ms-blob-public-access'];
-  if (access === undefined) return fact('access', 'access', 'private');
+  if (found.length === 0)
+    return fact(...names, is('immutable-storage-with-versioning-enabled') ? 'possible by version' : 'none');
   return fact(
-    'access',
-    'access',
-    `public (${access})`,
-    'everybody can read the checkpoints',
-    'take the public access from the container: `az storage container set-permission --public-access off`',
+    ...names,
+    found.join(' and '),
+    'nothing can be removed while it lasts, leases and old catalog entries included; retention fails until then',
+    'keep checkpoints in a container without it, or let retention keep them for longer than it',
   );
 }
 
-function softDeleteFact(service: string | Untold): StoreFact {
-  const [, policy] = /<DeleteRetentionPolicy>(.*?)<\/DeleteRetentionPolicy>/s.exec(service ?? '') ?? [];
-  if (policy === undefined) return untold('soft-delete', 'soft delete', OF_SERVICE);
-  if (textOf(policy, 'Enabled') !== 'true') return fact('soft-delete', 'soft delete', 'off');
+function accessFact(container: Told<Answer>): StoreFact {
+  const names = ['access', 'access'] as const;
+  if (typeof container === 'string') return untold(...names, container, OF_CONTAINER);
+  const access = container.headers['x-ms-blob-public-access'];
+  if (access === undefined) return fact(...names, 'private');
+  return fact(
+    ...names,
+    `public (${access})`,
+    'everybody can read the checkpoints',
+    'take it away: `az storage container set-permission --public-access off`',
+  );
+}
+
+function softDeleteFact(service: Told<Answer>): StoreFact {
+  const names = ['soft-delete', 'soft delete'] as const;
+  if (typeof service === 'string') return untold(...names, service, OF_SERVICE);
+  const [, policy] = /<DeleteRetentionPolicy>(.*?)<\/DeleteRetentionPolicy>/s.exec(service.body) ?? [];
+  if (policy === undefined) return untold(...names, 'silent', OF_SERVICE);
+  if (textOf(policy, 'Enabled') !== 'true') return fact(...names, 'off');
   const days = textOf(policy, 'Days') ?? '?';
   const period = days === '1' ? '1 day' : `${days} days`;
   return fact(
-    'soft-delete',
-    'soft delete',
+    ...names,
     `keeps for ${period}`,
     `what is removed is billed for another ${period}`,
     'shorten it or switch it off if checkpoints come and go: `az storage blob service-properties delete-policy update`',
   );
 }
 
-const OF_SERVICE = 'it takes a key of the account, or a SAS of the account with srt=s and r (read)';
+/** What only a blob can tell. */
+function blobFacts(listing: Told<Answer>, { tier }: AzureConfig): StoreFact[] {
+  const versioning = ['versioning', 'versioning'] as const;
+  const accessTier = ['access-tier', 'access tier'] as const;
+  if (typeof listing === 'string')
+    return [versioning, accessTier].map(([id, title]) => untold(id, title, listing, 'l (list)'));
+  const [blob] = /<Blob>.*?<\/Blob>/s.exec(listing.body) ?? [];
+  const seenTier = tier ?? textOf(blob ?? '', 'AccessTier');
+  if (blob === undefined)
+    return [
+      fact(...versioning, 'not to be seen before there is a blob'),
+      fact(...accessTier, seenTier ?? 'that of the account'),
+    ];
+  return [versioningFact(textOf(blob, 'VersionId')), fact(...accessTier, seenTier ?? 'that of the account')];
+}
 
-function versioningFact(versions: boolean | null | Untold): StoreFact {
-  if (versions === undefined) return untold('versioning', 'versioning', 'it takes l (list)');
-  if (versions === null)
-    return fact('versioning', 'versioning', 'not told: there is no blob yet by which it could be seen');
-  if (!versions) return fact('versioning', 'versioning', 'off');
+function versioningFact(versionId: string | undefined): StoreFact {
+  if (versionId === undefined) return fact('versioning', 'versioning', 'off');
   return fact(
     'versioning',
     'versioning',
@@ -186,21 +164,23 @@ function versioningFact(versions: boolean | null | Untold): StoreFact {
   );
 }
 
-function encryptionFact(
-  container: Headers | Untold,
-  { customerKey, encryptionScope }: AzureConfig,
-): StoreFact {
-  if (customerKey !== undefined)
-    return fact('encryption', 'encryption', 'by the key of HOLDFAST_AZURE_CUSTOMER_KEY');
-  const scope = encryptionScope ?? container?.['x-ms-default-encryption-scope'];
+function encryptionFact(container: Told<Answer>, { customerKey, encryptionScope }: AzureConfig): StoreFact {
+  const names = ['encryption', 'encryption'] as const;
+  if (customerKey !== undefined) return fact(...names, 'by the key of HOLDFAST_AZURE_CUSTOMER_KEY');
+  const ofContainer = typeof container === 'string' ? undefined : container.headers[DEFAULT_SCOPE];
+  const scope = encryptionScope ?? ofContainer;
   const isOfAccount = scope === undefined || scope === '$account-encryption-key';
-  return fact('encryption', 'encryption', isOfAccount ? 'by the key of the account' : `scope ${scope}`);
+  return fact(...names, isOfAccount ? 'by the key of the account' : `scope ${scope}`);
 }
 
+const DEFAULT_SCOPE = 'x-ms-default-encryption-scope';
+
 function lifecycleFact(): StoreFact {
+  const where =
+    'see `az storage account management-policy show`; no rule may delete or archive below the prefix';
   return fact(
     'lifecycle',
-    'lifecycle, feed',
-    'lifecycle rules, change feed and restore points are told by the management API only: see `az storage account management-policy show`; no rule may delete or archive what is below the prefix',
+    'lifecycle rules',
+    `told by the management API only, as is the change feed: ${where}`,
   );
 }

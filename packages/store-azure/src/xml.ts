@@ -10,8 +10,6 @@ export interface ListedBlob {
   readonly lastModified: string;
   /** Of an account with a hierarchical namespace: no blob at all. */
   readonly isDirectory: boolean;
-  /** Where the account keeps versions. */
-  readonly versionId: string | undefined;
 }
 
 export interface Listing {
@@ -42,7 +40,6 @@ function parseBlob(xml: string): ListedBlob {
     etag: textOf(xml, 'Etag') ?? '',
     lastModified: textOf(xml, 'Last-Modified') ?? '',
     isDirectory: textOf(xml, 'ResourceType') === 'directory' || textOf(xml, 'hdi_isfolder') === 'true',
-    versionId: textOf(xml, 'VersionId'),
   };
 }
 

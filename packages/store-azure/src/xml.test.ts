@@ -1,0 +1,66 @@
+import { describe, expect, it } from 'vitest';
+import { blockListXml, parseBlockList, parseListing } from './xml.ts';
+
+const DECLARATION = '\ufeff<?xml version="1.0" encoding="utf-8"?>';
+
+describe('parseListing', () => {
+  it('reads names as they are, encoded ones too, and what Azure says of each', () => {
+    const blob = (name: string, more = '') =>
+      `<Blob>${name}<Properties><Last-Modified>Sat, 21 Nov 2026 10:00:00 GMT</Last-Modified><Etag>0x8D</Etag><Content-Length>12</Content-Length>${more}</Properties><Metadata><crc32c>AAAAAA==</crc32c></Metadata></Blob>`;
+    const blobs = [
+      blob('<Name>a&amp;lt;&lt;&#39;&quot;</Name>'),
+      blob('<Name Encoded="true">a%EF%BF%BE%20b</Name>'),
+      blob('<Name>dir</Name>', '<ResourceType>directory</ResourceType>'),
+    ];
+    const xml = `${DECLARATION}<EnumerationResults ServiceEndpoint="https://acct/" ContainerName="runs"><Prefix>NextMarker</Prefix><Blobs>${blobs.join('')}</Blobs><NextMarker>2!88!a+b/c==</NextMarker></EnumerationResults>`;
+    const facts = { sizeBytes: 12, etag: '0x8D', lastModified: 'Sat, 21 Nov 2026 10:00:00 GMT' };
+    expect(parseListing(xml)).toEqual({
+      blobs: [
+        { name: `a&lt;<'"`, ...facts, isDirectory: false },
+        { name: 'a\ufffe b', ...facts, isDirectory: false },
+        { name: 'dir', ...facts, isDirectory: true },
+      ],
+      nextMarker: '2!88!a+b/c==',
+    });
+  });
+
+  it('knows directories by their metadata, too', () => {
+    const xml = `${DECLARATION}<EnumerationResults><Blobs><Blob><Name>d</Name><Metadata><hdi_isfolder>true</hdi_isfolder></Metadata></Blob></Blobs></EnumerationResults>`;
+    expect(parseListing(xml)?.blobs[0]?.isDirectory).toBe(true);
+  });
+
+  it.each(['<Blobs /><NextMarker />', '<Blobs></Blobs><NextMarker></NextMarker>', '<Blobs/>'])(
+    '%s is an empty last page',
+    (content) => {
+      const xml = `${DECLARATION}<EnumerationResults>${content}</EnumerationResults>`;
+      expect(parseListing(xml)).toEqual({ blobs: [], nextMarker: undefined });
+    },
+  );
+
+  it('a page of another kind is no listing', () => {
+    expect(parseListing('<html>EnumerationResults</html>')).toBeNull();
+    expect(parseListing('')).toBeNull();
+  });
+});
+
+describe('lists of blocks', () => {
+  it('are read, with their names decoded; committed blocks are left out', () => {
+    const id = Buffer.from('block-1').toString('base64');
+    const xml = `${DECLARATION}<BlockList><CommittedBlocks><Block><Name>AAAA</Name><Size>1</Size></Block></CommittedBlocks><UncommittedBlocks><Block><Name>${id}</Name><Size>42</Size></Block></UncommittedBlocks></BlockList>`;
+    expect(parseBlockList(xml)).toEqual([{ name: 'block-1', sizeBytes: 42 }]);
+  });
+
+  it.each(['<BlockList />', '<BlockList><UncommittedBlocks /></BlockList>'])('%s is empty', (xml) => {
+    expect(parseBlockList(DECLARATION + xml)).toEqual([]);
+  });
+
+  it('a page of another kind is none', () => {
+    expect(parseBlockList('<html></html>')).toBeNull();
+  });
+
+  it('are written in order', () => {
+    expect(new TextDecoder().decode(blockListXml(['QQ==', 'Qg==']))).toBe(
+      '<?xml version="1.0" encoding="utf-8"?><BlockList><Uncommitted>QQ==</Uncommitted><Uncommitted>Qg==</Uncommitted></BlockList>',
+    );
+  });
+});
