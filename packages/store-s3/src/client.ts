@@ -62,6 +62,7 @@ export class S3Connection {
   readonly #headers: ReturnType<typeof settingHeaders>;
   #region: string | undefined;
   #endpoint: { readonly region: string; readonly value: Endpoint } | undefined;
+  #wasMoved = false;
   #clockOffsetMs = 0;
   /** How often region, clock or credentials were put right. */
   #correctionCount = 0;
@@ -120,6 +121,11 @@ export class S3Connection {
       const output = await call(this.#sdk, options);
       return { output, headers: options.answerHeaders ?? {} };
     });
+  }
+
+  /** The bucket turned out to be in another region than the one that requests were signed for. */
+  get wasMoved(): boolean {
+    return this.#wasMoved;
   }
 
   close(): Promise<void> {
@@ -183,6 +189,7 @@ export class S3Connection {
   #moveTo(region: string): boolean {
     const isElsewhere = region !== this.#region;
     this.#region = region;
+    this.#wasMoved = true;
     return isElsewhere;
   }
 

@@ -90,8 +90,36 @@ describe('a refusal by its code', () => {
   it('of a batch delete keeps the code of the item', () => {
     expect(storeError(itemRefusal('AccessDenied', 'locked'), 'delete', OBJECT)).toMatchObject({
       code: 'Denied',
-      message: 'cannot delete object a/b in s3://runs/gpt: locked (AccessDenied)',
+      message: 'cannot delete object a/b in s3://runs/gpt: it takes s3:DeleteObject: locked (AccessDenied)',
     });
+  });
+});
+
+describe('a missing permission is named', () => {
+  const told = (action: string, code = 'AccessDenied', message = 'Access Denied.') => {
+    const body = `<Error><Code>${code}</Code><Message>${message}</Message></Error>`;
+    const answer = { status: 403, headers: S3_HEADERS, hasBody: true };
+    return storeError(refusalOf(answer, body), action, OBJECT).message;
+  };
+
+  it.each([
+    ['list', 's3:ListBucket'],
+    ['create', 's3:PutObject'],
+    ['send a part of', 's3:PutObject'],
+    ['read', 's3:GetObject'],
+    ['look at', 's3:GetObject'],
+    ['delete', 's3:DeleteObject'],
+    ['list the parts of', 's3:ListMultipartUploadParts'],
+    ['abort an upload to', 's3:AbortMultipartUpload'],
+  ])('to %s it takes %s', (action, permission) => {
+    expect(told(action)).toContain(`it takes ${permission}: Access Denied. (AccessDenied)`);
+  });
+
+  it('not where the store names it itself, nor where something else is wrong', () => {
+    const named = 'User: me is not authorized to perform: s3:PutObject on resource: x';
+    expect(told('create', 'AccessDenied', named)).not.toContain('it takes');
+    expect(told('create', 'SignatureDoesNotMatch')).not.toContain('it takes');
+    expect(told('do something else to')).not.toContain('it takes');
   });
 });
 

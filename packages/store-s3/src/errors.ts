@@ -176,6 +176,31 @@ function customerKeyHint(message: string): string | undefined {
   return OF_CUSTOMER_KEY.find(([words]) => words.test(message))?.[1];
 }
 
+/** What a call takes, by its action. */
+const PERMISSIONS: Readonly<Record<string, string>> = {
+  list: 's3:ListBucket',
+  create: 's3:PutObject',
+  'begin an upload to': 's3:PutObject',
+  'send a part of': 's3:PutObject',
+  complete: 's3:PutObject',
+  read: 's3:GetObject',
+  'look at': 's3:GetObject',
+  delete: 's3:DeleteObject',
+  'delete from': 's3:DeleteObject',
+  'list the parts of': 's3:ListMultipartUploadParts',
+  'resume an upload to': 's3:ListMultipartUploadParts',
+  'abort an upload to': 's3:AbortMultipartUpload',
+};
+
+/** S3 itself often names the permission; most others say no more than "Access Denied". */
+function permissionHint({ code, status, message }: S3Refusal, action: string): string | undefined {
+  const isRefused = code === 'AccessDenied' || (code === '' && status === 403);
+  const permission = PERMISSIONS[action];
+  return isRefused && permission !== undefined && !message.includes('s3:')
+    ? `it takes ${permission}`
+    : undefined;
+}
+
 const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another key than it was written with';
 
 /** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
@@ -206,6 +231,6 @@ function s3Error(refusal: S3Refusal, action: string, subject: S3Subject): Checkp
   if (known === 'NotFound' && code !== 'NoSuchUpload')
     return objectError(known, subject, 'does not exist', refusal);
   const mayBeKey = known === 'Denied' && action === 'read' && subject.hasCustomerKey;
-  const hint = ofCustomerKey ?? HINTS[code] ?? (mayBeKey ? OR_CUSTOMER_KEY : undefined);
+  const hint = ofCustomerKey ?? HINTS[code] ?? (mayBeKey ? OR_CUSTOMER_KEY : permissionHint(refusal, action));
   return refusalError(refusal, { action, subject, code: known, hint });
 }

@@ -45,11 +45,12 @@ export class SdkRequestHandler implements HttpHandler {
 }
 
 /**
- * What S3 answers to our commands is XML whose root is called "…Result"; only deletions may be answered with nothing. A web server that
- * has the same page for everything must not pass for an empty bucket.
+ * What S3 answers to our commands is XML whose root is called "…Result", or after a setting of the bucket; only deletions may be
+ * answered with nothing. A web server that has the same page for everything must not pass for an empty bucket.
  */
-function hasExpectedForm({ method, query }: HttpRequest, { body }: TransportAnswer): boolean {
+function hasExpectedForm({ method, query }: HttpRequest, { headers, body }: TransportAnswer): boolean {
+  if (method === 'HEAD') return headers['x-amz-request-id'] !== undefined;
   if (method === 'DELETE' || (body.byteLength === 0 && 'delete' in query)) return true;
   const beginning = new TextDecoder().decode(body.subarray(0, 64 * 1024)).trimStart();
-  return /^(<\?xml[^>]*>\s*)?<[\w:]*Result[\s/>]/.test(beginning);
+  return /^(<\?xml[^>]*>\s*)?<[\w:]*(Result|Configuration|PolicyStatus)[\s/>]/.test(beginning);
 }

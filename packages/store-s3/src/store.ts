@@ -32,12 +32,14 @@ import {
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
+  type StoreFact,
   type Upload,
   type UploadOptions,
 } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { foreignSuccess, itemRefusal, S3Refusal, storeError } from './errors.ts';
+import { inspectBucket } from './inspect.ts';
 import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
 
 const MIB = 1024 * 1024;
@@ -247,6 +249,13 @@ export class S3Store implements ObjectStore {
       }
       return results;
     });
+  }
+
+  inspect(options: CallOptions = {}): Promise<readonly StoreFact[]> {
+    const { signal } = options;
+    return this.#calls.run({ action: 'look at the settings of', signal }, () =>
+      inspectBucket(this.#connection, this.#config, signal),
+    );
   }
 
   close(): Promise<void> {

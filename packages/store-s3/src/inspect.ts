@@ -1,0 +1,216 @@
+/** What the settings of a bucket mean for checkpoints. */
+
+import {
+  GetBucketEncryptionCommand,
+  GetBucketLifecycleConfigurationCommand,
+  GetBucketPolicyStatusCommand,
+  GetBucketVersioningCommand,
+  GetObjectLockConfigurationCommand,
+  HeadBucketCommand,
+  type LifecycleRule,
+  type ObjectLockConfiguration,
+  type S3Client,
+  type ServerSideEncryptionRule,
+} from '@aws-sdk/client-s3';
+import { codeOfStatus } from '@holdfast/cloud-http';
+import type { StoreFact } from '@holdfast/core/contract';
+import type { S3Connection } from './client.ts';
+import type { S3Config } from './config.ts';
+import { S3Refusal } from './errors.ts';
+import { fact } from './facts.ts';
+import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
+import type { CommandOptions } from './sdk-request-handler.ts';
+
+/** What was asked: the value, `undefined` where nothing is set, or why it is not told. */
+export type Told<T> = { readonly value: T | undefined } | { readonly untold: string };
+
+interface Question<T> {
+  /** That it takes. */
+  readonly permission: string;
+  readonly ask: (sdk: S3Client, options: CommandOptions) => Promise<T | undefined>;
+}
+
+/** `NotFound` if there is no such bucket; what may not be read, or is not told, is a fact that says so. Six requests at once. */
+export async function inspectBucket(
+  connection: S3Connection,
+  config: S3Config,
+  signal: AbortSignal | undefined,
+): Promise<readonly StoreFact[]> {
+  const Bucket = config.bucket;
+  // Signed for the right region once and for all, or each of the others would find it out by itself.
+  const region = await regionOf(connection, config, signal);
+  const told = <T>(question: Question<T>) => tell(connection, question, signal);
+  const [versioning, lock, rules, encryption, isPublic] = await Promise.all([
+    told({
+      permission: 's3:GetBucketVersioning',
+      ask: async (sdk, options) =>
+        (await sdk.send(new GetBucketVersioningCommand({ Bucket }), options)).Status as string | undefined,
+    }),
+    told({
+      permission: 's3:GetBucketObjectLockConfiguration',
+      ask: async (sdk, options) =>
+        (await sdk.send(new GetObjectLockConfigurationCommand({ Bucket }), options)).ObjectLockConfiguration,
+    }),
+    told({
+      permission: 's3:GetLifecycleConfiguration',
+      ask: async (sdk, options) =>
+        (await sdk.send(new GetBucketLifecycleConfigurationCommand({ Bucket }), options)).Rules,
+    }),
+    told({
+      permission: 's3:GetEncryptionConfiguration',
+      ask: async (sdk, options) =>
+        (await sdk.send(new GetBucketEncryptionCommand({ Bucket }), options))
+          .ServerSideEncryptionConfiguration?.Rules?.[0],
+    }),
+    told({
+      permission: 's3:GetBucketPolicyStatus',
+      ask: async (sdk, options) =>
+        (await sdk.send(new GetBucketPolicyStatusCommand({ Bucket }), options)).PolicyStatus?.IsPublic,
+    }),
+  ]);
+  return [
+    ...region.facts,
+    versioningFact(versioning, rules, config),
+    lockFact(lock, config),
+    ...lifecycleFacts(rules, { root: config.root, isMinio: region.isMinio }),
+    encryptionFact(encryption, config),
+    accessFact(isPublic),
+  ];
+}
+
+/** Answers by which S3 says that there is no such setting. */
+const NOTHING_SET = [
+  'NoSuchBucketPolicy',
+  'NoSuchLifecycleConfiguration',
+  'ObjectLockConfigurationNotFoundError',
+  'ServerSideEncryptionConfigurationNotFoundError',
+  'VersioningNotConfigured', // versitygw 1.7
+];
+
+async function tell<T>(
+  connection: S3Connection,
+  { permission, ask }: Question<T>,
+  signal: AbortSignal | undefined,
+): Promise<Told<T>> {
+  try {
+    const { output } = await connection.command(signal, ask);
+    return { value: output };
+  } catch (error) {
+    if (!(error instanceof S3Refusal) || error.code === 'NoSuchBucket') throw error;
+    const { code, status } = error;
+    if (NOTHING_SET.includes(code)) return { value: undefined };
+    if (codeOfStatus(status) === 'Denied')
+      return { untold: `not told with these credentials: it takes ${permission}` };
+    // Stores that know no such setting say so in many ways. What may pass is for the caller to repeat.
+    if (status >= 500 && status !== 501) throw error;
+    if (status === 429) throw error;
+    return { untold: `this store does not tell (${code === '' ? `HTTP ${status}` : code})` };
+  }
+}
+
+async function regionOf(
+  connection: S3Connection,
+  { bucket, region }: S3Config,
+  signal: AbortSignal | undefined,
+): Promise<{ facts: StoreFact[]; isMinio: boolean }> {
+  const { headers } = await connection
+    .command(signal, (sdk, options) => sdk.send(new HeadBucketCommand({ Bucket: bucket }), options))
+    .catch(orItsHeaders);
+  const isMinio = /^minio/i.test(headers['server'] ?? '');
+  const found = headers['x-amz-bucket-region'];
+  if (found === undefined) return { facts: [], isMinio }; // where there are none, as a rule
+  const isRight = region === undefined ? !connection.wasMoved : region === found;
+  if (isRight) return { facts: [fact('region', 'region', found)], isMinio };
+  const meaning = 'the first request of every process is sent twice: the region that is set is another one';
+  const advice = `set region=${found} in the URI`;
+  return { facts: [fact('region', 'region', found, meaning, advice)], isMinio };
+}
+
+/** A refusal tells the region as well. */
+function orItsHeaders(error: unknown): { headers: Readonly<Record<string, string>> } {
+  if (!(error instanceof S3Refusal) || codeOfStatus(error.status) !== 'Denied') throw error;
+  return { headers: error.region === undefined ? {} : { 'x-amz-bucket-region': error.region } };
+}
+
+function versioningFact(
+  versioning: Told<string>,
+  rules: Told<readonly LifecycleRule[]>,
+  { root }: S3Config,
+): StoreFact {
+  if ('untold' in versioning) return fact('versioning', 'versioning', versioning.untold);
+  if (versioning.value === undefined) return fact('versioning', 'versioning', 'off');
+  const isSuspended = versioning.value === 'Suspended';
+  if (isSuspended) return fact('versioning', 'versioning', 'suspended: what is removed now is gone');
+  const rule = 'untold' in rules ? undefined : noncurrentRule(rules.value ?? [], root);
+  if (rule !== undefined) return fact('versioning', 'versioning', `on; ${rule}`);
+  return fact(
+    'versioning',
+    'versioning',
+    'untold' in rules ? 'on; whether a rule removes noncurrent versions is not told' : 'on',
+    'what is removed stays as a noncurrent version, and is billed',
+    'add a lifecycle rule for this prefix with NoncurrentVersionExpiration, or suspend versioning',
+  );
+}
+
+function lockFact(lock: Told<ObjectLockConfiguration>, { checksum }: S3Config): StoreFact {
+  const [id, title] = ['object-lock', 'object lock'];
+  if ('untold' in lock) return fact(id, title, lock.untold);
+  if (lock.value?.ObjectLockEnabled !== 'Enabled') return fact(id, title, 'off');
+  if (checksum === 'none')
+    return fact(
+      id,
+      title,
+      'on',
+      'the bucket refuses objects without a checksum, and none are sent',
+      'take checksum=none out of the URI',
+    );
+  const { Mode: mode, Days: days, Years: years } = lock.value.Rule?.DefaultRetention ?? {};
+  const period = days !== undefined ? plural(days, 'day') : years !== undefined ? plural(years, 'year') : '';
+  if (period === '') return fact(id, title, 'on, without a retention of its own');
+  return fact(
+    id,
+    title,
+    `each object is kept for ${period} (${mode ?? 'mode not told'})`,
+    `what is removed is hidden, and its bytes stay and are billed for ${period}, leases and old catalog entries included`,
+    'keep checkpoints in a bucket without default retention, unless that is what it is for',
+  );
+}
+
+function encryptionFact(
+  rule: Told<ServerSideEncryptionRule>,
+  { customerKey, encryption }: S3Config,
+): StoreFact {
+  const [id, title] = ['encryption', 'encryption'];
+  if (customerKey !== undefined) return fact(id, title, 'by the key of HOLDFAST_S3_CUSTOMER_KEY');
+  if (encryption !== undefined) return fact(id, title, `${encryption}, as the URI says`);
+  if ('untold' in rule) return fact(id, title, rule.untold);
+  const { SSEAlgorithm: algorithm, KMSMasterKeyID: keyId } =
+    rule.value?.ApplyServerSideEncryptionByDefault ?? {};
+  if (algorithm === undefined) return fact(id, title, 'none by default');
+  if (!algorithm.startsWith('aws:kms')) return fact(id, title, `${algorithm} by default`);
+  const seen = `${algorithm} by default, ${keyId === undefined ? "the account's key" : 'a key of its own'}`;
+  if (rule.value?.BucketKeyEnabled === true) return fact(id, title, seen);
+  return fact(
+    id,
+    title,
+    `${seen}, no bucket key`,
+    'every object that is written or read costs a request to KMS, which is billed and throttled',
+    'enable the bucket key of the bucket',
+  );
+}
+
+function accessFact(isPublic: Told<boolean>): StoreFact {
+  if ('untold' in isPublic) return fact('access', 'access', isPublic.untold);
+  if (isPublic.value !== true) return fact('access', 'access', 'no policy makes it public');
+  return fact(
+    'access',
+    'access',
+    'public by its policy',
+    'everybody may do with the checkpoints what the policy of the bucket says',
+    'take the public statement out of the policy, or block public access',
+  );
+}
+
+function plural(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+}

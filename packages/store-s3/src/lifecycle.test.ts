@@ -1,0 +1,105 @@
+import type { LifecycleRule } from '@aws-sdk/client-s3';
+import type { StoreFact } from '@holdfast/core/contract';
+import { describe, expect, it } from 'vitest';
+import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
+
+const rule = (rest: Partial<LifecycleRule>): LifecycleRule => ({ Status: 'Enabled', ID: 'r1', ...rest });
+const WEEK = { Expiration: { Days: 7 } };
+
+function facts(rules: LifecycleRule[], { root = 'runs/gpt/', isMinio = false } = {}) {
+  const found = lifecycleFacts({ value: rules }, { root, isMinio });
+  const of = (id: string) => found.find((fact) => fact.id === id) as StoreFact;
+  return { lifecycle: of('lifecycle'), leftovers: of('abandoned-uploads') };
+}
+
+describe('rules that delete', () => {
+  it.each<[string, Partial<LifecycleRule>]>([
+    ['without a filter', {}],
+    ['with an empty prefix', { Filter: { Prefix: '' } }],
+    ['of a prefix that ours begins with', { Filter: { Prefix: 'runs/' } }],
+    ['of a prefix that only begins like ours', { Filter: { Prefix: 'runs/g' } }],
+    ['of a part of ours', { Filter: { Prefix: 'runs/gpt/data/' } }],
+    ['in the old form', { Prefix: 'runs/' }],
+    ['of a prefix and a size', { Filter: { And: { Prefix: 'runs/', ObjectSizeGreaterThan: 100 } } }],
+  ])('%s: a warning', (_, rest) => {
+    const { lifecycle } = facts([rule({ ...WEEK, ...rest })]);
+    expect(lifecycle.seen).toBe('rule "r1" deletes objects 7 days after they are written');
+    expect(lifecycle.concern?.meaning).toContain('cannot be restored');
+  });
+
+  it.each<[string, Partial<LifecycleRule>]>([
+    ['of another prefix', { ...WEEK, Filter: { Prefix: 'logs/' } }],
+    ['of a prefix that is longer than ours by a name', { ...WEEK, Filter: { Prefix: 'runs/gpt-2/' } }],
+    ['of a tag', { ...WEEK, Filter: { Tag: { Key: 'a', Value: 'b' } } }],
+    ['of a prefix with tags', { ...WEEK, Filter: { And: { Prefix: '', Tags: [{ Key: 'a', Value: 'b' }] } } }],
+    ['that is switched off', { ...WEEK, Status: 'Disabled' }],
+    ['of delete markers alone', { Expiration: { ExpiredObjectDeleteMarker: true } }],
+    ['of noncurrent versions', { NoncurrentVersionExpiration: { NoncurrentDays: 3 } }],
+  ])('%s: none', (_, rest) => {
+    const { lifecycle } = facts([rule(rest)]);
+    expect(lifecycle).toEqual({
+      id: 'lifecycle',
+      title: 'lifecycle',
+      seen: 'no rule removes or archives live objects',
+    });
+  });
+
+  it('on a date; of a store at the root every rule counts', () => {
+    const { lifecycle } = facts(
+      [rule({ Expiration: { Date: new Date('2027-01-01') }, Filter: { Prefix: 'logs/' }, ID: '' })],
+      { root: '' },
+    );
+    expect(lifecycle.seen).toBe('a rule deletes objects from 2027-01-01 on');
+    expect(lifecycle.concern).toBeDefined();
+  });
+});
+
+describe('rules that archive', () => {
+  it.each([
+    ['GLACIER', true],
+    ['DEEP_ARCHIVE', true],
+    ['GLACIER_IR', false],
+    ['STANDARD_IA', false],
+  ] as const)('to %s: a warning is %s', (StorageClass, isWarned) => {
+    const { lifecycle } = facts([rule({ Transitions: [{ Days: 1, StorageClass }] })]);
+    expect(lifecycle.concern !== undefined).toBe(isWarned);
+    if (isWarned)
+      expect(lifecycle.seen).toBe(`rule "r1" moves objects to ${StorageClass} 1 day after they are written`);
+  });
+});
+
+describe('uploads that are left behind', () => {
+  it('a rule removes them', () => {
+    const abort = { AbortIncompleteMultipartUpload: { DaysAfterInitiation: 7 } };
+    const { leftovers } = facts([rule(abort)]);
+    expect(leftovers).toEqual({
+      id: 'abandoned-uploads',
+      title: 'abandoned uploads',
+      seen: 'a rule removes them after 7 days',
+    });
+  });
+
+  it('none does: a warning says which to add; MinIO needs none', () => {
+    const { leftovers } = facts([]);
+    expect(leftovers.concern?.advice).toContain('AbortIncompleteMultipartUpload');
+    expect(facts([], { isMinio: true }).leftovers.concern).toBeUndefined();
+  });
+
+  it('rules that are not told are no warning', () => {
+    const untold = 'not told with these credentials: it takes s3:GetLifecycleConfiguration';
+    expect(lifecycleFacts({ untold }, { root: '', isMinio: false })).toEqual([
+      { id: 'lifecycle', title: 'lifecycle', seen: untold },
+      { id: 'abandoned-uploads', title: 'abandoned uploads', seen: untold },
+    ]);
+  });
+});
+
+describe('noncurrent versions', () => {
+  it('of our prefix only', () => {
+    const NoncurrentVersionExpiration = { NoncurrentDays: 1 };
+    const ours = rule({ NoncurrentVersionExpiration, Filter: { Prefix: 'runs/' } });
+    expect(noncurrentRule([ours], 'runs/gpt/')).toBe('a rule removes noncurrent versions after 1 day');
+    expect(noncurrentRule([ours], 'other/')).toBeUndefined();
+    expect(noncurrentRule([], '')).toBeUndefined();
+  });
+});

@@ -1,0 +1,112 @@
+/** What the lifecycle rules of a bucket do to the objects below one prefix. Pure. */
+
+import type { LifecycleRule } from '@aws-sdk/client-s3';
+import type { StoreFact } from '@holdfast/core/contract';
+import { fact } from './facts.ts';
+import type { Told } from './inspect.ts';
+
+/** What is in them cannot be read at once. */
+const ARCHIVES: readonly string[] = ['GLACIER', 'DEEP_ARCHIVE'];
+
+interface Surroundings {
+  /** The prefix of the store: empty, or ends in '/'. */
+  readonly root: string;
+  readonly isMinio: boolean;
+}
+
+export function lifecycleFacts(
+  rules: Told<readonly LifecycleRule[]>,
+  { root, isMinio }: Surroundings,
+): StoreFact[] {
+  if ('untold' in rules)
+    return [fact('lifecycle', 'lifecycle', rules.untold), leftoverFact(undefined, rules.untold, isMinio)];
+  const ours = (rules.value ?? []).filter((rule) => concerns(rule, root));
+  return [dangerFact(ours, rules.value?.length ?? 0), leftoverFact(ours, '', isMinio)];
+}
+
+/** What removes or archives live objects. */
+function dangerFact(ours: readonly LifecycleRule[], ruleCount: number): StoreFact {
+  const deletes = ours.map(deletion).filter((told) => told !== undefined);
+  const archives = ours.map(archival).filter((told) => told !== undefined);
+  const [id, title] = ['lifecycle', 'lifecycle'];
+  const seen = [...deletes, ...archives].join('; ');
+  if (deletes.length > 0)
+    return fact(
+      id,
+      title,
+      seen,
+      'checkpoints lose objects that they need, and cannot be restored any more',
+      'remove such rules for this prefix: only Holdfast knows what a checkpoint needs',
+    );
+  if (archives.length > 0)
+    return fact(
+      id,
+      title,
+      seen,
+      'an archived object cannot be read at once: a restore ends with Unsupported',
+      'remove such rules for this prefix; GLACIER_IR and STANDARD_IA can be read at once',
+    );
+  return fact(id, title, ruleCount === 0 ? 'no rules' : 'no rule removes or archives live objects');
+}
+
+function deletion(rule: LifecycleRule): string | undefined {
+  const { Days: days, Date: date } = rule.Expiration ?? {};
+  if (days !== undefined) return `${nameOf(rule)} deletes objects ${daysText(days)} after they are written`;
+  if (date !== undefined) return `${nameOf(rule)} deletes objects from ${date.toISOString().slice(0, 10)} on`;
+  return undefined;
+}
+
+function archival(rule: LifecycleRule): string | undefined {
+  const to = rule.Transitions?.find(({ StorageClass }) => ARCHIVES.includes(StorageClass ?? ''));
+  if (to === undefined) return undefined;
+  const after = to.Days === undefined ? '' : ` ${daysText(to.Days)} after they are written`;
+  return `${nameOf(rule)} moves objects to ${to.StorageClass}${after}`;
+}
+
+/** Parts of uploads that were cut off. `ours`: `undefined` if the rules are not told. */
+function leftoverFact(
+  ours: readonly LifecycleRule[] | undefined,
+  untold: string,
+  isMinio: boolean,
+): StoreFact {
+  const [id, title] = ['abandoned-uploads', 'abandoned uploads'];
+  const days = ours
+    ?.map((rule) => rule.AbortIncompleteMultipartUpload?.DaysAfterInitiation)
+    .find((found) => found !== undefined);
+  if (days !== undefined) return fact(id, title, `a rule removes them after ${daysText(days)}`);
+  if (isMinio) return fact(id, title, 'MinIO removes them by itself, after a day if not set otherwise');
+  if (ours === undefined) return fact(id, title, untold);
+  return fact(
+    id,
+    title,
+    'no rule removes them',
+    'parts that a killed process leaves are not listed, and billed until somebody removes them',
+    'add a lifecycle rule for this prefix with AbortIncompleteMultipartUpload, after more days than your longest save takes',
+  );
+}
+
+/** What rids the bucket of noncurrent versions, in words. */
+export function noncurrentRule(rules: readonly LifecycleRule[], root: string): string | undefined {
+  const days = rules
+    .filter((rule) => concerns(rule, root))
+    .map((rule) => rule.NoncurrentVersionExpiration?.NoncurrentDays)
+    .find((found) => found !== undefined);
+  return days === undefined ? undefined : `a rule removes noncurrent versions after ${daysText(days)}`;
+}
+
+/** Some of our objects may match it. They have no tags. */
+function concerns(rule: LifecycleRule, root: string): boolean {
+  if (rule.Status !== 'Enabled') return false;
+  const { Filter: filter } = rule;
+  if (filter?.Tag !== undefined || (filter?.And?.Tags?.length ?? 0) > 0) return false;
+  const prefix = filter?.Prefix ?? filter?.And?.Prefix ?? rule.Prefix ?? '';
+  return prefix.startsWith(root) || root.startsWith(prefix);
+}
+
+function nameOf({ ID: id }: LifecycleRule): string {
+  return id ? `rule "${id}"` : 'a rule';
+}
+
+function daysText(days: number): string {
+  return days === 1 ? '1 day' : `${days} days`;
+}
