@@ -7,7 +7,7 @@ import {
   openCheckpointManager,
 } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
-import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { MemoryBucket, MemoryStore, type StoreOperation } from '@holdfast/core/store';
 import { filesOf, SETTINGS } from '../crash/invariants.ts';
 
 export interface TwoRuns {
@@ -71,4 +71,41 @@ export async function contentOf(manager: CheckpointManager): Promise<unknown[]> 
     });
   }
   return content;
+}
+
+/** A store that does something before a call that `matches` is made, once. */
+export function interfered(
+  bucket: MemoryBucket,
+  matches: (operation: StoreOperation, key: string) => boolean,
+  interfere: () => Promise<unknown>,
+): ObjectStore {
+  const store = new MemoryStore(bucket);
+  let isDone = false;
+  const before = async (operation: StoreOperation, key: string) => {
+    if (isDone || !matches(operation, key)) return;
+    isDone = true;
+    await interfere();
+  };
+  return Object.assign(Object.create(store) as ObjectStore, {
+    uri: store.uri,
+    capabilities: store.capabilities,
+    async create(...args: Parameters<ObjectStore['create']>) {
+      await before('create', args[0]);
+      return store.create(...args);
+    },
+    async beginUpload(...args: Parameters<ObjectStore['beginUpload']>) {
+      await before('beginUpload', args[0]);
+      return store.beginUpload(...args);
+    },
+    async readInto(...args: Parameters<ObjectStore['readInto']>) {
+      await before('readInto', args[0]);
+      return store.readInto(...args);
+    },
+    get: (...args: Parameters<ObjectStore['get']>) => store.get(...args),
+    head: (...args: Parameters<ObjectStore['head']>) => store.head(...args),
+    list: (...args: Parameters<ObjectStore['list']>) => store.list(...args),
+    deleteMany: (...args: Parameters<ObjectStore['deleteMany']>) => store.deleteMany(...args),
+    resumeUpload: (...args: Parameters<ObjectStore['resumeUpload']>) => store.resumeUpload(...args),
+    close: () => store.close(),
+  });
 }

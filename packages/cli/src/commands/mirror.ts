@@ -13,7 +13,7 @@ import { takeOperands } from '../operands.ts';
 import { flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { usageError } from '../usage-error.ts';
-import { parseChoice, parseDuration, parseVersion } from '../values.ts';
+import { parseDuration, parseVersion } from '../values.ts';
 
 const WATCH_INTERVAL_MS = 10_000;
 
@@ -26,11 +26,9 @@ const interval = value(
   'how often --watch looks, such as 1m; default 10s',
   parseDuration,
 );
-const onCorrupt = value(
-  '--on-corrupt <what>',
-  'fail (the default), or skip: pass over versions that are damaged in FROM',
-  parseChoice(['fail', 'skip']),
-  ['fail', 'skip'],
+const skipCorrupt = flag(
+  '--skip-corrupt',
+  'pass over versions that are damaged in FROM instead of ending there',
 );
 
 export const mirror: Command = {
@@ -41,7 +39,7 @@ export const mirror: Command = {
     'Copies what TO does not have yet, lowest version first; TO is a run of its own, and whole at every moment.\n' +
     'Stop it whenever you like, and run it again to go on. It takes TO over from whoever writes there.',
   operands: 'FROM TO',
-  options: [version, since, latest, watch, interval, onCorrupt, concurrency, buffer],
+  options: [version, since, latest, watch, interval, skipCorrupt, concurrency, buffer],
   examples: [
     'holdfast mirror "file://$PWD/run" "file://$PWD/copy"',
     'holdfast mirror "file://$PWD/run" "file://$PWD/best" --latest',
@@ -91,7 +89,7 @@ function optionsOf(call: Call): MirrorOptions {
     versions: call.get(version),
     since: call.get(since),
     latest: call.get(latest),
-    onCorrupt: call.get(onCorrupt),
+    onCorrupt: call.get(skipCorrupt) ? 'skip' : 'fail',
     watchIntervalMs: isWatching ? (call.get(interval) ?? WATCH_INTERVAL_MS) : undefined,
     signal: call.signal,
   };

@@ -1,0 +1,59 @@
+/** For the tests of this folder: decisions on a run that no command makes yet. */
+
+import { completeSettings, type ObjectStore, silentLogger, systemClock, systemRandom } from '@holdfast/core';
+import { Catalog, type Head } from '@holdfast/core/internal/manager/catalog';
+import { UploadRecords } from '@holdfast/core/internal/manager/upload-records';
+import type { Decided } from '@holdfast/core/internal/plan/transaction';
+import { createTransfer } from '@holdfast/core/internal/transfer/index';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { SETTINGS } from '../crash/invariants.ts';
+
+/** Appends the decision that is made of the newest entry. */
+export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided): Promise<void> {
+  const store: ObjectStore = new MemoryStore(bucket);
+  const settings = completeSettings(SETTINGS);
+  const parts = { store, settings, clock: systemClock, random: systemRandom, logger: silentLogger };
+  const transfer = createTransfer(parts);
+  const { records } = transfer;
+  const uploads = new UploadRecords({ ...parts, records });
+  const process = { host: 'test', pid: 1 };
+  const catalog = new Catalog({ ...parts, transfer, records, uploads, process, files: undefined });
+  const head = await catalog.read(undefined);
+  const txn = { ...of(head), id: systemRandom.hex(32) };
+  const result = await catalog.append(txn, { runId: head.runId, head, signal: undefined });
+  if (result.kind !== 'committed') throw new Error(`not decided: ${JSON.stringify(result)}`);
+}
+
+/** What retention and its collector do: the version is gone from the catalog, and so are its objects. */
+export async function removeVersion(bucket: MemoryBucket, version: bigint): Promise<void> {
+  await decide(bucket, (head) => ({ ...about(head, version), kind: 'retire' }));
+  await decide(bucket, (head) => {
+    const retiringSeq = checkpointOf(head, version).retiringSeq;
+    return { ...about(head, version), kind: 'remove', retiringSeq };
+  });
+  for (const key of bucket.keys()) if (key.startsWith(`version_${version}/`)) bucket.remove(key);
+}
+
+export function quarantineVersion(bucket: MemoryBucket, version: bigint, reason: string): Promise<void> {
+  return decide(bucket, (head) => ({ ...about(head, version), kind: 'quarantine', reason }));
+}
+
+/** Another attempt begins, and does nothing. */
+export function takeOver(bucket: MemoryBucket): Promise<void> {
+  return decide(bucket, () => ({ kind: 'takeover', attempt: 'another', attemptDrawn: false, worldSize: 1 }));
+}
+
+export function rollBackTo(bucket: MemoryBucket, version: bigint): Promise<void> {
+  return decide(bucket, (head) => ({ ...about(head, version), kind: 'rollback' }));
+}
+
+function about(head: Head, version: bigint) {
+  const { lineage, epoch } = head.state;
+  return { lineage, epoch, checkpoint: checkpointOf(head, version).id, reason: 'by a test' };
+}
+
+function checkpointOf(head: Head, version: bigint) {
+  const found = head.state.checkpoints.find(({ id }) => id.version === version);
+  if (!found) throw new Error(`there is no version ${version}`);
+  return found;
+}
