@@ -137,10 +137,11 @@ export function credentialsError(error: unknown): CredentialsError {
   return new CredentialsError('InvalidConfig', `the credentials cannot be used (${text})`);
 }
 
+const NETWORK =
+  /^(ECONN\w+|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE|UND_ERR_\w+|TimeoutError)$/;
+
 function isOfNetwork(code: string, text: string): boolean {
-  return (
-    /^(E[A-Z]+|UND_ERR_\w+|TimeoutError|ETIMEDOUT)$/.test(code) || /timed? ?out|fetch failed/i.test(text)
-  );
+  return NETWORK.test(code) || /timed? ?out|fetch failed/i.test(text);
 }
 
 function statusOf(error: unknown): number | undefined {

@@ -141,6 +141,8 @@ export class GcsObjects {
       return object;
     });
     const token = typeof nextPageToken === 'string' && nextPageToken !== '' ? nextPageToken : undefined;
+    // It would be listed for ever.
+    if (token !== undefined && token === query.pageToken) throw foreignSuccess(answer);
     return { objects, nextPageToken: token, storeTimeMs: dateMs(answer.headers.date) };
   }
 
