@@ -14,8 +14,11 @@ describe('doctor', () => {
     );
     expect(code).toBe(0);
     const lines = stdout.trimEnd().split('\n');
-    expect(lines.filter((line) => line.startsWith('ok ')).length).toBe(lines.length - 1);
-    expect(lines.at(-1)).toMatch(/^safe for checkpoints {3}21 checks {3}\d/);
+    // The directory for temporary files may well be one that does not last, or be full.
+    const notOk = lines.slice(0, -1).filter((line) => /^\S/.test(line) && !line.startsWith('ok '));
+    expect(notOk.filter((line) => !/^degraded {2}(file system|room) /.test(line))).toEqual([]);
+    expect(stdout).toMatch(/^ok {8}durability {9}every write is synced$/m);
+    expect(lines.at(-1)).toMatch(/^safe for checkpoints {3}23 checks {3}\d/);
     expect(stdout).toMatch(/^ok {8}race to create {5}10 rounds of 32 and \d+ of 4: one winner each$/m);
     expect(stdout).toMatch(/^ok {8}throughput .*\/s up, .*\/s down \(\d+ × 8\.0 MiB\)$/m);
     for (const line of lines) expect(line.length).toBeLessThan(80);
@@ -54,7 +57,9 @@ describe('doctor', () => {
       'delete',
       'list-after-delete',
       'clock',
-      'settings',
+      'file-system',
+      'room',
+      'durability',
       'round-trip',
       'clean-up',
     ]);

@@ -5,6 +5,7 @@
 
 import {
   type BigIntStats,
+  type BigIntStatsFs,
   chmod,
   close,
   closeSync,
@@ -31,6 +32,7 @@ import {
   rm,
   rmdir,
   stat,
+  statfs,
   symlink,
   unlink,
   write,
@@ -59,6 +61,7 @@ export interface FileSystem {
   fchmod(descriptor: number, mode: number): Promise<void>;
   fstat(descriptor: number): Promise<BigIntStats>;
   stat(path: string): Promise<BigIntStats>;
+  statfs(path: string): Promise<BigIntStatsFs>;
   lstat(path: string): Promise<BigIntStats>;
   chmod(path: string, mode: number): Promise<void>;
   link(existing: string, path: string): Promise<void>;
@@ -81,6 +84,7 @@ const nodeRead = promisify(read);
 const nodeWrite = promisify(write);
 const nodeFstat = promisify(fstat);
 const nodeStat = promisify(stat);
+const nodeStatfs = promisify(statfs);
 const nodeLstat = promisify(lstat);
 const nodeMkdir = promisify(mkdir);
 const nodeReaddir = promisify(readdir);
@@ -102,6 +106,7 @@ export const nodeFileSystem: FileSystem = {
   fchmod: promisify(fchmod),
   fstat: (descriptor) => nodeFstat(descriptor, { bigint: true }),
   stat: (path) => nodeStat(path, { bigint: true }),
+  statfs: (path) => nodeStatfs(path, { bigint: true }),
   lstat: (path) => nodeLstat(path, { bigint: true }),
   chmod: promisify(chmod),
   link: promisify(link),

@@ -15,6 +15,7 @@ import {
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
+  type StoreFact,
   systemClock,
   throwIfAborted,
   type Upload,
@@ -34,6 +35,7 @@ import {
 } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
 import { objectError, storeError } from './errors.ts';
+import { inspectDirectory } from './inspect.ts';
 import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
 import { isOwnName } from './own-names.ts';
 import { LocalUpload } from './upload.ts';
@@ -84,6 +86,7 @@ export class LocalStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities = CAPABILITIES;
 
+  readonly #config: LocalConfig;
   readonly #fileSystem: FileSystem;
   readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #files: ObjectFiles;
@@ -96,6 +99,7 @@ export class LocalStore implements ObjectStore {
 
   constructor(config: LocalConfig, components: LocalComponents = {}) {
     this.uri = config.uri;
+    this.#config = config;
     this.#fileSystem = components.fileSystem ?? nodeFileSystem;
     this.#clock = components.clock ?? systemClock;
     this.#files = new ObjectFiles(config, this.#fileSystem);
@@ -242,6 +246,12 @@ export class LocalStore implements ObjectStore {
       await this.#removeEmptyDirectories(keys);
       return results;
     });
+  }
+
+  inspect(options?: CallOptions): Promise<readonly StoreFact[]> {
+    return this.#run({ action: 'look at the place of', options }, () =>
+      inspectDirectory(this.#config, this.#fileSystem),
+    );
   }
 
   close(): Promise<void> {

@@ -17,12 +17,9 @@ import type { StoreFact } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { S3Refusal } from './errors.ts';
-import { fact } from './facts.ts';
+import { fact, type Told } from './facts.ts';
 import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
 import type { CommandOptions } from './sdk-request-handler.ts';
-
-/** What was asked: the value, `undefined` where nothing is set, or why it is not told. */
-export type Told<T> = { readonly value: T | undefined } | { readonly untold: string };
 
 interface Question<T> {
   /** That it takes. */

@@ -2,8 +2,7 @@
 
 import type { LifecycleRule } from '@aws-sdk/client-s3';
 import type { StoreFact } from '@holdfast/core/contract';
-import { fact } from './facts.ts';
-import type { Told } from './inspect.ts';
+import { fact, type Told } from './facts.ts';
 
 /** What is in them cannot be read at once. */
 const ARCHIVES: readonly string[] = ['GLACIER', 'DEEP_ARCHIVE'];

@@ -1,0 +1,29 @@
+import { constants } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
+import { errnoOf, type FileSystem } from '@holdfast/local-files';
+import type { LocalConfig } from './config.ts';
+
+/** The directory itself, or the closest one above it that exists. */
+export async function existingDirectory(config: LocalConfig, fileSystem: FileSystem): Promise<string> {
+  for (let path = resolve(config.directory); ; path = dirname(path)) {
+    try {
+      const stats = await fileSystem.stat(path);
+      if (!stats.isDirectory()) throw refusal('InvalidConfig', config, `${path} is not a directory`);
+      // Permissions are checked as a reader meets them: access(2) would ask for the real user, not the effective one.
+      if (path === resolve(config.directory)) {
+        await fileSystem.close(await fileSystem.open(path, constants.O_RDONLY | constants.O_DIRECTORY));
+      }
+      return path;
+    } catch (error) {
+      const isMissing = ['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '');
+      if (!isMissing || path === dirname(path)) throw error;
+    }
+  }
+}
+
+export function refusal(code: ErrorCode, config: LocalConfig, what: string): CheckpointError {
+  return new CheckpointError(code, `${config.uri}: ${what}`, {
+    context: { store: config.uri, path: config.directory },
+  });
+}

@@ -1,0 +1,69 @@
+/** What the place of a directory means for checkpoints. */
+
+import type { StoreFact } from '@holdfast/core/contract';
+import { type FileSystem, type Mount, mountOfDirectory } from '@holdfast/local-files';
+import type { LocalConfig } from './config.ts';
+import { existingDirectory } from './existing-directory.ts';
+
+const GIB = 1024 ** 3;
+/** Less is soon used up: of everything on the file system. */
+const FREE_PERCENT_MIN = 5;
+
+/** File systems whose files do not last, and why. */
+const PASSING: Readonly<Record<string, readonly [meaning: string, advice: string]>> = {
+  tmpfs: [
+    'what is in memory is gone when the machine restarts or loses power',
+    'use a directory on a disk, unless these checkpoints may be lost',
+  ],
+  ramfs: [
+    'what is in memory is gone when the machine restarts or loses power',
+    'use a directory on a disk, unless these checkpoints may be lost',
+  ],
+  overlay: [
+    'the files of a container go with it',
+    'mount a volume for the checkpoints, unless this overlay is one that stays',
+  ],
+};
+
+/** Where Linux does not tell, there are fewer facts. */
+export async function inspectDirectory(
+  config: LocalConfig,
+  fileSystem: FileSystem,
+): Promise<readonly StoreFact[]> {
+  const directory = await existingDirectory(config, fileSystem);
+  const mount = await mountOfDirectory(fileSystem, directory);
+  return [
+    ...(mount === undefined ? [] : [mountFact(mount)]),
+    await roomFact(directory, fileSystem),
+    durabilityFact(config),
+  ];
+}
+
+function mountFact({ fsType, source, mountPoint }: Mount): StoreFact {
+  const [id, title] = ['file-system', 'file system'];
+  const seen = `${fsType} (${source}) at ${mountPoint}`;
+  const passing = Object.hasOwn(PASSING, fsType) ? PASSING[fsType] : undefined;
+  if (passing === undefined) return { id, title, seen };
+  const [meaning, advice] = passing;
+  return { id, title, seen, concern: { meaning, advice } };
+}
+
+async function roomFact(directory: string, fileSystem: FileSystem): Promise<StoreFact> {
+  const { bavail, blocks, bsize } = await fileSystem.statfs(directory);
+  const [freeBytes, totalBytes] = [Number(bavail * bsize), Number(blocks * bsize)];
+  const [id, title] = ['room', 'room'];
+  // Some file systems of networks and of the kernel have no size that they could tell.
+  if (totalBytes === 0) return { id, title, seen: 'not told by this file system' };
+  const seen = `${(freeBytes / GIB).toFixed(1)} of ${(totalBytes / GIB).toFixed(1)} GiB are free`;
+  if (freeBytes * 100 >= totalBytes * FREE_PERCENT_MIN) return { id, title, seen };
+  const meaning = 'when it is full, a save ends with StorageFull, and so does whatever else writes there';
+  return { id, title, seen, concern: { meaning, advice: 'make room, or use a larger file system' } };
+}
+
+function durabilityFact({ durability }: LocalConfig): StoreFact {
+  const [id, title] = ['durability', 'durability'];
+  if (durability === 'fsync') return { id, title, seen: 'every write is synced' };
+  const meaning = 'checkpoints that were committed may be lost or damaged when power fails';
+  const advice = 'take durability=none out of the URI';
+  return { id, title, seen: 'no write is synced', concern: { meaning, advice } };
+}
