@@ -1,8 +1,8 @@
 /** Creates: what is sent, and those that end in a way which no server can be made to show. */
 
 import { base64Crc } from '@holdfast/cloud-http';
+import { crc32c } from '@holdfast/core';
 import type { CheckpointError } from '@holdfast/core/contract';
-import { crc32c } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { errorOf, type Reply } from '../scripted/scripted-server.ts';
 import { json, partsOf, refusal } from './fake-gcs.ts';

@@ -1,7 +1,7 @@
 /** A small Google Cloud Storage in memory, XML uploads in parts included, which no emulator has. One bucket; nothing is kept from anybody. */
 
 import { base64Crc } from '@holdfast/cloud-http';
-import { crc32c } from '@holdfast/testkit';
+import { crc32c } from '@holdfast/core';
 import type { Answer, SeenRequest } from '../scripted/scripted-server.ts';
 import { FakeUploads, GOOGLE_HEADERS } from './fake-uploads.ts';
 

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { base64Crc } from '@holdfast/cloud-http';
-import { crc32c } from '@holdfast/testkit';
+import { crc32c } from '@holdfast/core';
 import type { Answer, SeenRequest } from '../scripted/scripted-server.ts';
 
 /** Of every answer of Google's. */

@@ -59,7 +59,7 @@ export async function resumeUpload(
       (strategy === 'multipart' || strategy === 'compose' || strategy === 'single') &&
       typeof key === 'string' &&
       typeof uploadId === 'string' &&
-      /^[\w.~+/=-]+$/.test(uploadId) &&
+      /^[\w.~+=-]+$/.test(uploadId) &&
       Number.isSafeInteger(partSizeBytes) &&
       Number(partSizeBytes) > 0,
   );
