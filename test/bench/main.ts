@@ -5,32 +5,37 @@
 
 import { benchAdapters } from './adapters/command.ts';
 import { benchLocal } from './local-command.ts';
+import { benchMirror } from './mirror.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
+import { benchStart } from './start.ts';
 
 const USAGE = `npm run bench                     all of these in turn
 npm run bench -- local            the local store against dd and cp
 npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
+npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
+npm run bench -- start            the command line: its start, and opening a run in each store
 
-local, s3, client, adapters:
-  --rounds N          repetitions, in turn (5)
+all of them:
+  --rounds N          repetitions, in turn (5; start: 21)
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
-local, s3, client:
-  --dir DIR           the disk to measure (the directory for temporary files)
-s3, client, adapters:
+all but local:
   --from-sources      measure the sources as they are, without a build
-adapters:
-  --sizes A,B         of the object, as in 1GiB (the default)
-  --adapters A,B      only these: s3, gcs, azure
-s3, client:
+local, s3, client, mirror:
+  --dir DIR           the disk to measure (the directory for temporary files)
+s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
   --sizes-scale X     smaller files, or fewer of the small ones, for trying it out
+s3, client:
   --peers A,B         only these
   --to A,B            where downloads go: disk, tmpfs, nowhere (verified and dropped; Holdfast only)
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
   --install-peers     install peers from PyPI and npm into the cache first
+adapters:
+  --sizes A,B         of the object, as in 64MiB (1GiB)
+  --adapters A,B      only these: s3, gcs, azure
 `;
 
 const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unknown>>> = {
@@ -38,6 +43,8 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   s3: (args) => benchS3(args, S3_SERIES),
   client: (args) => benchS3(args, CLIENT_SERIES),
   adapters: benchAdapters,
+  mirror: benchMirror,
+  start: benchStart,
 };
 
 // Through 'exit', where running programs are ended and directories removed.

@@ -10,8 +10,9 @@ import { testConfig } from '../../servers/config.ts';
 import { startDiscardServer } from '../discard/process.ts';
 import { chosen, positive, say } from '../options.ts';
 import { isMet, machineText, publish } from '../results.ts';
+import { assertRoom } from '../room.ts';
 import { placesIn } from '../s3/peers.ts';
-import { makePattern, parseShape, patternPieces } from '../s3/shapes.ts';
+import { makePattern, parseShape, patternPieces, sizeText } from '../s3/shapes.ts';
 import { ADAPTERS, type Adapter, isSdkInstalled } from './adapters.ts';
 import { type AdapterReport, chartsOf, markdownOf, verdictsOf } from './report.ts';
 import { type AdapterFailure, type AdapterRun, type AdapterSeries, runAdapter } from './series.ts';
@@ -82,6 +83,8 @@ async function measureAll(
   const { modules } = placesIn(testConfig(process.env).cacheDirectory, fromSources);
   const results = { runs: [] as AdapterRun[], failures: [] as AdapterFailure[] };
   for (const sizeBytes of sizes) {
+    // The file, and what a client holds of it: the source, and the copy that an SDK makes.
+    assertRoom(sizeText(sizeBytes), memoryDirectory, 4 * sizeBytes);
     const filePath = join(memoryDirectory, 'file');
     writeFile(filePath, pattern, sizeBytes);
     for (const adapter of adapters) {

@@ -54,22 +54,29 @@ export async function runAdapter(
 ): Promise<{ runs: AdapterRun[]; failures: AdapterFailure[] }> {
   const runs: AdapterRun[] = [];
   const failures: AdapterFailure[] = [];
+  const attempt = async (client: Client, work: () => Promise<unknown>) => {
+    try {
+      await work();
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      say(`${series.adapter.name}, ${client}: FAILED, left out from here on: ${message}`);
+      failures.push({ adapter: series.adapter.name, client, message });
+    }
+  };
   const concurrency = await concurrencyOf(series);
-  await runOne(series, { client: 'holdfast', action: 'upload', round: -1, concurrency });
+  await attempt('holdfast', () =>
+    runOne(series, { client: 'holdfast', action: 'upload', round: -1, concurrency }),
+  );
   const present = CLIENTS.filter((client) => client !== 'SDK' || series.hasSdk);
   for (let round = 0; round < series.rounds; round++) {
     for (let turn = 0; turn < present.length; turn++) {
       const client = present[(round + turn) % present.length] as Client;
       if (failures.some((failure) => failure.client === client)) continue;
-      try {
+      await attempt(client, async () => {
         for (const action of ACTIONS)
           if (clientsOf(series.adapter, action).includes(client))
             runs.push(await runOne(series, { client, action, round, concurrency }));
-      } catch (error) {
-        const message = error instanceof Error ? error.message : String(error);
-        say(`${series.adapter.name}, ${client}: FAILED, left out from here on: ${message}`);
-        failures.push({ adapter: series.adapter.name, client, message });
-      }
+      });
     }
   }
   return { runs, failures };

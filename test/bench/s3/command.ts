@@ -1,6 +1,6 @@
 /** `bench s3` and `bench client`: clients of S3 compared, on MinIO or an endpoint, and against a server that throws everything away. */
 
-import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -10,6 +10,7 @@ import { testConfig } from '../../servers/config.ts';
 import { MINIO } from '../../servers/go-program.ts';
 import { chosen, positive, say } from '../options.ts';
 import { machineText } from '../results.ts';
+import { assertRoom } from '../room.ts';
 import { installPeers } from './install.ts';
 import { type InstalledPeer, PEERS, type Places, placesIn } from './peers.ts';
 import { chartOf, markdownOf, type Report } from './report.ts';
@@ -157,7 +158,9 @@ async function measureAll(
   const results = { runs: [] as Run[], failures: [] as Failure[] };
   try {
     for (const shape of options.shapes) {
-      assertRoom(shape, options, { directory, memoryDirectory });
+      assertRoom(shape.name, directory, 4 * totalBytes(shape));
+      if (options.destinations.includes('tmpfs'))
+        assertRoom(shape.name, memoryDirectory, 2 * totalBytes(shape));
       const source = join(directory, `source-${shape.name}`);
       writeFiles(source, shape, pattern);
       const { rounds, destinations } = options;
@@ -180,24 +183,6 @@ function openTarget(
 ): Promise<Target> {
   if (endpoint !== undefined) return endpointTarget(endpoint, process.env);
   return discards ? discardTarget({ directory, tls }, patternPath) : minioTarget({ directory, tls });
-}
-
-/** A server that runs out of room hangs for minutes, and a peer that does may take the machine's memory with it. */
-function assertRoom(
-  shape: Shape,
-  options: Options,
-  at: { directory: string; memoryDirectory: string },
-): void {
-  const needs = [{ directory: at.directory, bytes: 4 * totalBytes(shape) }];
-  if (options.destinations.includes('tmpfs'))
-    needs.push({ directory: at.memoryDirectory, bytes: 2 * totalBytes(shape) });
-  for (const { directory, bytes } of needs) {
-    const { bavail, bsize } = statfsSync(directory);
-    if (bavail * bsize < bytes)
-      throw new Error(
-        `${shape.name} needs ${bytes} bytes of room in ${directory}, which has ${bavail * bsize}; choose a smaller one with --shapes, or another --dir`,
-      );
-  }
 }
 
 function serverName({ endpoint }: Options, { discards }: Defaults): string {
