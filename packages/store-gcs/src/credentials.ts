@@ -121,7 +121,10 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefine
 
 /** The library's own errors hold requests with secrets in them, so none of them is kept as a cause. */
 export function credentialsError(error: unknown): CredentialsError {
-  const { text, code } = rootOf(error);
+  const { text, code, name } = rootOf(error);
+  // Its message quotes what was to be read.
+  if (name === 'SyntaxError')
+    return new CredentialsError('InvalidConfig', 'the credentials cannot be used: their file is no JSON');
   if (/could not load the default credentials/i.test(text)) {
     const advice =
       'run `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a service account';
