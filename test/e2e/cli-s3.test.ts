@@ -2,7 +2,8 @@
 
 import { readFile, rm } from 'node:fs/promises';
 import { beforeAll, expect, test } from 'vitest';
-import { viewOfRun } from '../s3/run-view.ts';
+import { viewOfRun } from '../cloud/run-view.ts';
+import { S3 } from '../servers/clouds.ts';
 import { describeOnS3 } from '../servers/describe-on-s3.ts';
 import type { TestBucket } from '../servers/s3-access.ts';
 import { contentOf, FILES, holdfast, newPlace, type Place, tokenOf, writeFiles } from './holdfast-process.ts';
@@ -75,7 +76,7 @@ describeOnS3('holdfast on S3', (server) => {
     const { uri } = run;
     const shown = await said('show', uri, '--version', '1');
     const epoch = shown.id.epoch as number;
-    const record = (await viewOfRun(run)).read('run.json') ?? new Uint8Array();
+    const record = (await viewOfRun(S3, run)).read('run.json') ?? new Uint8Array();
     const { runId } = JSON.parse(Buffer.from(record).toString());
     const recover = (...id: [number, number]) => said('recover', uri, tokenOf(runId, ...id));
     expect(await recover(epoch, 1)).toMatchObject({ code: 0, outcome: 'committed', version: 1 });

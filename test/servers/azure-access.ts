@@ -11,7 +11,11 @@ import { type BucketView, partsOfBucket, type TestBucket } from './test-bucket.t
 
 const REQUEST_TIMEOUT_MS = 20_000;
 const DELETES_MAX = 32;
-const OPTIONS = { retryOptions: { maxTries: 1, tryTimeoutInMs: REQUEST_TIMEOUT_MS } };
+const OPTIONS = {
+  retryOptions: { maxTries: 1, tryTimeoutInMs: REQUEST_TIMEOUT_MS },
+  // Azurite ends a connection that is idle for five seconds, be a request on its way or not.
+  keepAliveOptions: { enable: false },
+};
 
 /** Where an account is, and its key. */
 export interface AzureAccess {

@@ -111,6 +111,23 @@ describe('without a cut', () => {
     expect(proxy.exchanges[0]?.cut).toBeUndefined();
   });
 
+  test('the path of the endpoint stays', async () => {
+    const other = await startCuttingProxy(`${proxy.endpoint}/account`);
+    expect(other.endpoint).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/account$/);
+    await other.stop();
+  });
+
+  test('it waits for the start of a body where it is asked to, and shows it', async () => {
+    const other = await startCuttingProxy(proxy.endpoint, { bodyStartBytes: 8 });
+    const put = async (body: string) => {
+      const answer = await fetch(`${other.endpoint}/b`, { method: 'PUT', body });
+      await answer.arrayBuffer();
+    };
+    for (const body of ['twelve bytes', 'four', '']) await put(body);
+    expect(other.exchanges.map(({ bodyStart }) => bodyStart)).toEqual(['twelve b', 'four', '']);
+    await other.stop();
+  });
+
   test('each request of a connection that is kept alive is counted by itself', async () => {
     await send('PUT', '/1', { body: 'x'.repeat(1000) });
     await send('GET', '/2');

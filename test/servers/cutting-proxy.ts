@@ -2,12 +2,12 @@
 
 import { createServer, type Socket } from 'node:net';
 import { type CutPoint, type Exchange, ProxiedConnection } from './proxied-connection.ts';
-import type { RequestHead } from './request-framing.ts';
 
 export type { CutPoint, Exchange };
 
 export interface CutOptions {
-  readonly when: (head: RequestHead) => boolean;
+  /** Looks at the head of a request, and at the start of its body. */
+  readonly when: (request: Exchange) => boolean;
   /** Of the requests for which `when` holds, how many are let through first. */
   readonly skip?: number;
   readonly after: CutPoint;
@@ -21,10 +21,15 @@ export interface Cut {
   cancel(): void;
 }
 
+export interface CuttingProxyOptions {
+  /** For how much of a body it waits before it passes a request on, so that `when` can look at it. 0 if not given. */
+  readonly bodyStartBytes?: number;
+}
+
 export interface CuttingProxy {
-  /** To be used in place of the server's. */
+  /** To be used in place of the server's: the same but for the port. */
   readonly endpoint: string;
-  /** In the order in which the heads of the requests were complete. */
+  /** In the order in which the heads of the requests, and the starts of their bodies, were complete. */
   readonly exchanges: readonly Exchange[];
   /** Several may wait at once; of two that fit a request, the first takes it. */
   cut(options: CutOptions): Cut;
@@ -44,8 +49,8 @@ class PendingCut implements Cut {
   }
 
   /** Where to cut this request, if it is the one. */
-  take(head: RequestHead): CutPoint | undefined {
-    if (!this.#isWaiting || !this.#options.when(head)) return undefined;
+  take(request: Exchange): CutPoint | undefined {
+    if (!this.#isWaiting || !this.#options.when(request)) return undefined;
     if (this.#skip-- > 0) return undefined;
     this.#isWaiting = false;
     return this.#options.after;
@@ -57,11 +62,14 @@ class PendingCut implements Cut {
 }
 
 /**
- * Passes HTTP/1.1 on to `endpoint` (http://host:port), byte for byte. It understands where requests begin and end, so a connection may be
+ * Passes HTTP/1.1 on to `endpoint` (http://host:port/…), byte for byte. It understands where requests begin and end, so a connection may be
  * kept alive; a client that sends the next request before it has the reply to the last is not supported.
  */
-export async function startCuttingProxy(endpoint: string): Promise<CuttingProxy> {
-  const { hostname, port, protocol } = new URL(endpoint);
+export async function startCuttingProxy(
+  endpoint: string,
+  { bodyStartBytes = 0 }: CuttingProxyOptions = {},
+): Promise<CuttingProxy> {
+  const { hostname, port, protocol, pathname } = new URL(endpoint);
   if (protocol !== 'http:') throw new Error(`${endpoint}: only http can be looked into`);
   const exchanges: Exchange[] = [];
   const cuts: PendingCut[] = [];
@@ -86,6 +94,7 @@ export async function startCuttingProxy(endpoint: string): Promise<CuttingProxy>
       host: hostname,
       port: Number(port),
       onRequest,
+      bodyStartBytes,
       onFault,
     });
     for (const socket of connection.sockets) {
@@ -98,7 +107,7 @@ export async function startCuttingProxy(endpoint: string): Promise<CuttingProxy>
   });
   const address = server.address() as { port: number };
   return {
-    endpoint: `http://127.0.0.1:${address.port}`,
+    endpoint: `http://127.0.0.1:${address.port}${pathname === '/' ? '' : pathname}`,
     exchanges,
     cut: (options) => {
       const cut = new PendingCut(options);

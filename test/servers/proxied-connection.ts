@@ -5,6 +5,8 @@ import { RequestFraming, type RequestHead } from './request-framing.ts';
 
 /** One request and its reply, as far as they have come. */
 export interface Exchange extends RequestHead {
+  /** What the body begins with, as far as the proxy waits for it: some providers say only there what a request is about. */
+  readonly bodyStart: string;
   /** That went on to the server. */
   readonly requestBytes: number;
   /** That went on to the client. Interim replies (100 Continue) do not count. */
@@ -26,8 +28,10 @@ export interface PlannedCut {
 export interface ProxiedConnectionOptions {
   readonly host: string;
   readonly port: number;
-  /** Called when the head of a request is complete and nothing of it was sent on. Says where to cut it. */
+  /** Called when the head of a request is complete, and the start of its body, and nothing of it was sent on. Says where to cut it. */
   readonly onRequest: (exchange: Exchange) => PlannedCut | undefined;
+  /** For how much of a body it waits before it passes anything on. */
+  readonly bodyStartBytes: number;
   /** What comes is not HTTP/1.1 as the proxy understands it; the connection is ended. */
   readonly onFault: (error: unknown) => void;
 }
@@ -37,7 +41,7 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] };
 /** A request under way. */
 interface Current {
   readonly framing: RequestFraming;
-  /** Bytes of the head, until it is complete. */
+  /** Bytes of the head and of the body's start, until they are complete. */
   held: Buffer[];
   exchange: Writable<Exchange> | undefined;
   cut: PlannedCut | undefined;
@@ -52,13 +56,15 @@ export class ProxiedConnection {
   readonly #client: Socket;
   readonly #server: Socket;
   readonly #onRequest: ProxiedConnectionOptions['onRequest'];
+  readonly #bodyStartBytes: number;
   #current: Current | undefined;
   #isCut = false;
   /** Of a reply whose status is not known yet, or of an interim one. */
   #interim = Buffer.alloc(0);
 
-  constructor(client: Socket, { host, port, onRequest, onFault }: ProxiedConnectionOptions) {
+  constructor(client: Socket, { host, port, onRequest, bodyStartBytes, onFault }: ProxiedConnectionOptions) {
     this.#client = client;
+    this.#bodyStartBytes = bodyStartBytes;
     this.#server = connect({ host, port, allowHalfOpen: true, noDelay: true });
     this.#onRequest = onRequest;
     client.on('data', (chunk: Buffer) => {
@@ -107,7 +113,9 @@ export class ProxiedConnection {
     const { head } = current.framing;
     if (head === undefined) return;
     if (current.exchange === undefined) {
-      current.exchange = { ...head, requestBytes: 0, replyBytes: 0, cut: undefined };
+      const bodyStart = bodyStartOf(head, Buffer.concat(current.held), this.#bodyStartBytes);
+      if (bodyStart === undefined) return;
+      current.exchange = { ...head, bodyStart, requestBytes: 0, replyBytes: 0, cut: undefined };
       current.cut = this.#onRequest(current.exchange);
     }
     const { exchange, cut } = current;
@@ -192,4 +200,12 @@ function tie(from: Socket, to: Socket): void {
   // It closes next, and the other side with it.
   from.on('error', () => from.destroy());
   from.on('close', () => to.destroySoon());
+}
+
+/** Nothing as long as more of it is to come. A client that waits for an interim reply sends no body before it. */
+function bodyStartOf({ headers }: RequestHead, request: Buffer, bytesMax: number): string | undefined {
+  if (headers['expect'] !== undefined) return '';
+  const length = Math.min(Number(headers['content-length'] ?? 0), bytesMax);
+  const at = request.indexOf('\r\n\r\n') + 4;
+  return request.length < at + length ? undefined : request.toString('latin1', at, at + length);
 }

@@ -5,11 +5,12 @@
 
 import { type CheckpointManager, isCheckpointError, openCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
-import { openS3Store } from '@holdfast/store-s3';
+import { openStore } from '@holdfast/stores';
 import { FaultyStore, refuse } from '@holdfast/testkit';
 import { expect } from 'vitest';
 import { checkInvariants, filesOf, SETTINGS, type Told } from '../crash/invariants.ts';
-import type { TestBucket } from '../servers/s3-access.ts';
+import type { Cloud } from '../servers/clouds.ts';
+import type { TestBucket } from '../servers/test-bucket.ts';
 import { viewOfRun } from './run-view.ts';
 
 const SURVIVORS = 62;
@@ -26,17 +27,19 @@ interface Answer {
 }
 
 export class CommitRace {
+  readonly #cloud: Cloud;
   readonly #run: TestBucket;
   readonly #survivors: readonly CheckpointManager[];
   readonly #told: Told[] = [];
   /** Told of each call of the first survivor. */
   #onCall: () => void = () => undefined;
 
-  private constructor(run: TestBucket, stores: readonly ObjectStore[]) {
+  private constructor(cloud: Cloud, run: TestBucket, stores: readonly ObjectStore[]) {
     const plan = () => {
       this.#onCall();
       return undefined;
     };
+    this.#cloud = cloud;
     this.#run = run;
     this.#survivors = stores.map((store, index) =>
       openCheckpointManager({
@@ -46,16 +49,16 @@ export class CommitRace {
     );
   }
 
-  static async open(run: TestBucket): Promise<CommitRace> {
-    const open = () => openS3Store(run.uri, run.env);
-    return new CommitRace(run, await Promise.all(Array.from({ length: SURVIVORS }, open)));
+  static async open(cloud: Cloud, run: TestBucket): Promise<CommitRace> {
+    const open = () => openStore(run.uri, run.env);
+    return new CommitRace(cloud, run, await Promise.all(Array.from({ length: SURVIVORS }, open)));
   }
 
   /** One race for a version above all before. Resolves to whose files were committed. */
   async play(version: bigint): Promise<Answer['who']> {
     await using writer = await this.#deliver(version);
     await using rival = openCheckpointManager({
-      store: await openS3Store(this.#run.uri, this.#run.env),
+      store: await openStore(this.#run.uri, this.#run.env),
       attempt: `rival-${version}`,
       settings: SETTINGS,
     });
@@ -83,13 +86,13 @@ export class CommitRace {
   /** Every version that was raced for is whole, and nobody was told what is not so. */
   async end(): Promise<void> {
     await Promise.all(this.#survivors.map((survivor) => survivor.close()));
-    await checkInvariants(await viewOfRun(this.#run), this.#told);
+    await checkInvariants(await viewOfRun(this.#cloud, this.#run), this.#told);
   }
 
   /** A writer whose files count, and who was refused when it came to commit them. */
   async #deliver(version: bigint): Promise<CheckpointManager> {
     let isRefused = false;
-    const store = new FaultyStore(await openS3Store(this.#run.uri, this.#run.env), ({ operation, key }) => {
+    const store = new FaultyStore(await openStore(this.#run.uri, this.#run.env), ({ operation, key }) => {
       // The entry before is its takeover: it has not delivered by then.
       const isCommit =
         !isRefused && operation === 'create' && key.startsWith('catalog/') && hasDelivered(store);

@@ -2,7 +2,9 @@
 
 import { crc32c } from '@holdfast/core';
 import { isCheckpointError, type ObjectStore, type PartReceipt, type Upload } from '@holdfast/core/contract';
+import type { Cloud } from '../servers/clouds.ts';
 import type { CutPoint, CuttingProxy, Exchange } from '../servers/cutting-proxy.ts';
+import { isCall } from './requests.ts';
 
 const PART_BYTES = 5 * 1024 * 1024;
 const BYTES = new TextEncoder().encode('the only part of a file, which may be short. '.repeat(5));
@@ -13,6 +15,8 @@ const TRIES_MAX = 3;
 export type CutRequest = 'part' | 'completion';
 
 export interface CutUpload {
+  readonly cloud: Cloud;
+  /** Of nobody else at the same time. */
   readonly proxy: CuttingProxy;
   /** Goes through the proxy. */
   readonly store: ObjectStore;
@@ -22,13 +26,12 @@ export interface CutUpload {
 
 /** Uploads under this key. Throws unless all that was said is so. Resolves to the request that was cut, or was to be. */
 export async function playUpload(
-  { proxy, store, observer }: CutUpload,
+  { cloud, proxy, store, observer }: CutUpload,
   key: string,
   { request, after }: { request: CutRequest; after: CutPoint | undefined },
 ): Promise<Exchange> {
   const upload = await store.beginUpload(key, { partSizeBytes: PART_BYTES });
-  const fits = ({ method, path }: { method: string; path: string }) =>
-    path.includes(`/${key}?`) && method === (request === 'part' ? 'PUT' : 'POST');
+  const fits = (exchange: Exchange) => isCall(cloud, request, exchange);
   const cut = after && proxy.cut({ when: fits, after });
   const part = await sendPart(upload);
   if (await isThere(observer, key)) throw new Error('an object is seen before it is complete');

@@ -1,6 +1,5 @@
 /** A run whose writer saves through a proxy that cuts writes of the catalog; what it is told, and what the store holds afterwards. */
 
-import { GetObjectCommand, ListObjectsV2Command, type S3Client } from '@aws-sdk/client-s3';
 import {
   type CheckpointManager,
   type Clock,
@@ -8,20 +7,24 @@ import {
   openCheckpointManager,
   systemClock,
 } from '@holdfast/core';
-import { openS3Store } from '@holdfast/store-s3';
+import { openStore } from '@holdfast/stores';
 import { FAULTS, FaultyStore } from '@holdfast/testkit';
+import type { Cloud } from '../servers/clouds.ts';
 import type { Cut, CutPoint, CuttingProxy, Exchange } from '../servers/cutting-proxy.ts';
-import type { TestBucket } from '../servers/s3-access.ts';
+import { type BucketView, partsOfBucket, type TestBucket } from '../servers/test-bucket.ts';
+import { isCall } from './requests.ts';
 
 const BYTES = new TextEncoder().encode('the bytes to save');
 /** The least memory: getting more would take longer than a save. */
 const SETTINGS = { bufferBytes: 16 * 1024 * 1024, retryDelayMsBase: 1, retryDelayMsMax: 4 };
 
 export interface Places {
+  readonly cloud: Cloud;
   readonly bucket: TestBucket;
+  /** Of one run at a time. */
   readonly proxy: CuttingProxy;
   /** Of the store itself: what is seen through it is what is there. */
-  readonly client: S3Client;
+  readonly view: BucketView;
 }
 
 export interface CatalogCut {
@@ -61,10 +64,10 @@ class EndingClock implements Clock {
 }
 
 /** The run of this name in the bucket, as a client finds it at `endpoint`. */
-export function runUri({ bucket, uri }: TestBucket, name: string, endpoint: string): string {
-  const query = new URLSearchParams(uri.slice(uri.indexOf('?')));
+export function runUri(bucket: TestBucket, name: string, endpoint: string): string {
+  const { root, query } = partsOfBucket(bucket);
   query.set('endpoint', endpoint);
-  return `s3://${bucket}/${name}?${query}`;
+  return `${root}/${name}?${query}`;
 }
 
 export class CutRun {
@@ -93,8 +96,8 @@ export class CutRun {
   static async open(places: Places, name: string, takeoverCut: CutPoint): Promise<CutRun> {
     const { bucket, proxy } = places;
     const uriAt = (endpoint: string) => runUri(bucket, name, endpoint);
-    const proxied = await openS3Store(uriAt(proxy.endpoint), bucket.env);
-    const direct = new FaultyStore(await openS3Store(uriAt(bucket.endpoint ?? ''), bucket.env));
+    const proxied = await openStore(uriAt(proxy.endpoint), bucket.env);
+    const direct = new FaultyStore(await openStore(uriAt(bucket.endpoint ?? ''), bucket.env));
     const run: CutRun = new CutRun(places, name, {
       proxied: new FaultyStore(proxied, () => run.#faultNow()),
       direct,
@@ -132,11 +135,8 @@ export class CutRun {
   }
 
   #cut(after: CutPoint): Cut {
-    const path = `/${this.#places.bucket.bucket}/${this.#name}/catalog/`;
-    return this.#places.proxy.cut({
-      when: (head) => head.method === 'PUT' && head.path.startsWith(path),
-      after,
-    });
+    const { cloud, proxy } = this.#places;
+    return proxy.cut({ when: (request) => isCall(cloud, 'catalog write', request), after });
   }
 
   async #save(): Promise<Said> {
@@ -174,13 +174,11 @@ export class CutRun {
 
   /** How many entries there are, and the versions that the newest lists. */
   async #catalog(): Promise<{ entries: number; versions: string[] }> {
-    const { bucket, client } = this.#places;
-    const place = { Bucket: bucket.bucket, Prefix: `${this.#name}/catalog/` };
-    const { Contents = [] } = await client.send(new ListObjectsV2Command(place));
-    const newest = { Bucket: bucket.bucket, Key: Contents.at(-1)?.Key };
-    const { Body } = await client.send(new GetObjectCommand(newest));
-    const { state } = JSON.parse((await Body?.transformToString()) ?? '');
+    const { view } = this.#places;
+    const keys = await view.list(`${this.#name}/catalog/`);
+    const newest = await view.read(keys.at(-1) ?? '');
+    const { state } = JSON.parse(new TextDecoder().decode(newest));
     const checkpoints = (state.checkpoints ?? []) as { id: { version?: string } }[];
-    return { entries: Contents.length, versions: checkpoints.map(({ id }) => id.version ?? '0') };
+    return { entries: keys.length, versions: checkpoints.map(({ id }) => id.version ?? '0') };
   }
 }

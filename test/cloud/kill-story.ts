@@ -4,13 +4,14 @@ import { checkInvariants, type Told } from '../crash/invariants.ts';
 import { largeFilesOf } from '../crash/large-files.ts';
 import { Writer } from '../crash/writer.ts';
 import type { Answer, Halt, SaveOrder } from '../crash/writer-messages.ts';
-import type { TestBucket } from '../servers/s3-access.ts';
+import type { Cloud } from '../servers/clouds.ts';
+import type { TestBucket } from '../servers/test-bucket.ts';
 import { viewOfRun } from './run-view.ts';
 
 export const RANKS = [0, 1, 2, 3] as const;
 
 const MIB = 1024 * 1024;
-/** The smallest that S3 takes. */
+/** The smallest that every provider takes. */
 const PART_BYTES = 5 * MIB;
 /** Two parts. */
 const LARGE_BYTES = PART_BYTES + 70_000;
@@ -33,11 +34,13 @@ export interface Story {
 
 /** Writers that outlive their saves, one for each rank; and one that is to be killed, started ahead. */
 export class Cast {
+  readonly cloud: Cloud;
   readonly #env: Readonly<Record<string, string>>;
   readonly healthy: readonly Writer[];
   #next: Writer;
 
-  constructor(env: Readonly<Record<string, string>>) {
+  constructor(cloud: Cloud, env: Readonly<Record<string, string>>) {
+    this.cloud = cloud;
     this.#env = env;
     this.healthy = RANKS.map(() => new Writer(env));
     this.#next = new Writer(env);
@@ -111,7 +114,7 @@ export async function play(run: TestBucket, cast: Cast, story: Story): Promise<(
     if (!['Fenced', 'Conflict'].includes(answer?.outcome ?? '')) assertCommitted([answer]);
   const written = (attempt: string, version: bigint, rank: number) =>
     largeFilesOf(attempt, version, rank, sizeOf(story, rank));
-  await checkInvariants(await viewOfRun(run), told, written);
+  await checkInvariants(await viewOfRun(cast.cloud, run), told, written);
   return answers;
 }
 
