@@ -186,6 +186,7 @@ class Memory implements AzureMemory {
     const blob = this.blobs.get(name);
     if (blob === undefined) {
       if (!this.#directories().has(name)) return NOT_FOUND();
+      if (headers['x-ms-range'] !== undefined) return refusal(416, 'InvalidRange');
       return ok(200, { 'content-length': '0', 'x-ms-meta-hdi_isfolder': 'true', etag: '"0x0"' });
     }
     if (headers['if-match'] !== undefined && headers['if-match'] !== blob.etag)
@@ -215,10 +216,17 @@ class Memory implements AzureMemory {
       .filter((name) => name.startsWith(prefix))
       .sort((a, b) => this.#compare(a, b))
       .filter((name) => from === null || this.#compare(name, from) >= 0);
-    const begin = Number(query.get('marker') ?? 0);
-    const end = begin + Math.min(pageSize, Number(query.get('maxresults') ?? pageSize));
-    const blobs = names.slice(begin, end).map((name) => this.#listed(name));
-    const next = end < names.length ? `<NextMarker>${end}</NextMarker>` : '<NextMarker />';
+    const marker = query.get('marker');
+    // A place in the order of names, whatever comes and goes meanwhile.
+    const first = marker === null ? '' : Buffer.from(marker, 'base64').toString();
+    const rest = marker === null ? names : names.filter((name) => this.#compare(name, first) >= 0);
+    const count = Math.min(pageSize, Number(query.get('maxresults') ?? pageSize));
+    const blobs = rest.slice(0, count).map((name) => this.#listed(name));
+    const following = rest[count];
+    const next =
+      following === undefined
+        ? '<NextMarker />'
+        : `<NextMarker>${Buffer.from(following).toString('base64')}</NextMarker>`;
     return xml(
       `<EnumerationResults ServiceEndpoint="http://127.0.0.1/" ContainerName="runs"><Blobs>${blobs.join('')}</Blobs>${next}</EnumerationResults>`,
     );

@@ -1,24 +1,139 @@
-import { openAzureStore } from '@holdfast/store-azure';
-import { crc32c } from '@holdfast/testkit';
-import { expect, it } from 'vitest';
-import { describeOnAzure } from '../servers/describe-on-azure.ts';
+/** Copies that the store makes by itself. */
 
-describeOnAzure('copies inside an account', (server) => {
-  it('copyFrom: the store copies by itself, into another container too', async () => {
+import { openAzureStore } from '@holdfast/store-azure';
+import { openS3Store } from '@holdfast/store-s3';
+import { crc32c } from '@holdfast/testkit';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { errorOf, type Reply } from '../scripted/scripted-server.ts';
+import { describeOnAzure } from '../servers/describe-on-azure.ts';
+import { azureInMemory, blob, CREATED, refusal, scriptedAzure } from './scripted-azure.ts';
+
+const BYTES = Buffer.from('some bytes');
+const SIZE = { sizeBytes: BYTES.byteLength };
+const MIB = 1024 * 1024;
+
+describeOnAzure('copyFrom', (server) => {
+  test('copies inside an account, into another container too, and replaces nothing', async () => {
     const [from, to] = [await server().newBucket(), await server().newBucket()];
     const source = await openAzureStore(from.uri, from.env);
     const target = await openAzureStore(to.uri, to.env);
-    const bytes = Buffer.from('some bytes');
-    await source.create('a b/ü?', bytes, { crc32c: crc32c(bytes) });
-    const copied = await target.copyFrom?.(source, 'a b/ü?', 'copy/1', { sizeBytes: bytes.byteLength });
-    expect(copied).toMatchObject({ key: 'copy/1', sizeBytes: bytes.byteLength });
-    const found = await target.get('copy/1', { maxBytes: 100 });
-    expect(Buffer.from(found.bytes)).toEqual(bytes);
-    expect(found.etag).toBe(copied?.etag);
-    await expect(
-      target.copyFrom?.(source, 'a b/ü?', 'copy/1', { sizeBytes: bytes.byteLength }),
-    ).rejects.toMatchObject({ code: 'AlreadyExists' });
-    console.log(await target.inspect?.());
-    await Promise.all([source.close(), target.close()]);
+    onTestFinished(async () => {
+      await Promise.all([source.close(), target.close()]);
+    });
+    await source.create('a b/ü?', BYTES, { crc32c: crc32c(BYTES) });
+    const copied = await target.copyFrom?.(source, 'a b/ü?', 'copy/1', SIZE);
+    expect(copied).toEqual(await target.head('copy/1'));
+    expect(Buffer.from((await target.get('copy/1', { maxBytes: 100 })).bytes)).toEqual(BYTES);
+    const again = target.copyFrom?.(source, 'a b/ü?', 'copy/1', SIZE) as Promise<unknown>;
+    expect((await errorOf(again)).code).toBe('AlreadyExists');
+    const missing = target.copyFrom?.(source, 'missing', 'copy/2', SIZE) as Promise<unknown>;
+    expect((await errorOf(missing)).code).toBe('NotFound');
   });
 });
+
+describe('copyFrom', () => {
+  test('is one request that makes no blob before it is whole; what is known of the source goes along', async () => {
+    const server = await azureInMemory();
+    const store = await server.open();
+    const { etag } = await store.create('a', BYTES, { crc32c: crc32c(BYTES) });
+    const copiedBytes: number[] = [];
+    await store.copyFrom?.(store, 'a', 'b', { ...SIZE, onProgress: (bytes) => copiedBytes.push(bytes) });
+    expect(copiedBytes).toEqual([BYTES.byteLength]);
+    expect(server.requests.at(-1)?.headers).toMatchObject({
+      'x-ms-requires-sync': 'true',
+      'if-none-match': '*',
+      'x-ms-source-if-match': `"${etag}"`,
+    });
+    const [a, b] = ['gpt/a', 'gpt/b'].map((name) => server.memory.blobs.get(name));
+    expect([b?.bytes, b?.metadata]).toEqual([a?.bytes, a?.metadata]);
+  });
+
+  test('of a large blob: blocks of 256 MiB, and then all of them at once', async () => {
+    const sizeBytes = 600 * MIB + 1;
+    const server = await scriptedAzure(({ method, query }) => {
+      if (method === 'HEAD')
+        return blob('', { 'content-length': String(sizeBytes), 'x-ms-meta-crc32c': 'AAAAAA==' });
+      return query.get('comp') === 'block' ? { status: 201 } : CREATED;
+    });
+    const store = await server.open();
+    const copiedBytes: number[] = [];
+    const onProgress = (bytes: number) => copiedBytes.push(bytes);
+    expect(await store.copyFrom?.(store, 'a', 'b', { sizeBytes, onProgress })).toMatchObject({ sizeBytes });
+    const blocks = server.requests.filter(({ query }) => query.get('comp') === 'block');
+    const ranges = blocks.map(({ headers }) => headers['x-ms-source-range']);
+    expect(new Set(ranges)).toEqual(
+      new Set([
+        `bytes=0-${256 * MIB - 1}`,
+        `bytes=${256 * MIB}-${512 * MIB - 1}`,
+        `bytes=${512 * MIB}-${sizeBytes - 1}`,
+      ]),
+    );
+    const commit = server.requests.at(-1);
+    expect(commit?.headers).toMatchObject({ 'if-none-match': '*', 'x-ms-meta-crc32c': 'AAAAAA==' });
+    const inOrder = [...blocks].sort((a, b) => startOf(a.headers) - startOf(b.headers));
+    const ids = inOrder.map(({ query }) => query.get('blockid'));
+    expect(commit?.body.toString()).toContain(ids.map((id) => `<Uncommitted>${id}</Uncommitted>`).join(''));
+    expect(copiedBytes.at(-1)).toBe(sizeBytes);
+    expect([...copiedBytes].sort((a, b) => a - b)).toEqual(copiedBytes);
+  });
+
+  test.each<[string, Reply]>([
+    ['the source may not be fetched', refusal(403, 'CannotVerifyCopySource')],
+    ['the server copies nothing', refusal(501, 'APINotImplemented')],
+  ])('null, and nothing written, where %s', async (_name, reply) => {
+    const server = await azureInMemory({}, ({ headers }, pass) =>
+      'x-ms-copy-source' in headers ? reply : pass(),
+    );
+    const store = await server.open();
+    await store.create('a', BYTES);
+    expect(await store.copyFrom?.(store, 'a', 'b', SIZE)).toBeNull();
+    expect([...server.memory.blobs.keys()]).toEqual(['gpt/a']);
+  });
+
+  test('null, and nothing sent, from another kind of store, another account, or with a key of the customer', async () => {
+    const server = await azureInMemory();
+    const store = await server.open();
+    const other = await (await azureInMemory()).open();
+    const encrypted = await server.open(
+      {},
+      {
+        AZURE_STORAGE_SAS_TOKEN: 'sig=abc',
+        HOLDFAST_AZURE_CUSTOMER_KEY: Buffer.alloc(32).toString('base64'),
+      },
+    );
+    const s3 = await openS3Store('s3://runs');
+    onTestFinished(() => s3.close());
+    for (const source of [other, encrypted, s3])
+      expect(await store.copyFrom?.(source, 'a', 'b', SIZE)).toBeNull();
+    expect(await encrypted.copyFrom?.(store, 'a', 'b', SIZE)).toBeNull();
+    expect(server.requests).toEqual([]);
+  });
+
+  test('a source of another size, or replaced meanwhile, is Corrupt', async () => {
+    const server = await azureInMemory({}, ({ headers }, pass) =>
+      'x-ms-copy-source' in headers ? refusal(412, 'SourceConditionNotMet') : pass(),
+    );
+    const store = await server.open();
+    await store.create('a', BYTES);
+    for (const sizeBytes of [BYTES.byteLength, 3]) {
+      const copying = store.copyFrom?.(store, 'a', 'b', { sizeBytes }) as Promise<unknown>;
+      expect((await errorOf(copying)).code).toBe('Corrupt');
+    }
+  });
+
+  test('a copy that goes on in the background is none', async () => {
+    const server = await azureInMemory({}, ({ headers }, pass) =>
+      'x-ms-copy-source' in headers
+        ? { status: 202, headers: { ...CREATED.headers, 'x-ms-copy-status': 'pending' } }
+        : pass(),
+    );
+    const store = await server.open();
+    await store.create('a', BYTES);
+    const copying = store.copyFrom?.(store, 'a', 'b', SIZE) as Promise<unknown>;
+    expect((await errorOf(copying)).code).toBe('InvalidConfig');
+  });
+});
+
+function startOf(headers: Readonly<Record<string, string>>): number {
+  return Number(/^bytes=(\d+)-/.exec(headers['x-ms-source-range'] ?? '')?.[1]);
+}

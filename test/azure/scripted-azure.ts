@@ -7,6 +7,7 @@ import {
   type Answer,
   type Script,
   type ScriptedServer,
+  type SeenRequest,
   type ServerOptions,
   scriptedServer,
 } from '../scripted/scripted-server.ts';
@@ -82,12 +83,13 @@ export async function scriptedAzure(script: Script, options: ServerOptions = {})
 /** One that keeps what it is given. `script`: answers first; `pass` lets the memory answer. */
 export async function azureInMemory(
   options: MemoryOptions = {},
-  script?: (request: Parameters<Script>[0], pass: () => Answer, index: number) => ReturnType<Script>,
+  script?: (request: SeenRequest, pass: () => Answer, index: number) => ReturnType<Script>,
+  server: ServerOptions = {},
 ): Promise<ScriptedAzure & { memory: AzureMemory }> {
   const memory = azureMemory(options);
   const azure = await scriptedAzure((request, index) => {
     const pass = () => memory.answer(request);
     return script === undefined ? pass() : script(request, pass, index);
-  });
+  }, server);
   return Object.assign(azure, { memory });
 }

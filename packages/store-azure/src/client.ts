@@ -53,11 +53,6 @@ export class AzureConnection {
     this.#basePath = url.pathname.replace(/\/$/, '');
   }
 
-  /** Otherwise the store begins every listing at its beginning. */
-  get canListFrom(): boolean {
-    return this.#apiVersion === API_VERSION;
-  }
-
   /** Sends one request. A non-2xx answer is thrown as `AzureRefusal`. */
   async send(request: BlobRequest): Promise<TransportAnswer> {
     const sentWith = this.#correctionCount;
@@ -101,7 +96,7 @@ export class AzureConnection {
       {
         method,
         path: this.#pathOf(request.blob),
-        query: request.query ?? {},
+        query: this.#queryOf(request),
         headers: {
           'x-ms-date': new Date(Date.now() + this.#clockOffsetMs).toUTCString(),
           'x-ms-version': this.#apiVersion,
@@ -113,6 +108,12 @@ export class AzureConnection {
       signal,
     );
     return this.#transport.send({ ...this.#server, method, path, headers, body }, request);
+  }
+
+  /** A server that is behind does not know all of it, and begins every listing at its beginning. */
+  #queryOf({ query = {} }: BlobRequest): Readonly<Record<string, string>> {
+    const { startFrom: _, ...known } = query;
+    return this.#apiVersion === API_VERSION ? query : known;
   }
 
   /** False: nothing is different now from when the request was sent. */
@@ -148,9 +149,10 @@ export class AzureConnection {
   }
 }
 
-/** Azurite names the header in its message only. */
+/** Azurite names the header in its message only; an answer to HEAD names none, and may be about it. */
 function isOfVersion({ code, headerName, message }: AzureRefusal): boolean {
-  return code === 'InvalidHeaderValue' && (headerName === 'x-ms-version' || /API version/i.test(message));
+  if (code !== 'InvalidHeaderValue') return false;
+  return headerName === 'x-ms-version' || message === '' || /API version/i.test(message);
 }
 
 /** What a path may hold as it is differs from server to server; what is escaped means the same to all. */

@@ -213,7 +213,7 @@ function codeOf({ code, status, message, headerName }: AzureRefusal, action: str
   if (MAKES_NEW.test(action) && OF_CREATE.includes(code)) return 'AlreadyExists';
   // Azurite's word for Md5Mismatch.
   if (code === 'InvalidOperation' && /md5/i.test(message)) return 'Corrupt';
-  if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported';
+  if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported'; // not even an older one
   return BY_CODE[code] ?? codeOfStatus(status);
 }
 

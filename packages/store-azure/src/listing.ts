@@ -87,7 +87,7 @@ async function requestPage(
         comp: 'list',
         include: 'metadata',
         ...(prefix !== '' && { prefix }),
-        ...(start !== undefined && connection.canListFrom && { startFrom: root + escapedBackslashes(start) }),
+        ...(start !== undefined && { startFrom: root + escapedBackslashes(start) }),
         ...(marker !== undefined && { marker }),
       },
       isRepeatable: true,

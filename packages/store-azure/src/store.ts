@@ -159,11 +159,14 @@ export class AzureStore implements ObjectStore {
         if (etag !== undefined && plainEtag(headers['etag'] ?? etag) !== etag) throw replaced(subject, etag);
         return bytesInto ?? 0;
       } catch (error) {
-        if (rootOf(error).code === 'RANGE_MISMATCH' && (await this.#isEmpty(key, signal))) return 0;
-        if (!(error instanceof AzureRefusal)) throw error;
-        if (error.status === 416) return 0; // at or past the end
-        if (error.code !== 'ConditionNotMet' && error.status !== 412) throw error;
-        throw replaced(subject, etag, error);
+        const isRefused = error instanceof AzureRefusal;
+        if (isRefused && error.status === 412) throw replaced(subject, etag, error);
+        const isAtEnd = isRefused && error.status === 416;
+        if (isAtEnd && offsetBytes > 0) return 0;
+        // Empty, or a directory. Azurite (3.36) answers for an empty blob with 206 and no range.
+        const mayBeEmpty = isAtEnd || rootOf(error).code === 'RANGE_MISMATCH';
+        if (mayBeEmpty && (await this.#look(key, signal)).sizeBytes === 0) return 0;
+        throw error;
       }
     });
   }
@@ -282,11 +285,6 @@ export class AzureStore implements ObjectStore {
     if (sizeBytes === undefined) throw foreignSuccess(status, headers);
     this.#assertNoDirectory(key, headers);
     return infoOf(key, headers, Number(sizeBytes));
-  }
-
-  /** Azurite (3.36) answers to a range of an empty blob with 206 and no range, where Azure says 416. */
-  async #isEmpty(key: string, signal: AbortSignal | undefined): Promise<boolean> {
-    return (await this.#look(key, signal)).sizeBytes === 0;
   }
 
   /** The name in the container. */
