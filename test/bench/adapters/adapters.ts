@@ -92,9 +92,16 @@ export function clientsOf({ sdk }: Adapter, action: Action): Client[] {
   return hasSdk ? ['holdfast', 'SDK'] : [];
 }
 
+const SDK_DRIVERS: Readonly<Record<DialectName, string>> = {
+  s3: './s3-sdk-driver.mjs',
+  gcs: './gcs-sdk-driver.mjs',
+  azure: './azure-sdk-driver.mjs',
+};
+
+/** The script that is this client. */
 export function driverOf({ name }: Adapter, client: Client): string {
-  const file = client === 'SDK' ? `${name}-sdk` : client === 'holdfast' ? 'holdfast' : 'raw';
-  return fileURLToPath(new URL(`./${file}-driver.mjs`, import.meta.url));
+  const own = client === 'holdfast' ? './holdfast-driver.mjs' : './raw-driver.mjs';
+  return fileURLToPath(new URL(client === 'SDK' ? SDK_DRIVERS[name] : own, import.meta.url));
 }
 
 /** S3's is a peer of the other benchmark, installed by it; those of GCS and Azure are dependencies of the tests. */

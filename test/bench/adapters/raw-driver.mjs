@@ -9,7 +9,7 @@ const PIECE_BYTES = 8 * 1024 * 1024;
 
 const memory = sourceMemory();
 const pieces = Array.from({ length: Math.ceil(job.sizeBytes / PIECE_BYTES) }, (_, index) => index);
-const pool = Array.from({ length: job.concurrency }, () => Buffer.alloc(PIECE_BYTES, 1));
+const pool = [];
 const agent = new Agent({ keepAlive: true, maxSockets: job.concurrency });
 const crcs = [];
 
@@ -33,7 +33,7 @@ function send(method, index, headers, body, onData) {
 }
 
 async function withBuffer(work) {
-  const buffer = pool.pop();
+  const buffer = pool.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES);
   await work(buffer);
   pool.push(buffer);
 }
