@@ -1,5 +1,6 @@
 /** `holdfast doctor` on servers that speak S3: one that can be trusted, and one that cannot. */
 
+import { PutBucketLifecycleConfigurationCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
 import {
   describeOnMinio,
@@ -7,7 +8,7 @@ import {
   describeOnVersitygw,
   type OwnTestServer,
 } from '../servers/describe-on-s3.ts';
-import { credentialsEnv, restrictedCredentials, type TestBucket } from '../servers/s3-access.ts';
+import { credentialsEnv, restrictedCredentials, s3Client, type TestBucket } from '../servers/s3-access.ts';
 import { type Ended, holdfast } from './holdfast-process.ts';
 
 /** Some servers are slow on a busy machine, and a race of a hundred rounds takes its time. */
@@ -64,6 +65,53 @@ describeOnMinio('doctor on a MinIO of its own', {}, (server: () => OwnTestServer
       expect(ended.code).toBe(8);
       expect(idsOf(answer, 'failed')).toEqual([id]);
       expect(answer).toMatchObject({ verdict: 'unknown', error: { code: 'Denied' } });
+      expect(answer.checks.find((check) => check.id === id)?.seen).toContain(`it takes ${action}: `);
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it(
+    'without the permissions of uploads that were cut off: safe, degraded, and each is named',
+    async () => {
+      const { uri } = await server().newBucket();
+      const Resource = ['arn:aws:s3:::*'];
+      const Action = ['s3:AbortMultipartUpload', 's3:ListMultipartUploadParts'];
+      const credentials = await restrictedCredentials(server(), {
+        Statement: [
+          { Effect: 'Allow', Action: ['s3:*'], Resource },
+          { Effect: 'Deny', Action, Resource },
+        ],
+      });
+      const { answer, ended } = await doctor(uri, credentialsEnv(credentials));
+      expect(ended.code).toBe(0);
+      expect(idsOf(answer, 'degraded')).toEqual(['abort', 'resume']);
+      const seen = answer.checks.filter(({ status }) => status === 'degraded').map((check) => check.seen);
+      expect(seen).toEqual(Action.map((action) => expect.stringContaining(`it takes ${action}: `)));
+    },
+    TEST_TIMEOUT_MS,
+  );
+
+  it(
+    'a rule that deletes checkpoints is told, with what it means and what to do; the store is safe',
+    async () => {
+      const { uri, env, bucket: Bucket } = await server().newBucket();
+      const client = await s3Client(server());
+      const Rules = [
+        { ID: 'old', Status: 'Enabled', Filter: { Prefix: '' }, Expiration: { Days: 30 } } as const,
+      ];
+      await client.send(
+        new PutBucketLifecycleConfigurationCommand({ Bucket, LifecycleConfiguration: { Rules } }),
+      );
+      client.destroy();
+      const { code, stdout } = await holdfast(['doctor', uri, '--quick'], { env: { ...env } });
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^ok {8}versioning {9}off$/m);
+      expect(stdout).toMatch(
+        /^degraded {2}lifecycle {10}rule "old" deletes objects 30 days after they are$/m,
+      );
+      expect(stdout).toMatch(/^ {10}remove such rules for this prefix/m);
+      expect(stdout).toMatch(/^safe for checkpoints {3}\d+ checks {3}\d+ degraded/m);
+      for (const line of stdout.split('\n')) expect(line.length).toBeLessThan(80);
     },
     TEST_TIMEOUT_MS,
   );

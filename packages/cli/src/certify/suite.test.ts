@@ -132,8 +132,9 @@ describe('a check that is stopped', () => {
     name: 'hangs',
     run: async ({ store, prefix, onUpload }) => {
       await store.create(`${prefix}hanging/${systemRandom.hex(16)}`, Uint8Array.of(1));
-      const upload = await store.beginUpload(`${prefix}hanging/upload`, { partSizeBytes: 8 * 1024 * 1024 });
+      const upload = store.beginUpload(`${prefix}hanging/upload`, { partSizeBytes: 8 * 1024 * 1024 });
       onUpload?.(upload);
+      await upload;
       await new Promise(() => undefined);
     },
   };
@@ -172,6 +173,39 @@ describe('a check that is stopped', () => {
     expect(results.map(({ name }) => name)).toEqual([first.name]);
     await expect(storeOfCheck?.head('mine')).rejects.toMatchObject({ code: 'InvalidArgument' });
     expect(bucket.keys()).toEqual(['mine']);
+    expect(bucket.openUploads()).toEqual([]);
+  });
+});
+
+describe('an upload that is being begun', () => {
+  /** A store that answers the beginning of an upload only after `delayMs`. */
+  const late = (clock: ManualClock, delayMs: number) => (store: ObjectStore) => {
+    const begin = store.beginUpload.bind(store);
+    return Object.assign(store, {
+      beginUpload: async (...args: Parameters<typeof begin>) => {
+        const upload = await begin(...args);
+        await clock.sleep(delayMs);
+        return upload;
+      },
+    });
+  };
+  const beginning = (controller: AbortController): ConformanceCheck => ({
+    group: 'beginning',
+    name: 'begins an upload',
+    run: async ({ store, prefix, onUpload }) => {
+      const upload = store.beginUpload(`${prefix}u`, { partSizeBytes: 8 * 1024 * 1024 });
+      onUpload?.(upload);
+      controller.abort(new CheckpointError('Aborted', 'interrupted'));
+      await upload;
+      await store.head(`${prefix}u`);
+    },
+  });
+
+  it('when all is stopped is waited for, and ended', async () => {
+    const controller = new AbortController();
+    const clock = new ManualClock({ autoAdvance: true });
+    const options = { clock, signal: controller.signal };
+    const { bucket } = await runSuite([beginning(controller)], late(clock, 1000), options);
     expect(bucket.openUploads()).toEqual([]);
   });
 });

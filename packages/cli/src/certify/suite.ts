@@ -10,11 +10,15 @@ import {
   type Upload,
 } from '@holdfast/core/contract';
 import { type ConformanceCheck, SeededRandom } from '@holdfast/testkit';
-import { inTime } from '../doctor/in-time.ts';
+import { atMost, inTime } from '../doctor/in-time.ts';
 import { type Removal, removeBelow } from '../doctor/removal.ts';
 
 const ATTEMPTS_MAX = 3;
 const RETRY_DELAY_MS = 2000;
+/** Less than a check has to end once it is stopped. */
+const BEGINNING_MS_MAX = 1500;
+/** A store that looks first and writes then lets two in about once in ten rounds. */
+const RACE_ROUNDS = 100;
 /** So many checks in a row that could not be carried out for a while: the store is gone. */
 const FAILURES_IN_A_ROW_MAX = 3;
 
@@ -120,31 +124,25 @@ export class Suite {
 
   /** Resolves to the error, or `null`. One that is stopped finds its clients closed, and so ends soon. */
   async #attempt(check: ConformanceCheck, index: number): Promise<unknown> {
-    const { open, prefix, seed } = this.#options;
-    const clients: ObjectStore[] = [];
-    const tokens: string[] = [];
+    const { prefix, seed } = this.#options;
+    const clients = new Clients(this.#options);
     const body = async (stop: AbortSignal) => {
       const store = await this.#client();
-      const closeAll = () =>
-        void Promise.allSettled([this.close(), ...clients.map((client) => client.close())]);
-      stop.addEventListener('abort', closeAll, { once: true });
-      const opened = async () => {
-        const client = await open();
-        clients.push(client);
-        if (stop.aborted) closeAll();
-        return client;
-      };
-      const onUpload = ({ token }: Upload) => tokens.push(token);
+      const onStop = () => void clients.stop().then(() => this.close());
+      stop.addEventListener('abort', onStop, { once: true });
+      const random = new SeededRandom(seed + index);
+      const open = () => clients.open();
+      const onUpload = (upload: Promise<Upload>) => clients.note(upload);
       try {
-        await check.run({ store, open: opened, random: new SeededRandom(seed + index), prefix, onUpload });
+        await check.run({ store, open, random, prefix, onUpload, raceRounds: RACE_ROUNDS });
       } finally {
-        stop.removeEventListener('abort', closeAll);
+        stop.removeEventListener('abort', onStop);
       }
     };
     return inTime(this.#options, body).then(
       () => null,
       (error: unknown) => {
-        this.#uploadTokens.push(...tokens);
+        this.#uploadTokens.push(...clients.uploadTokens);
         return error;
       },
     );
@@ -153,6 +151,42 @@ export class Suite {
   #client(): Promise<ObjectStore> {
     this.#store ??= this.#options.open();
     return this.#store;
+  }
+}
+
+/** What one attempt has opened and begun, besides the client of the suite. */
+class Clients {
+  readonly uploadTokens: string[] = [];
+  readonly #options: Pick<SuiteOptions, 'open' | 'clock'>;
+  readonly #stores: ObjectStore[] = [];
+  readonly #beginning = new Set<Promise<unknown>>();
+  #isStopped = false;
+
+  constructor(options: Pick<SuiteOptions, 'open' | 'clock'>) {
+    this.#options = options;
+  }
+
+  async open(): Promise<ObjectStore> {
+    const store = await this.#options.open();
+    this.#stores.push(store);
+    if (this.#isStopped) await store.close();
+    return store;
+  }
+
+  note(upload: Promise<Upload>): void {
+    const noted = upload.then(({ token }) => this.uploadTokens.push(token)).catch(() => undefined);
+    this.#beginning.add(noted);
+    void noted.then(() => this.#beginning.delete(noted));
+  }
+
+  /** An upload whose beginning was cut off could be ended by nobody: it is waited for, and not for ever. Never rejects. */
+  async stop(): Promise<void> {
+    const { clock } = this.#options;
+    const untilMs = clock.monotonicMs() + BEGINNING_MS_MAX;
+    while (this.#beginning.size > 0 && clock.monotonicMs() < untilMs)
+      await atMost(BEGINNING_MS_MAX, clock, Promise.all(this.#beginning));
+    this.#isStopped = true;
+    await Promise.allSettled(this.#stores.map((store) => store.close()));
   }
 }
 

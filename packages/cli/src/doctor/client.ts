@@ -8,6 +8,7 @@ import {
   type StoreCapabilities,
   type StoredObject,
   type StoreFact,
+  throwIfAborted,
   type Upload,
 } from '@holdfast/core/contract';
 import { expectThat } from './check.ts';
@@ -129,13 +130,16 @@ export class Client {
     });
   }
 
+  /** Without the signal: an upload whose beginning was cut off could be ended by nobody. */
   async beginUpload(key: string, partSizeBytes: number, sizeBytes?: number): Promise<Upload> {
     const { signal, onKey, onUpload } = this.#surroundings;
     onKey(key);
-    const upload = await this.#patiently(() =>
-      this.#store.beginUpload(key, { partSizeBytes, sizeBytes, signal }),
-    );
+    const upload = await this.#patiently(() => {
+      throwIfAborted(signal);
+      return this.#store.beginUpload(key, { partSizeBytes, sizeBytes });
+    });
     onUpload(upload);
+    throwIfAborted(signal);
     return upload;
   }
 

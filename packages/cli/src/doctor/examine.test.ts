@@ -407,4 +407,21 @@ describe('interrupted', () => {
     expect(bucket.keys()).toEqual([]);
     expect(bucket.openUploads()).toEqual([]);
   });
+
+  it('an upload that is being begun is waited for, and ended', async () => {
+    const bucket = new MemoryBucket({ crc32c });
+    const controller = new AbortController();
+    const reason = new CheckpointError('Aborted', 'interrupted');
+    const change = ({ sound }: Parts): Changes => ({
+      beginUpload: async (key, options) => {
+        const upload = await sound.beginUpload(key, options);
+        controller.abort(reason);
+        options.signal?.throwIfAborted();
+        return upload;
+      },
+    });
+    await expect(examineStore(change, { bucket, signal: controller.signal })).rejects.toBe(reason);
+    expect(bucket.openUploads()).toEqual([]);
+    expect(bucket.keys()).toEqual([]);
+  });
 });

@@ -20,8 +20,8 @@ export interface CheckContext {
   readonly random: Random;
   /** Everything happens below it; ends in a slash. Default: the root of the store. */
   readonly prefix?: string | undefined;
-  /** Told of each upload as soon as it is begun: one that the check does not end because it was stopped is still to be aborted. */
-  readonly onUpload?: ((upload: Upload) => void) | undefined;
+  /** Told of each upload as it is being begun: one that the check does not end because it was stopped is still to be aborted. */
+  readonly onUpload?: ((upload: Promise<Upload>) => void) | undefined;
   /** The longest key that the store takes: 1,024 bytes less its own prefix. Default: found out. */
   readonly keyBytesMax?: number | undefined;
   /** Rounds of a race, each of 32 committers. Default 10. */
@@ -101,7 +101,8 @@ export class Scratch {
     name: string,
     options: Partial<UploadOptions> = {},
   ): Promise<Upload> {
-    const upload = await store.beginUpload(this.key(name), { partSizeBytes: this.partSizeBytes, ...options });
+    const { partSizeBytes } = this;
+    const upload = store.beginUpload(this.key(name), { partSizeBytes, ...options });
     this.#context.onUpload?.(upload);
     return upload;
   }
