@@ -31,7 +31,7 @@ describe('a bucket', () => {
       'retention-policy': 'none',
       'default-hold': 'off',
       'object-retention': 'off',
-      lifecycle: 'no rule deletes what is live',
+      lifecycle: 'no rule deletes live objects',
       'abandoned-uploads': 'a rule removes them',
       autoclass: 'off',
       'requester-pays': 'no',
@@ -81,6 +81,16 @@ describe('a bucket', () => {
     expect(seen('access')).toEqual(['uniform', undefined]);
     expect(seen('requester-pays')).toEqual(['yes: team-1', undefined]);
     expect(seen('encryption')).toEqual(['projects/p/keys/k', undefined]);
+  });
+});
+
+test('versions that a rule removes are no concern', async () => {
+  const rule = { action: { type: 'Delete' }, condition: { daysSinceNoncurrentTime: 3 } };
+  const fact = (await factsOf({ versioning: { enabled: true }, ...lifecycle(rule) })).get('versioning');
+  expect(fact).toEqual({
+    id: 'versioning',
+    title: 'versioning',
+    seen: 'on; a rule removes noncurrent versions: daysSinceNoncurrentTime 3',
   });
 });
 
@@ -149,7 +159,7 @@ describe('permissions', () => {
     );
     const facts = await (await server.open()).inspect?.();
     expect(facts?.map(({ id, seen }) => [id, seen])).toEqual([
-      ['bucket', 'its settings may not be read: storage.buckets.get is missing'],
+      ['bucket', 'not told with these credentials: it takes storage.buckets.get'],
       ['permissions', 'all 7 that are needed'],
     ]);
   });
@@ -160,7 +170,7 @@ describe('permissions', () => {
   ])('%s does not tell', async (_name, reply) => {
     const server = await scriptedGcs(onlyFor(({ path }) => path.endsWith('/iam/testPermissions'), reply));
     const facts = await (await server.open()).inspect?.();
-    expect(facts?.find(({ id }) => id === 'permissions')?.seen).toBe('the server does not tell');
+    expect(facts?.find(({ id }) => id === 'permissions')?.seen).toBe('this server does not tell');
   });
 });
 

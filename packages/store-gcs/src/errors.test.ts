@@ -102,6 +102,11 @@ describe('a refusal by its reason', () => {
       httpStatus: 403,
       requestId: 'U1',
     });
+    const text = refused(403, `${words}\n`, 'read');
+    expect([text.code, text.message]).toEqual([
+      'Denied',
+      `cannot read object a/b in gs://runs/gpt: ${words} (HTTP 403)`,
+    ]);
     const xml = refused(403, xmlError('AccessDenied', 'Access denied.', `<Details>${words}</Details>`));
     expect(xml.message).toContain(`Access denied. ${words} (AccessDenied)`);
   });

@@ -24,7 +24,10 @@ export interface GcsSubject extends StoreSubject {
 /** From the JSON or the XML of an error; one without either is judged by its status. */
 export function refusalOf(answer: RefusedAnswer, body: string): HttpRefusal {
   const requestId = answer.headers['x-guploader-uploadid'];
-  return new HttpRefusal(answer, { ...(jsonError(body) ?? xmlError(body) ?? textError(body)), requestId });
+  return new HttpRefusal(answer, {
+    ...(jsonError(body) ?? xmlError(body) ?? textError(body, requestId !== undefined)),
+    requestId,
+  });
 }
 
 interface ToldError {
@@ -32,8 +35,10 @@ interface ToldError {
   readonly message: string;
 }
 
-function textError(body: string): ToldError {
-  return { code: '', message: plainText(body) };
+/** Of Google, for requests of media: the same words as in JSON, alone. */
+function textError(body: string, isOfGoogle: boolean): ToldError {
+  const text = body.trim();
+  return { code: '', message: isOfGoogle && !text.startsWith('<') ? text.slice(0, 500) : plainText(body) };
 }
 
 function xmlError(body: string): ToldError | undefined {

@@ -4,7 +4,8 @@ import { HttpRefusal } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { GcsConfig } from './config.ts';
 import { isMissingBucket } from './errors.ts';
-import { lifecycleFacts } from './lifecycle.ts';
+import { daysText, fact } from './facts.ts';
+import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
 import type { GcsObjects } from './objects.ts';
 
 const FIELDS =
@@ -51,7 +52,7 @@ export async function inspectBucket(
   const bucket = await objects.bucket(FIELDS, { signal }).catch(unlessDenied);
   const ofSettings =
     bucket === undefined
-      ? [fact('bucket', 'bucket', 'its settings may not be read: storage.buckets.get is missing')]
+      ? [fact('bucket', 'bucket', 'not told with these credentials: it takes storage.buckets.get')]
       : settingFacts(bucket as Bucket, config);
   return [...ofSettings, await permissionFact(objects, config, signal)];
 }
@@ -64,7 +65,7 @@ function unlessDenied(error: unknown): undefined {
 function settingFacts(bucket: Bucket, config: GcsConfig): StoreFact[] {
   return [
     locationFact(bucket),
-    versioningFact(bucket),
+    versioningFact(bucket, config),
     softDeleteFact(bucket),
     retentionFact(bucket),
     holdFact(bucket),
@@ -77,17 +78,15 @@ function settingFacts(bucket: Bucket, config: GcsConfig): StoreFact[] {
   ];
 }
 
-function fact(id: string, title: string, seen: string, meaning?: string, advice = ''): StoreFact {
-  return { id, title, seen, ...(meaning !== undefined && { concern: { meaning, advice } }) };
-}
-
 function locationFact({ location = 'not told', locationType, storageClass = 'STANDARD' }: Bucket): StoreFact {
   const type = locationType === undefined ? '' : ` (${locationType})`;
   return fact('location', 'location', `${location}${type}, ${storageClass}`);
 }
 
-function versioningFact({ versioning }: Bucket): StoreFact {
+function versioningFact({ versioning, lifecycle }: Bucket, { root }: GcsConfig): StoreFact {
   if (versioning?.enabled !== true) return fact('versioning', 'versioning', 'off');
+  const rule = noncurrentRule(lifecycle?.rule ?? [], root);
+  if (rule !== undefined) return fact('versioning', 'versioning', `on; ${rule}`);
   return fact(
     'versioning',
     'versioning',
@@ -174,7 +173,7 @@ async function permissionFact(
 ): Promise<StoreFact> {
   const wanted = uploads === 'multipart' ? [...PERMISSIONS, ...PERMISSIONS_OF_PARTS] : PERMISSIONS;
   const granted = await objects.testPermissions(wanted, { signal }).catch(unlessUntold);
-  if (granted === undefined) return fact('permissions', 'permissions', 'the server does not tell');
+  if (granted === undefined) return fact('permissions', 'permissions', 'this server does not tell');
   const missing = wanted.filter((permission) => !granted.includes(permission));
   if (missing.length === 0) return fact('permissions', 'permissions', `all ${wanted.length} that are needed`);
   return fact(
@@ -195,6 +194,5 @@ function unlessUntold(error: unknown): undefined {
 }
 
 function days(seconds: number): string {
-  const count = Math.round((seconds / DAY_S) * 10) / 10;
-  return count === 1 ? '1 day' : `${count} days`;
+  return daysText(Math.round((seconds / DAY_S) * 10) / 10);
 }

@@ -2,6 +2,7 @@
 
 import type { StoreFact } from '@holdfast/core/contract';
 import type { GcsConfig } from './config.ts';
+import { fact } from './facts.ts';
 
 interface Rule {
   readonly action?: { readonly type?: string; readonly storageClass?: string };
@@ -11,50 +12,56 @@ interface Rule {
 /** A rule with one of them leaves what is live alone. */
 const NONCURRENT_CONDITIONS = ['numNewerVersions', 'daysSinceNoncurrentTime', 'noncurrentTimeBefore'];
 
-/** What remains of a process that was killed is to go, and nothing else. */
 export function lifecycleFacts(rules: readonly unknown[], config: GcsConfig): StoreFact[] {
   const ours = rules.map((rule) => rule as Rule).filter((rule) => mayMatch(rule, config.root));
-  return [ageFact(ours), leftoverFact(ours, config)];
+  return [dangerFact(ours, rules.length), leftoverFact(ours, config)];
 }
 
-function ageFact(rules: readonly Rule[]): StoreFact {
-  const deletes = rules.filter(
-    (rule) => rule.action?.type === 'Delete' && concernsLive(rule) && !isOfOwn(rule),
-  );
-  const base = { id: 'lifecycle', title: 'lifecycle' };
+function dangerFact(rules: readonly Rule[], ruleCount: number): StoreFact {
+  const [id, title] = ['lifecycle', 'lifecycle'];
+  const deletes = rules.filter((rule) => isDelete(rule) && concernsLive(rule) && !isOfOwn(rule));
   if (deletes.length === 0)
-    return { ...base, seen: rules.length === 0 ? 'no rules' : 'no rule deletes what is live' };
-  return {
-    ...base,
-    seen: `${deletes.length === 1 ? 'a rule deletes' : `${deletes.length} rules delete`} live objects: ${deletes.map(told).join('; ')}`,
-    concern: {
-      meaning: 'checkpoints lose objects that they need, and cannot be restored any more',
-      advice: 'remove such rules for this prefix; `holdfast prune` removes checkpoints whole',
-    },
-  };
+    return fact(id, title, ruleCount === 0 ? 'no rules' : 'no rule deletes live objects');
+  return fact(
+    id,
+    title,
+    deletes.map((rule) => `a rule deletes live objects: ${told(rule)}`).join('; '),
+    'checkpoints lose objects that they need, and cannot be restored any more',
+    'remove such rules for this prefix: only Holdfast knows what a checkpoint needs',
+  );
 }
 
+/** What a process that was killed leaves of its uploads. */
 function leftoverFact(rules: readonly Rule[], { uploads, root }: GcsConfig): StoreFact {
-  const base = { id: 'abandoned-uploads', title: 'abandoned uploads' };
-  if (uploads === 'single') return { ...base, seen: 'none are possible' };
+  const [id, title] = ['abandoned-uploads', 'abandoned uploads'];
+  if (uploads === 'single') return fact(id, title, 'none are possible');
   const isParts = uploads === 'multipart';
   const isCleared = rules.some((rule) =>
-    isParts
-      ? rule.action?.type === 'AbortIncompleteMultipartUpload'
-      : rule.action?.type === 'Delete' && isOfOwn(rule),
+    isParts ? rule.action?.type === 'AbortIncompleteMultipartUpload' : isDelete(rule) && isOfOwn(rule),
   );
-  if (isCleared) return { ...base, seen: 'a rule removes them' };
+  if (isCleared) return fact(id, title, 'a rule removes them');
   const action = isParts
     ? '{"action":{"type":"AbortIncompleteMultipartUpload"},"condition":{"age":7}}'
     : `{"action":{"type":"Delete"},"condition":{"age":7,"matchesPrefix":["${root}.holdfast-"]}}`;
-  return {
-    ...base,
-    seen: 'no rule removes them',
-    concern: {
-      meaning: 'what a killed process leaves of an upload is billed until somebody removes it',
-      advice: `add a lifecycle rule, with more days than your longest save takes: ${action}`,
-    },
-  };
+  return fact(
+    id,
+    title,
+    'no rule removes them',
+    'what a killed process leaves of an upload is billed until somebody removes it',
+    `add a lifecycle rule, with more days than your longest save takes: ${action}`,
+  );
+}
+
+/** What rids the bucket of noncurrent versions, in words. */
+export function noncurrentRule(rules: readonly unknown[], root: string): string | undefined {
+  const rule = rules
+    .map((found) => found as Rule)
+    .find((found) => isDelete(found) && !concernsLive(found) && mayMatch(found, root));
+  return rule === undefined ? undefined : `a rule removes noncurrent versions: ${told(rule)}`;
+}
+
+function isDelete({ action }: Rule): boolean {
+  return action?.type === 'Delete';
 }
 
 function concernsLive({ condition = {} }: Rule): boolean {

@@ -1,0 +1,10 @@
+import type { StoreFact } from '@holdfast/core/contract';
+
+/** With a meaning it is a warning. */
+export function fact(id: string, title: string, seen: string, meaning?: string, advice = ''): StoreFact {
+  return { id, title, seen, ...(meaning !== undefined && { concern: { meaning, advice } }) };
+}
+
+export function daysText(days: number): string {
+  return days === 1 ? '1 day' : `${days} days`;
+}
