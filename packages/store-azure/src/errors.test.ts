@@ -117,6 +117,14 @@ describe('a refusal by its code', () => {
     expect(refused('BlobNotFound', 404).message).toBe('object a/b in az://acct/runs/gpt does not exist');
   });
 
+  it('what is missing without an object being asked for is the account or the container', () => {
+    const { key: _, ...store } = subject();
+    const refusal = refusalOf({ status: 404, headers: HEADERS, hasBody: true }, xml('ResourceNotFound'));
+    const error = storeError(refusal, 'list', store);
+    expect(error.message).toBe('az://acct/runs/gpt names an account or container that does not exist');
+    expect(error.context['bucket']).toBe('missing');
+  });
+
   it('create: what only a blob under the same name brings about is AlreadyExists', () => {
     for (const code of ['BlobImmutableDueToPolicy', 'UnauthorizedBlobOverwrite'])
       for (const action of ['create', 'copy to']) {
@@ -147,6 +155,15 @@ describe('a refusal of credentials', () => {
       const error = refused('AuthenticationFailed', 403, { kind, extra: detail });
       expect(JSON.stringify([error.message, error.context, String(error.cause)])).not.toContain('canary');
     }
+  });
+
+  it('Azurite has a word of its own for credentials that it does not know', () => {
+    const words = 'Server failed to authenticate the request. Make sure the value is right.';
+    const body = xml('AuthorizationFailure').replace('it &amp; that.', words);
+    const refusal = refusalOf({ status: 403, headers: HEADERS, hasBody: true }, body);
+    expect(storeError(refusal, 'list', subject()).message).toContain(
+      'the key does not belong to the account',
+    );
   });
 
   it('of a key: key, clock or proxy', () => {

@@ -44,8 +44,11 @@ export function refusalOf(answer: RefusedAnswer, body: string): AzureRefusal {
   const element = (name: string) =>
     unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(body)?.[1] ?? '');
   const isError = body.includes('<Error>');
-  const code = answer.headers['x-ms-error-code'] ?? (isError ? element('Code') : '');
+  const told = answer.headers['x-ms-error-code'] ?? (isError ? element('Code') : '');
   const message = isError ? (element('Message').split('\n', 1)[0] ?? '') : plainText(body);
+  // Azurite's word for credentials that it does not know.
+  const isUnknown = told === 'AuthorizationFailure' && message.startsWith('Server failed to authenticate');
+  const code = isUnknown ? 'AuthenticationFailed' : told;
   return new AzureRefusal(answer, code, message.trim(), isError ? element('HeaderName') : '');
 }
 
@@ -192,17 +195,30 @@ function serverHint({ account, endpoint }: AzureConfig): string {
 
 function azureError(refusal: AzureRefusal, action: string, subject: AzureSubject): CheckpointError {
   const { code } = refusal;
-  if (/^(Container|Filesystem)(NotFound|BeingDeleted)$/.test(code)) {
-    const context = { store: subject.store, bucket: 'missing' };
-    const how = code.endsWith('BeingDeleted') ? 'is being deleted' : 'does not exist';
-    const what = `${subject.store} names a container that ${how}`;
-    return new CheckpointError('NotFound', what, { context, cause: refusal });
-  }
+  if (/^(Container|Filesystem)(NotFound|BeingDeleted)$/.test(code))
+    return missingError(refusal, subject, 'container', code.endsWith('BeingDeleted'));
   if (refusal.isForeign) return foreignError(refusal, subject, 'Azure Blob Storage');
   const known = codeOf(refusal, action);
+  if (known === 'NotFound' && subject.key === undefined)
+    return missingError(refusal, subject, 'account or container');
   if (known === 'NotFound') return objectError(known, subject, 'does not exist', refusal);
   const hint = HINTS[code] ?? deniedHint(refusal, action, subject);
   return refusalError(refusal, { action, subject, code: known, hint });
+}
+
+function missingError(
+  refusal: AzureRefusal,
+  { store }: AzureSubject,
+  what: string,
+  isBeingDeleted = false,
+): CheckpointError {
+  const how = isBeingDeleted ? 'is being deleted' : 'does not exist';
+  const context = { store, bucket: 'missing' };
+  return new CheckpointError(
+    'NotFound',
+    `${store} names ${what.startsWith('a') ? 'an' : 'a'} ${what} that ${how}`,
+    { context, cause: refusal },
+  );
 }
 
 /** Codes that only a blob under the same name can bring about, when a new one is to be made. */
