@@ -181,8 +181,11 @@ class Copying {
     const { engine } = this.#copy.target;
     const { name } = file;
     const life = { id: this.#id, writer, incarnation: this.#incarnationOf(writer), name };
-    const key = () => payloadKey({ ...life, nonce: `${this.#tag}${engine.random.hex(DRAWN_DIGITS)}` });
-    return { name, key, ...recordingOf(engine, life) };
+    const drawn = () => engine.random.hex(DRAWN_DIGITS);
+    const key = () => payloadKey({ ...life, nonce: `${this.#tag}${drawn()}` });
+    // Without the tag: what lies there is compared only afterwards, so nobody may go on with it.
+    const copyKey = () => payloadKey({ ...life, nonce: drawn() });
+    return { name, key, copyKey, ...recordingOf(engine, life) };
   }
 
   /** It has claimed a life of writer 0; nobody else is in its attempt to claim one of the others. */

@@ -2,6 +2,8 @@ import {
   assertObjectKey,
   type CallOptions,
   CheckpointError,
+  type CopiedObject,
+  type CopyOptions,
   type CreateOptions,
   type DeleteResult,
   type GetOptions,
@@ -37,6 +39,8 @@ const DEFAULT_CAPABILITIES: Omit<StoreCapabilities, 'verifiesChecksums'> = {
 export interface MemoryStoreOptions {
   /** Instead of the defaults: small limits make a small test cross them. */
   capabilities?: Partial<StoreCapabilities> | undefined;
+  /** Copies objects of other memory stores by itself. Default: it does not. */
+  copiesObjects?: boolean | undefined;
 }
 
 /**
@@ -47,6 +51,7 @@ export class MemoryStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
   readonly bucket: MemoryBucket;
+  readonly copyFrom?: NonNullable<ObjectStore['copyFrom']>;
   #isClosed = false;
 
   constructor(bucket: MemoryBucket = new MemoryBucket(), options: MemoryStoreOptions = {}) {
@@ -54,6 +59,7 @@ export class MemoryStore implements ObjectStore {
     this.uri = `memory://${bucket.name}`;
     const verifiesChecksums = bucket.crc32c !== undefined;
     this.capabilities = { ...DEFAULT_CAPABILITIES, verifiesChecksums, ...options.capabilities };
+    if (options.copiesObjects) this.copyFrom = (...args) => this.#copyFrom(...args);
     if (this.capabilities.verifiesChecksums && !verifiesChecksums) {
       throw new CheckpointError(
         'InvalidConfig',
@@ -173,6 +179,22 @@ export class MemoryStore implements ObjectStore {
 
   async close(): Promise<void> {
     this.#isClosed = true;
+  }
+
+  async #copyFrom(
+    source: ObjectStore,
+    sourceKey: string,
+    key: string,
+    options: CopyOptions,
+  ): Promise<CopiedObject | null> {
+    this.#begin(key, options);
+    if (!(source instanceof MemoryStore)) return null;
+    source.#begin(sourceKey, options);
+    const { bytes } = source.#object(sourceKey);
+    const info = this.bucket.insert(key, bytes.slice());
+    if (info === undefined) throw this.#error('AlreadyExists', key, 'exists already');
+    options.onProgress?.(bytes.byteLength);
+    return { ...info, crc32c: this.bucket.crc32c?.(bytes) };
   }
 
   #upload(state: ReturnType<MemoryBucket['startUpload']>): Upload {

@@ -87,6 +87,11 @@ export interface UploadItem {
   readonly key: () => string;
   readonly source: UploadSource;
   /**
+   * The same for a lent file that the store copies by itself, where it can; absent: it is not asked. Under such a key an object may be
+   * left that was not compared.
+   */
+  readonly copyKey?: (() => string) | undefined;
+  /**
    * An upload in parts has begun. No part is sent before this resolves; if it rejects, the upload is aborted and the error is the
    * attempt's own. `signal`: the caller has stopped, or another file has failed.
    */

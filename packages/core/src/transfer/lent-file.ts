@@ -15,10 +15,13 @@ import type { Run } from './run.ts';
 /** One file on offer. */
 export class LentFile {
   readonly file: StoredFile;
+  /** Of all files of one loan: whether the borrower's store has said that it cannot copy from the lender's. */
+  readonly copies: { areImpossible: boolean };
   readonly #run: Run;
 
-  constructor(file: StoredFile, run: Run) {
+  constructor(file: StoredFile, run: Run, copies: LentFile['copies']) {
     this.file = file;
+    this.copies = copies;
     this.#run = run;
   }
 

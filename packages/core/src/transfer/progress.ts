@@ -24,6 +24,11 @@ export class FileProgress {
     this.#onBytes?.(this.#name, this.#doneBytes, totalBytes);
   }
 
+  /** The file is begun anew, in another way. */
+  restart(): void {
+    this.#doneBytes = 0;
+  }
+
   finish(totalBytes: number): void {
     this.#onBytes?.(this.#name, totalBytes, totalBytes);
   }

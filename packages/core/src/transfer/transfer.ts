@@ -62,7 +62,8 @@ export function createTransfer(parts: TransferParts): Transfer {
     stream: (file, options) => openFileStream(file, () => new Run(shared, options ?? {})),
     lend: (options) => {
       const run = new Run(shared, options ?? {});
-      return { lend: (file) => new LentFile(file, run), end: () => run.end() };
+      const copies = { areImpossible: false };
+      return { lend: (file) => new LentFile(file, run, copies), end: () => run.end() };
     },
     close: () => close(shared),
   };

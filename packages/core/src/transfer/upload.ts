@@ -10,7 +10,8 @@ import { planStream, planWholeParts, type StreamPlan } from '../plan/parts.ts';
 import type { UploadedFile, UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import { ChunkReader } from './chunk-reader.ts';
-import type { Destination, PartsDestination, Piece } from './destination.ts';
+import { copyInStore } from './copy-in-store.ts';
+import { type Destination, nowhere, type PartsDestination, type Piece } from './destination.ts';
 import type { LentFile } from './lent-file.ts';
 import { FileProgress } from './progress.ts';
 import { retrying } from './retry.ts';
@@ -27,19 +28,22 @@ export function uploadFile(item: UploadItem, destination: Destination, run: Run)
     return run.inStreamSeat(() => new StreamUpload(item.name, source.stream, destination, run).send());
   if ('bytes' in source)
     return new SourceUpload(item.name, bytesSource(source.bytes), destination, run).send();
-  if ('lent' in source) return uploadLent(item.name, source.lent, destination, run);
+  if ('lent' in source) return uploadLent(item, source.lent, destination, run);
   return uploadSource(item.name, () => source.open(), destination, run);
 }
 
 async function uploadLent(
-  name: string,
+  item: UploadItem,
   lent: LentFile,
   destination: Destination,
   run: Run,
 ): Promise<UploadedFile> {
+  const progress = new FileProgress(item.name, lent.file.sizeBytes, run.options);
+  const copied = destination === nowhere ? null : await copyInStore(item, lent, run, progress);
+  if (copied) return copied;
   const source = lent.open(run.signal);
   try {
-    return await new SourceUpload(name, source, destination, run).send();
+    return await new SourceUpload(item.name, source, destination, run, progress).send();
   } finally {
     source.close();
   }
@@ -111,12 +115,18 @@ class SourceUpload {
   readonly #run: Run;
   readonly #progress: FileProgress;
 
-  constructor(name: string, source: OpenSource, destination: Destination, run: Run) {
+  constructor(
+    name: string,
+    source: OpenSource,
+    destination: Destination,
+    run: Run,
+    progress = new FileProgress(name, source.sizeBytes, run.options),
+  ) {
     this.#name = name;
     this.#source = source;
     this.#destination = destination;
     this.#run = run;
-    this.#progress = new FileProgress(name, source.sizeBytes, run.options);
+    this.#progress = progress;
   }
 
   async send(): Promise<UploadedFile> {

@@ -1,7 +1,7 @@
 import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
 import { checkStoredFile, type FileRange, planEnds, planRanges } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
-import type { VerifyItem, VerifyReport } from './api.ts';
+import type { TransferOptions, VerifyItem, VerifyReport } from './api.ts';
 import { ReadMemory } from './hedged-read.ts';
 import { FileProgress } from './progress.ts';
 import { checkOversizedPart, isOversized, memoryBytes, pieceBytes, readParts } from './read.ts';
@@ -10,21 +10,27 @@ import { FileTurns, type Run } from './run.ts';
 /** A file with so many damaged places is not read on. */
 const PROBLEMS_PER_FILE_MAX = 10;
 
-/** Compares one file with its record. What is damaged is in the report; any other error is thrown. */
-export async function verifyFile({ file, level }: VerifyItem, run: Run): Promise<VerifyReport> {
-  return new FileCheck(file, run).check(level);
+/** Compares one file with its record. What is damaged is in the report; any other error is thrown. `options`: who is told of progress. */
+export async function verifyFile(
+  { file, level }: VerifyItem,
+  run: Run,
+  options: TransferOptions = run.options,
+): Promise<VerifyReport> {
+  return new FileCheck(file, run, options).check(level);
 }
 
 class FileCheck {
   readonly #file: StoredFile;
   readonly #run: Run;
+  readonly #options: TransferOptions;
   readonly #problems: { startBytes: number; message: string }[] = [];
   #bytesRead = 0;
   #isHopeless = false;
 
-  constructor(file: StoredFile, run: Run) {
+  constructor(file: StoredFile, run: Run, options: TransferOptions) {
     this.#file = file;
     this.#run = run;
+    this.#options = options;
   }
 
   async check(level: 1 | 2): Promise<VerifyReport> {
@@ -39,7 +45,7 @@ class FileCheck {
   async #checkRanges(level: 1 | 2): Promise<void> {
     const file = this.#file;
     const ranges = level === 1 ? planEnds(file) : planRanges(file, this.#run.settings.partSizeBytesMin);
-    const progress = new FileProgress(file.name, file.sizeBytes, this.#run.options);
+    const progress = new FileProgress(file.name, file.sizeBytes, this.#options);
     const turns = new FileTurns(this.#run, file.sizeBytes > file.partSizeBytes);
     for (const range of ranges) {
       if (this.#run.signal.aborted || this.#isHopeless || this.#problems.length >= PROBLEMS_PER_FILE_MAX)

@@ -1,0 +1,86 @@
+/** Copies that a store makes by itself: none of the bytes pass through this process. */
+
+import {
+  CheckpointError,
+  type CopiedObject,
+  type ErrorCode,
+  isCheckpointError,
+  toCheckpointError,
+} from '../contract/index.ts';
+import { hexCrc } from '../plan/ranges.ts';
+import type { StoredFile } from '../plan/stored-file.ts';
+import type { UploadedFile, UploadItem } from './api.ts';
+import type { LentFile } from './lent-file.ts';
+import type { FileProgress } from './progress.ts';
+import type { Run } from './run.ts';
+import { verifyFile } from './verify.ts';
+
+/** What a store may not do, or not with this object. Sending the bytes either works or says better what is wrong. */
+const BETTER_SENT = [
+  'AlreadyExists',
+  'Corrupt',
+  'Denied',
+  'InvalidArgument',
+  'NotFound',
+  'Unsupported',
+] as const satisfies readonly ErrorCode[];
+
+/** Resolves to the copy once it was compared with the record. `null`: there is none, and the bytes are to be sent. */
+export async function copyInStore(
+  item: UploadItem,
+  lent: LentFile,
+  run: Run,
+  progress: FileProgress,
+): Promise<UploadedFile | null> {
+  const { name, copyKey } = item;
+  const { file, copies } = lent;
+  if (!copyKey || !run.store.copyFrom || copies.areImpossible) return null;
+  try {
+    const copied = await run.turn(() => copy(item, copyKey, lent, run, progress));
+    if (copied === null) copies.areImpossible = true;
+    else await compare(copied, file, run);
+    if (copied === null) return null;
+    progress.finish(file.sizeBytes);
+    return { ...file, name, key: copied.key };
+  } catch (error) {
+    if (run.signal.aborted || !BETTER_SENT.some((code) => isCheckpointError(error, code))) throw error;
+    const why = toCheckpointError(error).message;
+    progress.restart();
+    run.shared.logger.log('info', `"${name}" is sent, for the store could not copy it: ${why}`);
+    return null;
+  }
+}
+
+/** Each try has a key of its own: nothing has to be found out about one whose answer was lost. */
+function copy(
+  { name }: UploadItem,
+  copyKey: () => string,
+  { file, store: source }: LentFile,
+  run: Run,
+  progress: FileProgress,
+): Promise<CopiedObject | null> {
+  return run.request(`copy of "${name}"`, async ({ signal, onBytes }) => {
+    let toldBytes = 0;
+    const onProgress = (copiedBytes: number) => {
+      onBytes();
+      progress.add(Math.max(0, copiedBytes - toldBytes));
+      toldBytes = Math.max(toldBytes, copiedBytes);
+    };
+    const options = { sizeBytes: file.sizeBytes, signal, onProgress };
+    return (await run.store.copyFrom?.(source, file.key, copyKey(), options)) ?? null;
+  });
+}
+
+/** By the store's checksum; where it keeps none, the copy is read back. */
+async function compare({ key, sizeBytes, crc32c }: CopiedObject, file: StoredFile, run: Run): Promise<void> {
+  const item = { file: { ...file, key }, level: 2 } as const;
+  const [problem] = crc32c === undefined ? (await verifyFile(item, run, {})).problems : [];
+  const isLike = sizeBytes === file.sizeBytes && (crc32c ?? file.crc32c) === file.crc32c;
+  if (isLike && !problem) return;
+  const found = `${sizeBytes} bytes${crc32c === undefined ? '' : `, ${hexCrc(crc32c)}`}`;
+  const expected = `${file.sizeBytes} bytes, ${hexCrc(file.crc32c)}`;
+  const what = problem?.message ?? `it has ${found} where ${expected} is recorded`;
+  throw new CheckpointError('Corrupt', `the copy is not like its original: ${what}`, {
+    context: { name: file.name, key, expected, found },
+  });
+}
