@@ -109,7 +109,7 @@ describeOnMinio('doctor on a MinIO of its own', {}, (server: () => OwnTestServer
       expect(stdout).toMatch(
         /^degraded {2}lifecycle {10}rule "old" deletes objects 30 days after they are$/m,
       );
-      expect(stdout).toMatch(/^ {10}remove such rules for this prefix/m);
+      expect(stdout).toMatch(/^to do {5}lifecycle: remove such rules for this prefix/m);
       expect(stdout).toMatch(/^safe for checkpoints {3}\d+ checks {3}\d+ degraded/m);
       for (const line of stdout.split('\n')) expect(line.length).toBeLessThan(80);
     },

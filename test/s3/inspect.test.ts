@@ -183,7 +183,7 @@ describe('what is not told', () => {
       ['versioning', 'object-lock', 'lifecycle', 'abandoned-uploads', 'encryption', 'access'].map((id) => {
         const { seen, concern } = of(id);
         expect(concern).toBeUndefined();
-        return /^not told with these credentials: it takes (s3:\w+)$/.exec(seen)?.[1];
+        return /^not told without (s3:\w+)$/.exec(seen)?.[1];
       }),
     ).toEqual([
       's3:GetBucketVersioning',
@@ -208,6 +208,7 @@ describe('what is not told', () => {
   });
 
   test.each([
+    [403, 'SignatureDoesNotMatch', 'Denied'],
     [503, 'SlowDown', 'Throttled'],
     [500, 'InternalError', 'Unavailable'],
     [404, 'NoSuchBucket', 'NotFound'],
@@ -304,9 +305,7 @@ describeOnMinio('settings of a MinIO', {}, (server) => {
     const store = await openS3Store(uri, credentialsEnv(credentials));
     const facts = await inspect(store);
     await store.close();
-    const untold = facts.filter(({ seen }) =>
-      seen.startsWith('not told with these credentials: it takes s3:'),
-    );
+    const untold = facts.filter(({ seen }) => seen.startsWith('not told without s3:'));
     expect(untold.map(({ id }) => id)).toEqual(
       expect.arrayContaining(['versioning', 'lifecycle', 'encryption']),
     );

@@ -12,7 +12,6 @@ import {
   type S3Client,
   type ServerSideEncryptionRule,
 } from '@aws-sdk/client-s3';
-import { codeOfStatus } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
@@ -96,13 +95,17 @@ async function tell<T>(
     if (!(error instanceof S3Refusal) || error.code === 'NoSuchBucket') throw error;
     const { code, status } = error;
     if (NOTHING_SET.includes(code)) return { value: undefined };
-    if (codeOfStatus(status) === 'Denied')
-      return { untold: `not told with these credentials: it takes ${permission}` };
-    // Stores that know no such setting say so in many ways. What may pass is for the caller to repeat.
-    if (status >= 500 && status !== 501) throw error;
-    if (status === 429) throw error;
+    if (isNotPermitted(error)) return { untold: `not told without ${permission}` };
+    // Credentials that are wrong altogether are no matter of one setting, and what may pass is for the caller to repeat.
+    const isOfAll = status === 401 || status === 403 || status === 429 || (status >= 500 && status !== 501);
+    if (isOfAll) throw error;
+    // Stores that know no such setting say so in many ways.
     return { untold: `this store does not tell (${code === '' ? `HTTP ${status}` : code})` };
   }
+}
+
+function isNotPermitted({ code, status }: S3Refusal): boolean {
+  return code === 'AccessDenied' || (code === '' && status === 403);
 }
 
 async function regionOf(
@@ -125,7 +128,7 @@ async function regionOf(
 
 /** A refusal tells the region as well. */
 function orItsHeaders(error: unknown): { headers: Readonly<Record<string, string>> } {
-  if (!(error instanceof S3Refusal) || codeOfStatus(error.status) !== 'Denied') throw error;
+  if (!(error instanceof S3Refusal) || !isNotPermitted(error)) throw error;
   return { headers: error.region === undefined ? {} : { 'x-amz-bucket-region': error.region } };
 }
 

@@ -86,7 +86,7 @@ describe('uploads that are left behind', () => {
   });
 
   it('rules that are not told are no warning', () => {
-    const untold = 'not told with these credentials: it takes s3:GetLifecycleConfiguration';
+    const untold = 'not told without s3:GetLifecycleConfiguration';
     expect(lifecycleFacts({ untold }, { root: '', isMinio: false })).toEqual([
       { id: 'lifecycle', title: 'lifecycle', seen: untold },
       { id: 'abandoned-uploads', title: 'abandoned uploads', seen: untold },

@@ -154,6 +154,11 @@ describe('for people', () => {
   it('the last line has the verdict first', () => {
     const text = (given: Certificate) => verdictText(given, certificateVerdict(given), plainStyle);
     expect(text(certificate([result({})]))).toBe('certified   1 promise   1.2 s');
+    const denied = finding({ status: 'failed', code: 'Denied' });
+    const missing = finding({ status: 'not-run' });
+    expect(text(certificate([notRun, notRun], [denied, missing]))).toBe(
+      'cannot be certified   no promise was tried   1 failed   1.2 s',
+    );
     expect(text(certificate([broken, result({})]))).toBe('not certified   2 promises   1 failed   1.2 s');
     expect(text(certificate([busy, notRun]))).toBe(
       'cannot be certified   2 promises   1 failed   1 not run   1.2 s',

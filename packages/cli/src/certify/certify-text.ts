@@ -11,7 +11,7 @@ import type { CheckResult } from './suite.ts';
 export function promiseText({ status, group, name, seen }: CheckResult, style: Style): string {
   const shown = status === 'passed' ? 'ok' : status;
   const meaning = status === 'failed' ? withoutLongWords(seen) : '';
-  return line({ status: shown, title: group, seen: name, meaning }, style);
+  return findingText({ status: shown, title: group, seen: name, meaning }, style);
 }
 
 /** Keys of a thousand characters say nothing to people. */
@@ -32,7 +32,7 @@ export function groupText(results: readonly CheckResult[], style: Style): string
     formatDuration(tookMs),
   ];
   const status = failed > 0 ? 'failed' : notRun === results.length ? 'not-run' : 'ok';
-  return line({ status, title: results[0]?.group ?? '', seen: parts.join('   '), meaning: '' }, style);
+  return findingText({ status, title: results[0]?.group ?? '', seen: parts.join('   '), meaning: '' }, style);
 }
 
 const IN_WORDS: Readonly<Record<CertificateVerdict, string>> = {
@@ -47,19 +47,16 @@ export function verdictText(
   verdict: CertificateVerdict,
   style: Style,
 ): string {
-  const all = [...findings, ...checks];
-  const count = (status: Finding['status']) => all.filter((one) => one.status === status).length;
-  const [failed, degraded, notRun] = [count('failed'), count('degraded'), count('not-run')];
+  const count = (status: Finding['status']) =>
+    [...findings, ...checks].filter((one) => one.status === status).length;
+  const [failed, degraded] = [count('failed'), count('degraded')];
+  const notRun = checks.filter((check) => check.status === 'not-run').length;
   return [
     style(verdict === 'certified' ? 'green' : 'red', IN_WORDS[verdict]),
-    formatPlural(checks.length, 'promise'),
+    notRun === checks.length ? 'no promise was tried' : formatPlural(checks.length, 'promise'),
     ...(failed > 0 ? [`${failed} failed`] : []),
     ...(degraded > 0 ? [`${degraded} degraded`] : []),
-    ...(notRun > 0 ? [`${notRun} not run`] : []),
+    ...(notRun > 0 && notRun < checks.length ? [`${notRun} not run`] : []),
     formatDuration(durationMs),
   ].join('   ');
-}
-
-function line(shown: Pick<Finding, 'status' | 'title' | 'seen' | 'meaning'>, style: Style): string {
-  return findingText({ ...shown, advice: '' }, style);
 }

@@ -12,7 +12,7 @@ import type { CheckResult } from '../certify/suite.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { quiet, timeout as timeoutOption, verbose } from '../common-options.ts';
 import type { Finding } from '../doctor/check.ts';
-import { findingText } from '../doctor/finding-text.ts';
+import { findingText, toDoText } from '../doctor/finding-text.ts';
 import { jsonFinding } from '../doctor/json-finding.ts';
 import { watchChecks } from '../doctor/watch-checks.ts';
 import { printable } from '../format.ts';
@@ -125,9 +125,14 @@ async function conclude(
   const verdict = certificateVerdict(certificate);
   const error = certificateError(certificate);
   const unprinted = call.get(quiet) ? failures(certificate, call) : [];
+  const toDo = toDoText(certificate.findings, call.style);
   const last = verdictText(certificate, verdict, call.style);
   const where = file === null ? [] : [`certificate in ${printable(file.path)}`];
-  return { text: [...unprinted, last, ...where].join('\n'), json, ...(error === null ? {} : { error }) };
+  return {
+    text: [...unprinted, ...toDo, last, ...where].join('\n'),
+    json,
+    ...(error === null ? {} : { error }),
+  };
 }
 
 function failures({ findings, checks }: Certificate, { style }: Call): string[] {

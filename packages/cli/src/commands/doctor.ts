@@ -2,7 +2,7 @@ import { systemRandom } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { quiet, timeout as timeoutOption } from '../common-options.ts';
 import type { Finding } from '../doctor/check.ts';
-import { findingText, notRunText } from '../doctor/finding-text.ts';
+import { findingText, notRunText, toDoText } from '../doctor/finding-text.ts';
 import { jsonFinding } from '../doctor/json-finding.ts';
 import { errorOf, type Verdict, verdictOf } from '../doctor/verdict.ts';
 import { watchChecks } from '../doctor/watch-checks.ts';
@@ -108,6 +108,7 @@ function textOf(
   return [
     ...unprinted.map((finding) => findingText(finding, call.style)),
     ...notRunText(findings, call.style),
+    ...toDoText(findings, call.style),
     parts.join('   '),
   ].join('\n');
 }

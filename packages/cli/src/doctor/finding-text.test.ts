@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { plainStyle } from '../style.ts';
 import type { Finding } from './check.ts';
 import { CHECKS } from './checks.ts';
-import { findingText, notRunText } from './finding-text.ts';
+import { findingText, notRunText, toDoText } from './finding-text.ts';
 
 const finding = (rest: Partial<Finding>): Finding => ({
   id: 'race',
@@ -25,7 +25,7 @@ describe('findingText', () => {
     );
   });
 
-  it('what is not well says what was seen, what it means and what to do', () => {
+  it('what is not well says what was seen and what it means', () => {
     const text = findingText(
       finding({
         status: 'failed',
@@ -39,7 +39,6 @@ describe('findingText', () => {
       'failed    race to create     in round 3 of 10 2 of 32 creates of one key',
       '                             succeeded, which is more than one',
       '          two writers could both commit',
-      '          use another store',
     ]);
   });
 
@@ -47,11 +46,29 @@ describe('findingText', () => {
     for (const { title, meaning, advice, whenDenied } of CHECKS) {
       for (const seen of ['', 'word '.repeat(60).trim()]) {
         const texts = [meaning, whenDenied ?? ''].map((said) =>
-          findingText(finding({ status: 'degraded', title, seen, meaning: said, advice }), plainStyle),
+          findingText(finding({ status: 'degraded', title, seen, meaning: said }), plainStyle),
         );
+        texts.push(...toDoText([finding({ status: 'failed', title, advice })], plainStyle));
         for (const line of texts.join('\n').split('\n')) expect(line.length).toBeLessThan(80);
       }
     }
+  });
+
+  it('what to do is told in the end: each thing once, of what failed or is degraded', () => {
+    const bad = (title: string, advice: string) => finding({ status: 'degraded', title, advice });
+    const findings = [
+      finding({ title: 'fine', advice: '' }),
+      bad('may list', 'check the credentials'),
+      bad('lifecycle', `add a rule ${'with a long explanation '.repeat(3).trim()}`),
+      bad('may create', 'check the credentials'),
+      bad('clock', ''),
+    ];
+    expect(toDoText(findings, plainStyle).join('\n').split('\n')).toEqual([
+      'to do     may list, may create: check the credentials',
+      '          lifecycle: add a rule with a long explanation with a long explanation',
+      '          with a long explanation',
+    ]);
+    expect(toDoText([finding({})], plainStyle)).toEqual([]);
   });
 
   it('what a store says does not reach the terminal as control characters', () => {

@@ -10,6 +10,8 @@ const TITLE_WIDTH = 17;
 const DETAIL_INDENT = STATUS_WIDTH + 2;
 const SEEN_INDENT = DETAIL_INDENT + TITLE_WIDTH + 2;
 
+const TO_DO = 'to do';
+
 /** Of checks that were not run. */
 const NAMED_MAX = 8;
 
@@ -20,17 +22,30 @@ const WORDS: Readonly<Record<FindingStatus, readonly [word: string, color: Style
   'not-run': ['not run', 'dim'],
 };
 
-/** One line where all is well; else what was seen, what it means and what to do. */
+/** One line where all is well; else what was seen and what it means. */
 export function findingText(
-  { status, title, seen, meaning, advice }: Pick<Finding, 'status' | 'title' | 'seen' | 'meaning' | 'advice'>,
+  { status, title, seen, meaning }: Pick<Finding, 'status' | 'title' | 'seen' | 'meaning'>,
   style: Style,
 ): string {
   const [first = '', ...rest] = wrap(printable(seen), COLUMNS - SEEN_INDENT);
   return [
     `${statusText(status, style)}  ${title.padEnd(TITLE_WIDTH)}  ${first}`.trimEnd(),
     ...rest.map((line) => ' '.repeat(SEEN_INDENT) + line),
-    ...[meaning, advice].flatMap(detailLines),
+    ...(meaning === '' ? [] : indented(printable(meaning))),
   ].join('\n');
+}
+
+/** What to do about all that is not well, each thing once. */
+export function toDoText(findings: readonly Finding[], style: Style): string[] {
+  const byAdvice = Map.groupBy(
+    findings.filter(({ status, advice }) => (status === 'failed' || status === 'degraded') && advice !== ''),
+    ({ advice }) => advice,
+  );
+  return [...byAdvice].map(([advice, about], index) => {
+    const titles = about.map(({ title }) => title).join(', ');
+    const text = indented(printable(`${titles}: ${advice}`)).join('\n');
+    return index > 0 ? text : style('bold', TO_DO) + text.slice(TO_DO.length);
+  });
 }
 
 /** Those that were not run, together by what kept them. */
@@ -56,9 +71,8 @@ function statusText(status: FindingStatus, style: Style): string {
   return style(color, word) + ' '.repeat(STATUS_WIDTH - word.length);
 }
 
-function detailLines(text: string): string[] {
-  if (text === '') return [];
-  return wrap(printable(text), COLUMNS - DETAIL_INDENT).map((line) => ' '.repeat(DETAIL_INDENT) + line);
+function indented(text: string): string[] {
+  return wrap(text, COLUMNS - DETAIL_INDENT).map((line) => ' '.repeat(DETAIL_INDENT) + line);
 }
 
 /** Lines of whole words; a word longer than a line has one for itself. */
