@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describeOnAzurite } from '../servers/describe-on-azure.ts';
+import { describeOnFakeGcs } from '../servers/describe-on-gcs.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import { Program } from './program.ts';
 
@@ -144,7 +146,11 @@ describeOnMinio('demo on S3', {}, (server) => {
   }, 120_000);
 });
 
-const SERVERS = [{ flag: '--minio', title: 'MinIO', scheme: 's3', describeOn: describeOnMinio }] as const;
+const SERVERS = [
+  { flag: '--minio', title: 'MinIO', scheme: 's3', describeOn: describeOnMinio },
+  { flag: '--gcs', title: 'fake-gcs-server', scheme: 'gs', describeOn: describeOnFakeGcs },
+  { flag: '--azure', title: 'Azurite', scheme: 'az', describeOn: describeOnAzurite },
+] as const;
 
 for (const { flag, title, scheme, describeOn } of SERVERS) {
   describeOn(`demo ${flag}`, {}, () => {
