@@ -101,6 +101,7 @@ async function withinTime<T>(work: Promise<T>): Promise<T> {
     timer = setTimeout(() => {
       reject(new CredentialsError('Unavailable', `no token came within ${FETCH_TIMEOUT_MS / 1000} s`));
     }, FETCH_TIMEOUT_MS);
+    timer.unref();
   });
   try {
     return await Promise.race([work, late]);
