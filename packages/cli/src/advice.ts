@@ -71,7 +71,13 @@ function outcomeUnknown(error: CheckpointError, { subject }: Situation): string[
   ];
 }
 
-function corrupt(_: CheckpointError, { command: name, subject }: Situation): string[] | null {
+function corrupt(error: CheckpointError, { command: name, subject }: Situation): string[] | null {
+  if (name === 'mirror' && error.context['lent'] === true) {
+    return [
+      'nothing of that version was committed there',
+      '--skip-corrupt passes it over; it can then not be added later',
+    ];
+  }
   if (name !== 'restore' || subject.uri === undefined || subject.path === undefined) return null;
   if (subject.alternative === undefined)
     return ['nothing was restored, and there is no other version to fall back to'];
