@@ -39,6 +39,7 @@ describe('the URI', () => {
     ['az://acct/runs/a%20b+c%3F%23%25', 'a b+c?#%/'],
     ['az://acct/runs/ü', 'ü/'],
     ['az://acct/runs/a%5Cb', 'a[\u{10fffd}b/'],
+    ['az://acct/runs/a./b', 'a..\u{10fffd}/b/'],
     ['az://acct/runs/a?tier=Cool', 'a/'],
   ])('%s has the root %j', (uri, root) => {
     expect(parseAzureConfig(uri).root).toBe(root);
@@ -78,8 +79,8 @@ describe('the URI', () => {
     ['az://acct/a--b', 'where the name of a container is due'],
     ['az://acct/ru', 'where the name of a container is due'],
     ['az://acct/$web', 'where the name of a container is due'],
-    ['az://acct/runs/../other', 'has a segment that ends in "."'],
-    ['az://acct/runs/a./b', 'has a segment that ends in "."'],
+    ['az://acct/runs/../other', 'has a segment "." or ".."'],
+    ['az://acct/runs/a/./b', 'has a segment "." or ".."'],
     ['az://acct/runs/x#y', 'has a fragment'],
     ['az://acct/runs/%zz', 'has a "%" that is not followed by'],
     ['az://acct/runs?colour=red', 'has the unknown query key "colour"'],

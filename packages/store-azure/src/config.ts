@@ -1,6 +1,6 @@
 import { isInTheClear, type ProxyEnvironment, proxyOf, StoreUri } from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
-import { escapedBackslashes, hasUnsafeSegment } from './blob-name.ts';
+import { namePrefix } from './blob-name.ts';
 import {
   accountKey,
   type ConnectionString,
@@ -80,7 +80,7 @@ export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): Azure
     uri: prefix === '' ? name : `${name}/${prefix}`,
     account,
     container,
-    root: prefix === '' ? '' : `${escapedBackslashes(prefix)}/`,
+    root: prefix === '' ? '' : namePrefix(`${prefix}/`),
     endpoint,
     credentials,
     tier,
@@ -123,8 +123,8 @@ function assertContainer(given: Uri, container: string): void {
 }
 
 function assertSegments(given: Uri, prefix: string): void {
-  if (hasUnsafeSegment(prefix))
-    throw given.invalid('has a segment that ends in "." in its prefix, which Azure does not keep');
+  if (prefix.split('/').some((segment) => segment === '.' || segment === '..'))
+    throw given.invalid('has a segment "." or ".." in its prefix');
 }
 
 function credentialsOf(

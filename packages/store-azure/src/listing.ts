@@ -8,7 +8,7 @@ import {
   type ListPage,
   type ObjectInfo,
 } from '@holdfast/core/contract';
-import { escapedBackslashes, keyOf } from './blob-name.ts';
+import { keyOf, namePrefix } from './blob-name.ts';
 import type { AzureConnection } from './client.ts';
 import { foreignSuccess } from './errors.ts';
 import { type ListedBlob, type Listing, parseListing } from './xml.ts';
@@ -44,14 +44,14 @@ export async function* listPages(
   do {
     const page = await requestPage(
       listed,
-      { prefix: listed.root + escapedBackslashes(prefix), start, marker },
+      { prefix: listed.root + namePrefix(prefix), start, marker },
       signal,
     );
     firstTimeMs ??= page.storeTimeMs;
     isHierarchical ||= page.blobs.some(({ isDirectory }) => isDirectory);
     marker = page.nextMarker;
     const found = objectsOf(page.blobs, listed.root).filter(
-      // A '[' before nothing begins what a backslash becomes, too.
+      // Other signs may begin with the last of the prefix.
       ({ key }) => key.startsWith(prefix) && (startAfter === undefined || compareUtf8(key, startAfter) > 0),
     );
     pending.push(...found);
@@ -87,7 +87,7 @@ async function requestPage(
         comp: 'list',
         include: 'metadata',
         ...(prefix !== '' && { prefix }),
-        ...(start !== undefined && { startFrom: root + escapedBackslashes(start) }),
+        ...(start !== undefined && { startFrom: root + namePrefix(start) }),
         ...(marker !== undefined && { marker }),
       },
       isRepeatable: true,
@@ -120,7 +120,7 @@ export function startOf(prefix: string, startAfter: string): string | undefined 
 function objectsOf(blobs: readonly ListedBlob[], root: string): ObjectInfo[] {
   return blobs.flatMap(({ name, sizeBytes, etag, lastModified, isDirectory }) => {
     const key = keyOf(name.slice(root.length));
-    if (isDirectory || !name.startsWith(root) || !isObjectKey(key)) return [];
+    if (isDirectory || !name.startsWith(root) || key === null || !isObjectKey(key)) return [];
     return [{ key, sizeBytes, etag: plainEtag(etag), createdAtMs: dateMs(lastModified) }];
   });
 }
