@@ -32,7 +32,7 @@ export const certify: Command = {
   description:
     'Runs the conformance suite of Holdfast on the store itself, below a prefix of\n' +
     'its own (certify-…/), which it removes again. What is there already is neither\n' +
-    'read nor changed. Some 4,000 requests and up to 400 MiB, which takes minutes;\n' +
+    'read nor changed. Some 6,000 requests and up to 400 MiB, which takes minutes;\n' +
     '`holdfast doctor` is the short look, and says what its findings mean.\n' +
     'Exit status 2: it breaks a promise; 8: a permission is missing; 75: it could\n' +
     'not be reached.',

@@ -193,6 +193,18 @@ describe('permissions', () => {
     expect(bucket.keys()).toEqual([]);
   });
 
+  it('a store that says that it cannot create if absent is not safe', async () => {
+    const { of, verdict, error } = await examineStore(undefined, {
+      wrap: faulty(refusing('Unsupported', 'create')),
+    });
+    expect(of('may-create')).toMatchObject({ status: 'failed', code: 'Unsupported' });
+    expect(verdict).toBe('unsafe');
+    expect(error).toMatchObject({
+      exitCode: 2,
+      message: 's3://b is not safe for checkpoints: objects cannot be created if there is none of their name',
+    });
+  });
+
   it('a broken promise counts more than a missing permission', async () => {
     const { error } = await examineStore(
       ({ sound }) => ({ create: (key, bytes) => sound.create(key, bytes).catch(() => sound.head(key)) }),

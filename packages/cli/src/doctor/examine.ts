@@ -89,11 +89,12 @@ function judgeOutcome({
 
 function judgeError(check: Check, error: unknown): Judged {
   const status = check.isAboutComfort === true ? 'degraded' : 'failed';
-  if (error instanceof BrokenPromise) {
-    const { meaning, advice } = check;
-    return { status, seen: error.message, meaning, advice, code: 'Unsupported', figures: {} };
-  }
   const { code, message, advice } = toCheckpointError(error);
+  // A store that says that it cannot is no better than one that does not.
+  if (error instanceof BrokenPromise || code === 'Unsupported') {
+    const { meaning, advice } = check;
+    return { status, seen: message, meaning, advice, code: 'Unsupported', figures: {} };
+  }
   const isDenied = code === 'Denied' || code === 'ReadOnly';
   const whenDenied = check.whenDenied ?? 'the credentials in use do not allow it';
   return {
