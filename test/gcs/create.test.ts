@@ -5,7 +5,7 @@ import { crc32c } from '@holdfast/core';
 import type { CheckpointError } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import { errorOf, type Reply } from '../scripted/scripted-server.ts';
-import { json, partsOf, refusal } from './fake-gcs.ts';
+import { json, partsOf, refusal, resourceOf } from './fake-gcs.ts';
 import { afterEffect, isInsert, onlyFor, scriptedGcs } from './scripted-gcs.ts';
 
 const BYTES = new TextEncoder().encode('{"record":1}');
@@ -119,26 +119,27 @@ describe('create', () => {
     expect((await errorOf(store.head('a'))).code).toBe('NotFound');
   });
 
+  const writesOther = onlyFor(isInsert, (request, fake) => {
+    const { metadata } = partsOf(request);
+    return json(resourceOf(fake.put(String(metadata.name), Buffer.from('other bytes!'), request)));
+  });
+
   test('a store that has written something else, and says so: Corrupt, and that object is deleted', async () => {
-    const server = await scriptedGcs(
-      onlyFor(isInsert, (request, fake) => {
-        const { metadata } = partsOf(request);
-        const object = fake.put(String(metadata.name), Buffer.from('other bytes!'), request);
-        return json({
-          name: object.name,
-          size: '12',
-          generation: String(object.generation),
-          timeCreated: new Date().toISOString(),
-          crc32c: 'AAAAAQ==',
-        });
-      }),
-    );
+    const server = await scriptedGcs(writesOther);
     const store = await server.open();
     const error = await errorOf(store.create('a', BYTES, { crc32c: crc32c(BYTES) }));
     expect([error.code, error.status]).toEqual(['Corrupt', 'permanent']);
     expect(server.fake.objects.size).toBe(0);
     expect(server.requests[1]).toMatchObject({ method: 'DELETE' });
     expect(server.requests[1]?.query.get('ifGenerationMatch')).toMatch(/^\d+$/);
+  });
+
+  test('the same where it cannot be deleted', async () => {
+    const server = await scriptedGcs((request, fake, index) =>
+      request.method === 'DELETE' ? refusal(403, 'forbidden') : writesOther(request, fake, index),
+    );
+    const store = await server.open();
+    expect((await errorOf(store.create('a', BYTES, { crc32c: crc32c(BYTES) }))).code).toBe('Corrupt');
   });
 
   test('with uploads=single the store verifies nothing, and says so', async () => {

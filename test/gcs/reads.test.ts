@@ -242,6 +242,22 @@ describe('deleteMany', () => {
     expect(results[1]?.error?.message).toContain(`cannot delete object ${name} in gs://runs/gpt`);
   });
 
+  test('404 of a server that is no GCS is no success', async () => {
+    const store = await (await scriptedGcs(() => ({ status: 404, body: '<html>404</html>' }))).open();
+    const [result] = await store.deleteMany(['a']);
+    expect(result?.error?.code).toBe('InvalidConfig');
+  });
+
+  test('ends soon after the signal has fired, as a whole', async () => {
+    const stop = new AbortController();
+    const server = await scriptedGcs(() => {
+      stop.abort();
+      return 'silence';
+    });
+    const store = await server.open();
+    expect((await errorOf(store.deleteMany(['a', 'b'], { signal: stop.signal }))).code).toBe('Aborted');
+  });
+
   test('a bucket that is missing is no bucket that is empty', async () => {
     const missing = refusal(404, 'notFound', 'The specified bucket does not exist.');
     const store = await (await scriptedGcs(() => missing)).open();

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { Credentials, credentialsError, type Token } from './credentials.ts';
 import { CredentialsError } from './errors.ts';
 
@@ -74,6 +74,22 @@ describe('a token', () => {
     const credentials = new Credentials({ fetchToken: async () => ({ value: 'for ever' }) });
     expect([await credentials.token(), await credentials.token()]).toEqual(['for ever', 'for ever']);
   });
+});
+
+it('a token that does not come is given up after 30 seconds, and asked for again', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  let count = 0;
+  const fetchToken = () =>
+    count++ === 0 ? new Promise<Token>(() => undefined) : Promise.resolve({ value: 't' });
+  const credentials = new Credentials({ fetchToken });
+  const failing = expect(credentials.token()).rejects.toMatchObject({
+    code: 'Unavailable',
+    message: 'no token came within 30 s',
+  });
+  await vi.advanceTimersByTimeAsync(30_000);
+  await failing;
+  expect(await credentials.token()).toBe('t');
 });
 
 it('whoever waits for a token and is stopped leaves it to the others', async () => {
