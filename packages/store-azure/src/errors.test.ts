@@ -213,10 +213,14 @@ describe('a refusal of credentials', () => {
     );
   });
 
-  it('that could not be had is Denied', () => {
-    const error = storeError(new CredentialsError('no credentials were found; set some'), 'read', subject());
+  it.each([
+    [false, 'Denied'],
+    [true, 'Unavailable'],
+  ])('that could not be had, for now: %s, is %s', (isTemporary, expected) => {
+    const cause = new CredentialsError('no credentials were found; set some', { isTemporary });
+    const error = storeError(cause, 'read', subject());
     expect([error.code, error.message]).toEqual([
-      'Denied',
+      expected,
       'cannot read object a/b in az://acct/runs/gpt: no credentials were found; set some',
     ]);
   });

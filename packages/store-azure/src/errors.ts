@@ -22,7 +22,13 @@ export interface AzureSubject extends StoreSubject {
 
 /** No credentials could be had: nothing was sent to the store. */
 export class CredentialsError extends Error {
-  override readonly name = 'CredentialsError';
+  readonly isTemporary: boolean;
+
+  constructor(message: string, { cause, isTemporary }: { cause?: unknown; isTemporary: boolean }) {
+    super(message, { cause });
+    this.name = 'CredentialsError';
+    this.isTemporary = isTemporary;
+  }
 }
 
 export class AzureRefusal extends HttpRefusal {
@@ -182,7 +188,10 @@ export function storeError(error: unknown, action: string, subject: AzureSubject
   if (error instanceof AzureRefusal) return azureError(error, action, subject);
   if (error instanceof CredentialsError) {
     const what = `cannot ${action} ${nameOf(subject)}: ${error.message}`;
-    return new CheckpointError('Denied', what, { context: contextOf(subject), cause: error.cause });
+    return new CheckpointError(error.isTemporary ? 'Unavailable' : 'Denied', what, {
+      context: contextOf(subject),
+      cause: error.cause,
+    });
   }
   return requestError(error, action, subject, serverHint(subject.config));
 }

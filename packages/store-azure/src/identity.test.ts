@@ -6,8 +6,9 @@ const HOUR_MS = 3_600_000;
 
 /** Gives out token-1, token-2, …, each for an hour. */
 function issuer() {
-  const issued = { count: 0 };
+  const issued = { count: 0, isDown: false };
   const getToken = async () => {
+    if (issued.isDown) throw new Error('down');
     issued.count += 1;
     return { token: `token-${issued.count}`, expiresOnTimestamp: Date.now() + HOUR_MS };
   };
@@ -65,6 +66,21 @@ describe('tokens', () => {
     expect(await other).toBe('late');
   });
 
+  it('one that cannot be renewed is used to its end; from then on it is a matter of time', async () => {
+    const { tokens, issued } = issuer();
+    await tokens.current(undefined);
+    issued.isDown = true;
+    vi.setSystemTime(Date.now() + HOUR_MS - 1);
+    expect(await tokens.current(undefined)).toBe('token-1');
+    vi.setSystemTime(Date.now() + 1);
+    await expect(tokens.current(undefined)).rejects.toMatchObject({
+      isTemporary: true,
+      message: 'the token has expired, and no other could be had (down)',
+    });
+    issued.isDown = false;
+    expect(await tokens.current(undefined)).toBe('token-2');
+  });
+
   it('none: says so in one line, with what can be done, and looks again at the next request', async () => {
     let isFound = false;
     const tokens = new IdentityTokens(async () => ({
@@ -76,6 +92,7 @@ describe('tokens', () => {
     }));
     const error = await tokens.current(undefined).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(CredentialsError);
+    expect((error as CredentialsError).isTemporary).toBe(false);
     expect((error as Error).message).toBe(
       'no credentials were found (ChainedTokenCredential authentication failed.); set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, sign in with `az login`, or give the machine an identity',
     );

@@ -28,12 +28,18 @@ export class IdentityTokens {
     this.#find = find;
   }
 
-  /** One that is valid for some minutes yet. `CredentialsError`: none can be had. */
+  /** One that is valid; if it can be had, for some minutes yet. `CredentialsError`: there is none. */
   async current(signal: AbortSignal | undefined): Promise<string> {
     const token = this.#token;
-    const isFresh = token !== undefined && token.expiresOnTimestamp - Date.now() > RENEWED_MS_BEFORE_END;
-    if (isFresh) return token.token;
-    return (await this.#shared(signal)).token;
+    if (token === undefined) return (await this.#shared(signal)).token;
+    const leftMs = token.expiresOnTimestamp - Date.now();
+    if (leftMs > RENEWED_MS_BEFORE_END) return token.token;
+    try {
+      return (await this.#shared(signal)).token;
+    } catch (error) {
+      if (leftMs <= 0 || !(error instanceof CredentialsError)) throw error;
+      return token.token; // the next request tries again
+    }
   }
 
   /** Asks for another one. False: it is the same as before. */
@@ -59,9 +65,13 @@ export class IdentityTokens {
       return token;
     } catch (error) {
       const [text = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
-      throw new CredentialsError(`no credentials were found (${text.trim().slice(0, 200)}); ${ADVICE}`, {
-        cause: error,
-      });
+      const reason = text.trim().slice(0, 200);
+      // Where there has been a token before, there will be one again.
+      const what =
+        this.#token === undefined
+          ? `no credentials were found (${reason}); ${ADVICE}`
+          : `the token has expired, and no other could be had (${reason})`;
+      throw new CredentialsError(what, { cause: error, isTemporary: this.#token !== undefined });
     }
   }
 }
