@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { expect, onTestFinished } from 'vitest';
+import { onTestFinished, TestRunner } from 'vitest';
 
 // Reading the sources anew for every process would take most of the time of these tests.
 export const COMPILE_CACHE = fileURLToPath(
@@ -85,7 +85,7 @@ export interface Place {
 export async function newPlace(): Promise<Place> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-cli-'));
   const remove = () => rm(directory, { recursive: true, force: true });
-  if (expect.getState().currentTestName !== undefined) onTestFinished(remove);
+  if (TestRunner.getCurrentTest() !== undefined) onTestFinished(remove);
   const path = (name: string) => join(directory, name);
   return { directory, runDirectory: path('run'), uri: pathToFileURL(path('run')).href, path, remove };
 }

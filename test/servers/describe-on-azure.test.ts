@@ -1,6 +1,7 @@
+import { AccountSASPermissions } from '@azure/storage-blob';
 import { expect, test } from 'vitest';
-import { openAzureContainer } from './azure-access.ts';
-import { describeOnAzure } from './describe-on-azure.ts';
+import { azureClientOf, openAzureContainer } from './azure-access.ts';
+import { describeOnAzure, describeOnAzurite } from './describe-on-azure.ts';
 import { partsOfBucket } from './test-bucket.ts';
 
 describeOnAzure('a server of Azure for a suite', (server) => {
@@ -25,5 +26,48 @@ describeOnAzure('a server of Azure for a suite', (server) => {
     expect(await view.list(`${prefix}/`)).toEqual([`${prefix}/ab`]);
     await view.deletePrefix(`${prefix}/`);
     view.close();
+  });
+});
+
+describeOnAzurite('an Azurite of its own', {}, (server) => {
+  test('the URI and the environment of a place say all that a client needs', async () => {
+    const { uri, env, endpoint } = await server().newBucket();
+    const { account, key, port } = server();
+    expect(uri.startsWith(`az://${account}/`)).toBe(true);
+    expect(new URL(uri).searchParams.get('endpoint')).toBe(server().endpoint);
+    expect(server().endpoint).toBe(`http://127.0.0.1:${port}/${account}`);
+    expect({ env, endpoint }).toEqual({
+      env: { AZURE_STORAGE_ACCOUNT: account, AZURE_STORAGE_KEY: key },
+      endpoint: server().endpoint,
+    });
+  });
+
+  test('the account has a key of its own, and no other is taken', async () => {
+    const place = await server().newBucket();
+    const env = { ...place.env, AZURE_STORAGE_KEY: Buffer.from('another key').toString('base64') };
+    const view = await openAzureContainer({ ...place, env });
+    await expect(view.list('')).rejects.toMatchObject({ statusCode: 403 });
+    view.close();
+  });
+
+  test('a place is looked into with a key, a connection string or a SAS, and without any it is said which', async () => {
+    const { account, key, endpoint } = server();
+    const place = await server().newBucket();
+    const connection = `DefaultEndpointsProtocol=http;AccountName=${account};AccountKey=${key};BlobEndpoint=${endpoint};`;
+    const sas = new URL(
+      azureClientOf(place).generateAccountSasUrl(undefined, AccountSASPermissions.parse('rwdl'), 'sco'),
+    ).search;
+    for (const env of [
+      place.env,
+      { AZURE_STORAGE_CONNECTION_STRING: connection },
+      { AZURE_STORAGE_SAS_TOKEN: sas },
+    ]) {
+      const view = await openAzureContainer({ ...place, env });
+      expect(await view.list('')).toEqual([]);
+      view.close();
+    }
+    await expect(openAzureContainer({ ...place, env: {} })).rejects.toThrow(
+      'AZURE_STORAGE_SAS_TOKEN; set one',
+    );
   });
 });

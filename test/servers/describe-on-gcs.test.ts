@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeOnGcs } from './describe-on-gcs.ts';
+import { describeOnFakeGcs, describeOnGcs } from './describe-on-gcs.ts';
 import { openGcsBucket } from './gcs-access.ts';
 import { partsOfBucket } from './test-bucket.ts';
 
@@ -24,6 +24,21 @@ describeOnGcs('a server of GCS for a suite', (server) => {
     await view.deletePrefix(`${prefix}/a/`);
     expect(await view.list(`${prefix}/`)).toEqual([`${prefix}/ab`]);
     await view.deletePrefix(`${prefix}/`);
+    view.close();
+  });
+});
+
+describeOnFakeGcs('a fake-gcs-server of its own', {}, (server) => {
+  test('the URI of a place says all that a client needs; nobody is asked for credentials', async () => {
+    const { uri, env, endpoint } = await server().newBucket();
+    expect(new URL(uri).searchParams.get('endpoint')).toBe(server().endpoint);
+    expect(server().endpoint).toBe(`http://127.0.0.1:${server().port}`);
+    expect({ env, endpoint }).toEqual({ env: {}, endpoint: server().endpoint });
+  });
+
+  test('what cannot be read is an error with the words of the server', async () => {
+    const view = await openGcsBucket(await server().newBucket());
+    await expect(view.read('none')).rejects.toThrow(/GET of none was answered with 404: ./);
     view.close();
   });
 });

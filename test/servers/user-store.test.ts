@@ -1,7 +1,9 @@
 import { ListObjectsV2Command, PutObjectCommand } from '@aws-sdk/client-s3';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+import { AZURE, GCS } from './clouds.ts';
 import { describeOnMinio, USER_S3 } from './describe-on-s3.ts';
 import { s3Client } from './s3-access.ts';
+import { partsOfBucket } from './test-bucket.ts';
 import { openUserStore, parseUserPlace } from './user-store.ts';
 
 describe('HOLDFAST_TEST_S3', () => {
@@ -63,3 +65,51 @@ describeOnMinio('a store of the user', {}, (minio) => {
     await expect(openUserStore(USER_S3, uri, process.env)).rejects.toMatchObject({ name: 'NoSuchBucket' });
   });
 });
+
+/** Those whose credentials are no business of the environment that tests run in. */
+const OTHERS = [
+  {
+    cloud: GCS,
+    wrong: ['gs://bucket', 's3://bucket/prefix', 'gs:///prefix'],
+    form: 'HOLDFAST_TEST_GCS is .*; it has to be gs://bucket/prefix',
+  },
+  {
+    cloud: AZURE,
+    wrong: ['az://account/container', 'az://account', 'gs://bucket/prefix'],
+    form: 'HOLDFAST_TEST_AZURE is .*; it has to be az://account/container/prefix',
+  },
+];
+
+for (const { cloud, wrong, form } of OTHERS) {
+  cloud.describeOnOwn(`a store of the user on ${cloud.title}`, (server) => {
+    test('gives new places below its prefix, with the same settings, and takes away what is in them', async () => {
+      const given = await server().newBucket();
+      const view = await cloud.openBucket(given);
+      await view.create('some place/mine', Buffer.from('words'));
+      const { root, query } = partsOfBucket(given);
+
+      const store = await openUserStore(cloud, `${root}/some%20place?${query}`, { ...given.env, OTHER: 'x' });
+      const [one, other] = [await store.newBucket(), await store.newBucket()];
+      expect(one.uri).not.toBe(other.uri);
+      expect(one).toMatchObject({ bucket: given.bucket, endpoint: given.endpoint, env: given.env });
+      expect(one.env).not.toHaveProperty('OTHER');
+      const { prefix } = partsOfBucket(one);
+      expect(prefix).toMatch(/^some place\/holdfast-test-/);
+      await view.create(`${prefix}/a`, Buffer.from('words'));
+      await store.stop();
+
+      expect(await view.list('')).toEqual(['some place/mine']);
+      view.close();
+    });
+
+    test('is not trusted if it cannot be written', async () => {
+      const { uri, bucket, env } = await server().newBucket();
+      const missing = uri.replace(bucket, 'no-such-bucket');
+      await expect(openUserStore(cloud, missing, env)).rejects.toThrow();
+    });
+
+    test.each(wrong)('%s is refused', (uri) => {
+      expect(() => parseUserPlace(cloud, uri)).toThrow(new RegExp(form));
+    });
+  });
+}
