@@ -7,13 +7,8 @@ import { refusal, type ScriptedS3, scriptedS3 } from '../s3/scripted-s3.ts';
 import { signedRegion } from '../s3/signature-fault.ts';
 import { passOn, type Reply, type Script } from '../scripted/scripted-server.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
-import {
-  credentialsEnv,
-  type Policy,
-  restrictedCredentials,
-  s3Client,
-  type TestBucket,
-} from '../servers/s3-access.ts';
+import { credentialsEnv, type Policy, restrictedCredentials, s3Client } from '../servers/s3-access.ts';
+import type { TestBucket } from '../servers/test-bucket.ts';
 import { contentOf, newPlace, type Place, writeFiles } from './holdfast-process.ts';
 import {
   cli,

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { refusal, scriptedS3 } from '../s3/scripted-s3.ts';
 import type { Reply } from '../scripted/scripted-server.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
-import type { TestBucket } from '../servers/s3-access.ts';
 import { freePort } from '../servers/start-server.ts';
+import type { TestBucket } from '../servers/test-bucket.ts';
 import { type Ended, newPlace, writeFiles } from './holdfast-process.ts';
 import { cli, type Env, expectError, expectNoSecretTold, FILES, HASTY, withQuery } from './s3-process.ts';
 

@@ -8,7 +8,8 @@ import {
   describeOnVersitygw,
   type OwnTestServer,
 } from '../servers/describe-on-s3.ts';
-import { credentialsEnv, restrictedCredentials, s3Client, type TestBucket } from '../servers/s3-access.ts';
+import { credentialsEnv, restrictedCredentials, s3Client } from '../servers/s3-access.ts';
+import type { TestBucket } from '../servers/test-bucket.ts';
 import { type Ended, holdfast } from './holdfast-process.ts';
 
 /** Some servers are slow on a busy machine, and a race of a hundred rounds takes its time. */

@@ -12,7 +12,8 @@ import { openS3Store } from '@holdfast/store-s3';
 import { describe, expect, test } from 'vitest';
 import { type Answer, errorOf, type Script } from '../scripted/scripted-server.ts';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
-import { credentialsEnv, restrictedCredentials, s3Client, type TestBucket } from '../servers/s3-access.ts';
+import { credentialsEnv, restrictedCredentials, s3Client } from '../servers/s3-access.ts';
+import type { TestBucket } from '../servers/test-bucket.ts';
 import { refusal, scriptedS3 } from './scripted-s3.ts';
 
 type Setting = 'versioning' | 'object-lock' | 'lifecycle' | 'encryption' | 'policyStatus';

@@ -15,8 +15,6 @@ import {
 import { SignatureV4 } from '@smithy/signature-v4';
 import { type BucketView, partsOfBucket, type TestBucket } from './test-bucket.ts';
 
-export type { TestBucket };
-
 // A server that is stopped on purpose, or a port of somebody else, must not hold a test up.
 const REQUEST_TIMEOUT_MS = 20_000;
 
