@@ -27,7 +27,7 @@ import {
 } from '@holdfast/core/contract';
 import { atATime } from './at-a-time.ts';
 import { assertNothingIsKept } from './bucket-settings.ts';
-import { crcOfParts } from './crc32c-combine.ts';
+import { crcOfParts } from './crc-of-parts.ts';
 import type { Place, UploadHome, UploadToken } from './upload.ts';
 import { type GcsObject, infoOf } from './values.ts';
 import { earlierEffect, ifAbsent, written } from './written.ts';

@@ -21,7 +21,7 @@ import type {
   Upload,
 } from '@holdfast/core/contract';
 import type { GcsRequest } from './client.ts';
-import { crcOfParts } from './crc32c-combine.ts';
+import { crcOfParts } from './crc-of-parts.ts';
 import { foreignSuccess } from './errors.ts';
 import type { Place, UploadHome, UploadToken } from './upload.ts';
 import { infoOf } from './values.ts';

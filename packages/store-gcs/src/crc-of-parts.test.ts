@@ -1,6 +1,6 @@
 import { crc32c } from '@holdfast/testkit';
 import { expect, it } from 'vitest';
-import { crcOfParts } from './crc32c-combine.ts';
+import { crcOfParts } from './crc-of-parts.ts';
 
 const part = (bytes: Uint8Array) => ({ sizeBytes: bytes.byteLength, crc32c: crc32c(bytes) });
 
