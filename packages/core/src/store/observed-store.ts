@@ -62,7 +62,7 @@ interface Measure<T> {
   readonly receivedBytes?: (result: T) => number;
 }
 
-/** A store that reports every call and changes nothing about it. */
+/** A store that reports every call and changes nothing about it. It offers neither `copyFrom` nor `inspect`: bytes pass through this process. */
 export class ObservedStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
