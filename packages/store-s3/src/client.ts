@@ -29,6 +29,7 @@ const CLOCK_SKEW_MS_MIN = 60_000;
 const DEFAULT_REGION = 'us-east-1';
 
 const OPERATIONS: Readonly<Record<string, Operation>> = {
+  CopyObjectCommand: 'create',
   CreateMultipartUploadCommand: 'beginUpload',
   ListPartsCommand: 'listParts',
   CompleteMultipartUploadCommand: 'complete',

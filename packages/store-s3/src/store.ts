@@ -21,6 +21,8 @@ import {
   assertObjectKey,
   type CallOptions,
   type CheckpointError,
+  type CopiedObject,
+  type CopyOptions,
   type CreateOptions,
   type DeleteResult,
   type GetOptions,
@@ -38,6 +40,7 @@ import {
 } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
+import { copyObject } from './copy.ts';
 import { foreignSuccess, itemRefusal, S3Refusal, storeError } from './errors.ts';
 import { inspectBucket } from './inspect.ts';
 import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
@@ -99,6 +102,7 @@ export class S3Store implements ObjectStore {
       connection,
       capabilities: this.capabilities,
       checksum: config.checksum,
+      checksumsCopies: config.checksum !== 'none',
       calls: this.#calls,
     };
   }
@@ -251,6 +255,20 @@ export class S3Store implements ObjectStore {
     });
   }
 
+  async copyFrom(
+    source: ObjectStore,
+    sourceKey: string,
+    key: string,
+    options: CopyOptions,
+  ): Promise<CopiedObject | null> {
+    if (!(source instanceof S3Store) || !this.#reaches(source)) return null;
+    return this.#calls.run({ action: 'copy', key, signal: options.signal }, () => {
+      assertObjectKey(sourceKey, source.uri);
+      const from = { bucket: source.#config.bucket, path: source.#pathOf(sourceKey) };
+      return copyObject(this.#uploads, from, { key, path: this.#pathOf(key) }, options);
+    });
+  }
+
   inspect(options: CallOptions = {}): Promise<readonly StoreFact[]> {
     const { signal } = options;
     return this.#calls.run({ action: 'look at the settings of', signal }, () =>
@@ -352,6 +370,16 @@ export class S3Store implements ObjectStore {
 
   #deleteError(error: unknown, key: string): CheckpointError {
     return storeError(error, 'delete', { store: this.uri, key });
+  }
+
+  /** The same server and credentials. Objects under keys of the customer's are not copied: they would have to be told to the store twice. */
+  #reaches(source: S3Store): boolean {
+    const [own, other] = [this.#config, source.#config];
+    const isAlike = (['endpoint', 'profile', 'requestPayer'] as const).every(
+      (name) => own[name] === other[name],
+    );
+    const hasCustomerKey = own.customerKey !== undefined || other.customerKey !== undefined;
+    return isAlike && !hasCustomerKey && own.credentials?.accessKeyId === other.credentials?.accessKeyId;
   }
 
   #pathOf(key: string): string {

@@ -4,6 +4,7 @@ import {
   CreateMultipartUploadCommand,
   ListPartsCommand,
   type ListPartsOutput,
+  UploadPartCopyCommand,
 } from '@aws-sdk/client-s3';
 import {
   assertComplete,
@@ -39,6 +40,8 @@ export interface UploadParts {
   readonly capabilities: StoreCapabilities;
   /** Lowered from `full` to `parts` when the store refuses a checksum of whole objects. */
   checksum: S3Config['checksum'];
+  /** Lowered when the store cannot tell the checksum of a part that it copies. */
+  checksumsCopies: boolean;
   readonly calls: StoreCalls;
 }
 
@@ -70,7 +73,7 @@ export async function beginUpload(
   { key, path }: Place,
   partSizeBytes: number,
   signal: AbortSignal | undefined,
-): Promise<Upload> {
+): Promise<S3Upload> {
   assertPartSize({ store: store.config.uri, key }, store.capabilities, partSizeBytes);
   const begin = async (checksum: S3Config['checksum']) => {
     const { output, headers } = await store.connection.command(signal, (sdk, options) =>
@@ -119,7 +122,7 @@ export async function resumeUpload(
   return upload;
 }
 
-class S3Upload implements Upload {
+export class S3Upload implements Upload {
   readonly key: string;
   readonly token: string;
   readonly partSizeBytes: number;
@@ -163,6 +166,37 @@ class S3Upload implements Upload {
     });
   }
 
+  /** As `putPart`, of bytes that the store takes from another object: `source` as the store wants it, `end` exclusive. */
+  copyPart(
+    index: number,
+    { source, start, end }: { source: string; start: number; end: number },
+    { signal }: CallOptions,
+  ): Promise<PartReceipt> {
+    return this.#run('copy a part of', signal, async () => {
+      const { output, headers } = await this.#store.connection.command(signal, (sdk, options) =>
+        sdk.send(
+          new UploadPartCopyCommand({
+            ...this.#names(),
+            UploadId: this.#uploadId,
+            PartNumber: index + 1,
+            CopySource: source,
+            CopySourceRange: `bytes=${start}-${end - 1}`,
+          }),
+          options,
+        ),
+      );
+      const { ETag: etag, ChecksumCRC32C: checksum } = output.CopyPartResult ?? {};
+      if (!etag) throw foreignSuccess(200, headers);
+      const crc32c = crcOfBase64(checksum);
+      return {
+        index,
+        sizeBytes: end - start,
+        ...(crc32c !== undefined && { crc32c }),
+        etag: plainEtag(etag),
+      };
+    });
+  }
+
   listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
     return this.#run('list the parts of', signal, async () => {
       const parts: PartReceipt[] = [];
@@ -184,7 +218,11 @@ class S3Upload implements Upload {
     });
   }
 
-  complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
+  /** Without `crc32c` the store computes one that nobody compares. */
+  complete(
+    parts: readonly PartReceipt[],
+    options: Omit<CompleteOptions, 'crc32c'> & { readonly crc32c?: number | undefined },
+  ): Promise<ObjectInfo> {
     return this.#run('complete', options.signal, async () => {
       if (this.#isAborted) throw objectError('NotFound', this.#subject, 'has no such upload: it was aborted');
       assertComplete(this.#subject, this.partSizeBytes, parts, options);
@@ -204,7 +242,8 @@ class S3Upload implements Upload {
             ...(this.#checksum === 'full' && {
               ChecksumType: 'FULL_OBJECT',
               // Of no bytes, MinIO computes a checksum that is none.
-              ...(options.sizeBytes > 0 && { ChecksumCRC32C: base64Crc(options.crc32c) }),
+              ...(options.sizeBytes > 0 &&
+                options.crc32c !== undefined && { ChecksumCRC32C: base64Crc(options.crc32c) }),
               MpuObjectSize: options.sizeBytes,
             }),
           }),

@@ -1,0 +1,147 @@
+/** Copies inside S3: CopyObject, and above a size UploadPartCopy in ranges. */
+
+import { CopyObjectCommand } from '@aws-sdk/client-s3';
+import { crcOfBase64, dateMs, plainEtag } from '@holdfast/cloud-http';
+import {
+  type CopiedObject,
+  type CopyOptions,
+  crc32cCombine,
+  isCheckpointError,
+  type ObjectInfo,
+  type PartReceipt,
+} from '@holdfast/core/contract';
+import { COPY_LIMITS, type CopyLimits, type CopyPlan, planCopy } from './copy-plan.ts';
+import { foreignSuccess } from './errors.ts';
+import { beginUpload, type S3Upload, type UploadParts } from './upload.ts';
+
+/** Requests of one copy: each keeps the store busy, not this process. */
+const PARTS_AT_A_TIME = 8;
+
+export interface CopySource {
+  readonly bucket: string;
+  /** The key in the bucket. */
+  readonly path: string;
+}
+
+/** As the engine knows it, and in the bucket. */
+export interface CopyTarget {
+  readonly key: string;
+  readonly path: string;
+}
+
+export async function copyObject(
+  store: UploadParts,
+  source: CopySource,
+  target: CopyTarget,
+  options: CopyOptions,
+  limits: CopyLimits = COPY_LIMITS,
+): Promise<CopiedObject> {
+  const plan = planCopy(options.sizeBytes, limits);
+  if (plan === null) return copyWhole(store, source, target, options);
+  try {
+    return await copyInParts(store, source, target, plan, options);
+  } catch (error) {
+    // MinIO (2025-09) wants checksums of the parts that it copies itself, and then does not compute them.
+    const isChecksumMissing = store.checksumsCopies && isCheckpointError(error, 'InvalidArgument');
+    if (!isChecksumMissing) throw error;
+    store.checksumsCopies = false;
+    return copyInParts(store, source, target, plan, options);
+  }
+}
+
+async function copyInParts(
+  store: UploadParts,
+  source: CopySource,
+  target: CopyTarget,
+  plan: CopyPlan,
+  options: CopyOptions,
+): Promise<CopiedObject> {
+  const checked = store.checksumsCopies ? store : { ...store, checksum: 'none' as const };
+  const upload = await beginUpload(checked, target, plan.partSizeBytes, options.signal);
+  try {
+    const parts = await copyParts(upload, source, plan, options);
+    return await completed(upload, parts, options);
+  } catch (error) {
+    // Nobody else knows of the upload; where this fails too, the bucket's rule for incomplete uploads removes it.
+    await upload.abort({ signal: options.signal }).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function copyWhole(
+  store: UploadParts,
+  source: CopySource,
+  { key, path }: CopyTarget,
+  { sizeBytes, signal, onProgress }: CopyOptions,
+): Promise<CopiedObject> {
+  const { output, headers } = await store.connection.command(signal, (sdk, options) =>
+    sdk.send(
+      new CopyObjectCommand({
+        Bucket: store.config.bucket,
+        Key: path,
+        CopySource: copySource(source),
+        IfNoneMatch: '*',
+        ...(store.checksum !== 'none' && { ChecksumAlgorithm: 'CRC32C' }),
+      }),
+      options,
+    ),
+  );
+  const { ETag: etag, ChecksumCRC32C: checksum, ChecksumType: type } = output.CopyObjectResult ?? {};
+  if (!etag) throw foreignSuccess(200, headers);
+  onProgress?.(sizeBytes);
+  const info = { key, sizeBytes, etag: plainEtag(etag), createdAtMs: dateMs(headers['date']) };
+  return { ...info, crc32c: type === 'COMPOSITE' ? undefined : crcOfBase64(checksum) };
+}
+
+async function copyParts(
+  upload: S3Upload,
+  source: CopySource,
+  { ranges }: CopyPlan,
+  { signal, onProgress }: CopyOptions,
+): Promise<PartReceipt[]> {
+  const parts: PartReceipt[] = [];
+  let copiedBytes = 0;
+  let hasFailed = false;
+  const rest = ranges.entries();
+  const copyRest = async () => {
+    for (const [index, range] of rest) {
+      if (hasFailed) return;
+      parts[index] = await upload.copyPart(index, { source: copySource(source), ...range }, { signal });
+      copiedBytes += range.end - range.start;
+      onProgress?.(copiedBytes);
+    }
+  };
+  const copying = Array.from({ length: PARTS_AT_A_TIME }, () =>
+    copyRest().catch((error: unknown) => {
+      hasFailed = true;
+      throw error;
+    }),
+  );
+  await Promise.allSettled(copying); // none may be under way when the upload is aborted
+  await Promise.all(copying);
+  return parts;
+}
+
+async function completed(
+  upload: S3Upload,
+  parts: readonly PartReceipt[],
+  { sizeBytes, signal }: CopyOptions,
+): Promise<CopiedObject> {
+  const crc32c = combined(parts);
+  const info: ObjectInfo = await upload.complete(parts, { sizeBytes, crc32c, signal });
+  return { ...info, crc32c };
+}
+
+/** Of the whole, by the store's checksums of the parts. Absent where it tells none. */
+function combined(parts: readonly PartReceipt[]): number | undefined {
+  let whole = 0;
+  for (const { crc32c, sizeBytes } of parts) {
+    if (crc32c === undefined) return undefined;
+    whole = crc32cCombine(whole, crc32c, sizeBytes);
+  }
+  return whole;
+}
+
+function copySource({ bucket, path }: CopySource): string {
+  return `${bucket}/${path.split('/').map(encodeURIComponent).join('/')}`;
+}
