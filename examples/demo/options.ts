@@ -16,7 +16,7 @@ export const USAGE = `npm run demo -- [--size 256MiB] [--dir DIR] [--uri URI | -
             default: a new one for temporary files
   --uri     put the store there instead, such as s3://bucket/demo: a place where nothing is yet
   --minio   put it on a MinIO that is started for it, and is gone when the demo ends
-  --gcs     the same on a fake-gcs-server, which keeps all of it in memory
+  --gcs     the same on a fake-gcs-server, which keeps all of it in memory: 3 GiB at the default size
   --azure   the same on an Azurite
 `;
 
