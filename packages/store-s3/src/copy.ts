@@ -41,7 +41,7 @@ export async function copyObject(
   try {
     return await copyInParts(store, source, target, plan, options);
   } catch (error) {
-    // MinIO (2025-09) wants checksums of the parts that it copies itself, and then does not compute them.
+    // MinIO (of February 2026) wants checksums of the parts that it copies itself, and then does not compute them.
     const isChecksumMissing = store.checksumsCopies && isCheckpointError(error, 'InvalidArgument');
     if (!isChecksumMissing) throw error;
     store.checksumsCopies = false;

@@ -1,7 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { completeSettings, isCheckpointError } from '../contract/index.ts';
-import { type PartCapabilities, partBytesMax, planParts, planStream, poolBytes } from './parts.ts';
+import {
+  type PartCapabilities,
+  partBytesMax,
+  planParts,
+  planStream,
+  planWholeParts,
+  poolBytes,
+} from './parts.ts';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -106,6 +113,32 @@ describe('parts of a file of known size', () => {
       }),
       { numRuns: 2000 },
     );
+  });
+});
+
+describe('parts of a file that was checksummed in parts', () => {
+  const plan = (sizeBytes: number, unitBytes: number, settings = DEFAULTS, store = S3) =>
+    planWholeParts({ sizeBytes, unitBytes }, settings, store);
+
+  test('as without, where they are whole ones anyway', () => {
+    for (const size of [0, 5, 8 * MIB, 100 * MIB, 100 * GIB])
+      expect(plan(size, size === 0 ? 0 : 8 * MIB)).toEqual(planParts(size, DEFAULTS, S3));
+    expect(plan(100 * MIB, 64 * KIB)).toEqual(planParts(100 * MIB, DEFAULTS, S3));
+  });
+
+  test('larger ones of a file in large parts, and those of an odd size in multiples', () => {
+    expect(plan(100 * MIB, 32 * MIB)).toEqual({ partSizeBytes: 32 * MIB, partCount: 4, isWhole: false });
+    expect(plan(100 * MIB, 3 * MIB)).toEqual({ partSizeBytes: 9 * MIB, partCount: 12, isWhole: false });
+    expect(plan(20 * MIB, 32 * MIB)).toEqual({ partSizeBytes: 32 * MIB, partCount: 1, isWhole: true });
+    expect(plan(70 * MIB, 72 * MIB, DEFAULTS, LOCAL)).toMatchObject({ partCount: 1, isWhole: false });
+  });
+
+  test('as without, where store or budget have no room for one: half of the pool is the most', () => {
+    const small = completeSettings({ bufferBytes: 64 * MIB });
+    expect(plan(GIB, 32 * MIB, small).partSizeBytes).toBe(32 * MIB);
+    expect(plan(GIB, 33 * MIB, small)).toEqual(planParts(GIB, small, S3));
+    const store = { ...S3, maxPartBytes: 16 * MIB };
+    expect(plan(GIB, 32 * MIB, DEFAULTS, store)).toEqual(planParts(GIB, DEFAULTS, store));
   });
 });
 

@@ -2,7 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isCheckpointError } from '../contract/index.ts';
 import { crc32c } from '../format/checksum.ts';
-import { checkStoredFile, countParts, describeRange, partCrc, planEnds, planRanges } from './ranges.ts';
+import {
+  checkStoredFile,
+  countParts,
+  describeRange,
+  partCrc,
+  planEnds,
+  planRanges,
+  wholeParts,
+} from './ranges.ts';
 import type { StoredFile } from './stored-file.ts';
 
 function record(bytes: Uint8Array, partSizeBytes: number): StoredFile {
@@ -112,6 +120,21 @@ describe('reads', () => {
         [30, 5],
       ],
     ]);
+  });
+
+  test('bytes are whole parts where they begin and end at one, the last one included', () => {
+    const file = record(new Uint8Array(35), 10);
+    expect(wholeParts(file, 0, 35)).toEqual({ startBytes: 0, lengthBytes: 35, firstPart: 0, partCount: 4 });
+    expect(wholeParts(file, 10, 20)).toEqual({ startBytes: 10, lengthBytes: 20, firstPart: 1, partCount: 2 });
+    expect(wholeParts(file, 30, 5)).toEqual({ startBytes: 30, lengthBytes: 5, firstPart: 3, partCount: 1 });
+    for (const [start, length] of [
+      [5, 10],
+      [10, 5],
+      [10, 15],
+      [31, 4],
+      [30, 4],
+    ] as const)
+      expect(wholeParts(file, start, length)).toBe(undefined);
   });
 
   test('a range for people has both ends and groups of digits', () => {
