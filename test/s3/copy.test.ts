@@ -163,6 +163,19 @@ describe('in parts', () => {
     expect(server.requests.at(-1)?.method).toBe('DELETE');
   });
 
+  test('one that the caller stops ends soon, and the upload is aborted', async () => {
+    const stop = new AbortController();
+    const server = await scriptedS3((request, index) => {
+      if (!isCopyOfPart(request)) return uploadGoesWell(request, index);
+      stop.abort(new CheckpointError('Aborted', 'the caller stopped'));
+      return 'silence';
+    });
+    const [from, to] = [await server.open(), await server.open()];
+    const copying = copy(to, from, 'a', 'copy', { sizeBytes: SIZE, signal: stop.signal });
+    expect((await errorOf(copying)).message).toBe('the caller stopped');
+    expect(server.requests.at(-1)?.method).toBe('DELETE');
+  });
+
   test('what cannot be aborted does not hide why the copy failed', async () => {
     const { copying } = await copiedBy((request, index) => {
       if (request.method === 'DELETE') return refusal(500, 'InternalError');

@@ -73,6 +73,18 @@ describe('adviceFor', () => {
     expect(adviceFor(error, situation('restore', subject)).join('\n')).not.toContain('--on-corrupt');
   });
 
+  it('a mirror: what became of the copy, and what to do about it', () => {
+    const advice = (code: ErrorCode, context = {}) =>
+      adviceFor(new CheckpointError(code, 'x', { context }), situation('mirror', { uri: 'memory://to' }));
+    expect(advice('Conflict').join('\n')).toContain('mirror into a new place');
+    expect(advice('Fenced')).toEqual([
+      'another mirror, or a job, writes there now; run it again if this one is to take over',
+    ]);
+    expect(advice('Aborted')).toEqual(['what was committed before stays; run it again to go on']);
+    expect(advice('Corrupt', { lent: true }).join('\n')).toContain('--skip-corrupt passes it over');
+    expect(advice('Corrupt').join('\n')).not.toContain('--skip-corrupt'); // it is the destination that is damaged
+  });
+
   it('an interrupted save says what is left behind, by how far it had come', () => {
     const error = new CheckpointError('Aborted', 'interrupted');
     const subject = { uri: 'memory://a', version: 5n };

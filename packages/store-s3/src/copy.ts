@@ -16,6 +16,8 @@ import { beginUpload, type S3Upload, type UploadParts } from './upload.ts';
 
 /** Requests of one copy: each keeps the store busy, not this process. */
 const PARTS_AT_A_TIME = 8;
+/** Whoever has stopped the copy waits for it. */
+const ABORT_TIMEOUT_MS = 5000;
 
 export interface CopySource {
   readonly bucket: string;
@@ -63,7 +65,7 @@ async function copyInParts(
     return await completed(upload, parts, options);
   } catch (error) {
     // Nobody else knows of the upload; where this fails too, the bucket's rule for incomplete uploads removes it.
-    await upload.abort({ signal: options.signal }).catch(() => undefined);
+    await upload.abort({ signal: AbortSignal.timeout(ABORT_TIMEOUT_MS) }).catch(() => undefined);
     throw error;
   }
 }

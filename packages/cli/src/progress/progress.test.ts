@@ -153,6 +153,13 @@ describe('renderLine', () => {
     );
     expect(renderLine(state, 'saved', 2)).toBe('version 1200   waiting for writer 1   30 s');
   });
+
+  it('nothing where a mirror waits for the next checkpoint, until there is one', () => {
+    const idle = stateAfter([0, planned(['a', 10])], [1, { type: 'idle', waitMs: 10_000 }]);
+    expect([renderLine(idle, 'copied', 2), renderBars(idle, 'copied', 9000, SCREEN)]).toEqual(['', []]);
+    idle.apply(planned(['a', 10]), 3);
+    expect(renderLine(idle, 'copied', 4)).toContain('copied 0 of 10 B');
+  });
 });
 
 describe('ProgressState', () => {
@@ -220,6 +227,9 @@ describe('createReporter', () => {
     vi.advanceTimersByTime(1);
     expect(lines()[1]).toContain('saved 0 of 100 B (0%)');
     vi.advanceTimersByTime(20_000);
+    expect(lines()).toHaveLength(4);
+    reporter.onProgress({ type: 'idle', waitMs: 10_000 });
+    vi.advanceTimersByTime(60_000);
     expect(lines()).toHaveLength(4);
     reporter.end();
     vi.advanceTimersByTime(60_000);
