@@ -130,14 +130,14 @@ describe('where nothing can be built', () => {
     expect(stdout).toMatch(/0 passed, 0 failed, [1-9]\d* skipped/);
   });
 
-  test('suites that HOLDFAST_REQUIRE names fail, with the reason', async () => {
+  test.each(['s3', 'gcs'])('suites that HOLDFAST_REQUIRE names (%s) fail, with the reason', async (suite) => {
     const vitest = new Program(VITEST, {
-      args: ['run', 'test/servers/describe-on-s3.test.ts'],
-      env: { ...env, HOLDFAST_REQUIRE: 'local,s3' },
+      args: ['run', `test/servers/describe-on-${suite}.test.ts`],
+      env: { ...env, HOLDFAST_REQUIRE: `local,${suite}` },
     });
     const { exitCode, stdout, stderr } = await vitest.ended;
     expect(exitCode).toBe(1);
-    expect(stderr).toContain('HOLDFAST_REQUIRE names s3, but Go was not found');
+    expect(stderr).toContain(`HOLDFAST_REQUIRE names ${suite}, but Go was not found`);
     expect(stdout).toMatch(/0 passed, [1-9]\d* failed/);
   });
 
