@@ -27,7 +27,7 @@ describeOnAzure('copyFrom', (server) => {
     const again = target.copyFrom?.(source, 'a b/ü?', 'copy/1', SIZE) as Promise<unknown>;
     expect((await errorOf(again)).code).toBe('AlreadyExists');
     const missing = target.copyFrom?.(source, 'missing', 'copy/2', SIZE) as Promise<unknown>;
-    expect((await errorOf(missing)).code).toBe('NotFound');
+    expect(await errorOf(missing)).toMatchObject({ code: 'NotFound', context: { key: 'missing' } });
   });
 });
 
@@ -117,7 +117,7 @@ describe('copyFrom', () => {
     await store.create('a', BYTES);
     for (const sizeBytes of [BYTES.byteLength, 3]) {
       const copying = store.copyFrom?.(store, 'a', 'b', { sizeBytes }) as Promise<unknown>;
-      expect((await errorOf(copying)).code).toBe('Corrupt');
+      expect(await errorOf(copying)).toMatchObject({ code: 'Corrupt', context: { key: 'a' } });
     }
   });
 

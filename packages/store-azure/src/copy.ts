@@ -4,16 +4,10 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import {
-  dateMs,
-  objectError,
-  plainEtag,
-  type StoreSubject,
-  type TransportAnswer,
-} from '@holdfast/cloud-http';
+import { dateMs, objectError, plainEtag, replaced, type TransportAnswer } from '@holdfast/cloud-http';
 import type { CopiedObject, CopyOptions } from '@holdfast/core/contract';
 import type { AzureConnection } from './client.ts';
-import { AzureRefusal, foreignSuccess } from './errors.ts';
+import { AzureRefusal, type AzureSubject, foreignSuccess, storeError } from './errors.ts';
 import { blockListXml } from './xml.ts';
 
 const MIB = 1024 * 1024;
@@ -27,7 +21,7 @@ const BLOCKS_AT_A_TIME = 8;
 const SOURCE_URL_LENGTH_MAX = 2048;
 
 /** One end of a copy. */
-export interface CopyEnd extends StoreSubject {
+export interface CopyEnd extends AzureSubject {
   readonly key: string;
   readonly connection: AzureConnection;
   /** Name of the blob. */
@@ -80,21 +74,19 @@ export async function copyBlob(
       createdAtMs: dateMs(headers['last-modified'] ?? headers['date']),
     };
   } catch (error) {
-    if (error instanceof AzureRefusal && isOutOfReach(error)) return null;
+    if (!(error instanceof AzureRefusal)) throw error;
+    if (isOutOfReach(error)) return null;
+    if (error.code === 'SourceConditionNotMet') throw replaced(source, plainEtag(found['etag']), error);
     throw error;
   }
 }
 
-async function headOf(
-  { connection, blob }: CopyEnd,
-  signal: AbortSignal | undefined,
-): Promise<TransportAnswer> {
-  const answer = await connection.send({
-    operation: 'read',
-    method: 'HEAD',
-    blob,
-    isRepeatable: true,
-    signal,
+async function headOf(source: CopyEnd, signal: AbortSignal | undefined): Promise<TransportAnswer> {
+  const { connection, blob } = source;
+  const request = { operation: 'read', method: 'HEAD', blob, isRepeatable: true, signal } as const;
+  const answer = await connection.send(request).catch((error: unknown) => {
+    // Of the source, and not of what the call is about.
+    throw error instanceof AzureRefusal ? storeError(error, 'look at', source) : error;
   });
   if (answer.headers['content-length'] === undefined) throw foreignSuccess(answer.status, answer.headers);
   return answer;

@@ -62,7 +62,6 @@ describe('a refusal by its code', () => {
     ['PublicAccessNotPermitted', 409, 'Denied', 'permanent'],
     ['SnapshotsPresent', 409, 'Denied', 'permanent'],
     ['UnauthorizedBlobOverwrite', 403, 'Denied', 'permanent'],
-    ['SourceConditionNotMet', 412, 'Corrupt', 'permanent'],
     ['BlobCustomerSpecifiedEncryptionMismatch', 409, 'InvalidConfig', 'permanent'],
     ['BlobDoesNotUseCustomerSpecifiedEncryption', 409, 'InvalidConfig', 'permanent'],
     ['BlobUsesCustomerSpecifiedEncryption', 409, 'InvalidConfig', 'permanent'],

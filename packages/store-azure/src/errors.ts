@@ -97,8 +97,6 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   NoAuthenticationInformation: 'Denied',
   PublicAccessNotPermitted: 'Denied',
   SnapshotsPresent: 'Denied',
-  // Of a source that is another one by now.
-  SourceConditionNotMet: 'Corrupt',
   UnauthorizedBlobOverwrite: 'Denied',
 
   BlobCustomerSpecifiedEncryptionMismatch: 'InvalidConfig',
@@ -205,11 +203,11 @@ function serverHint({ account, endpoint }: AzureConfig): string {
 function azureError(refusal: AzureRefusal, action: string, subject: AzureSubject): CheckpointError {
   const { code } = refusal;
   if (/^(Container|Filesystem)(NotFound|BeingDeleted)$/.test(code))
-    return missingError(refusal, subject, 'container', code.endsWith('BeingDeleted'));
+    return missingError(refusal, subject, 'a container', code.endsWith('BeingDeleted'));
   if (refusal.isForeign) return foreignError(refusal, subject, 'Azure Blob Storage');
   const known = codeOf(refusal, action);
   if (known === 'NotFound' && subject.key === undefined)
-    return missingError(refusal, subject, 'account or container');
+    return missingError(refusal, subject, 'an account or container');
   if (known === 'NotFound') return objectError(known, subject, 'does not exist', refusal);
   const hint = HINTS[code] ?? deniedHint(refusal, action, subject);
   return refusalError(refusal, { action, subject, code: known, hint });
@@ -223,11 +221,7 @@ function missingError(
 ): CheckpointError {
   const how = isBeingDeleted ? 'is being deleted' : 'does not exist';
   const context = { store, bucket: 'missing' };
-  return new CheckpointError(
-    'NotFound',
-    `${store} names ${what.startsWith('a') ? 'an' : 'a'} ${what} that ${how}`,
-    { context, cause: refusal },
-  );
+  return new CheckpointError('NotFound', `${store} names ${what} that ${how}`, { context, cause: refusal });
 }
 
 /** Codes that only a blob under the same name can bring about, when a new one is to be made. */

@@ -249,7 +249,8 @@ export class AzureStore implements ObjectStore {
   }
 
   #endOf(key: string): CopyEnd {
-    return { store: this.uri, key, connection: this.#connection, blob: this.#nameOf(key) };
+    const [config, connection] = [this.#config, this.#connection];
+    return { store: this.uri, key, config, connection, blob: this.#nameOf(key) };
   }
 
   async #delete(key: string, blob: string, signal: AbortSignal | undefined): Promise<DeleteResult> {

@@ -178,7 +178,7 @@ class AzureUpload implements Upload {
   async #blocks(signal: AbortSignal | undefined): Promise<ListedBlock[]> {
     try {
       const { status, headers, body } = await this.#store.connection.send({
-        operation: 'read',
+        operation: 'other', // which has no bytes: Azure takes no key of the customer's with it
         method: 'GET',
         blob: this.#blob,
         query: { comp: 'blocklist', blocklisttype: 'uncommitted' },
