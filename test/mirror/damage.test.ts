@@ -140,6 +140,9 @@ describe('bits that flip on the way', () => {
       outcomes.add(outcome.replaceAll(/[0-9a-f]{8,}/g, ''));
       const copied = await contentOf(to);
       expect(copied).toEqual(outcome === 'copied' ? original : []);
+      await using next = open(runs.to); // what was left is no worse
+      await next.mirrorFrom(open(saved));
+      expect(await contentOf(next)).toEqual(original);
     }
     expect([...outcomes].join('\n')).toContain("changed in this machine's memory");
   });

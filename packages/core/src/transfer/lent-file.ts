@@ -3,13 +3,12 @@
  * each part is compared before it is sent; so no byte is copied, and the lender needs no memory of its own.
  */
 
-import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { abortError, CheckpointError, isCheckpointError, type ObjectStore } from '../contract/index.ts';
 import { checkStoredFile, wholeParts } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import { ReadMemory } from './hedged-read.ts';
-import { readParts, readPiece, wholeMismatch } from './read.ts';
+import { readParts, readUncompared, wholeMismatch } from './read.ts';
 import type { Run } from './run.ts';
 
 /** One file on offer. */
@@ -46,8 +45,8 @@ export class LentSource {
   readonly #file: StoredFile;
   readonly #run: Run;
   readonly #borrower: AbortSignal;
-  /** Checksums of bytes that could not be compared when they were read, by where they begin. */
-  readonly #pieces = new Map<number, { readonly lengthBytes: number; readonly crc32c: number }>();
+  /** Bytes were read that could not be compared at once. */
+  #isUncompared = false;
 
   constructor(file: StoredFile, run: Run, borrower: AbortSignal) {
     this.#file = file;
@@ -68,26 +67,23 @@ export class LentSource {
   async readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void> {
     const memory = ReadMemory.fixed(buffer);
     const parts = wholeParts(this.#file, offsetBytes, bytes.byteLength);
+    if (!parts) this.#isUncompared = true;
     try {
-      if (parts) await readParts(this.#run, this.#file, parts, memory);
-      else await this.#readPiece(offsetBytes, memory);
+      await (parts
+        ? readParts(this.#run, this.#file, parts, memory)
+        : readUncompared(this.#run, this.#file, offsetBytes, memory));
     } catch (error) {
       throw this.#located(error);
     }
   }
 
-  async #readPiece(offsetBytes: number, memory: ReadMemory): Promise<void> {
-    const crc32c = await readPiece(this.#run, this.#file, offsetBytes, memory);
-    this.#pieces.set(offsetBytes, { lengthBytes: memory.bytes.byteLength, crc32c });
-  }
-
-  /** `Corrupt` (temporary: bytes may have been damaged on the way) if what was read is not what the record says. */
-  async assertUnchanged(): Promise<void> {
-    if (this.#pieces.size === 0) return;
-    let found = 0;
-    for (const [, piece] of [...this.#pieces].sort(([a], [b]) => a - b))
-      found = crc32cCombine(found, piece.crc32c, piece.lengthBytes);
-    if (found !== this.#file.crc32c) throw this.#located(wholeMismatch(this.#file, found), 'temporary');
+  /** `crc32c`: of all that is about to become an object. `Corrupt` (temporary: reading again may help) if that is not the file. */
+  async assertUnchanged(crc32c: number): Promise<void> {
+    if (crc32c === this.#file.crc32c) return;
+    const mismatch = wholeMismatch(this.#file, crc32c);
+    if (this.#isUncompared) throw this.#located(mismatch, 'temporary');
+    const message = `"${this.#file.name}" was changed in this machine's memory while it was copied`;
+    throw new CheckpointError('Corrupt', message, { context: mismatch.context, status: 'temporary' });
   }
 
   close(): void {

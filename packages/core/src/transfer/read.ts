@@ -53,16 +53,15 @@ export async function readParts(
   return memory.bytes.subarray(0, lengthBytes);
 }
 
-/** Reads any bytes of the file, which the caller has to compare: they are no whole parts. Resolves to their checksum. */
-export async function readPiece(
+/** Reads any bytes of the file, which the caller has to compare: they are no whole parts. */
+export async function readUncompared(
   run: Run,
   file: StoredFile,
   startBytes: number,
   memory: ReadMemory,
-): Promise<number> {
+): Promise<void> {
   const problem = await fill(run, file, startBytes, memory.bytes.byteLength, memory);
   if (problem) throw problem;
-  return computeCrc32c(memory.bytes);
 }
 
 /** What the whole file has instead of the checksum in its record. */

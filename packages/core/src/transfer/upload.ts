@@ -89,9 +89,11 @@ class PartChecksums {
 }
 
 /** Closed by whoever opened it. */
-interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'assertUnchanged'> {
+interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode'> {
   /** As of a `RandomSource`. `buffer` owns the memory of `bytes`. */
   readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void>;
+  /** As of a `RandomSource`. `crc32c`: of all that was read. */
+  assertUnchanged(crc32c: number): Promise<void>;
   /** Parts are to be whole ones of these, where that can be. */
   readonly unitBytes?: number;
   /** Where reading has turns of its own: what is read then waits in memory for its turn to be sent. */
@@ -158,14 +160,14 @@ class SourceUpload {
   async #readWhole(checksums: PartChecksums): Promise<Piece> {
     const { sizeBytes } = this.#source;
     if (sizeBytes === 0) {
-      await this.#assertUnchanged();
+      await this.#assertUnchanged(NOTHING.crc32c);
       return NOTHING;
     }
     const buffer = await this.#run.pool.acquire(sizeBytes, this.#run.signal);
     try {
       const piece = await this.#read(0, buffer);
       checksums.set(0, piece.crc32c);
-      await this.#assertUnchanged();
+      await this.#assertUnchanged(piece.crc32c);
       return piece;
     } catch (error) {
       buffer.release();
@@ -183,8 +185,8 @@ class SourceUpload {
         await turns.next(() => this.#sendPart({ start, partSizeBytes, parts, checksums, turns }));
       }
       await turns.settled();
-      await this.#assertUnchanged();
       const described = checksums.describe(sizeBytes, partSizeBytes);
+      await this.#assertUnchanged(described.crc32c);
       await this.#run.turn(() => parts.complete(described));
       return { name: this.#name, key: parts.key, ...described };
     } catch (error) {
@@ -221,8 +223,8 @@ class SourceUpload {
     return { bytes, crc32c: computeCrc32c(bytes), buffer };
   }
 
-  #assertUnchanged(): Promise<void> {
-    return this.#run.local(`check of "${this.#name}"`, () => this.#source.assertUnchanged());
+  #assertUnchanged(crc32c: number): Promise<void> {
+    return this.#run.local(`check of "${this.#name}"`, () => this.#source.assertUnchanged(crc32c));
   }
 }
 
