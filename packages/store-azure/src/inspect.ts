@@ -176,11 +176,6 @@ function encryptionFact(container: Told<Answer>, { customerKey, encryptionScope 
 const DEFAULT_SCOPE = 'x-ms-default-encryption-scope';
 
 function lifecycleFact(): StoreFact {
-  const where =
-    'see `az storage account management-policy show`; no rule may delete or archive below the prefix';
-  return fact(
-    'lifecycle',
-    'lifecycle rules',
-    `told by the management API only, as is the change feed: ${where}`,
-  );
+  const where = '`az storage account management-policy show`';
+  return fact('lifecycle', 'lifecycle rules', `told by the management API only: ${where}`);
 }
