@@ -1,5 +1,6 @@
 /** What the adapters of cloud stores share. */
 
+export { atATime } from './at-a-time.ts';
 export { type Trust, trustedCertificates } from './certificates.ts';
 export {
   codeOfStatus,

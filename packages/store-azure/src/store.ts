@@ -2,6 +2,7 @@ import {
   assertCreateSize,
   assertOffset,
   assertUntouched,
+  atATime,
   base64Crc,
   dateMs,
   objectError,
@@ -61,7 +62,7 @@ const CAPABILITIES: StoreCapabilities = {
 };
 
 /** Requests of one `deleteMany`: Azure's batch is as slow and wants another form of permission. */
-const DELETES_AT_A_TIME = 32;
+const DELETES_MAX = 32;
 
 /** Blobs of one container below one prefix. */
 export class AzureStore implements ObjectStore {
@@ -206,13 +207,7 @@ export class AzureStore implements ObjectStore {
         assertObjectKey(key, this.uri);
         return this.#nameOf(key);
       });
-      const results: DeleteResult[] = [];
-      for (let start = 0; start < keys.length; start += DELETES_AT_A_TIME) {
-        const some = keys.slice(start, start + DELETES_AT_A_TIME);
-        const deletes = some.map((key, index) => this.#delete(key, names[start + index] ?? '', signal));
-        results.push(...(await Promise.all(deletes)));
-      }
-      return results;
+      return atATime(names, DELETES_MAX, (name, index) => this.#delete(keys[index] ?? '', name, signal));
     });
   }
 

@@ -10,6 +10,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import {
   assertComplete,
   assertPart,
+  atATime,
   encodeToken,
   HttpRefusal,
   objectError,
@@ -25,7 +26,6 @@ import {
   STORE_OWN_PREFIX,
   type Upload,
 } from '@holdfast/core/contract';
-import { atATime } from './at-a-time.ts';
 import { assertNothingIsKept } from './bucket-settings.ts';
 import { crcOfParts } from './crc-of-parts.ts';
 import type { Place, UploadHome, UploadToken } from './upload.ts';

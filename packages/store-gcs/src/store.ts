@@ -3,6 +3,7 @@ import {
   assertOffset,
   assertPartSize,
   assertUntouched,
+  atATime,
   HttpRefusal,
   pathInBucket,
   refuseLarger,
@@ -31,7 +32,6 @@ import {
   type Upload,
   type UploadOptions,
 } from '@holdfast/core/contract';
-import { atATime } from './at-a-time.ts';
 import type { GcsConnection } from './client.ts';
 import type { GcsConfig, UploadStrategy } from './config.ts';
 import { copyObject } from './copy.ts';

@@ -8,6 +8,7 @@ import {
   assertCreateSize,
   assertOffset,
   assertUntouched,
+  atATime,
   base64Crc,
   dateMs,
   objectError,
@@ -65,7 +66,7 @@ const CAPABILITIES: StoreCapabilities = {
 };
 
 /** Requests of single deletes, where the store has no batch. */
-const DELETES_AT_A_TIME = 32;
+const DELETES_MAX = 32;
 
 /** Answers to the batch delete of stores that have none, or that want a digest the SDK does not send. */
 const NO_BATCH_DELETE = [
@@ -358,14 +359,7 @@ export class S3Store implements ObjectStore {
       }
       return { key };
     };
-    const results: DeleteResult[] = [];
-    for (let start = 0; start < keys.length; start += DELETES_AT_A_TIME) {
-      const some = keys.slice(start, start + DELETES_AT_A_TIME);
-      results.push(
-        ...(await Promise.all(some.map((key, index) => deleteOne(key, paths[start + index] ?? '')))),
-      );
-    }
-    return results;
+    return atATime(keys, DELETES_MAX, (key, index) => deleteOne(key, paths[index] ?? ''));
   }
 
   #deleteError(error: unknown, key: string): CheckpointError {

@@ -77,7 +77,7 @@ export interface ObjectStore {
   /**
    * Deletes objects; one that does not exist counts as deleted. Resolves to one result per key, in the order given: a failure of one
    * key does not stop the others. Rejects only if the request as a whole failed, in which case any of them may be gone.
-   * Safe to repeat. One request per `capabilities.maxDeleteKeys`.
+   * Safe to repeat. One request per `capabilities.maxDeleteKeys`, or one per key where the provider has no batch.
    */
   deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]>;
 
@@ -212,7 +212,10 @@ export interface Upload {
    */
   complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo>;
 
-  /** Frees the parts. Safe to repeat, also after `complete`, which it does not undo. */
+  /**
+   * Nothing comes of the upload any more, whoever resumes it; the parts are freed, at once or, where the provider has no such call, when
+   * they expire. Safe to repeat, also after `complete`, which it does not undo.
+   */
   abort(options?: CallOptions): Promise<void>;
 }
 

@@ -5,7 +5,7 @@
 export async function atATime<Item, Result>(
   items: readonly Item[],
   limit: number,
-  work: (item: Item) => Promise<Result>,
+  work: (item: Item, index: number) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = new Array(items.length);
   let next = 0;
@@ -14,7 +14,7 @@ export async function atATime<Item, Result>(
     while (next < items.length && failure === undefined) {
       const index = next++;
       try {
-        results[index] = await work(items[index] as Item);
+        results[index] = await work(items[index] as Item, index);
       } catch (error) {
         failure ??= { error };
       }
