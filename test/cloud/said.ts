@@ -1,0 +1,111 @@
+/** What a writer was told of its save, and whether that is so. */
+
+import { type CheckpointManager, isCheckpointError, type SaveResult } from '@holdfast/core';
+import type { Truth } from './run-truth.ts';
+
+export interface Said {
+  readonly writer: number;
+  /** `committed`, `delivered` when other writers were still missing, or the code of the error. */
+  readonly outcome: string;
+  readonly message: string;
+  readonly isPermanent: boolean;
+  /** Of `OutcomeUnknown`. */
+  readonly token: string | undefined;
+  /** Writers that were said to be missing. */
+  readonly missing: readonly number[];
+}
+
+/** The epoch of the first attempt of a run: the one whose writers are asked about. */
+const EPOCH = 1;
+export const WRITER_COUNT = 2;
+/** Errors that claim nothing but that it did not work this time. */
+const TRIED_IN_VAIN = ['Unavailable', 'Throttled', 'TimedOut'];
+
+export async function saidOf(writer: number, save: Promise<SaveResult>): Promise<Said> {
+  try {
+    const { isCommitted, missingWriters: missing } = await save;
+    const outcome = isCommitted ? 'committed' : 'delivered';
+    return { writer, outcome, message: outcome, isPermanent: false, token: undefined, missing };
+  } catch (error) {
+    if (!isCheckpointError(error)) throw error;
+    const { code: outcome, message, status, context } = error;
+    const missing = (context.missing ?? []).map((each) => each.writer);
+    return { writer, outcome, message, isPermanent: status === 'permanent', token: context.token, missing };
+  }
+}
+
+/** Throws unless it is so in the moment in which it is said. */
+export function judge(said: Said, { before, now }: { before: Truth; now: Truth }): void {
+  const { writer, outcome } = said;
+  const fail = (why: string) => {
+    throw new Error(`I7: writer ${writer} was told ${said.message} (${outcome}), but ${why}`);
+  };
+  const isOurs = now.committedEpoch === EPOCH;
+  const hasDelivered = isDelivered(now, writer);
+  if (outcome === 'committed') {
+    if (!isOurs) fail('it is not committed');
+  } else if (outcome === 'delivered' || outcome === 'Incomplete') {
+    if (!hasDelivered) fail('its receipt is not there');
+    if (now.committedEpoch !== undefined) fail('it is committed');
+    const missing = missingIn(now);
+    if (`${said.missing}` !== `${missing}`)
+      fail(`it said that ${said.missing} are missing, and it is ${missing}`);
+  } else if (outcome === 'Conflict' || outcome === 'Fenced') {
+    if (isOurs) fail('it is committed with its files');
+    if (now.epoch <= EPOCH) fail('no other attempt was there');
+  } else if (outcome === 'OutcomeUnknown') {
+    if (said.token === undefined) fail('there is no token');
+  } else {
+    if (said.isPermanent || !TRIED_IN_VAIN.includes(outcome)) fail('nothing is wrong with the store');
+    if (hasDelivered && !isDelivered(before, writer)) fail('its receipt is there, so others may commit it');
+    if (isOurs && before.committedEpoch !== EPOCH) fail('it is committed');
+  }
+}
+
+/** Throws unless it has stayed true, and `recover` knows what became of what was unknown. */
+export async function judgeLater(said: Said, now: Truth, observer: CheckpointManager): Promise<void> {
+  const isOurs = now.committedEpoch === EPOCH;
+  const { writer, outcome, token } = said;
+  if (outcome === 'committed' && !isOurs)
+    throw new Error(`I7: writer ${writer} was told committed, and later it is not`);
+  if ((outcome === 'Conflict' || outcome === 'Fenced') && isOurs)
+    throw new Error(`I7: writer ${writer} was told ${said.message} (${outcome}), and later it is committed`);
+  if (outcome !== 'OutcomeUnknown') return;
+  const recovered = await observer.recover(token ?? '');
+  const truth = isOurs ? 'committed' : now.epoch === EPOCH ? 'pending' : 'not-committed';
+  if (recovered.outcome !== truth)
+    throw new Error(`I7: recover says ${recovered.outcome} (${recovered.detail}), and it is ${truth}`);
+}
+
+/** Throws unless a rival was told the truth of its own save or commit. Its own requests met no fault. */
+export function judgeRival(outcome: string, now: Truth): void {
+  const isSo =
+    outcome === 'committed'
+      ? now.committedEpoch !== undefined
+      : outcome === 'Conflict'
+        ? now.committedEpoch === EPOCH
+        : outcome === 'Incomplete';
+  if (!isSo)
+    throw new Error(`I7: the rival was told ${outcome}, and it is ${now.committedEpoch} that has committed`);
+}
+
+export async function outcomeOf(call: Promise<unknown>): Promise<string> {
+  try {
+    await call;
+    return 'committed';
+  } catch (error) {
+    if (!isCheckpointError(error)) throw error;
+    return error.code;
+  }
+}
+
+/** Writers of whom no receipt is there. */
+export function missingIn(truth: Truth): number[] {
+  return Array.from({ length: WRITER_COUNT }, (_, index) => index).filter(
+    (index) => !isDelivered(truth, index),
+  );
+}
+
+function isDelivered({ delivered }: Truth, writer: number): boolean {
+  return delivered.has(`${EPOCH}/${writer}`);
+}
