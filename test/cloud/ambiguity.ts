@@ -24,7 +24,9 @@ import { WRITER_COUNT } from './said.ts';
 
 /** Runs that are played at the same time. */
 const LANES = 4;
-const SHORT_ONE_IN = 5;
+/** Of a short run, outside of the last save: so many of the writes meet a fault once, and so many of all requests one of the other rows. */
+const WRITES_ONE_IN = 3;
+const REST_ONE_IN = 8;
 const LAST_WRITER = WRITER_COUNT - 1;
 const IS_LONG = LONG_COUNT > 0;
 const TIMEOUT_MS = IS_LONG ? 3600_000 : 300_000;
@@ -103,14 +105,7 @@ export function describeAmbiguity(cloud: AmbiguousCloud): void {
     test.each(RIVALS)(
       'I7: each write of a commit meets each fault, and $when it somebody comes to $does',
       async (rival) => {
-        const commit = (await allAsked()).filter(({ isOfCommit }) => isOfCommit);
-        const plots = ROWS.filter(({ scope }) => scope === 'once').flatMap(({ fault, scope }) =>
-          commit
-            .filter(({ request }) => (IS_LONG && fault.hitsReads) || !isRead(request))
-            .filter(() => rival.when === 'before' || fault.isCarriedOut)
-            .map((each): Plot => ({ hasParts: false, target: { ...each, fault, scope }, rival })),
-        );
-        const played = await playAll(place, plots);
+        const played = await playAll(place, contestedPlotsOf(await allAsked(), rival));
         const outcomes = new Set(played.map((each) => each.outcomes[1]));
         expect([...outcomes].sort()).toEqual(rival.leadsTo);
       },
@@ -119,19 +114,29 @@ export function describeAmbiguity(cloud: AmbiguousCloud): void {
   });
 }
 
-/**
- * In a short run all requests of the last save meet all rows, and all other writes every fault once; what remains meets one row in so many,
- * each request another one.
- */
+/** In a short run all requests of the last save meet all rows; of the others each meets some, and another one than its neighbours. */
 function plotsOf(all: readonly Asked[], { fault, scope }: Row): Plot[] {
   const rowIndex = ROWS.findIndex((row) => row.fault === fault && row.scope === scope);
   return all
     .filter(({ request }) => fault.hitsReads || !isRead(request))
     .filter(({ request, isOfLastSave }, index) => {
-      if (IS_LONG || isOfLastSave || (scope === 'once' && !isRead(request))) return true;
-      return (index + rowIndex) % SHORT_ONE_IN === 0;
+      const oneIn = scope === 'once' && !isRead(request) ? WRITES_ONE_IN : REST_ONE_IN;
+      return IS_LONG || isOfLastSave || (index + rowIndex) % oneIn === 0;
     })
     .map(({ hasParts, ...each }) => ({ hasParts, target: { ...each, fault, scope } }));
+}
+
+/** The writes of the commit. In a short run what is refused, or answered wrongly, is left to the runs without a rival. */
+function contestedPlotsOf(all: readonly Asked[], rival: Rival): Plot[] {
+  const faults = IS_LONG ? FAULTS : [LOST_REPLY, DELIVERED_TWICE, LANDS_BEFORE_REPEAT];
+  const scope = 'once';
+  return faults
+    .filter(({ isCarriedOut }) => rival.when === 'before' || isCarriedOut)
+    .flatMap((fault) =>
+      all
+        .filter(({ isOfCommit, request }) => isOfCommit && !isRead(request))
+        .map((each): Plot => ({ hasParts: false, target: { ...each, fault, scope }, rival })),
+    );
 }
 
 /** What the writers ask; of the story with parts, what is not asked without. */
