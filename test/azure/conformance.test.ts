@@ -13,11 +13,9 @@ describeOnAzure('Azure', (server) => {
     'Azure store',
     async () => {
       const { uri, env } = await server().newBucket();
-      // Below no prefix, which would count towards the length of a key.
-      const whole = uri.replace(/^(az:\/\/[^/?]+\/[^/?]+)[^?]*/, '$1');
-      return { open: () => openAzureStore(whole, env) };
+      return { open: () => openAzureStore(uri, env) };
     },
-    OPTIONS,
+    { ...OPTIONS, hasPrefix: true },
   );
 });
 

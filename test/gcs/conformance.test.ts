@@ -5,11 +5,10 @@ import { type ScriptedServer, startScriptedServer } from '../scripted/scripted-s
 import { describeOnGcs } from '../servers/describe-on-gcs.ts';
 import { BUCKET, FakeGcs } from './fake-gcs.ts';
 
-/** Below no prefix, which would count towards the length of a key. */
 function opener(uri: string, settings: Readonly<Record<string, string>>, env = {}) {
-  const { host, searchParams } = new URL(uri);
-  for (const [name, value] of Object.entries(settings)) searchParams.set(name, value);
-  return { open: () => openGcsStore(`gs://${host}?${searchParams}`, env) };
+  const [place, query] = uri.split('?');
+  const given = new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(query)), ...settings });
+  return { open: () => openGcsStore(`${place}?${given}`, env) };
 }
 
 // What the URI says by itself is `multipart` on the real one, and `compose` on an emulator.
@@ -21,7 +20,7 @@ describeOnGcs('GCS', (server) => {
         const { uri, env } = await server().newBucket();
         return opener(uri, settings, env);
       },
-      { timeoutMs: 120_000 },
+      { timeoutMs: 120_000, hasPrefix: true },
     );
   });
 });

@@ -6,12 +6,9 @@ describeOnS3('S3', (server) => {
   storeConformance(
     'S3 store',
     async () => {
-      const bucket = await server().newBucket();
-      const { env } = bucket;
-      // Below no prefix, which would count towards the length of a key.
-      const uri = bucket.uri.replace(/^(s3:\/\/[^/?]+)[^?]*/, '$1');
+      const { uri, env } = await server().newBucket();
       return { open: () => openS3Store(uri, env) };
     },
-    { timeoutMs: 120_000 },
+    { timeoutMs: 120_000, hasPrefix: true },
   );
 });

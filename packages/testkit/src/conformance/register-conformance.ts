@@ -20,6 +20,8 @@ export interface ConformanceOptions {
    * the entry. Such a check must fail; once it passes, the entry is an error.
    */
   readonly deviations?: Readonly<Record<string, string>> | undefined;
+  /** The store has a prefix of its own, which counts towards the length of a key: the longest is looked for. Default false. */
+  readonly hasPrefix?: boolean | undefined;
   /** Of one check. Default 60 s. */
   readonly timeoutMs?: number | undefined;
 }
@@ -32,7 +34,7 @@ export interface TestApi {
   afterAll(body: () => Promise<void>): unknown;
 }
 
-/** Of a store that is opened without a prefix of its own, as it is here. */
+/** Of a store that is opened without a prefix of its own. */
 const KEY_BYTES_MAX = 1024;
 
 /** Registers one test per check under `name`. `make` is called once, before the first. */
@@ -65,8 +67,9 @@ export function registerConformance(
       const body = async () => {
         if (target === undefined || store === undefined) throw new Error(`${name} was not opened`);
         const random = new SeededRandom(seed + index);
-        const { raceRounds } = options;
-        const context = { store, open: target.open, random, raceRounds, keyBytesMax: KEY_BYTES_MAX };
+        const { raceRounds, hasPrefix } = options;
+        const keyBytesMax = hasPrefix ? undefined : KEY_BYTES_MAX;
+        const context = { store, open: target.open, random, raceRounds, keyBytesMax };
         await runAsExpected(check, context, seed, deviations[check.name]);
       };
       api.test(check.name, body, options.timeoutMs ?? 60_000);
