@@ -74,7 +74,8 @@ export class ComposeUpload implements Upload {
     const upload = new ComposeUpload(home, path, token);
     // For people who find it.
     const text = Buffer.from(JSON.stringify({ key }));
-    await home.objects.create(`${upload.#folder}${BEGUN}`, text, { signal });
+    // Nobody else knows its name: one that is there is this one.
+    await ifAbsent(home.objects.create(`${upload.#folder}${BEGUN}`, text, { signal }));
     return upload;
   }
 
@@ -124,9 +125,12 @@ export class ComposeUpload implements Upload {
           `has parts with the CRC32C ${crc32c} together; expected ${options.crc32c}`,
         );
       await this.#assertBegun(options.signal);
-      const object = await this.#compose(parts, options);
-      // The object is there; what remains of its parts is for the bucket's lifecycle, or for who aborts the upload.
-      await this.#clear(undefined).catch(() => undefined);
+      const object = (await this.#earlier(options)) ?? (await this.#compose(parts, options));
+      // As long as anything is left, the upload has not ended: whoever repeats this finds the object, and goes on here.
+      await this.#clear(options.signal).catch((error: unknown) => {
+        // What may not be deleted is for the bucket's lifecycle: the object is there all the same.
+        if (!(error instanceof HttpRefusal && error.status === 403)) throw error;
+      });
       return infoOf(this.key, object);
     });
   }
@@ -136,6 +140,16 @@ export class ComposeUpload implements Upload {
       this.#isAborted = true;
       return this.#clear(signal);
     });
+  }
+
+  /** What an earlier call has made, of which nobody heard: then some of the parts may be gone. */
+  async #earlier(options: CompleteOptions): Promise<GcsObject | undefined> {
+    try {
+      return await earlierEffect(this.#home.objects, this.#subject, this.#name, options);
+    } catch (error) {
+      if (error instanceof HttpRefusal && error.status === 404 && !error.isForeign) return undefined;
+      throw error;
+    }
   }
 
   async #compose(parts: readonly PartReceipt[], options: CompleteOptions): Promise<GcsObject> {
