@@ -14,7 +14,10 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['packages/{cloud-http,core,direct-http,wire,testkit}/src/**/*.test.ts', 'scripts/**/*.test.ts'],
+          include: [
+            'packages/{cloud-http,core,direct-http,wire,testkit}/src/**/*.test.ts',
+            'scripts/**/*.test.ts',
+          ],
         },
       },
       {

@@ -32,7 +32,7 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt'), 'ftp://host/run'],
     exit: 2,
     code: 'InvalidConfig',
-    says: 'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, s3://bucket/prefix, memory://name',
+    says: 'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, s3://bucket/prefix, gs://bucket/prefix, az://account/container/prefix, memory://name',
   },
   {
     name: 'a plain path as the URI',
