@@ -43,7 +43,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // What a user can write: public exports.
   'examples/': [...CORE, '@holdfast/stores', ANY_NODE, 'npm:*'],
   'scripts/': [ANY_NODE, 'vitest'],
-  'vitest.config.ts': ['vitest/config'],
+  'vitest.config.ts': ['node:os', 'vitest/config'],
 };
 
 const PLACES = Object.keys(MAY_IMPORT).sort((a, b) => b.length - a.length);
