@@ -2,6 +2,7 @@
 
 export { atATime } from './at-a-time.ts';
 export { type Trust, trustedCertificates } from './certificates.ts';
+export { crcOfParts } from './crc-of-parts.ts';
 export {
   codeOfStatus,
   contextOf,

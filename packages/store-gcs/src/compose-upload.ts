@@ -11,6 +11,7 @@ import {
   assertComplete,
   assertPart,
   atATime,
+  crcOfParts,
   encodeToken,
   HttpRefusal,
   objectError,
@@ -27,7 +28,6 @@ import {
   type Upload,
 } from '@holdfast/core/contract';
 import { assertNothingIsKept } from './bucket-settings.ts';
-import { crcOfParts } from './crc-of-parts.ts';
 import type { Place, UploadHome, UploadToken } from './upload.ts';
 import { type GcsObject, infoOf } from './values.ts';
 import { earlierEffect, ifAbsent, written } from './written.ts';

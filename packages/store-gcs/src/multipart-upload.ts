@@ -4,6 +4,7 @@ import {
   assertComplete,
   assertPart,
   base64Crc,
+  crcOfParts,
   encodeToken,
   HttpRefusal,
   objectError,
@@ -21,7 +22,6 @@ import type {
   Upload,
 } from '@holdfast/core/contract';
 import type { GcsRequest } from './client.ts';
-import { crcOfParts } from './crc-of-parts.ts';
 import { foreignSuccess } from './errors.ts';
 import type { Place, UploadHome, UploadToken } from './upload.ts';
 import { infoOf } from './values.ts';

@@ -40,7 +40,7 @@ import { inspectBucket } from './inspect.ts';
 import { GcsObjects, type ReadRequest } from './objects.ts';
 import { beginUpload, resumeUpload, type UploadHome } from './upload.ts';
 import { infoOf, infoOfRead } from './values.ts';
-import { written } from './written.ts';
+import { assertWritten } from './written.ts';
 
 const MIB = 1024 * 1024;
 
@@ -108,7 +108,8 @@ export class GcsStore implements ObjectStore {
       assertCreateSize(this.#subject(key), sizeBytes, this.capabilities.maxCreateBytes);
       const crc32c = this.capabilities.verifiesChecksums ? options.crc32c : undefined;
       const object = await this.#objects.create(this.#pathOf(key), bytes, { ...options, crc32c });
-      return infoOf(key, await written(this.#objects, this.#subject(key), object, { sizeBytes, crc32c }));
+      assertWritten(this.#subject(key), object, { sizeBytes, crc32c });
+      return infoOf(key, object);
     });
   }
 

@@ -1,7 +1,7 @@
 /** What the store says of an object, held against what was sent. */
 
 import { HttpRefusal, objectError, type StoreSubject } from '@holdfast/cloud-http';
-import type { CallOptions } from '@holdfast/core/contract';
+import { type CallOptions, CheckpointError } from '@holdfast/core/contract';
 import type { GcsObjects } from './objects.ts';
 import type { GcsObject } from './values.ts';
 
@@ -10,7 +10,10 @@ export interface Sent {
   readonly crc32c?: number | undefined;
 }
 
-/** An object that was just written. One that is not what was sent is deleted, since nobody knows it yet, and then `Corrupt` is thrown. */
+/**
+ * A part of an upload, or what became of one, that was just written. One that is not what was sent is deleted, since nobody knows it yet,
+ * and then `Corrupt` is thrown.
+ */
 export async function written(
   objects: GcsObjects,
   subject: StoreSubject,
@@ -18,11 +21,21 @@ export async function written(
   sent: Sent,
 ): Promise<GcsObject> {
   if (isSame(object, sent)) return object;
-  const found = `${object.sizeBytes} bytes and the CRC32C ${object.crc32c}`;
-  const what = `was written with ${found}; sent were ${sent.sizeBytes} bytes and ${sent.crc32c}`;
   // Whether it can be deleted changes nothing about what is to be told.
   await objects.remove(object.name, { generation: object.generation }).catch(() => undefined);
-  throw objectError('Corrupt', subject, what);
+  throw objectError('Corrupt', subject, differenceOf(object, sent));
+}
+
+/** An object that others may have read already: it stays, and whoever wrote it does not know what there is. */
+export function assertWritten(subject: StoreSubject, object: GcsObject, sent: Sent): void {
+  if (isSame(object, sent)) return;
+  const { message, context } = objectError('Corrupt', subject, differenceOf(object, sent));
+  throw new CheckpointError('Corrupt', message, { context, status: 'exhausted' });
+}
+
+function differenceOf({ sizeBytes, crc32c }: GcsObject, sent: Sent): string {
+  const found = `${sizeBytes} bytes and the CRC32C ${crc32c}`;
+  return `was written with ${found}; sent were ${sent.sizeBytes} bytes and ${sent.crc32c}`;
 }
 
 /** Undefined: there was one already. */

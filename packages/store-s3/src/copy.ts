@@ -1,11 +1,10 @@
 /** Copies inside S3: CopyObject, and above a size UploadPartCopy in ranges. */
 
 import { CopyObjectCommand } from '@aws-sdk/client-s3';
-import { crcOfBase64, dateMs, plainEtag } from '@holdfast/cloud-http';
+import { atATime, crcOfBase64, crcOfParts, dateMs, plainEtag } from '@holdfast/cloud-http';
 import {
   type CopiedObject,
   type CopyOptions,
-  crc32cCombine,
   isCheckpointError,
   type ObjectInfo,
   type PartReceipt,
@@ -95,33 +94,20 @@ async function copyWhole(
   return { ...info, crc32c: type === 'COMPOSITE' ? undefined : crcOfBase64(checksum) };
 }
 
-async function copyParts(
+function copyParts(
   upload: S3Upload,
   source: CopySource,
   { ranges }: CopyPlan,
   { signal, onProgress }: CopyOptions,
 ): Promise<PartReceipt[]> {
-  const parts: PartReceipt[] = [];
   let copiedBytes = 0;
-  let hasFailed = false;
-  const rest = ranges.entries();
-  const copyRest = async () => {
-    for (const [index, range] of rest) {
-      if (hasFailed) return;
-      parts[index] = await upload.copyPart(index, { source: copySource(source), ...range }, { signal });
-      copiedBytes += range.end - range.start;
-      onProgress?.(copiedBytes);
-    }
-  };
-  const copying = Array.from({ length: PARTS_AT_A_TIME }, () =>
-    copyRest().catch((error: unknown) => {
-      hasFailed = true;
-      throw error;
-    }),
-  );
-  await Promise.allSettled(copying); // none may be under way when the upload is aborted
-  await Promise.all(copying);
-  return parts;
+  // None is under way any more when it has failed, and the upload can be aborted.
+  return atATime(ranges, PARTS_AT_A_TIME, async (range, index) => {
+    const part = await upload.copyPart(index, { source: copySource(source), ...range }, { signal });
+    copiedBytes += range.end - range.start;
+    onProgress?.(copiedBytes);
+    return part;
+  });
 }
 
 async function completed(
@@ -129,19 +115,9 @@ async function completed(
   parts: readonly PartReceipt[],
   { sizeBytes, signal }: CopyOptions,
 ): Promise<CopiedObject> {
-  const crc32c = combined(parts);
+  const crc32c = crcOfParts(parts);
   const info: ObjectInfo = await upload.complete(parts, { sizeBytes, crc32c, signal });
   return { ...info, crc32c };
-}
-
-/** Of the whole, by the store's checksums of the parts. Absent where it tells none. */
-function combined(parts: readonly PartReceipt[]): number | undefined {
-  let whole = 0;
-  for (const { crc32c, sizeBytes } of parts) {
-    if (crc32c === undefined) return undefined;
-    whole = crc32cCombine(whole, crc32c, sizeBytes);
-  }
-  return whole;
 }
 
 function copySource({ bucket, path }: CopySource): string {
