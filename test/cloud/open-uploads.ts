@@ -57,17 +57,24 @@ async function uploadsOnS3(run: TestBucket, tokens: readonly string[]): Promise<
   }
 }
 
-/** Of those whose parts are objects: the only ones that an emulator has. */
+/**
+ * Of those whose parts are objects: the only ones that an emulator has. An upload is over when its mark is gone; a part that arrives after
+ * that is nobody's, and is left to the bucket's lifecycle, as the manual says.
+ */
 async function uploadsOnGcs(run: TestBucket, tokens: readonly string[]): Promise<OpenUploads> {
   const view = await openGcsBucket(run);
   const prefix = `${partsOfBucket(run).prefix}/.holdfast-compose/`;
   const tokenOf = byUploadId(tokens);
-  const uploads = new Map<string, number>();
-  for (const name of await view.list(prefix)) {
-    const [id = '', file = ''] = name.slice(prefix.length).split('/');
-    uploads.set(id, (uploads.get(id) ?? 0) + (file.startsWith('part-') ? 1 : 0));
-  }
-  return [...uploads].map(([id, partCount]) => ({ key: id, token: tokenOf(id), partCount }));
+  const filesOf = Map.groupBy(
+    await view.list(prefix),
+    (name) => name.slice(prefix.length).split('/')[0] ?? '',
+  );
+  return [...filesOf]
+    .filter(([, names]) => names.some((name) => name.endsWith('/begun')))
+    .map(([id, names]) => {
+      const partCount = names.filter((name) => name.includes(`${id}/part-`)).length;
+      return { key: id, token: tokenOf(id), partCount };
+    });
 }
 
 /** The names of blocks begin with the id of their upload; the rest is a number, or says what became of it. */
