@@ -21,8 +21,11 @@ import type { LocalConfig } from './config.ts';
 import { notDurable, objectError, type StoreSubject, writeError } from './errors.ts';
 import { infoOf, type ObjectFiles } from './object-files.ts';
 
-/** Others remove empty directories, so one that was just made may be gone. More often than this in a row is no coincidence. */
-const DIRECTORY_ATTEMPTS_MAX = 20;
+/**
+ * Others remove empty directories, so one that was just made may be gone. Against one that does nothing else, half of the attempts fail:
+ * more than this in a row is no coincidence.
+ */
+const DIRECTORY_ATTEMPTS_MAX = 500;
 
 /** A temporary file without a write for so long is that of a process that is gone. If it is not, its upload fails; nothing is damaged. */
 const TEMPORARY_AGE_MS_MAX = 24 * 60 * 60 * 1000;
