@@ -1,4 +1,5 @@
-import { crc32cCombine } from '@holdfast/core/contract';
+import { type CompleteOptions, crc32cCombine, type PartReceipt } from '@holdfast/core/contract';
+import { objectError, type StoreSubject } from './errors.ts';
 
 /** CRC32C of what parts make together, in their order. Undefined if one of them has none. Microseconds for each part. */
 export function crcOfParts(
@@ -10,4 +11,15 @@ export function crcOfParts(
     whole = crc32cCombine(whole, crc32c, sizeBytes);
   }
   return whole;
+}
+
+/** For stores that verify each part, but are not told what they are to make together. Parts of which one has no checksum pass. */
+export function assertCrcOfParts(
+  subject: StoreSubject,
+  parts: readonly PartReceipt[],
+  { crc32c }: Pick<CompleteOptions, 'crc32c'>,
+): void {
+  const found = crcOfParts(parts) ?? crc32c;
+  if (found === crc32c) return;
+  throw objectError('Corrupt', subject, `has parts with the CRC32C ${found} together; expected ${crc32c}`);
 }

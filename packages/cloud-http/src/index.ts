@@ -2,7 +2,8 @@
 
 export { atATime } from './at-a-time.ts';
 export { type Trust, trustedCertificates } from './certificates.ts';
-export { crcOfParts } from './crc-of-parts.ts';
+export { assertCrcOfParts, crcOfParts } from './crc-of-parts.ts';
+export { deleteEach } from './delete-each.ts';
 export {
   codeOfStatus,
   contextOf,
@@ -20,6 +21,7 @@ export {
   rootOf,
   type StoreSubject,
 } from './errors.ts';
+export { daysText, fact } from './facts.ts';
 export {
   assertCreateSize,
   assertOffset,
@@ -39,6 +41,7 @@ export {
   type TransportOptions,
   type TransportRequest,
 } from './transport.ts';
+export { unlessAborted } from './unless-aborted.ts';
 export {
   assertComplete,
   assertPart,
@@ -56,5 +59,6 @@ export {
   isInTheClear,
   isLoopback,
   plainEtag,
+  serverOf,
   unescapedXml,
 } from './values.ts';

@@ -38,6 +38,22 @@ export function bareHostname(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, '');
 }
 
+/** Where requests to a URL go, and what their paths begin with: without a '/' at its end. */
+export function serverOf(url: URL): {
+  readonly protocol: 'http:' | 'https:';
+  readonly hostname: string;
+  readonly port: number;
+  readonly basePath: string;
+} {
+  const protocol = url.protocol === 'http:' ? 'http:' : 'https:';
+  return {
+    protocol,
+    hostname: bareHostname(url.hostname),
+    port: Number(url.port) || (protocol === 'http:' ? 80 : 443),
+    basePath: url.pathname.replace(/\/$/, ''),
+  };
+}
+
 /** Would a secret in a header be read by others on its way? */
 export function isInTheClear(url: string): boolean {
   const { protocol, hostname } = new URL(url);

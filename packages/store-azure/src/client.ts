@@ -1,11 +1,6 @@
 /** The way to one container: every request is built and authorized here, and put right where it was refused for how it was built. */
 
-import {
-  bareHostname,
-  type HttpTransport,
-  type SendOptions,
-  type TransportAnswer,
-} from '@holdfast/cloud-http';
+import { type HttpTransport, type SendOptions, serverOf, type TransportAnswer } from '@holdfast/cloud-http';
 import { type Authorization, authorizationOf } from './authorization.ts';
 import type { AzureConfig } from './config.ts';
 import { AzureRefusal } from './errors.ts';
@@ -33,7 +28,7 @@ export class AzureConnection {
   readonly #transport: HttpTransport;
   readonly #authorization: Authorization;
   readonly #headers: ReturnType<typeof settingHeaders>;
-  readonly #server: { protocol: 'http:' | 'https:'; hostname: string; port: number };
+  readonly #server: Omit<ReturnType<typeof serverOf>, 'basePath'>;
   /** Of the account, without a '/' at its end. */
   readonly #basePath: string;
   #apiVersion = API_VERSION;
@@ -46,11 +41,9 @@ export class AzureConnection {
     this.#transport = transport;
     this.#authorization = authorizationOf(config);
     this.#headers = settingHeaders(config);
-    const url = new URL(config.endpoint);
-    const protocol = url.protocol === 'http:' ? 'http:' : 'https:';
-    const port = Number(url.port) || (protocol === 'http:' ? 80 : 443);
-    this.#server = { protocol, hostname: bareHostname(url.hostname), port };
-    this.#basePath = url.pathname.replace(/\/$/, '');
+    const { basePath, ...server } = serverOf(new URL(config.endpoint));
+    this.#server = server;
+    this.#basePath = basePath;
   }
 
   /** Sends one request. A non-2xx answer is thrown as `AzureRefusal`. */

@@ -1,7 +1,7 @@
 /** Tokens of Microsoft Entra ID, from wherever the machine has an identity. */
 
 import type { AccessToken, TokenCredential } from '@azure/identity';
-import { abortError, throwIfAborted } from '@holdfast/core/contract';
+import { unlessAborted } from '@holdfast/cloud-http';
 import { CredentialsError } from './errors.ts';
 
 /** For blobs of every cloud. */
@@ -52,7 +52,7 @@ export class IdentityTokens {
     this.#lookup ??= this.#fetch().finally(() => {
       this.#lookup = undefined;
     });
-    return abortable(this.#lookup, signal);
+    return unlessAborted(this.#lookup, signal);
   }
 
   async #fetch(): Promise<AccessToken> {
@@ -80,15 +80,4 @@ export class IdentityTokens {
 async function defaultCredential(): Promise<TokenCredential> {
   const { DefaultAzureCredential } = await import('@azure/identity');
   return new DefaultAzureCredential();
-}
-
-/** The lookup goes on: others may wait for it. */
-function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  throwIfAborted(signal);
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(abortError(signal));
-    signal.addEventListener('abort', stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }

@@ -1,5 +1,6 @@
 /** What the settings of a container and its account mean for checkpoints. Some of them are told by Azure's management API only. */
 
+import { fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { AzureConnection, BlobRequest } from './client.ts';
 import type { AzureConfig } from './config.ts';
@@ -54,10 +55,6 @@ function unlessUntold(error: unknown): 'denied' | 'silent' {
 
 function header(answer: Told<Answer>, name: string): Told<string> {
   return typeof answer === 'string' ? answer : (answer.headers[name] ?? 'silent');
-}
-
-function fact(id: string, title: string, seen: string, meaning?: string, advice = ''): StoreFact {
-  return { id, title, seen, ...(meaning !== undefined && { concern: { meaning, advice } }) };
 }
 
 function untold(id: string, title: string, why: 'denied' | 'silent', permission: string): StoreFact {

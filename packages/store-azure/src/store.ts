@@ -2,9 +2,9 @@ import {
   assertCreateSize,
   assertOffset,
   assertUntouched,
-  atATime,
   base64Crc,
   dateMs,
+  deleteEach,
   objectError,
   plainEtag,
   refuseLarger,
@@ -60,9 +60,6 @@ const CAPABILITIES: StoreCapabilities = {
   // A connection carries some 60 MB/s or more: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
 };
-
-/** Requests of one `deleteMany`: Azure's batch is as slow and wants another form of permission. */
-const DELETES_MAX = 32;
 
 /** Blobs of one container below one prefix. */
 export class AzureStore implements ObjectStore {
@@ -203,11 +200,14 @@ export class AzureStore implements ObjectStore {
   deleteMany(keys: readonly string[], options: CallOptions = {}): Promise<DeleteResult[]> {
     const { signal } = options;
     return this.#calls.run({ action: 'delete from', signal }, async () => {
-      const names = keys.map((key) => {
-        assertObjectKey(key, this.uri);
-        return this.#nameOf(key);
-      });
-      return atATime(names, DELETES_MAX, (name, index) => this.#delete(keys[index] ?? '', name, signal));
+      for (const key of keys) assertObjectKey(key, this.uri);
+      const names = new Map(keys.map((key) => [key, this.#nameOf(key)]));
+      return deleteEach(
+        keys,
+        signal,
+        (key) => this.#delete(names.get(key) ?? '', signal),
+        (error, key) => storeError(error, 'delete', { store: this.uri, key, config: this.#config }),
+      );
     });
   }
 
@@ -248,7 +248,7 @@ export class AzureStore implements ObjectStore {
     return { store: this.uri, key, config, connection, blob: this.#nameOf(key) };
   }
 
-  async #delete(key: string, blob: string, signal: AbortSignal | undefined): Promise<DeleteResult> {
+  async #delete(blob: string, signal: AbortSignal | undefined): Promise<void> {
     try {
       await this.#connection.send({
         operation: 'other',
@@ -259,14 +259,8 @@ export class AzureStore implements ObjectStore {
         signal,
       });
     } catch (error) {
-      if (signal?.aborted) throw error;
-      if (!(error instanceof AzureRefusal && error.code === 'BlobNotFound'))
-        return {
-          key,
-          error: storeError(error, 'delete', { store: this.uri, key, config: this.#config }),
-        };
+      if (!(error instanceof AzureRefusal && error.code === 'BlobNotFound')) throw error;
     }
-    return { key };
   }
 
   async #look(key: string, signal: AbortSignal | undefined): Promise<ObjectInfo> {

@@ -1,12 +1,11 @@
 /** The way to one server: where it is, the token, and the headers of all requests. */
 
 import {
-  bareHostname,
   HttpRefusal,
   type HttpTransport,
   type SendOptions,
+  serverOf,
   type TransportAnswer,
-  type TransportRequest,
 } from '@holdfast/cloud-http';
 import type { GcsConfig } from './config.ts';
 import type { Credentials } from './credentials.ts';
@@ -25,22 +24,14 @@ export class GcsConnection {
   readonly settings: SettingHeaders;
   readonly #transport: HttpTransport;
   readonly #credentials: Credentials | undefined;
-  readonly #base: Pick<TransportRequest, 'protocol' | 'hostname' | 'port'>;
-  readonly #basePath: string;
+  readonly #server: ReturnType<typeof serverOf>;
 
   /** `credentials`: none where nobody asks for them. */
   constructor(config: GcsConfig, transport: HttpTransport, credentials: Credentials | undefined) {
     this.settings = settingHeaders(config);
     this.#transport = transport;
     this.#credentials = credentials;
-    const { protocol, hostname, port, pathname } = new URL(config.endpoint);
-    const isPlain = protocol === 'http:';
-    this.#base = {
-      protocol: isPlain ? 'http:' : 'https:',
-      hostname: bareHostname(hostname),
-      port: Number(port) || (isPlain ? 80 : 443),
-    };
-    this.#basePath = pathname.replace(/\/$/, '');
+    this.#server = serverOf(new URL(config.endpoint));
   }
 
   /**
@@ -67,11 +58,12 @@ export class GcsConnection {
   #sendWith(token: string | undefined, request: GcsRequest): Promise<TransportAnswer> {
     const { method, path, query, headers, body, ...options } = request;
     const search = queryText(query);
+    const { basePath, ...server } = this.#server;
     return this.#transport.send(
       {
-        ...this.#base,
+        ...server,
         method,
-        path: `${this.#basePath}${path}${search === '' ? '' : `?${search}`}`,
+        path: `${basePath}${path}${search === '' ? '' : `?${search}`}`,
         headers: {
           ...this.settings.always,
           ...headers,

@@ -9,9 +9,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import {
   assertComplete,
+  assertCrcOfParts,
   assertPart,
   atATime,
-  crcOfParts,
   encodeToken,
   HttpRefusal,
   objectError,
@@ -117,13 +117,7 @@ export class ComposeUpload implements Upload {
     return this.#run('complete', options.signal, async () => {
       this.#assertThere();
       assertComplete(this.#subject, this.partSizeBytes, parts, options);
-      const crc32c = crcOfParts(parts) ?? options.crc32c;
-      if (crc32c !== options.crc32c)
-        throw objectError(
-          'Corrupt',
-          this.#subject,
-          `has parts with the CRC32C ${crc32c} together; expected ${options.crc32c}`,
-        );
+      assertCrcOfParts(this.#subject, parts, options);
       await this.#assertBegun(options.signal);
       const object = (await this.#earlier(options)) ?? (await this.#compose(parts, options));
       // As long as anything is left, the upload has not ended: whoever repeats this finds the object, and goes on here.

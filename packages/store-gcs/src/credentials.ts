@@ -3,8 +3,7 @@
  * library that finds them is loaded when the first token is needed.
  */
 
-import { rootOf } from '@holdfast/cloud-http';
-import { abortError } from '@holdfast/core/contract';
+import { rootOf, unlessAborted } from '@holdfast/cloud-http';
 import { CredentialsError } from './errors.ts';
 
 /** Lets one read, write and delete objects, and read what a bucket says of itself. */
@@ -108,16 +107,6 @@ async function withinTime<T>(work: Promise<T>): Promise<T> {
   } finally {
     clearTimeout(timer);
   }
-}
-
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  return new Promise<T>((resolve, reject) => {
-    const stop = () => reject(abortError(signal));
-    if (signal.aborted) stop();
-    signal.addEventListener('abort', stop, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }
 
 /** The library's own errors hold requests with secrets in them, so none of them is kept as a cause. */

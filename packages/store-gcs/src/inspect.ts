@@ -1,10 +1,9 @@
 /** What a bucket's settings mean for checkpoints. */
 
-import { HttpRefusal } from '@holdfast/cloud-http';
+import { daysText, fact, HttpRefusal } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { GcsConfig } from './config.ts';
 import { isMissingBucket } from './errors.ts';
-import { daysText, fact } from './facts.ts';
 import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
 import type { GcsObjects } from './objects.ts';
 

@@ -1,8 +1,8 @@
 /** What the lifecycle rules of a bucket do to the objects of one store. */
 
+import { fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { GcsConfig } from './config.ts';
-import { fact } from './facts.ts';
 
 interface Rule {
   readonly action?: { readonly type?: string; readonly storageClass?: string };

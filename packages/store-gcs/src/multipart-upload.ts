@@ -2,9 +2,9 @@
 
 import {
   assertComplete,
+  assertCrcOfParts,
   assertPart,
   base64Crc,
-  crcOfParts,
   encodeToken,
   HttpRefusal,
   objectError,
@@ -107,14 +107,7 @@ export class MultipartUpload implements Upload {
     return this.#run('complete', options.signal, async () => {
       if (this.#isAborted) throw this.#gone();
       assertComplete(this.#subject, this.partSizeBytes, parts, options);
-      // The store has verified each part, but is not told what they are to make together.
-      const crc32c = crcOfParts(parts) ?? options.crc32c;
-      if (crc32c !== options.crc32c)
-        throw objectError(
-          'Corrupt',
-          this.#subject,
-          `has parts with the CRC32C ${crc32c} together; expected ${options.crc32c}`,
-        );
+      assertCrcOfParts(this.#subject, parts, options);
       await this.#send({
         method: 'POST',
         query: { uploadId: this.#uploadId },

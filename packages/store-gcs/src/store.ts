@@ -3,7 +3,7 @@ import {
   assertOffset,
   assertPartSize,
   assertUntouched,
-  atATime,
+  deleteEach,
   HttpRefusal,
   pathInBucket,
   refuseLarger,
@@ -74,9 +74,6 @@ const BY_STRATEGY: Readonly<Record<UploadStrategy, Partial<StoreCapabilities>>> 
     resumesUploads: false,
   },
 };
-
-/** There is no batch worth its name: each is a request. */
-const DELETES_MAX = 32;
 
 /** Objects of one bucket below one prefix. */
 export class GcsStore implements ObjectStore {
@@ -199,15 +196,12 @@ export class GcsStore implements ObjectStore {
   deleteMany(keys: readonly string[], { signal }: CallOptions = {}): Promise<DeleteResult[]> {
     return this.#calls.run({ action: 'delete from', signal }, async () => {
       for (const key of keys) assertObjectKey(key, this.uri);
-      return atATime(keys, DELETES_MAX, async (key): Promise<DeleteResult> => {
-        try {
-          await this.#objects.remove(this.#pathOf(key), { signal });
-          return { key };
-        } catch (error) {
-          if (signal?.aborted) throw error;
-          return { key, error: gcsError(error, 'delete', { store: this.uri, key }) };
-        }
-      });
+      return deleteEach(
+        keys,
+        signal,
+        (key) => this.#objects.remove(this.#pathOf(key), { signal }),
+        (error, key) => gcsError(error, 'delete', { store: this.uri, key }),
+      );
     });
   }
 

@@ -5,10 +5,10 @@
 
 import { S3Client } from '@aws-sdk/client-s3';
 import {
-  bareHostname,
   type HttpTransport,
   isLoopback,
   type SendOptions,
+  serverOf,
   type TransportAnswer,
 } from '@holdfast/cloud-http';
 import { loadConfig, NODE_REGION_CONFIG_FILE_OPTIONS, NODE_REGION_CONFIG_OPTIONS } from '@smithy/core/config';
@@ -236,14 +236,13 @@ export class S3Connection {
 }
 
 function endpointOf(url: URL, payload: S3Config['payload']): Endpoint {
-  const protocol = url.protocol === 'http:' ? 'http:' : 'https:';
-  const hostname = bareHostname(url.hostname);
+  const { protocol, hostname, port, basePath } = serverOf(url);
   return {
     protocol,
     hostname,
-    port: Number(url.port) || (protocol === 'http:' ? 80 : 443),
+    port,
     host: url.host,
-    path: url.pathname.replace(/\/$/, ''),
+    path: basePath,
     signsBodies:
       payload === 'signed' || (payload === 'auto' && protocol === 'http:' && !isLoopback(hostname)),
   };

@@ -12,13 +12,14 @@ import {
   type S3Client,
   type ServerSideEncryptionRule,
 } from '@aws-sdk/client-s3';
+import { fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { S3Refusal } from './errors.ts';
-import { fact, type Told } from './facts.ts';
 import { lifecycleFacts, noncurrentRule } from './lifecycle.ts';
 import type { CommandOptions } from './sdk-request-handler.ts';
+import type { Told } from './told.ts';
 
 interface Question<T> {
   /** That it takes. */

@@ -1,8 +1,9 @@
 /** What the lifecycle rules of a bucket do to the objects below one prefix. Pure. */
 
 import type { LifecycleRule } from '@aws-sdk/client-s3';
+import { daysText, fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
-import { fact, type Told } from './facts.ts';
+import type { Told } from './told.ts';
 
 /** What is in them cannot be read at once. */
 const ARCHIVES: readonly string[] = ['GLACIER', 'DEEP_ARCHIVE'];
@@ -104,8 +105,4 @@ function concerns(rule: LifecycleRule, root: string): boolean {
 
 function nameOf({ ID: id }: LifecycleRule): string {
   return id ? `rule "${id}"` : 'a rule';
-}
-
-function daysText(days: number): string {
-  return days === 1 ? '1 day' : `${days} days`;
 }

@@ -8,9 +8,9 @@ import {
   assertCreateSize,
   assertOffset,
   assertUntouched,
-  atATime,
   base64Crc,
   dateMs,
+  deleteEach,
   objectError,
   pathInBucket,
   plainEtag,
@@ -64,9 +64,6 @@ const CAPABILITIES: StoreCapabilities = {
   // S3 gives a connection some 90 MB/s: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
 };
-
-/** Requests of single deletes, where the store has no batch. */
-const DELETES_MAX = 32;
 
 /** Answers to the batch delete of stores that have none, or that want a digest the SDK does not send. */
 const NO_BATCH_DELETE = [
@@ -316,7 +313,12 @@ export class S3Store implements ObjectStore {
         this.#hasBatchDelete = false;
       }
     }
-    return this.#deleteOneByOne(keys, paths, signal);
+    return deleteEach(
+      keys,
+      signal,
+      (key) => this.#deleteOne(this.#pathOf(key), signal),
+      (error, key) => this.#deleteError(error, key),
+    );
   }
 
   async #deleteBatch(
@@ -342,24 +344,14 @@ export class S3Store implements ObjectStore {
     });
   }
 
-  async #deleteOneByOne(
-    keys: readonly string[],
-    paths: readonly string[],
-    signal: AbortSignal | undefined,
-  ): Promise<DeleteResult[]> {
-    const deleteOne = async (key: string, Key: string): Promise<DeleteResult> => {
-      try {
-        await this.#connection.command(signal, (sdk, options) =>
-          sdk.send(new DeleteObjectCommand({ Bucket: this.#config.bucket, Key }), options),
-        );
-      } catch (error) {
-        if (signal?.aborted) throw error;
-        if (!(error instanceof S3Refusal && error.code === 'NoSuchKey'))
-          return { key, error: this.#deleteError(error, key) };
-      }
-      return { key };
-    };
-    return atATime(keys, DELETES_MAX, (key, index) => deleteOne(key, paths[index] ?? ''));
+  async #deleteOne(Key: string, signal: AbortSignal | undefined): Promise<void> {
+    try {
+      await this.#connection.command(signal, (sdk, options) =>
+        sdk.send(new DeleteObjectCommand({ Bucket: this.#config.bucket, Key }), options),
+      );
+    } catch (error) {
+      if (!(error instanceof S3Refusal && error.code === 'NoSuchKey')) throw error;
+    }
   }
 
   #deleteError(error: unknown, key: string): CheckpointError {
@@ -376,6 +368,7 @@ export class S3Store implements ObjectStore {
     return isAlike && !hasCustomerKey && own.credentials?.accessKeyId === other.credentials?.accessKeyId;
   }
 
+  /** The key in the bucket. */
   #pathOf(key: string): string {
     return pathInBucket({ store: this.uri, root: this.#config.root, provider: 'S3' }, key);
   }
