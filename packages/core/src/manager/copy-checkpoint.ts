@@ -21,7 +21,8 @@ import type { Membership } from './join.ts';
 import { filesOf, readManifest } from './manifest.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { leaseCheckpoint } from './restore.ts';
-import { deliver, plannedEvent, recordingOf, transferOptions } from './session.ts';
+import { deliver, plannedEvent, transferOptions } from './session.ts';
+import { recordingOf } from './upload-records.ts';
 
 /** Receipts are small: so many at once keep a store busy. */
 const RECEIPTS_AT_ONCE = 16;

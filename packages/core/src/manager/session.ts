@@ -21,7 +21,7 @@ import {
 } from '../format/index.ts';
 import { totalBytes } from '../plan/assemble.ts';
 import { sameContent } from '../plan/same-content.ts';
-import type { TransferOptions, UploadedFile, UploadItem } from '../transfer/index.ts';
+import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
@@ -30,7 +30,7 @@ import type { Membership } from './join.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { createRecord, isUnanswered } from './records.ts';
 import type { NamedSource } from './sources.ts';
-import type { UploadPurpose } from './upload-records.ts';
+import { recordingOf } from './upload-records.ts';
 
 const NONCE_DIGITS = 16;
 
@@ -118,18 +118,6 @@ export class SaveSession {
       onProgress: options.onProgress,
     };
   }
-}
-
-/** An upload in parts has a record while it is under way, where another process could do something about it. */
-export function recordingOf(
-  { store, uploads }: Engine,
-  purpose: Omit<UploadPurpose, 'sizeBytes'>,
-): Pick<UploadItem, 'onBegun' | 'onEnded'> {
-  if (!store.capabilities.resumesUploads) return {};
-  return {
-    onBegun: (upload, { sizeBytes = -1, signal }) => uploads.write(upload, { ...purpose, sizeBytes }, signal),
-    onEnded: (upload) => uploads.ended(upload),
-  };
 }
 
 /** What one writer has to say of its files. */

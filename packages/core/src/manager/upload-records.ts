@@ -7,8 +7,9 @@ import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { Upload } from '../contract/object-store.ts';
 import { encodeRecord, uploadKey } from '../format/index.ts';
+import type { UploadItem } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
-import { newId, type RecordIo } from './engine.ts';
+import { type Engine, newId, type RecordIo } from './engine.ts';
 import { createRecord, deleteForTidiness } from './records.ts';
 
 /** What an upload is for. */
@@ -70,4 +71,16 @@ export class UploadRecords {
       await deleteForTidiness(this.#engine, this.#due.splice(0), 'deleting upload records');
     this.#deleting = undefined;
   }
+}
+
+/** An upload in parts has a record while it is under way, where another process could do something about it. */
+export function recordingOf(
+  { store, uploads }: Engine,
+  purpose: Omit<UploadPurpose, 'sizeBytes'>,
+): Pick<UploadItem, 'onBegun' | 'onEnded'> {
+  if (!store.capabilities.resumesUploads) return {};
+  return {
+    onBegun: (upload, { sizeBytes = -1, signal }) => uploads.write(upload, { ...purpose, sizeBytes }, signal),
+    onEnded: (upload) => uploads.ended(upload),
+  };
 }
