@@ -1,9 +1,13 @@
 import { posix } from 'node:path';
 import { CheckpointError, type ListOptions, type ListPage, type ObjectInfo } from '@holdfast/core/contract';
+import { crc32c } from '@holdfast/testkit';
 import { type Mutant, type MutantParts, mutant } from './mutant.ts';
 
 const MISSING = 'head, get, readInto: an object that does not exist is NotFound';
 const MAX_BYTES = 'get: an object of maxBytes is read, a larger one is Corrupt';
+const HEAD_CRC = 'head: where it tells a CRC32C, that is the one of all bytes';
+/** What the suite takes where the store lets it. */
+const PART_SIZE_BYTES = 64 * 1024;
 const OWN_BYTES = "get: the bytes are the caller's own and are never written again";
 const RANGES = 'readInto: fills the buffer from any offset, and less only where the object ends';
 
@@ -38,6 +42,15 @@ const readMutants: readonly Mutant[] = [
       head: async (...args) => ({ ...(await sound.head(...args)), etag: bucket.nextEtag() }),
     }),
   ),
+  mutant('tells the checksum of the last part', HEAD_CRC, ({ sound, bucket }) => ({
+    head: async (key, options) => {
+      const bytes = bucket.find(key)?.bytes ?? new Uint8Array();
+      return {
+        ...(await sound.head(key, options)),
+        crc32c: crc32c(bytes.subarray(-(bytes.byteLength % PART_SIZE_BYTES))),
+      };
+    },
+  })),
   mutant('cuts an object at maxBytes', MAX_BYTES, ({ sound }) => ({
     get: async (key, { maxBytes }) => {
       const object = await sound.get(key, { maxBytes: 2 ** 30 });

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { errorOf, type Reply, type Script } from '../scripted/scripted-server.ts';
-import { refusal, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
+import { object, refusal, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
 
 const PART_BYTES = 5 * 1024 * 1024;
 const BYTES = new Uint8Array(10).fill(7);
@@ -60,6 +60,22 @@ describe('a store without checksums of whole objects', () => {
     const store = await server.open();
     expect((await errorOf(store.beginUpload('a', { partSizeBytes: PART_BYTES }))).code).toBe('Denied');
     expect(server.requests).toHaveLength(1);
+  });
+});
+
+describe('head', () => {
+  test.each<[string, Record<string, string>, number | undefined]>([
+    ['FULL_OBJECT', { 'x-amz-checksum-crc32c': 'AAAAAg==', 'x-amz-checksum-type': 'FULL_OBJECT' }, 2],
+    ['no type, of a store that knows none', { 'x-amz-checksum-crc32c': 'AAAAAg==' }, 2],
+    ['COMPOSITE', { 'x-amz-checksum-crc32c': 'AAAAAg==', 'x-amz-checksum-type': 'COMPOSITE' }, undefined],
+    ['of parts, by its form', { 'x-amz-checksum-crc32c': 'AAAAAg==-2' }, undefined],
+    ['another sum', { 'x-amz-checksum-crc64nvme': 'AAAAAAAAAAI=' }, undefined],
+  ])('a checksum is told if it is one of the whole: %s', async (_name, headers, expected) => {
+    const server = await scriptedS3(() => object('0123456789', headers));
+    expect((await (await server.open()).head('a')).crc32c).toBe(expected);
+    expect(server.requests[0]?.headers).toMatchObject({ 'x-amz-checksum-mode': 'ENABLED' });
+    await (await server.open({ checksum: 'none' })).head('a');
+    expect(server.requests[1]?.headers).not.toHaveProperty('x-amz-checksum-mode');
   });
 });
 

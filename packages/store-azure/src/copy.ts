@@ -5,7 +5,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { dateMs, objectError, plainEtag, replaced, type TransportAnswer } from '@holdfast/cloud-http';
-import type { CopiedObject, CopyOptions } from '@holdfast/core/contract';
+import type { CopyOptions, ObjectInfo } from '@holdfast/core/contract';
 import type { AzureConnection } from './client.ts';
 import { AzureRefusal, type AzureSubject, foreignSuccess, storeError } from './errors.ts';
 import { blockListXml } from './xml.ts';
@@ -43,7 +43,7 @@ export async function copyBlob(
   source: CopyEnd,
   target: CopyEnd,
   options: CopyOptions,
-): Promise<CopiedObject | null> {
+): Promise<ObjectInfo | null> {
   const { sizeBytes, signal } = options;
   const { headers: found } = await headOf(source, signal);
   const foundBytes = Number(found['content-length']);

@@ -3,6 +3,7 @@ import {
   assertOffset,
   assertUntouched,
   base64Crc,
+  crcOfBase64,
   dateMs,
   deleteEach,
   objectError,
@@ -15,7 +16,6 @@ import {
 import {
   assertObjectKey,
   type CallOptions,
-  type CopiedObject,
   type CopyOptions,
   type CreateOptions,
   type DeleteResult,
@@ -216,7 +216,7 @@ export class AzureStore implements ObjectStore {
     sourceKey: string,
     key: string,
     options: CopyOptions,
-  ): Promise<CopiedObject | null> {
+  ): Promise<ObjectInfo | null> {
     const other = source instanceof AzureStore && this.#reaches(source) ? source : undefined;
     if (other === undefined) return null;
     const { signal } = options;
@@ -274,7 +274,8 @@ export class AzureStore implements ObjectStore {
     const sizeBytes = headers['content-length'];
     if (sizeBytes === undefined) throw foreignSuccess(status, headers);
     this.#assertNoDirectory(key, headers);
-    return infoOf(key, headers, Number(sizeBytes));
+    const crc32c = crcOfBase64(headers['x-ms-meta-crc32c']);
+    return { ...infoOf(key, headers, Number(sizeBytes)), crc32c };
   }
 
   /** The name in the container. */

@@ -1,7 +1,7 @@
 /** Copies inside GCS: the store moves the bytes, in as many steps as it needs. */
 
 import { HttpRefusal, type StoreSubject } from '@holdfast/cloud-http';
-import type { CopiedObject, CopyOptions } from '@holdfast/core/contract';
+import type { CopyOptions, ObjectInfo } from '@holdfast/core/contract';
 import { gcsError } from './errors.ts';
 import type { GcsObjects, RewriteAnswer } from './objects.ts';
 import { infoOf } from './values.ts';
@@ -25,7 +25,7 @@ export async function copyObject(
   source: CopySource,
   target: CopyTarget,
   { sizeBytes, onProgress, signal }: CopyOptions,
-): Promise<CopiedObject | null> {
+): Promise<ObjectInfo | null> {
   let step: RewriteAnswer | undefined;
   do {
     try {

@@ -15,7 +15,6 @@ import {
 import {
   assertObjectKey,
   type CallOptions,
-  type CopiedObject,
   type CopyOptions,
   type CreateOptions,
   type DeleteResult,
@@ -111,9 +110,10 @@ export class GcsStore implements ObjectStore {
   }
 
   head(key: string, options: CallOptions = {}): Promise<ObjectInfo> {
-    return this.#calls.run({ action: 'look at', key, signal: options.signal }, async () =>
-      infoOf(key, await this.#objects.metadata(this.#pathOf(key), options)),
-    );
+    return this.#calls.run({ action: 'look at', key, signal: options.signal }, async () => {
+      const object = await this.#objects.metadata(this.#pathOf(key), options);
+      return { ...infoOf(key, object), crc32c: object.crc32c };
+    });
   }
 
   get(key: string, { maxBytes, signal }: GetOptions): Promise<StoredObject> {
@@ -210,7 +210,7 @@ export class GcsStore implements ObjectStore {
     sourceKey: string,
     key: string,
     options: CopyOptions,
-  ): Promise<CopiedObject | null> {
+  ): Promise<ObjectInfo | null> {
     const other = source instanceof GcsStore ? source : undefined;
     if (other === undefined || !this.#reaches(other)) return null;
     return this.#calls.run({ action: 'copy', key, signal: options.signal }, () => {

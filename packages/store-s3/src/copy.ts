@@ -3,7 +3,6 @@
 import { CopyObjectCommand } from '@aws-sdk/client-s3';
 import { atATime, crcOfBase64, crcOfParts, dateMs, plainEtag } from '@holdfast/cloud-http';
 import {
-  type CopiedObject,
   type CopyOptions,
   isCheckpointError,
   type ObjectInfo,
@@ -36,7 +35,7 @@ export async function copyObject(
   target: CopyTarget,
   options: CopyOptions,
   limits: CopyLimits = COPY_LIMITS,
-): Promise<CopiedObject> {
+): Promise<ObjectInfo> {
   const plan = planCopy(options.sizeBytes, limits);
   if (plan === null) return copyWhole(store, source, target, options);
   try {
@@ -56,7 +55,7 @@ async function copyInParts(
   target: CopyTarget,
   plan: CopyPlan,
   options: CopyOptions,
-): Promise<CopiedObject> {
+): Promise<ObjectInfo> {
   const checked = store.checksumsCopies ? store : { ...store, checksum: 'none' as const };
   const upload = await beginUpload(checked, target, plan.partSizeBytes, options.signal);
   try {
@@ -74,7 +73,7 @@ async function copyWhole(
   source: CopySource,
   { key, path }: CopyTarget,
   { sizeBytes, signal, onProgress }: CopyOptions,
-): Promise<CopiedObject> {
+): Promise<ObjectInfo> {
   const { output, headers } = await store.connection.command(signal, (sdk, options) =>
     sdk.send(
       new CopyObjectCommand({
@@ -114,9 +113,9 @@ async function completed(
   upload: S3Upload,
   parts: readonly PartReceipt[],
   { sizeBytes, signal }: CopyOptions,
-): Promise<CopiedObject> {
+): Promise<ObjectInfo> {
   const crc32c = crcOfParts(parts);
-  const info: ObjectInfo = await upload.complete(parts, { sizeBytes, crc32c, signal });
+  const info = await upload.complete(parts, { sizeBytes, crc32c, signal });
   return { ...info, crc32c };
 }
 

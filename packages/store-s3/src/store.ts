@@ -9,6 +9,7 @@ import {
   assertOffset,
   assertUntouched,
   base64Crc,
+  crcOfBase64,
   dateMs,
   deleteEach,
   objectError,
@@ -22,7 +23,6 @@ import {
   assertObjectKey,
   type CallOptions,
   type CheckpointError,
-  type CopiedObject,
   type CopyOptions,
   type CreateOptions,
   type DeleteResult,
@@ -138,12 +138,13 @@ export class S3Store implements ObjectStore {
         operation: 'read',
         method: 'HEAD',
         key: this.#pathOf(key),
+        headers: this.capabilities.verifiesChecksums ? { 'x-amz-checksum-mode': 'ENABLED' } : {},
         isRepeatable: true,
         signal,
       });
       const sizeBytes = headers['content-length'];
       if (sizeBytes === undefined) throw foreignSuccess(status, headers);
-      return infoOf(key, headers, Number(sizeBytes));
+      return { ...infoOf(key, headers, Number(sizeBytes)), crc32c: wholeCrcOf(headers) };
     });
   }
 
@@ -258,7 +259,7 @@ export class S3Store implements ObjectStore {
     sourceKey: string,
     key: string,
     options: CopyOptions,
-  ): Promise<CopiedObject | null> {
+  ): Promise<ObjectInfo | null> {
     if (!(source instanceof S3Store) || !this.#reaches(source)) return null;
     return this.#calls.run({ action: 'copy', key, signal: options.signal }, () => {
       assertObjectKey(sourceKey, source.uri);
@@ -376,4 +377,10 @@ export class S3Store implements ObjectStore {
 
 function infoOf(key: string, headers: Readonly<Record<string, string>>, sizeBytes: number): ObjectInfo {
   return { key, sizeBytes, etag: plainEtag(headers.etag), createdAtMs: dateMs(headers['last-modified']) };
+}
+
+/** Undefined for a checksum of the checksums of parts. */
+function wholeCrcOf(headers: Readonly<Record<string, string>>): number | undefined {
+  const isWhole = headers['x-amz-checksum-type'] !== 'COMPOSITE';
+  return isWhole ? crcOfBase64(headers['x-amz-checksum-crc32c']) : undefined;
 }

@@ -38,7 +38,7 @@ export interface ObjectStore {
    */
   create(key: string, bytes: Uint8Array, options?: CreateOptions): Promise<ObjectInfo>;
 
-  /** Size and version of one object. `NotFound` if there is none. One request. Safe to repeat. */
+  /** Size, version and, where it can, checksum of one object. `NotFound` if there is none. One request. Safe to repeat. */
   head(key: string, options?: CallOptions): Promise<ObjectInfo>;
 
   /**
@@ -84,14 +84,15 @@ export interface ObjectStore {
   /**
    * Copies an object of `source` into this store under a new key, without its bytes passing through this process. `null`, and nothing
    * is written, where the provider cannot: another provider or account, or credentials that do not reach both. Otherwise as `create`,
-   * except that the size has no limit but the provider's. Whoever copies compares `crc32c` of the result, or reads the copy back.
+   * except that the size has no limit but the provider's. `crc32c` of the result is only what the store computed over the copy: whoever
+   * copies compares it or, where it is absent, reads the copy back.
    */
   copyFrom?(
     source: ObjectStore,
     sourceKey: string,
     key: string,
     options: CopyOptions,
-  ): Promise<CopiedObject | null>;
+  ): Promise<ObjectInfo | null>;
 
   /**
    * What the bucket's own settings mean for checkpoints: versioning, locks, soft delete, lifecycle rules. For people who ask whether a
@@ -156,10 +157,10 @@ export interface ObjectInfo {
   readonly etag: string;
   /** When the store's own clock says it was created, milliseconds since 1970. */
   readonly createdAtMs: number;
-}
-
-export interface CopiedObject extends ObjectInfo {
-  /** As the store computed it over the copy. Absent where it keeps none. */
+  /**
+   * Of the whole object, as the store has it: computed by it, or kept by it from the write. Only `head` tells it, where it can, and
+   * `copyFrom` what was computed; absent elsewhere.
+   */
   readonly crc32c?: number | undefined;
 }
 

@@ -2,7 +2,6 @@ import {
   assertObjectKey,
   type CallOptions,
   CheckpointError,
-  type CopiedObject,
   type CopyOptions,
   type CreateOptions,
   type DeleteResult,
@@ -86,7 +85,8 @@ export class MemoryStore implements ObjectStore {
 
   async head(key: string, options: CallOptions = {}): Promise<ObjectInfo> {
     this.#begin(key, options);
-    return infoOf(key, this.#object(key));
+    const object = this.#object(key);
+    return { ...infoOf(key, object), crc32c: this.bucket.crc32c?.(object.bytes) };
   }
 
   async get(key: string, options: GetOptions): Promise<StoredObject> {
@@ -186,7 +186,7 @@ export class MemoryStore implements ObjectStore {
     sourceKey: string,
     key: string,
     options: CopyOptions,
-  ): Promise<CopiedObject | null> {
+  ): Promise<ObjectInfo | null> {
     this.#begin(key, options);
     if (!(source instanceof MemoryStore)) return null;
     source.#begin(sourceKey, options);

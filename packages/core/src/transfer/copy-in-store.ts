@@ -2,9 +2,9 @@
 
 import {
   CheckpointError,
-  type CopiedObject,
   type ErrorCode,
   isCheckpointError,
+  type ObjectInfo,
   toCheckpointError,
 } from '../contract/index.ts';
 import { hexCrc } from '../plan/ranges.ts';
@@ -58,7 +58,7 @@ function copy(
   { file, store: source }: LentFile,
   run: Run,
   progress: FileProgress,
-): Promise<CopiedObject | null> {
+): Promise<ObjectInfo | null> {
   return run.request(`copy of "${name}"`, async ({ signal, onBytes }) => {
     let toldBytes = 0;
     const onProgress = (copiedBytes: number) => {
@@ -72,7 +72,7 @@ function copy(
 }
 
 /** By the store's checksum; where it keeps none, the copy is read back. */
-async function compare({ key, sizeBytes, crc32c }: CopiedObject, file: StoredFile, run: Run): Promise<void> {
+async function compare({ key, sizeBytes, crc32c }: ObjectInfo, file: StoredFile, run: Run): Promise<void> {
   const item = { file: { ...file, key }, level: 2 } as const;
   const [problem] = crc32c === undefined ? (await verifyFile(item, run, {})).problems : [];
   const isLike = sizeBytes === file.sizeBytes && (crc32c ?? file.crc32c) === file.crc32c;

@@ -1,6 +1,8 @@
+import { crc32c } from '../crc32c.ts';
 import { type Check, check } from './check.ts';
 import { expectBytes, expectEqual, expectRejection, expectTrue } from './expect.ts';
 import type { Scratch } from './scratch.ts';
+import { complete, putPart } from './upload-checks.ts';
 
 const MIB = 1024 * 1024;
 /** What untouched memory holds. */
@@ -36,6 +38,26 @@ export const readChecks: readonly Check[] = [
         const found = page.objects.map((info) => [info.etag, info.sizeBytes]);
         expectEqual(found, [[etag, bytes.byteLength]], 'etag and size by list');
       }
+    }
+  }),
+
+  check('head: where it tells a CRC32C, that is the one of all bytes', async (t) => {
+    const { partSizeBytes } = t;
+    for (const size of [0, 1, 1000]) {
+      const bytes = t.creatableBytes(size);
+      await t.create(`created-${size}`, bytes);
+      await expectCrc(t, `created-${size}`, bytes);
+    }
+    const withoutSum = t.creatableBytes(77);
+    await t.store.create(t.key('without'), withoutSum);
+    await expectCrc(t, 'without', withoutSum);
+    for (const size of [0, partSizeBytes + 1].slice(0, t.capabilities.maxParts)) {
+      const bytes = t.random.bytes(size);
+      const upload = await t.beginUpload(`in-parts-${size}`);
+      const receipts = [await putPart(upload, 0, bytes)];
+      if (size > partSizeBytes) receipts.push(await putPart(upload, 1, bytes));
+      await complete(upload, receipts, bytes);
+      await expectCrc(t, `in-parts-${size}`, bytes);
     }
   }),
 
@@ -155,6 +177,17 @@ export const readChecks: readonly Check[] = [
     }
   }),
 ];
+
+async function expectCrc(t: Scratch, name: string, bytes: Uint8Array): Promise<void> {
+  const { crc32c: found } = await t.store.head(t.key(name));
+  const expected = crc32c(bytes);
+  expectTrue(
+    found === undefined || found === expected,
+    `crc32c by head of ${name}`,
+    `${expected}, or none`,
+    found,
+  );
+}
 
 async function readsRange(t: Scratch, bytes: Uint8Array, offset: number, length: number): Promise<void> {
   const expected = bytes.subarray(offset, offset + length);
