@@ -122,7 +122,7 @@ export class CommitRace {
     const [looker] = this.#survivors;
     const entries = (await looker?.log({ limit: 10 })) ?? [];
     const commits = entries.filter(
-      ({ kind, checkpoint }) => kind === 'commit' && checkpoint?.version === version,
+      ({ kind, checkpoints }) => kind === 'commit' && checkpoints[0]?.version === version,
     );
     expect(commits).toHaveLength(1);
     return commits[0]?.attempt === `rival-${version}` ? 'rival' : 'writer';

@@ -82,7 +82,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
     put(files[0]!.key, new Uint8Array(0));
     put(files[1]!.key, weights);
     const share = { writer: 0, incarnation: 0, receiptKey: 'version_7/1.1/receipts/0.0.json', receiptSha256: sha256(weights), files };
-    const manifest = encodeRecord('manifest', { id, worldSize: 1, writers: [share], bases: [], metrics: {}, metadata: {} });
+    const manifest = encodeRecord('manifest', { id, worldSize: 1, writers: [share], bases: [], metrics: {}, metadata: {}, suspicions: [] });
     const key = manifestKey(id, manifest.sha256);
     put(key, manifest.bytes);
     const golden = GOLDEN_VALUES['catalog-entry.json']!;
@@ -132,6 +132,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
       bases: [],
       metrics: {},
       metadata: {},
+    suspicions: [],
     });
     writeFileSync(join(run, manifest), other.bytes);
     expect(read().stderr).toContain('is another one');

@@ -6,11 +6,13 @@ import type {
   Claim,
   FileRecord,
   Manifest,
+  Policy,
   ReadLease,
   Receipt,
   RecordKind,
   RecordTypes,
   Run,
+  State,
   UploadRecord,
 } from '@holdfast/core/internal/format/index';
 
@@ -44,7 +46,9 @@ const empty: FileRecord = {
   mode: 0,
 };
 
-const run: Run = { runId: RUN_ID, policy: { keepLast: 5 }, createdAtMs: AT_MS };
+const keepLast = (count: number): Policy => ({ keepLast: count, keepEvery: 0n, keepEveryMs: 0, keepForMs: 0, keepBest: [], graceMs: 0 });
+
+const run: Run = { runId: RUN_ID, policy: keepLast(5), createdAtMs: AT_MS };
 
 const claim: Claim = { writer: 1, incarnation: 2, nonce: 'c0ffee', host: 'node-7.example', pid: 4711 };
 
@@ -57,6 +61,7 @@ const receipt: Receipt = {
   bases: [BASE],
   metrics: { loss: 0.1, accuracy: 1e-7, perplexity: 1.5e300, zero: 0, minus: -0, tokens: 4503599627370496.5 },
   metadata: { note: 'line one\nline "two"\\', '': 'empty key', __proto__x: '\u0000\u007f\u2028' },
+  suspicions: [],
 };
 
 const manifest: Manifest = {
@@ -81,6 +86,7 @@ const manifest: Manifest = {
   bases: [BASE],
   metrics: { loss: 0.1 },
   metadata: { note: 'ü' },
+  suspicions: [],
 };
 
 const live: CatalogCheckpoint = {
@@ -99,6 +105,8 @@ const live: CatalogCheckpoint = {
   committedAtMs: AT_MS,
   bases: [BASE],
   rolledBack: false,
+  retiringAtMs: 0,
+  storedBytes: 0,
 };
 
 const entry: CatalogEntry = {
@@ -112,6 +120,7 @@ const entry: CatalogEntry = {
     lineage: 2,
     epoch: 3,
     checkpoint: ID,
+    checkpoints: [],
     reason: 'asked for',
     host: 'node-7.example',
     pid: 4711,
@@ -155,7 +164,7 @@ const entry: CatalogEntry = {
     ],
     removedFloor: { lineage: 1, version: 9223372036854775807n },
     txnRing: ['303132333435363738393a3b3c3d3e3f', '202122232425262728292a2b2c2d2e2f'],
-    policy: { keepLast: 3 },
+    policy: keepLast(3),
   },
 };
 
@@ -169,6 +178,7 @@ const first: CatalogEntry = {
     kind: 'takeover',
     lineage: 1,
     epoch: 1,
+    checkpoints: [],
     reason: '',
     host: 'node-7.example',
     pid: 4711,
@@ -190,6 +200,42 @@ const first: CatalogEntry = {
     txnRing: ['202122232425262728292a2b2c2d2e2f'],
   },
 };
+
+const retired: CatalogEntry = {
+  ...entry,
+  seq: 43,
+  transaction: {
+    id: '404142434445464748494a4b4c4d4e4f',
+    kind: 'retire',
+    lineage: 2,
+    epoch: 3,
+    checkpoints: [{ lineage: 1, epoch: 2, version: 7n }, BASE],
+    reason: 'no rule keeps it: the newest 1',
+    host: 'node-7.example',
+    pid: 4711,
+    atMs: AT_MS,
+    attempt: 'slurm-815-0',
+  },
+  state: {
+    ...(entry.state as State),
+    checkpoints: [{ ...live, state: 'RETIRING', retiringSeq: 43, retiringAtMs: AT_MS, storedBytes: 19999999 }],
+    policy: {
+      keepLast: 1,
+      keepEvery: 9007199254740993n,
+      keepEveryMs: 3600000,
+      keepForMs: 604800000,
+      keepBest: [
+        { metric: 'loss', highest: false, count: 3 },
+        { metric: 'größe', highest: true, count: 1 },
+      ],
+      graceMs: 3600000,
+    },
+    resumedFrom: BASE,
+  },
+};
+
+const suspicious: Receipt = { ...receipt, suspicions: ['"model/weights-0-of-2.bin" is what it was in version 9007199254740992'] };
+const suspiciousManifest: Manifest = { ...manifest, suspicions: suspicious.suspicions };
 
 const lease: ReadLease = { id: ID, reader: 'eval-3', ttlMs: 900000, host: 'node-9.example', pid: 12 };
 
@@ -218,6 +264,9 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'run.json': { kind: 'run', value: run },
   'catalog-entry.json': { kind: 'catalog-entry', value: entry },
   'catalog-entry-first.json': { kind: 'catalog-entry', value: first },
+  'catalog-entry-retired.json': { kind: 'catalog-entry', value: retired },
+  'receipt-suspicious.json': { kind: 'receipt', value: suspicious },
+  'manifest-suspicious.json': { kind: 'manifest', value: suspiciousManifest },
   'claim.json': { kind: 'claim', value: claim },
   'receipt.json': { kind: 'receipt', value: receipt },
   'receipt-newer-minor.json': { kind: 'receipt', value: newerMinor },

@@ -140,7 +140,7 @@ describe('reading', () => {
     expect(log[0]).toMatchObject({
       attempt: 'job-7',
       process: { host: 'node-3', pid: 42 },
-      checkpoint: { version: 1n },
+      checkpoints: [{ version: 1n }],
     });
     expect(await failure(manager.log({ limit: 0 }))).toContain('InvalidArgument');
   });
@@ -216,6 +216,8 @@ function thousandVersions(): Uint8Array {
     committedAtMs: 1_800_000_000_000 + index,
     bases: [],
     rolledBack: false,
+    retiringAtMs: 0,
+    storedBytes: 1e12,
   }));
   const id = checkpoints[999]?.id as { lineage: number; epoch: number; version: bigint };
   const state = {
@@ -239,6 +241,7 @@ function thousandVersions(): Uint8Array {
       lineage: 1,
       epoch: 1,
       checkpoint: id,
+      checkpoints: [],
       reason: '',
       host: 'node-1',
       pid: 1,

@@ -26,10 +26,11 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
 
 /** What retention and its collector do: the version is gone from the catalog, and so are its objects. */
 export async function removeVersion(bucket: MemoryBucket, version: bigint): Promise<void> {
-  await decide(bucket, (head) => ({ ...about(head, version), kind: 'retire' }));
+  const some = (head: Head) => ({ ...about(head, version), checkpoints: [about(head, version).checkpoint] });
+  await decide(bucket, (head) => ({ ...some(head), kind: 'retire', atMs: 0 }));
   await decide(bucket, (head) => {
-    const retiringSeq = checkpointOf(head, version).retiringSeq;
-    return { ...about(head, version), kind: 'remove', retiringSeq };
+    const retiringSeqs = [checkpointOf(head, version).retiringSeq];
+    return { ...some(head), kind: 'remove', retiringSeqs };
   });
   for (const key of bucket.keys()) if (key.startsWith(`version_${version}/`)) bucket.remove(key);
 }

@@ -10,6 +10,7 @@ function summary(version: number, rest: Partial<CheckpointSummary> = {}): Checkp
     id: { lineage: 0, epoch: 1, version: BigInt(version) },
     version: BigInt(version),
     sizeBytes: 10,
+    storedBytes: 10,
     fileCount: 1,
     metrics: {},
     state: 'live',

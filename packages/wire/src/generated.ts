@@ -36,11 +36,15 @@ export interface Checkpoint {
   readonly suspect: boolean;
   /** Why it is retiring, quarantined or suspect. */
   readonly reason: string;
-  /** Informational: the committer's clock, milliseconds since 1970. */
+  /** The store's own clock shortly before the commit, milliseconds since 1970. Rules by age count from it. */
   readonly committedAtMs: number;
   readonly bases: readonly CheckpointId[];
   /** A rollback went back to before it: kept, but no longer on the path that `latest` and `get` look at. */
   readonly rolledBack: boolean;
+  /** The store's own clock when it was retired; 0 when it is not retiring. The grace counts from it. */
+  readonly retiringAtMs: number;
+  /** Of size_bytes: what was sent for this checkpoint. The rest lies in objects of its bases. */
+  readonly storedBytes: number;
 }
 
 /** The whole name of a checkpoint. A version alone is not one: numbers repeat after a rollback. */
@@ -94,6 +98,14 @@ export interface Format {
   readonly minor: number;
 }
 
+/** The best n by a metric; those without it do not count. */
+export interface KeepBest {
+  readonly metric: string;
+  /** High values are good; else low ones. */
+  readonly highest: boolean;
+  readonly count: number;
+}
+
 /**
  * R/version_{v}/{lineage}.{epoch}/manifest-{first 16 hex digits of its sha256}.json: all files of one checkpoint.
  * A pure function of the receipts: every builder writes the same bytes, so it holds no clock value.
@@ -109,12 +121,23 @@ export interface Manifest {
   /** Union over the receipts; where two name the same key, the lowest writer's value stands. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly metadata: Readonly<Record<string, string>>;
+  /** Of all receipts, in writer order, without repeats. */
+  readonly suspicions: readonly string[];
 }
 
-/** Which checkpoints retention keeps. Rules combine by union; no rule at all keeps everything. */
+/** Which checkpoints retention keeps: each one that any rule keeps. No rule at all keeps everything. */
 export interface Policy {
-  /** Keep the newest n; 0: this rule is absent. */
+  /** The newest n; 0: this rule is absent. */
   readonly keepLast: number;
+  /** Versions that are multiples of it; 0: absent. */
+  readonly keepEvery: bigint;
+  /** The first of each such span of the store's time; 0: absent. */
+  readonly keepEveryMs: number;
+  /** Those committed no longer ago, by the store's time; 0: absent. */
+  readonly keepForMs: number;
+  readonly keepBest: readonly KeepBest[];
+  /** What is retired can be taken back for so long. */
+  readonly graceMs: number;
 }
 
 /**
@@ -149,6 +172,8 @@ export interface Receipt {
   readonly metrics: Readonly<Record<string, number>>;
   /** Free text of the caller. */
   readonly metadata: Readonly<Record<string, string>>;
+  /** In words, what makes this writer's files look stale; empty: nothing does. */
+  readonly suspicions: readonly string[];
 }
 
 /** A checkpoint that is gone, remembered so that a late finaliser learns the truth. */
@@ -198,19 +223,25 @@ export interface State {
   readonly removedFloor?: RemovedFloor | undefined;
   /** Ids of the last 256 transactions, oldest first, the entry's own last. */
   readonly txnRing: readonly string[];
+  /** The retention rules of the run; absent: everything is kept. */
   readonly policy?: Policy | undefined;
+  /**
+   * What a restart of the present attempt would have loaded: `latest` as it was when the attempt took the run over, or the target of a
+   * rollback. Retention leaves it alone.
+   */
+  readonly resumedFrom?: CheckpointId | undefined;
 }
 
 /** What changed the catalog: the log that people read. */
 export interface Transaction {
   /** 128 random bits, hex; also in the ring of the state. */
   readonly id: string;
-  /** takeover, register, commit, abandon, quarantine, retire, unretire, remove, pin, unpin, rollback, policy. */
+  /** takeover, register, commit, abandon, verify, quarantine, retire, unretire, remove, pin, unpin, rollback, policy. */
   readonly kind: string;
   /** Of the state after it. */
   readonly lineage: number;
   readonly epoch: number;
-  /** The checkpoint it is about, where there is one. */
+  /** The checkpoint it is about, where it is about one. */
   readonly checkpoint?: CheckpointId | undefined;
   readonly reason: string;
   /** Informational: who and when. */
@@ -219,6 +250,8 @@ export interface Transaction {
   readonly atMs: number;
   /** The attempt that owns the run after it. */
   readonly attempt: string;
+  /** The checkpoints of a decision that is taken on several at once: retire, unretire, remove. */
+  readonly checkpoints: readonly CheckpointId[];
 }
 
 /** R/uploads/{id}.json: a multipart upload that is under way, written before its first part. */
@@ -293,6 +326,8 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'committedAtMs', kind: 'scalar', type: 'int64-number' },
     { name: 'bases', kind: 'message', type: 'CheckpointId', repeated: true },
     { name: 'rolledBack', kind: 'scalar', type: 'bool' },
+    { name: 'retiringAtMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'storedBytes', kind: 'scalar', type: 'int64-number' },
   ],
   CheckpointId: [
     { name: 'lineage', kind: 'scalar', type: 'uint32' },
@@ -322,6 +357,11 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'major', kind: 'scalar', type: 'uint32' },
     { name: 'minor', kind: 'scalar', type: 'uint32' },
   ],
+  KeepBest: [
+    { name: 'metric', kind: 'scalar', type: 'string' },
+    { name: 'highest', kind: 'scalar', type: 'bool' },
+    { name: 'count', kind: 'scalar', type: 'uint32' },
+  ],
   Manifest: [
     { name: 'format', kind: 'message', type: 'Format' },
     { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
@@ -330,9 +370,15 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'bases', kind: 'message', type: 'CheckpointId', repeated: true },
     { name: 'metrics', kind: 'scalar', type: 'double', mapKey: 'string' },
     { name: 'metadata', kind: 'scalar', type: 'string', mapKey: 'string' },
+    { name: 'suspicions', kind: 'scalar', type: 'string', repeated: true },
   ],
   Policy: [
     { name: 'keepLast', kind: 'scalar', type: 'uint32' },
+    { name: 'keepEvery', kind: 'scalar', type: 'int64-bigint' },
+    { name: 'keepEveryMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'keepForMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'keepBest', kind: 'message', type: 'KeepBest', repeated: true },
+    { name: 'graceMs', kind: 'scalar', type: 'int64-number' },
   ],
   ReadLease: [
     { name: 'format', kind: 'message', type: 'Format' },
@@ -352,6 +398,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'bases', kind: 'message', type: 'CheckpointId', repeated: true },
     { name: 'metrics', kind: 'scalar', type: 'double', mapKey: 'string' },
     { name: 'metadata', kind: 'scalar', type: 'string', mapKey: 'string' },
+    { name: 'suspicions', kind: 'scalar', type: 'string', repeated: true },
   ],
   Removed: [
     { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
@@ -383,6 +430,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'removedFloor', kind: 'message', type: 'RemovedFloor' },
     { name: 'txnRing', kind: 'scalar', type: 'string', repeated: true },
     { name: 'policy', kind: 'message', type: 'Policy' },
+    { name: 'resumedFrom', kind: 'message', type: 'CheckpointId' },
   ],
   Transaction: [
     { name: 'id', kind: 'scalar', type: 'string' },
@@ -395,6 +443,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'pid', kind: 'scalar', type: 'uint32' },
     { name: 'atMs', kind: 'scalar', type: 'int64-number' },
     { name: 'attempt', kind: 'scalar', type: 'string' },
+    { name: 'checkpoints', kind: 'message', type: 'CheckpointId', repeated: true },
   ],
   Upload: [
     { name: 'format', kind: 'message', type: 'Format' },

@@ -59,7 +59,7 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
       String(entry.seq),
       formatAge(entry.atMs, nowMs),
       printable(entry.kind),
-      entry.checkpoint === null ? '' : String(entry.checkpoint.version),
+      versionsText(entry),
       entry.lineage <= 1 ? String(entry.epoch) : `${entry.lineage}.${entry.epoch}`,
       shorten(printable(entry.attempt)),
       `${printable(entry.process.host)}:${entry.process.pid}`,
@@ -67,6 +67,12 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
     ]),
   );
   return [call.style('bold', titles as string), ...rows].join('\n');
+}
+
+/** The first and how many more: collection takes hundreds at once. */
+function versionsText({ checkpoints: [first, ...rest] }: LogEntry): string {
+  if (first === undefined) return '';
+  return rest.length === 0 ? String(first.version) : `${first.version} +${rest.length}`;
 }
 
 // A drawn attempt is 128 bits of hex: its beginning tells it from the others.
@@ -79,7 +85,7 @@ function jsonOf(entry: LogEntry) {
     seq: entry.seq,
     at: jsonTime(entry.atMs),
     kind: entry.kind,
-    checkpoint: entry.checkpoint === null ? null : jsonId(entry.checkpoint),
+    checkpoints: entry.checkpoints.map(jsonId),
     lineage: entry.lineage,
     epoch: entry.epoch,
     attempt: entry.attempt,

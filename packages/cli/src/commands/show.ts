@@ -51,7 +51,7 @@ async function read(manager: CheckpointManager, given: bigint | 'latest', uri: s
 /** Who committed it; `null` once the catalog no longer keeps that entry. */
 async function findCommit(manager: CheckpointManager, { id }: CheckpointDetails): Promise<LogEntry | null> {
   const entries = await manager.log({ limit: LOG_ENTRIES_MAX });
-  const isItsCommit = ({ kind, checkpoint }: LogEntry) =>
+  const isItsCommit = ({ kind, checkpoints: [checkpoint] }: LogEntry) =>
     kind === 'commit' &&
     checkpoint?.version === id.version &&
     checkpoint.epoch === id.epoch &&

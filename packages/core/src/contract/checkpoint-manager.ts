@@ -32,6 +32,8 @@ export interface CheckpointSummary {
   readonly id: CheckpointId;
   readonly version: bigint;
   readonly sizeBytes: number;
+  /** Of `sizeBytes`: what was sent for this checkpoint; the rest are unchanged files that lie with earlier ones. */
+  readonly storedBytes: number;
   readonly fileCount: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly state: CheckpointStateName;
@@ -40,7 +42,7 @@ export interface CheckpointSummary {
   readonly isVerified: boolean;
   readonly isSuspect: boolean;
   readonly reason: string;
-  /** By the committer's clock; informational. */
+  /** By the store's own clock. A copy has the time of its original. */
   readonly committedAtMs: number;
 }
 
@@ -231,8 +233,8 @@ export interface RecoverResult {
 export interface LogEntry {
   readonly seq: number;
   readonly kind: string;
-  /** What it was about, where it was about one checkpoint. */
-  readonly checkpoint: CheckpointId | null;
+  /** What it was about; several where they were retired, taken back or removed together. */
+  readonly checkpoints: readonly CheckpointId[];
   readonly lineage: number;
   readonly epoch: number;
   readonly attempt: string;
@@ -262,6 +264,13 @@ export type ProgressEvent =
   /** `doneBytes` and `totalBytes` are of the file `name`; bytes count once they are in the store or verified in the destination. */
   | { readonly type: 'bytes'; readonly name: string; readonly doneBytes: number; readonly totalBytes: number }
   | { readonly type: 'retry'; readonly detail: string }
+  /** Of `name`, so many bytes were left by an interrupted save of this version: they were compared with the source, and not sent again. */
+  | {
+      readonly type: 'resumed';
+      readonly version: bigint;
+      readonly name: string;
+      readonly keptBytes: number;
+    }
   /** Gone to the store: this writer's share is durable. */
   | { readonly type: 'delivered'; readonly version: bigint; readonly missingWriters: readonly number[] }
   | {

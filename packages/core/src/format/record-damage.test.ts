@@ -30,6 +30,7 @@ const receipt: Receipt = {
   ],
   bases: [{ lineage: 1, epoch: 1, version: 6n }],
   metrics: { loss: 0.25 },
+  suspicions: [],
   metadata: { note: 'ü' },
 };
 
@@ -85,6 +86,8 @@ const state: CatalogEntry['state'] = {
       committedAtMs: 1,
       bases: [],
       rolledBack: false,
+      retiringAtMs: 0,
+      storedBytes: 0,
     },
   ],
   abandoned: [],
@@ -105,6 +108,7 @@ const entry: CatalogEntry = {
     host: '',
     pid: 0,
     atMs: 0,
+    checkpoints: [],
     attempt: '',
   },
   state,

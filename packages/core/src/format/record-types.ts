@@ -10,6 +10,7 @@ export type {
   Claim,
   File as FileRecord,
   Format,
+  KeepBest as KeepBestRecord,
   Manifest,
   Policy,
   ReadLease,

@@ -254,6 +254,7 @@ class Sending {
       lineage: state.lineage,
       epoch: state.epoch,
       checkpoint: 'checkpoint' in txn ? txn.checkpoint : undefined,
+      checkpoints: 'checkpoints' in txn ? txn.checkpoints : [],
       reason: 'reason' in txn ? txn.reason : '',
       host: this.#engine.process.host,
       pid: this.#engine.process.pid,

@@ -25,7 +25,7 @@ export interface FinaliseOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
   readonly onProgress: ((event: ProgressEvent) => void) | undefined;
-  /** When it was committed in the run that it was copied from; default: now. */
+  /** When it was committed in the run that it was copied from; default: now, by the store's clock. */
   readonly committedAtMs?: number | undefined;
   /** Only looks: when all receipts are there, another is about to commit. The answer is then `waiting` for nobody. */
   readonly leavesIt?: boolean | undefined;
@@ -119,7 +119,7 @@ async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOpt
       throw new Error('without a manifest a removed checkpoint is never the same');
     }
     if (decided) return settle(engine, options, decided, undefined);
-    const { chosen, missing } = await listReceipts(engine, head.state, id, signal);
+    const { chosen, missing, storeTimeMs } = await listReceipts(engine, head.state, id, signal);
     if (missing.length > 0 || options.leavesIt) return { kind: 'waiting', missing };
     const receipts = await readReceipts(engine, chosen, { id, own, worldSize: head.state.worldSize, signal });
     const clash = nameClash(receipts);
@@ -131,7 +131,7 @@ async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOpt
     await assertPayloads(engine, id, receipts, signal);
     const manifest = assembleManifest(id, receipts);
     await createRecord(engine, manifest.key, manifest.bytes, signal);
-    const result = await commit(engine, catalog, { ...options, head, manifest, receipts });
+    const result = await commit(engine, catalog, { ...options, head, manifest, receipts, storeTimeMs });
     if (result !== 'again') return result;
   }
 }
@@ -139,7 +139,12 @@ async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOpt
 async function commit(
   engine: Engine,
   catalog: Catalog,
-  options: FinaliseOptions & { head: Head; manifest: AssembledManifest; receipts: readonly StoredReceipt[] },
+  options: FinaliseOptions & {
+    head: Head;
+    manifest: AssembledManifest;
+    receipts: readonly StoredReceipt[];
+    storeTimeMs: number;
+  },
 ): Promise<Finalised | 'again'> {
   const { id, own, manifest, receipts, head, runId, signal } = options;
   const txn: Commit & { id: string } = {
@@ -152,10 +157,12 @@ async function commit(
     manifestKey: manifest.key,
     manifestSha256: manifest.sha256,
     sizeBytes: manifest.sizeBytes,
+    storedBytes: manifest.storedBytes,
     fileCount: manifest.fileCount,
     metrics: manifest.metrics,
     bases: manifest.bases,
-    atMs: options.committedAtMs ?? Math.round(engine.clock.nowMs()),
+    suspicions: manifest.suspicions,
+    atMs: options.committedAtMs ?? options.storeTimeMs,
   };
   const result = await catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {

@@ -32,8 +32,9 @@ export async function readLog(
 }
 
 function logEntry({ seq, transaction, state }: CatalogEntry): LogEntry {
-  const { kind, checkpoint, attempt, reason, host, pid, atMs } = transaction;
+  const { kind, checkpoint, checkpoints, attempt, reason, host, pid, atMs } = transaction;
   const { lineage, epoch } = state;
   const process = { host, pid };
-  return { seq, kind, checkpoint: checkpoint ?? null, lineage, epoch, attempt, reason, process, atMs };
+  const about = checkpoint ? [checkpoint] : checkpoints;
+  return { seq, kind, checkpoints: about, lineage, epoch, attempt, reason, process, atMs };
 }

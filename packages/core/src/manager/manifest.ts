@@ -62,6 +62,7 @@ export function summaryOf(state: State, checkpoint: CatalogCheckpoint): Checkpoi
     id,
     version: id.version,
     sizeBytes: checkpoint.sizeBytes,
+    storedBytes: checkpoint.storedBytes,
     fileCount: checkpoint.fileCount,
     metrics: checkpoint.metrics,
     state: names[checkpoint.state],

@@ -22,21 +22,23 @@ export interface OwnReceipt extends StoredReceipt {
   readonly incarnation: number;
 }
 
-/** The lives whose receipts count, in writer order; `missing` names the writers that have not delivered. */
+/** The lives whose receipts count, in writer order; `missing` names the writers that have not delivered. `storeTimeMs`: the store's clock. */
 export async function listReceipts(
   engine: Engine,
   state: State,
   id: CheckpointId,
   signal: AbortSignal | undefined,
-): Promise<{ chosen: WriterLife[]; missing: number[] }> {
+): Promise<{ chosen: WriterLife[]; missing: number[]; storeTimeMs: number }> {
   const listed: WriterLife[] = [];
+  let storeTimeMs = 0;
   for await (const page of engine.records.list(receiptsPrefix(id), { signal })) {
+    storeTimeMs ||= page.storeTimeMs;
     for (const object of page.objects) {
       const parsed = parseReceiptKey(object.key);
       if (parsed) listed.push(parsed);
     }
   }
-  return chooseReceipts(listed, state);
+  return { ...chooseReceipts(listed, state), storeTimeMs };
 }
 
 /** Reads those that are not the caller's own, all at once, and checks that each belongs there. */

@@ -27,10 +27,10 @@ import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { type FinaliseOptions, finalise, finaliseOnce, outcomeUnknown } from './finalise.ts';
 import type { Membership } from './join.ts';
+import { recorderOf } from './left-uploads.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { createRecord, isUnanswered } from './records.ts';
 import type { NamedSource } from './sources.ts';
-import { recordingOf } from './upload-records.ts';
 
 const NONCE_DIGITS = 16;
 
@@ -52,6 +52,8 @@ export class SaveSession {
   async upload(sources: readonly NamedSource[], options: WaitOptions): Promise<UploadedFile[]> {
     const { writer, incarnation } = this.membership;
     const nonce = this.#engine.random.hex(NONCE_DIGITS);
+    const life = { id: this.id, writer: writer.index, incarnation };
+    const recorderFor = recorderOf(this.#engine, life, options.onProgress);
     const items = sources.map(({ name, source }) => {
       let sends = 0;
       const key = () =>
@@ -62,8 +64,7 @@ export class SaveSession {
           nonce: sends++ === 0 ? nonce : this.#engine.random.hex(NONCE_DIGITS),
           name,
         });
-      const recording = recordingOf(this.#engine, { id: this.id, writer: writer.index, incarnation, name });
-      return { name, key, source, ...recording };
+      return { name, key, source, ...recorderFor(name) };
     });
     return this.#engine.transfer.upload(items, transferOptions(options));
   }
@@ -145,6 +146,7 @@ export async function deliver(
     bases: [],
     metrics,
     metadata,
+    suspicions: [],
   };
   const { bytes } = encodeRecord('receipt', receipt);
   const { clock, settings } = engine;

@@ -112,10 +112,12 @@ export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
     retiringSeq: 0,
     pins: [],
     verified: false,
-    suspect: false,
-    reason: '',
+    suspect: txn.suspicions.length > 0,
+    reason: txn.suspicions.join('; '),
     committedAtMs: txn.atMs,
     bases: txn.bases,
     rolledBack: false,
+    retiringAtMs: 0,
+    storedBytes: txn.storedBytes,
   };
 }

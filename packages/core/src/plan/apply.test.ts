@@ -39,9 +39,11 @@ function commit(id: CheckpointId, changes: Partial<Commit> = {}): Commit {
     manifestKey: `manifest-${id.version}`,
     manifestSha256: digest(1),
     sizeBytes: 10,
+    storedBytes: 10,
     fileCount: 1,
     metrics: {},
     bases: [],
+    suspicions: [],
     atMs: 0,
     ...changes,
   };
@@ -67,7 +69,15 @@ function on(
   lineage = 1,
   epoch = 1,
 ): Decided {
-  return { kind, lineage, epoch, checkpoint: at(1, 1, version), reason: 'because' };
+  const id = at(1, 1, version);
+  const about = { lineage, epoch, reason: 'because' };
+  if (kind === 'retire') return { ...about, kind, checkpoints: [id], atMs: 7 };
+  return kind === 'unretire' ? { ...about, kind, checkpoints: [id] } : { ...about, kind, checkpoint: id };
+}
+
+function remove(version: bigint, retiringSeq: number): Decided {
+  const checkpoints = [at(1, 1, version)];
+  return { kind: 'remove', lineage: 1, epoch: 1, checkpoints, reason: '', retiringSeqs: [retiringSeq] };
 }
 
 describe('takeover', () => {
@@ -175,11 +185,7 @@ describe('commit', () => {
   test('I7: a removed checkpoint answers its own manifest as committed, another as unknown', () => {
     const retiring = after(committed(3), on('retire', 1n));
     const retiringSeq = retiring.checkpoints[0]?.retiringSeq ?? 0;
-    const removed = after(retiring, {
-      ...(on('retire', 1n) as object),
-      kind: 'remove',
-      retiringSeq,
-    } as Decided);
+    const removed = after(retiring, remove(1n, retiringSeq));
     expect(reasonOf(decide(removed, commit(at(1, 1, 1n))))).toBe('present-removed');
     expect(reasonOf(decide(removed, commit(at(1, 1, 1n), { manifestSha256: digest(2) })))).toBe('unknown');
     const forgotten = { ...removed, removedRing: [], removedFloor: { lineage: 1, version: 1n } };
@@ -223,16 +229,67 @@ describe('retention', () => {
     const first = after(committed(3), on('retire', 1n));
     const firstSeq = first.checkpoints[0]?.retiringSeq ?? 0;
     const again = after(after(first, on('unretire', 1n)), on('retire', 1n));
-    const remove = (retiringSeq: number): Decided => ({
-      kind: 'remove',
+    expect(reasonOf(decide(again, remove(1n, firstSeq)))).toBe('refused');
+    expect(reasonOf(decide(again, remove(1n, again.checkpoints[0]?.retiringSeq ?? 0)))).toBe('applied');
+  });
+
+  test('I3: what the present attempt resumed from is not retired, and is again after the next takeover', () => {
+    const resumed = after(committed(2), takeover('job-1'));
+    let state = resumed;
+    for (const version of [3n, 4n]) state = after(state, commit(at(1, 2, version)));
+    const retireTwo: Decided = { ...on('retire', 2n), epoch: 2 } as Decided;
+    expect(decide(state, retireTwo)).toMatchObject({
+      kind: 'rejected',
+      message: expect.stringContaining('resumed from it'),
+    });
+    const next = after(state, takeover('job-2'));
+    expect(reasonOf(decide(next, { ...on('retire', 2n), epoch: 3 } as Decided))).toBe('applied');
+  });
+
+  test('I3: a rollback makes its target what the attempt resumed from', () => {
+    const back = after(committed(3), {
+      kind: 'rollback',
+      lineage: 1,
+      checkpoint: at(1, 1, 2n),
+      reason: 'diverged',
+    });
+    expect(back.resumedFrom).toEqual(at(1, 1, 2n));
+  });
+
+  test('I3: the only verified checkpoint is not retired; one of two is', () => {
+    const verify = (version: bigint): Decided => ({
+      kind: 'verify',
       lineage: 1,
       epoch: 1,
-      checkpoint: at(1, 1, 1n),
+      checkpoint: at(1, 1, version),
       reason: '',
-      retiringSeq,
     });
-    expect(reasonOf(decide(again, remove(firstSeq)))).toBe('refused');
-    expect(reasonOf(decide(again, remove(again.checkpoints[0]?.retiringSeq ?? 0)))).toBe('applied');
+    const one = after(committed(4), verify(1n));
+    expect(decide(one, on('retire', 1n))).toMatchObject({
+      message: expect.stringContaining('only verified'),
+    });
+    expect(reasonOf(decide(one, verify(1n)))).toBe('already');
+    expect(reasonOf(decide(after(one, verify(2n)), on('retire', 1n)))).toBe('applied');
+  });
+
+  test('a decision on several checkpoints takes all of them or none', () => {
+    const both = (checkpoints: bigint[]): Decided => ({
+      kind: 'retire',
+      lineage: 1,
+      epoch: 1,
+      checkpoints: checkpoints.map((version) => at(1, 1, version)),
+      reason: 'old',
+      atMs: 7,
+    });
+    const state = committed(4);
+    expect(reasonOf(decide(state, both([1n, 4n])))).toBe('refused');
+    const retired = after(state, both([1n, 2n]));
+    expect(retired.checkpoints.map((each) => [each.state, each.retiringAtMs])).toEqual([
+      ['RETIRING', 7],
+      ['RETIRING', 7],
+      ['LIVE', 0],
+      ['LIVE', 0],
+    ]);
   });
 
   test('I5: nothing of an older epoch retires or removes', () => {
@@ -250,15 +307,7 @@ describe('retention', () => {
       })),
     };
     state = after(state, on('retire', 1n));
-    const remove: Decided = {
-      kind: 'remove',
-      lineage: 1,
-      epoch: 1,
-      checkpoint: at(1, 1, 1n),
-      reason: '',
-      retiringSeq: seq,
-    };
-    expect(after(state, remove).removedFloor).toEqual({ lineage: 1, version: 100n });
+    expect(after(state, remove(1n, seq)).removedFloor).toEqual({ lineage: 1, version: 100n });
   });
 });
 

@@ -3,34 +3,22 @@
  * Each clause is a rule of docs/format.md; the order of the clauses matters, most of all in `commit`.
  */
 
-import { type CatalogCheckpoint, type CheckpointId, idEquals, idText, type State } from '../format/index.ts';
+import { idEquals, idText, type State } from '../format/index.ts';
 import { applyCommit } from './apply-commit.ts';
+import { applyKeeping } from './apply-keeping.ts';
 import { type Decision, rejected } from './decision.ts';
 import {
   ABANDONED_LENGTH,
   attemptHash,
-  findById,
   incarnationOf,
   isPastAttempt,
   isUncommittable,
-  newestLive,
   onPath,
   PAST_ATTEMPTS_LENGTH,
   pushBounded,
-  REMOVED_RING_LENGTH,
   TXN_RING_LENGTH,
 } from './state.ts';
-import type {
-  Abandon,
-  Decided,
-  Pin,
-  Register,
-  Remove,
-  Retire,
-  Rollback,
-  Takeover,
-  Txn,
-} from './transaction.ts';
+import type { Abandon, Decided, Register, Rollback, Takeover, Txn } from './transaction.ts';
 
 /** `seq`: the number of the entry that would hold the new state. */
 export function apply(state: State, txn: Txn, seq: number): Decision {
@@ -74,17 +62,8 @@ function decideInEpoch(state: State, txn: InEpochTxn, seq: number): Decision {
       return abandon(state, txn);
     case 'policy':
       return { kind: 'applied', state: { ...state, policy: txn.policy } };
-    case 'retire':
-      return retire(state, txn, seq);
-    case 'remove':
-      return remove(state, txn);
-    case 'unretire':
-      return change(state, txn.checkpoint, ['RETIRING'], { state: 'LIVE', retiringSeq: 0, reason: '' });
-    case 'quarantine':
-      return quarantine(state, txn.checkpoint, txn.reason);
-    case 'pin':
-    case 'unpin':
-      return pin(state, txn);
+    default:
+      return applyKeeping(state, txn, seq);
   }
 }
 
@@ -108,6 +87,7 @@ function takeover(state: State, txn: Takeover): Decision {
       worldSize: txn.worldSize,
       incarnations: {},
       abandoned: [],
+      resumedFrom: state.latest,
     },
   };
 }
@@ -135,64 +115,6 @@ function abandon(state: State, txn: Abandon): Decision {
   return { kind: 'applied', state: { ...state, abandoned: [...held, id] } };
 }
 
-function retire(state: State, txn: Retire, seq: number): Decision {
-  const found = findById(state, txn.checkpoint);
-  if (state.latest && idEquals(state.latest, txn.checkpoint)) return rejected('refused', 'it is the latest');
-  if (found && found.pins.length > 0) return rejected('refused', `it is pinned: ${found.pins.join(', ')}`);
-  const live = state.checkpoints.filter((checkpoint) => checkpoint.state === 'LIVE');
-  if (live.length === 1 && found?.state === 'LIVE')
-    return rejected('refused', 'it is the only live checkpoint');
-  return change(state, txn.checkpoint, ['LIVE'], {
-    state: 'RETIRING',
-    retiringSeq: seq,
-    reason: txn.reason,
-  });
-}
-
-function remove(state: State, txn: Remove): Decision {
-  const found = findById(state, txn.checkpoint);
-  if (!found) return { kind: 'already' };
-  if (found.state !== 'RETIRING' || found.retiringSeq !== txn.retiringSeq) {
-    return rejected('refused', 'it was taken back or retired again since its leases were listed');
-  }
-  const item = { id: txn.checkpoint, manifestSha256: found.manifestSha256 };
-  const dropped = state.removedRing.length >= REMOVED_RING_LENGTH ? state.removedRing[0]?.id : undefined;
-  return {
-    kind: 'applied',
-    state: {
-      ...state,
-      checkpoints: state.checkpoints.filter((checkpoint) => checkpoint !== found),
-      removedRing: pushBounded(state.removedRing, item, REMOVED_RING_LENGTH),
-      removedFloor: dropped ? higherFloor(state.removedFloor, dropped) : state.removedFloor,
-    },
-  };
-}
-
-function higherFloor(floor: State['removedFloor'], id: CheckpointId): State['removedFloor'] {
-  const isHigher =
-    !floor || id.lineage > floor.lineage || (id.lineage === floor.lineage && id.version > floor.version);
-  return isHigher ? { lineage: id.lineage, version: id.version } : floor;
-}
-
-/** Nothing but a rollback lowers `top`: a quarantined version is never written again. */
-function quarantine(state: State, id: CheckpointId, reason: string): Decision {
-  const changed = change(state, id, ['LIVE'], { state: 'QUARANTINED', reason });
-  if (changed.kind !== 'applied') return changed;
-  if (!state.latest || !idEquals(state.latest, id)) return changed;
-  return { kind: 'applied', state: { ...changed.state, latest: newestLive(changed.state)?.id } };
-}
-
-function pin(state: State, txn: Pin): Decision {
-  const found = findById(state, txn.checkpoint);
-  const has = found?.pins.includes(txn.label) ?? false;
-  if (found && has === (txn.kind === 'pin')) return { kind: 'already' };
-  const pins =
-    txn.kind === 'pin'
-      ? [...(found?.pins ?? []), txn.label]
-      : (found?.pins ?? []).filter((label) => label !== txn.label);
-  return change(state, txn.checkpoint, ['LIVE'], { pins });
-}
-
 function rollback(state: State, txn: Rollback): Decision {
   if (state.lineage !== txn.lineage) {
     return rejected(
@@ -209,6 +131,7 @@ function rollback(state: State, txn: Rollback): Decision {
       ...state,
       lineage: state.lineage + 1,
       latest: txn.checkpoint,
+      resumedFrom: txn.checkpoint,
       top: version,
       incarnations: {},
       abandoned: [],
@@ -217,21 +140,4 @@ function rollback(state: State, txn: Rollback): Decision {
       ),
     },
   };
-}
-
-function change(
-  state: State,
-  id: CheckpointId,
-  from: readonly CatalogCheckpoint['state'][],
-  fields: Partial<CatalogCheckpoint>,
-): Decision {
-  const found = findById(state, id);
-  if (!found) return rejected('refused', `${idText(id)} is not in the catalog`);
-  if (!from.includes(found.state)) {
-    return rejected('refused', `${idText(id)} is ${found.state.toLowerCase()}`);
-  }
-  const checkpoints = state.checkpoints.map((checkpoint) =>
-    checkpoint === found ? { ...checkpoint, ...fields } : checkpoint,
-  );
-  return { kind: 'applied', state: { ...state, checkpoints } };
 }

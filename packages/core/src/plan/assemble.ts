@@ -2,6 +2,7 @@
 
 import {
   type CheckpointId,
+  checkpointPrefix,
   encodeRecord,
   type FileRecord,
   idEquals,
@@ -25,9 +26,12 @@ export interface AssembledManifest {
   readonly bytes: Uint8Array;
   readonly sha256: Uint8Array;
   readonly sizeBytes: number;
+  /** Of `sizeBytes`: what lies in objects of this checkpoint, not in those of its bases. */
+  readonly storedBytes: number;
   readonly fileCount: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly bases: readonly CheckpointId[];
+  readonly suspicions: readonly string[];
 }
 
 /**
@@ -90,6 +94,7 @@ export function nameClash(receipts: readonly StoredReceipt[]): string | undefine
 export function assembleManifest(id: CheckpointId, receipts: readonly StoredReceipt[]): AssembledManifest {
   const files = receipts.flatMap(({ receipt }) => receipt.files);
   const bases = unionOfBases(receipts);
+  const suspicions = [...new Set(receipts.flatMap(({ receipt }) => receipt.suspicions))];
   const metrics = unionByLowestWriter(receipts.map(({ receipt }) => receipt.metrics));
   const { bytes, sha256 } = encodeRecord('manifest', {
     format: undefined,
@@ -105,15 +110,18 @@ export function assembleManifest(id: CheckpointId, receipts: readonly StoredRece
     bases,
     metrics,
     metadata: unionByLowestWriter(receipts.map(({ receipt }) => receipt.metadata)),
+    suspicions,
   });
   return {
     key: manifestKey(id, sha256),
     bytes,
     sha256,
     sizeBytes: totalBytes(files),
+    storedBytes: totalBytes(files.filter(({ key }) => key.startsWith(checkpointPrefix(id)))),
     fileCount: files.length,
     metrics,
     bases,
+    suspicions,
   };
 }
 

@@ -32,6 +32,7 @@ export const EMPTY_STATE: State = {
   removedFloor: undefined,
   txnRing: [],
   policy: undefined,
+  resumedFrom: undefined,
 };
 
 /** Checkpoints on the path that `latest` and `get` look at: not those that a rollback went back before. In order of commit. */

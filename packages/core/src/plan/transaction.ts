@@ -39,8 +39,13 @@ export interface Commit {
   readonly manifestSha256: Uint8Array;
   readonly sizeBytes: number;
   readonly fileCount: number;
+  /** Of `sizeBytes`: what was sent for it. */
+  readonly storedBytes: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly bases: readonly CheckpointId[];
+  /** What makes it look stale, in words. */
+  readonly suspicions: readonly string[];
+  /** The store's own clock. */
   readonly atMs: number;
 }
 
@@ -55,16 +60,29 @@ export interface Abandon extends OnCheckpoint {
 export interface Quarantine extends OnCheckpoint {
   readonly kind: 'quarantine';
 }
-export interface Retire extends OnCheckpoint {
-  readonly kind: 'retire';
+/** Every byte was read and matched. */
+export interface Verify extends OnCheckpoint {
+  readonly kind: 'verify';
 }
-export interface Unretire extends OnCheckpoint {
+
+/** Retire, unretire and remove take all of their checkpoints or none: what has changed since they were planned is planned anew. */
+interface OnCheckpoints extends InEpoch {
+  readonly checkpoints: readonly CheckpointId[];
+  readonly reason: string;
+}
+
+export interface Retire extends OnCheckpoints {
+  readonly kind: 'retire';
+  /** The store's own clock. */
+  readonly atMs: number;
+}
+export interface Unretire extends OnCheckpoints {
   readonly kind: 'unretire';
 }
-export interface Remove extends OnCheckpoint {
+export interface Remove extends OnCheckpoints {
   readonly kind: 'remove';
-  /** Under which its leases were listed and found empty. */
-  readonly retiringSeq: number;
+  /** For each, in the same order: under which `retiringSeq` its leases were listed and found empty. */
+  readonly retiringSeqs: readonly number[];
 }
 export interface Pin extends OnCheckpoint {
   readonly kind: 'pin' | 'unpin';
@@ -89,6 +107,7 @@ export type Decided =
   | Register
   | Commit
   | Abandon
+  | Verify
   | Quarantine
   | Retire
   | Unretire

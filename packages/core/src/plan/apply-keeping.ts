@@ -1,0 +1,136 @@
+/** Decisions about checkpoints that exist: verified, quarantined, pinned, retired, taken back, removed. */
+
+import { type CatalogCheckpoint, type CheckpointId, idEquals, idText, type State } from '../format/index.ts';
+import { type Decision, type Rejected, rejected } from './decision.ts';
+import { findById, newestLive, pushBounded, REMOVED_RING_LENGTH } from './state.ts';
+import type { Pin, Quarantine, Remove, Retire, Unretire, Verify } from './transaction.ts';
+
+export function applyKeeping(
+  state: State,
+  txn: Verify | Quarantine | Pin | Retire | Unretire | Remove,
+  seq: number,
+): Decision {
+  switch (txn.kind) {
+    case 'verify':
+      return verify(state, txn.checkpoint);
+    case 'quarantine':
+      return quarantine(state, txn.checkpoint, txn.reason);
+    case 'pin':
+    case 'unpin':
+      return pin(state, txn);
+    case 'retire':
+      return allOf(state, txn.checkpoints, (next, id) => retire(next, id, txn, seq));
+    case 'unretire':
+      return allOf(state, txn.checkpoints, (next, id) =>
+        change(next, id, ['RETIRING'], { state: 'LIVE', retiringSeq: 0, retiringAtMs: 0, reason: '' }),
+      );
+    case 'remove':
+      return allOf(state, txn.checkpoints, (next, id, index) => remove(next, id, txn.retiringSeqs[index]));
+  }
+}
+
+/** One after the other, each on the state that the one before has left; the first that is rejected rejects them all. */
+function allOf(
+  state: State,
+  ids: readonly CheckpointId[],
+  decide: (state: State, id: CheckpointId, index: number) => Decision,
+): Decision {
+  let next = state;
+  for (const [index, id] of ids.entries()) {
+    const decision = decide(next, id, index);
+    if (decision.kind === 'applied') next = decision.state;
+    else if (decision.kind !== 'already') return decision;
+  }
+  return next === state ? { kind: 'already' } : { kind: 'applied', state: next };
+}
+
+/** Why retention may not take this checkpoint, whatever the rules say; `undefined`: it may. */
+export function retireProblem(state: State, checkpoint: CatalogCheckpoint): string | undefined {
+  const { id, pins, verified } = checkpoint;
+  if (state.latest && idEquals(state.latest, id)) return 'it is the latest';
+  if (pins.length > 0) return `it is pinned: ${pins.join(', ')}`;
+  if (state.resumedFrom && idEquals(state.resumedFrom, id)) return 'the present attempt resumed from it';
+  const isOnly = (is: (other: CatalogCheckpoint) => boolean) =>
+    !state.checkpoints.some((other) => other.state === 'LIVE' && other !== checkpoint && is(other));
+  if (isOnly(() => true)) return 'it is the only live checkpoint';
+  if (verified && isOnly((other) => other.verified)) return 'it is the only verified checkpoint';
+  return undefined;
+}
+
+function retire(state: State, id: CheckpointId, txn: Retire, seq: number): Decision {
+  const found = findById(state, id);
+  const problem = found?.state === 'LIVE' ? retireProblem(state, found) : undefined;
+  if (problem !== undefined) return rejected('refused', `${idText(id)} cannot be retired: ${problem}`);
+  return change(state, id, ['LIVE'], {
+    state: 'RETIRING',
+    retiringSeq: seq,
+    retiringAtMs: txn.atMs,
+    reason: txn.reason,
+  });
+}
+
+function remove(state: State, id: CheckpointId, retiringSeq: number | undefined): Decision {
+  const found = findById(state, id);
+  if (!found) return { kind: 'already' };
+  if (found.state !== 'RETIRING' || found.retiringSeq !== retiringSeq) {
+    return rejected('refused', 'it was taken back or retired again since its leases were listed');
+  }
+  const item = { id, manifestSha256: found.manifestSha256 };
+  const dropped = state.removedRing.length >= REMOVED_RING_LENGTH ? state.removedRing[0]?.id : undefined;
+  return {
+    kind: 'applied',
+    state: {
+      ...state,
+      checkpoints: state.checkpoints.filter((checkpoint) => checkpoint !== found),
+      removedRing: pushBounded(state.removedRing, item, REMOVED_RING_LENGTH),
+      removedFloor: dropped ? higherFloor(state.removedFloor, dropped) : state.removedFloor,
+    },
+  };
+}
+
+function higherFloor(floor: State['removedFloor'], id: CheckpointId): State['removedFloor'] {
+  const isHigher =
+    !floor || id.lineage > floor.lineage || (id.lineage === floor.lineage && id.version > floor.version);
+  return isHigher ? { lineage: id.lineage, version: id.version } : floor;
+}
+
+function verify(state: State, id: CheckpointId): Decision {
+  if (findById(state, id)?.verified) return { kind: 'already' };
+  return change(state, id, ['LIVE', 'RETIRING'], { verified: true });
+}
+
+/** Nothing but a rollback lowers `top`: a quarantined version is never written again. */
+function quarantine(state: State, id: CheckpointId, reason: string): Decision {
+  const changed = change(state, id, ['LIVE'], { state: 'QUARANTINED', verified: false, reason });
+  if (changed.kind !== 'applied') return changed;
+  if (!state.latest || !idEquals(state.latest, id)) return changed;
+  return { kind: 'applied', state: { ...changed.state, latest: newestLive(changed.state)?.id } };
+}
+
+function pin(state: State, txn: Pin): Decision {
+  const found = findById(state, txn.checkpoint);
+  const has = found?.pins.includes(txn.label) ?? false;
+  if (found && has === (txn.kind === 'pin')) return { kind: 'already' };
+  const pins =
+    txn.kind === 'pin'
+      ? [...(found?.pins ?? []), txn.label]
+      : (found?.pins ?? []).filter((label) => label !== txn.label);
+  return change(state, txn.checkpoint, ['LIVE'], { pins });
+}
+
+function change(
+  state: State,
+  id: CheckpointId,
+  from: readonly CatalogCheckpoint['state'][],
+  fields: Partial<CatalogCheckpoint>,
+): { readonly kind: 'applied'; readonly state: State } | Rejected {
+  const found = findById(state, id);
+  if (!found) return rejected('refused', `${idText(id)} is not in the catalog`);
+  if (!from.includes(found.state)) {
+    return rejected('refused', `${idText(id)} is ${found.state.toLowerCase()}`);
+  }
+  const checkpoints = state.checkpoints.map((checkpoint) =>
+    checkpoint === found ? { ...checkpoint, ...fields } : checkpoint,
+  );
+  return { kind: 'applied', state: { ...state, checkpoints } };
+}
