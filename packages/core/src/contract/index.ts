@@ -7,4 +7,6 @@ export * from './errors.ts';
 export * from './files.ts';
 export * from './object-key.ts';
 export * from './object-store.ts';
+export * from './retention.ts';
 export * from './settings.ts';
+export * from './upkeep.ts';
