@@ -51,6 +51,11 @@ export class UploadRecords {
     throw new CheckpointError('Unavailable', `${what}: ${key} is taken`, { context: { key } });
   }
 
+  /** An upload that another process has recorded under `key` goes on in this one. */
+  adopt(upload: Upload, key: string): void {
+    this.#keys.set(upload, key);
+  }
+
   /** The upload is completed or aborted. Its record is deleted in passing, together with others that are due by then. */
   ended(upload: Upload): void {
     const key = this.#keys.get(upload);

@@ -101,8 +101,30 @@ export interface UploadItem {
         about: { readonly sizeBytes: number | undefined; readonly signal: AbortSignal },
       ) => Promise<void>)
     | undefined;
-  /** An upload that `onBegun` was told of is completed, or aborted and confirmed so; of one that can be neither, nothing more is heard. */
+  /**
+   * Uploads of this file that a former process has left, one at each call; `undefined`: there are no more. Asked before an upload of known
+   * size is begun. One that can be gone on with keeps the parts that are what the source holds, and `onBegun` is not called for it.
+   */
+  readonly takeLeft?:
+    | ((about: {
+        readonly sizeBytes: number;
+        readonly partSizeBytes: number;
+        readonly signal: AbortSignal;
+      }) => Promise<LeftUpload | undefined>)
+    | undefined;
+  /** The object is there, and so many of its bytes were left by a former process: they were compared, and not sent. More than 0. */
+  readonly onKept?: ((keptBytes: number) => void) | undefined;
+  /** An upload that `onBegun` or `onResumed` was told of is completed, or aborted and confirmed so; of one that can be neither, nothing more is heard. */
   readonly onEnded?: ((upload: Upload) => void) | undefined;
+}
+
+export interface LeftUpload {
+  /** See `Upload.token`. */
+  readonly token: string;
+  /** Of the object that it makes. */
+  readonly key: string;
+  /** From now on it is as one that was begun by this process. */
+  readonly onResumed: (upload: Upload) => void;
 }
 
 export type UploadSource =

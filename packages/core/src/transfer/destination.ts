@@ -3,16 +3,15 @@
 import {
   CheckpointError,
   isCheckpointError,
-  type ObjectInfo,
-  type PartReceipt,
+  throwIfAborted,
+  toCheckpointError,
   type Upload,
 } from '../contract/index.ts';
-import { crc32c as computeCrc32c } from '../format/checksum.ts';
-import { hexCrc } from '../plan/ranges.ts';
-import type { UploadItem } from './api.ts';
+import type { LeftUpload, UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
+import { blameTransport, StoreParts, toSendAgain, wrongSize } from './store-parts.ts';
 
 /** Bytes in memory, with their checksum. `buffer` owns the memory; none for no bytes. */
 export interface Piece {
@@ -82,6 +81,12 @@ export class StoreDestination implements Destination {
   }
 
   async begin(partSizeBytes: number, sizeBytes?: number): Promise<PartsDestination> {
+    // What a stream will hold, nobody knows.
+    const resumed = sizeBytes === undefined ? null : await this.#resume(partSizeBytes, sizeBytes);
+    return resumed ?? this.#beginAfresh(partSizeBytes, sizeBytes);
+  }
+
+  async #beginAfresh(partSizeBytes: number, sizeBytes: number | undefined): Promise<PartsDestination> {
     const what = `begin of "${this.#item.name}"`;
     const abort = (upload: Upload) =>
       this.#run.tidyUp(`abort of ${what}`, (signal) => upload.abort({ signal }));
@@ -97,127 +102,42 @@ export class StoreDestination implements Destination {
     }
     return parts;
   }
-}
 
-class StoreParts implements PartsDestination {
-  readonly #item: UploadItem;
-  readonly #upload: Upload;
-  readonly #run: Run;
-  readonly #receipts: PartReceipt[] = [];
-
-  constructor(item: UploadItem, upload: Upload, run: Run) {
-    this.#item = item;
-    this.#upload = upload;
-    this.#run = run;
-  }
-
-  get key(): string {
-    return this.#upload.key;
-  }
-
-  get #name(): string {
-    return this.#item.name;
-  }
-
-  async sendPart(index: number, { bytes, crc32c, buffer }: Piece): Promise<void> {
-    const send = async ({ signal, onBytes }: RequestCall) => {
+  /** The first that can be gone on with of those that were left. Why one cannot is of no consequence: all bytes are sent then. */
+  async #resume(partSizeBytes: number, sizeBytes: number): Promise<PartsDestination | null> {
+    const { takeLeft, name } = this.#item;
+    const { signal, shared } = this.#run;
+    for (;;) {
+      const left = await takeLeft?.({ partSizeBytes, sizeBytes, signal });
+      if (!left) return null;
       try {
-        const receipt = await this.#upload.putPart(index, bytes, { crc32c, signal, onBytes });
-        assertReceipt(receipt, index, bytes.byteLength, crc32c);
-        return receipt;
+        return await this.#takeOver(left, partSizeBytes);
       } catch (error) {
-        throw blameTransport(error, bytes, crc32c);
+        throwIfAborted(signal);
+        const { code, message } = toCheckpointError(error);
+        shared.logger.log(
+          'info',
+          `"${name}": an upload that was left is not gone on with: ${code}: ${message}`,
+        );
       }
-    };
-    this.#receipts[index] = await this.#run.request(`part ${index} of "${this.#name}"`, send, { buffer });
-  }
-
-  async complete(whole: Whole): Promise<void> {
-    const found = await this.#complete(this.#receipts, whole)
-      .catch((error: unknown) => this.#completeListed(error, whole))
-      .catch((error: unknown) => this.#look(error));
-    if (found.sizeBytes !== whole.sizeBytes) throw wrongSize(this.key, whole.sizeBytes, found.sizeBytes);
-    this.#item.onEnded?.(this.#upload);
-  }
-
-  async abort(): Promise<void> {
-    await this.#run.tidyUp(`abort of the upload of "${this.#name}"`, async (signal) => {
-      await this.#upload.abort({ signal });
-      this.#item.onEnded?.(this.#upload);
-    });
-  }
-
-  #complete(parts: readonly PartReceipt[], whole: Whole): Promise<ObjectInfo> {
-    const { sizeBytes, crc32c } = whole;
-    const send = ({ signal }: RequestCall) => this.#upload.complete(parts, { sizeBytes, crc32c, signal });
-    return this.#run.request(`completion of "${this.#name}"`, send);
-  }
-
-  /** A late copy of a part we sent twice has replaced it: the same bytes under another name. */
-  async #completeListed(error: unknown, whole: Whole): Promise<ObjectInfo> {
-    if (!isCheckpointError(error, 'InvalidArgument')) throw error;
-    const what = `list of the parts of "${this.#name}"`;
-    const listed = await this.#run.request(what, ({ signal }) => this.#upload.listParts({ signal }));
-    if (!this.#receipts.every((own, index) => isSamePart(own, listed[index])))
-      throw toSendAgain(error, this.key);
-    return this.#complete(listed.slice(0, this.#receipts.length), whole);
-  }
-
-  /** The upload is gone: an earlier completion, whose answer was lost, may have used it up. Nobody else knows the key. */
-  async #look(error: unknown): Promise<ObjectInfo> {
-    if (isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'InvalidArgument'))
-      throw toSendAgain(error, this.key);
-    if (!isCheckpointError(error, 'NotFound') && !isCheckpointError(error, 'AlreadyExists')) throw error;
-    try {
-      return await this.#run.request(`look at "${this.#name}"`, ({ signal }) =>
-        this.#run.store.head(this.key, { signal }),
-      );
-    } catch (headError) {
-      throw isCheckpointError(headError, 'NotFound') ? toSendAgain(error, this.key) : headError;
     }
   }
-}
 
-/** The code stays what the store said, unless it speaks of a key that callers never see; the status says that a fresh key may do better. */
-function toSendAgain(error: CheckpointError, key: string): CheckpointError {
-  const message = `the object cannot be made under this key: ${error.message}`;
-  return new CheckpointError(error.code === 'AlreadyExists' ? 'Unavailable' : error.code, message, {
-    context: { ...error.context, key },
-    cause: error,
-    status: 'temporary',
-  });
-}
-
-function wrongSize(key: string, expected: number, found: number): CheckpointError {
-  const message = `the store made an object of ${found} bytes out of ${expected}`;
-  const context = { key, expected: String(expected), found: String(found) };
-  return new CheckpointError('Corrupt', message, { context, status: 'temporary' });
-}
-
-/** A store that refused the checksum received other bytes than we have, if ours are still what they were: sending again may help. */
-function blameTransport(error: unknown, bytes: Uint8Array, crc32c: number): unknown {
-  if (!isCheckpointError(error, 'Corrupt') || error.status === 'temporary' || computeCrc32c(bytes) !== crc32c)
-    return error;
-  return new CheckpointError('Corrupt', error.message, {
-    context: error.context,
-    cause: error,
-    status: 'temporary',
-  });
-}
-
-function assertReceipt(receipt: PartReceipt, index: number, sizeBytes: number, crc32c: number): void {
-  const isRight =
-    receipt.index === index && receipt.sizeBytes === sizeBytes && (receipt.crc32c ?? crc32c) === crc32c;
-  if (isRight) return;
-  const found = `part ${receipt.index} of ${receipt.sizeBytes} bytes${receipt.crc32c === undefined ? '' : `, ${hexCrc(receipt.crc32c)}`}`;
-  const expected = `part ${index} of ${sizeBytes} bytes, ${hexCrc(crc32c)}`;
-  throw new CheckpointError('Corrupt', `the store has ${found} where ${expected} was sent`, {
-    context: { expected, found },
-    status: 'temporary',
-  });
-}
-
-function isSamePart(own: PartReceipt, listed: PartReceipt | undefined): boolean {
-  if (listed?.index !== own.index || listed.sizeBytes !== own.sizeBytes) return false;
-  return own.crc32c === undefined || listed.crc32c === undefined || listed.crc32c === own.crc32c;
+  async #takeOver(left: LeftUpload, partSizeBytes: number): Promise<PartsDestination> {
+    const { name } = this.#item;
+    const { store } = this.#run;
+    const upload = await this.#run.request(`resumption of "${name}"`, ({ signal }) =>
+      store.resumeUpload(left.token, { signal }),
+    );
+    if (upload.key !== left.key || upload.partSizeBytes !== partSizeBytes)
+      throw new CheckpointError(
+        'Corrupt',
+        `the token is of ${upload.key}, in parts of ${upload.partSizeBytes} bytes`,
+      );
+    const listed = await this.#run.request(`list of the parts of "${name}"`, ({ signal }) =>
+      upload.listParts({ signal }),
+    );
+    left.onResumed(upload);
+    return new StoreParts(this.#item, upload, this.#run, listed);
+  }
 }

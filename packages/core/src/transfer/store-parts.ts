@@ -1,0 +1,220 @@
+/** A file on its way to the store in parts: how the parts are sent, and how they become an object that is right. */
+
+import {
+  CheckpointError,
+  isCheckpointError,
+  type ObjectInfo,
+  type PartReceipt,
+  type Upload,
+} from '../contract/index.ts';
+import { crc32c as computeCrc32c } from '../format/checksum.ts';
+import { hexCrc } from '../plan/ranges.ts';
+import type { UploadItem } from './api.ts';
+import type { PartsDestination, Piece, Whole } from './destination.ts';
+import type { Run } from './run.ts';
+import type { RequestCall } from './stall.ts';
+
+/** What has become an object. */
+interface Made {
+  readonly object: ObjectInfo;
+  /** The store has said that our parts became it. Otherwise it was found under the key, and may be another process's. */
+  readonly isAcknowledged: boolean;
+}
+
+/**
+ * One attempt to send a file in parts, begun here or left by a former life of the writer, which may still be at it. So of an upload that
+ * was left, a part is kept only where it is what this process read from its own source, and what becomes of it all is compared as a whole.
+ * Whatever goes wrong with it, short of a store that is away, means that the file is sent again under a key of this life.
+ */
+export class StoreParts implements PartsDestination {
+  readonly #item: UploadItem;
+  readonly #upload: Upload;
+  readonly #run: Run;
+  readonly #receipts: PartReceipt[] = [];
+  /** Parts that were there when the upload was resumed, by index; absent: it was begun here. */
+  readonly #left: ReadonlyMap<number, PartReceipt> | undefined;
+  #keptBytes = 0;
+  /** Why nothing can come of it any more. */
+  #lost: CheckpointError | undefined;
+
+  /** `left`: the upload is another process's, and these are the parts that it has. */
+  constructor(item: UploadItem, upload: Upload, run: Run, left?: readonly PartReceipt[]) {
+    this.#item = item;
+    this.#upload = upload;
+    this.#run = run;
+    this.#left = left && new Map(left.map((part) => [part.index, part]));
+  }
+
+  get key(): string {
+    return this.#upload.key;
+  }
+
+  get #name(): string {
+    return this.#item.name;
+  }
+
+  async sendPart(index: number, piece: Piece): Promise<void> {
+    const left = this.#left?.get(index);
+    if (left && left.crc32c === piece.crc32c && left.sizeBytes === piece.bytes.byteLength) {
+      this.#receipts[index] = left;
+      this.#keptBytes += left.sizeBytes;
+      return;
+    }
+    // The other parts are not sent for nothing. An error now would end the whole call; the one of `complete` has the file sent again.
+    if (this.#lost) return;
+    try {
+      this.#receipts[index] = await this.#sendPart(index, piece);
+    } catch (error) {
+      this.#lost = this.#verdict(error);
+    }
+  }
+
+  async complete(whole: Whole): Promise<void> {
+    if (this.#lost) throw this.#lost;
+    try {
+      await this.#makeRight(whole);
+    } catch (error) {
+      throw this.#verdict(error);
+    }
+    this.#item.onEnded?.(this.#upload);
+    if (this.#keptBytes > 0) this.#item.onKept?.(this.#keptBytes);
+  }
+
+  async abort(): Promise<void> {
+    await this.#run.tidyUp(`abort of the upload of "${this.#name}"`, async (signal) => {
+      await this.#upload.abort({ signal });
+      this.#item.onEnded?.(this.#upload);
+    });
+  }
+
+  #sendPart(index: number, { bytes, crc32c, buffer }: Piece): Promise<PartReceipt> {
+    const send = async ({ signal, onBytes }: RequestCall) => {
+      try {
+        const receipt = await this.#upload.putPart(index, bytes, { crc32c, signal, onBytes });
+        assertReceipt(receipt, index, bytes.byteLength, crc32c);
+        return receipt;
+      } catch (error) {
+        throw blameTransport(error, bytes, crc32c);
+      }
+    };
+    return this.#run.request(`part ${index} of "${this.#name}"`, send, { buffer });
+  }
+
+  /** Of an error that would be final for an upload of our own. Of one that was left it is so too where the store is away, or we stop. */
+  #verdict(error: unknown): CheckpointError {
+    if (!this.#left || !isCheckpointError(error) || error.status !== 'permanent' || this.#run.signal.aborted)
+      throw error;
+    return toSendAgain(error, this.key);
+  }
+
+  async #makeRight(whole: Whole): Promise<void> {
+    const { object, isAcknowledged } = await this.#make(whole);
+    if (object.sizeBytes !== whole.sizeBytes) throw wrongSize(this.key, whole.sizeBytes, object.sizeBytes);
+    if (this.#left) assertLike(isAcknowledged ? await this.#head() : object, whole, isAcknowledged);
+  }
+
+  #make(whole: Whole): Promise<Made> {
+    return this.#complete(this.#receipts, whole)
+      .catch((error: unknown) => this.#completeListed(error, whole))
+      .then((object) => ({ object, isAcknowledged: true }))
+      .catch((error: unknown) => this.#look(error));
+  }
+
+  #complete(parts: readonly PartReceipt[], whole: Whole): Promise<ObjectInfo> {
+    const { sizeBytes, crc32c } = whole;
+    const send = ({ signal }: RequestCall) => this.#upload.complete(parts, { sizeBytes, crc32c, signal });
+    return this.#run.request(`completion of "${this.#name}"`, send);
+  }
+
+  /**
+   * A late copy of a part we sent twice has replaced it: the same bytes under another name. Of an upload that was left, its former owner
+   * may have sent others: then only a checksum tells.
+   */
+  async #completeListed(error: unknown, whole: Whole): Promise<ObjectInfo> {
+    if (!isCheckpointError(error, 'InvalidArgument')) throw error;
+    const what = `list of the parts of "${this.#name}"`;
+    const listed = await this.#run.request(what, ({ signal }) => this.#upload.listParts({ signal }));
+    const isSame = (own: PartReceipt, index: number) =>
+      isSamePart(own, listed[index], this.#left !== undefined);
+    if (!this.#receipts.every(isSame)) throw toSendAgain(error, this.key);
+    return this.#complete(listed.slice(0, this.#receipts.length), whole);
+  }
+
+  /** The upload is gone: an earlier completion, whose answer was lost, may have used it up, or that of a former life. */
+  async #look(error: unknown): Promise<Made> {
+    if (isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'InvalidArgument'))
+      throw toSendAgain(error, this.key);
+    if (!isCheckpointError(error, 'NotFound') && !isCheckpointError(error, 'AlreadyExists')) throw error;
+    try {
+      return { object: await this.#head(), isAcknowledged: false };
+    } catch (headError) {
+      throw isCheckpointError(headError, 'NotFound') ? toSendAgain(error, this.key) : headError;
+    }
+  }
+
+  #head(): Promise<ObjectInfo> {
+    return this.#run.request(`look at "${this.#name}"`, ({ signal }) =>
+      this.#run.store.head(this.key, { signal }),
+    );
+  }
+}
+
+/**
+ * What was made of an upload that was left, against our own source. Where the store keeps no checksum of objects, its word that it made
+ * the object out of the parts we named is enough: each of them was compared when it was kept or sent. An object that was only found there
+ * may be of other bytes.
+ */
+function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): void {
+  const isLike = found.crc32c === undefined ? isAcknowledged : found.crc32c === whole.crc32c;
+  if (isLike && found.sizeBytes === whole.sizeBytes) return;
+  const said = `${found.sizeBytes} bytes${found.crc32c === undefined ? '' : `, ${hexCrc(found.crc32c)}`}`;
+  const expected = `${whole.sizeBytes} bytes, ${hexCrc(whole.crc32c)}`;
+  const message = `an upload that was left became an object of ${said}, which cannot be told to be the ${expected} of the source`;
+  const context = { key: found.key, expected, found: said };
+  throw new CheckpointError('Corrupt', message, { context, status: 'temporary' });
+}
+
+/** The code stays what the store said, unless it speaks of a key that callers never see; the status says that a fresh key may do better. */
+export function toSendAgain(error: CheckpointError, key: string): CheckpointError {
+  const message = `the object cannot be made under this key: ${error.message}`;
+  return new CheckpointError(error.code === 'AlreadyExists' ? 'Unavailable' : error.code, message, {
+    context: { ...error.context, key },
+    cause: error,
+    status: 'temporary',
+  });
+}
+
+export function wrongSize(key: string, expected: number, found: number): CheckpointError {
+  const message = `the store made an object of ${found} bytes out of ${expected}`;
+  const context = { key, expected: String(expected), found: String(found) };
+  return new CheckpointError('Corrupt', message, { context, status: 'temporary' });
+}
+
+/** A store that refused the checksum received other bytes than we have, if ours are still what they were: sending again may help. */
+export function blameTransport(error: unknown, bytes: Uint8Array, crc32c: number): unknown {
+  if (!isCheckpointError(error, 'Corrupt') || error.status === 'temporary' || computeCrc32c(bytes) !== crc32c)
+    return error;
+  return new CheckpointError('Corrupt', error.message, {
+    context: error.context,
+    cause: error,
+    status: 'temporary',
+  });
+}
+
+function assertReceipt(receipt: PartReceipt, index: number, sizeBytes: number, crc32c: number): void {
+  const isRight =
+    receipt.index === index && receipt.sizeBytes === sizeBytes && (receipt.crc32c ?? crc32c) === crc32c;
+  if (isRight) return;
+  const found = `part ${receipt.index} of ${receipt.sizeBytes} bytes${receipt.crc32c === undefined ? '' : `, ${hexCrc(receipt.crc32c)}`}`;
+  const expected = `part ${index} of ${sizeBytes} bytes, ${hexCrc(crc32c)}`;
+  throw new CheckpointError('Corrupt', `the store has ${found} where ${expected} was sent`, {
+    context: { expected, found },
+    status: 'temporary',
+  });
+}
+
+function isSamePart(own: PartReceipt, listed: PartReceipt | undefined, needsChecksum: boolean): boolean {
+  if (listed?.index !== own.index || listed.sizeBytes !== own.sizeBytes) return false;
+  if (needsChecksum) return own.crc32c !== undefined && listed.crc32c === own.crc32c;
+  return own.crc32c === undefined || listed.crc32c === undefined || listed.crc32c === own.crc32c;
+}
