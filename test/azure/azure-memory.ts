@@ -212,7 +212,9 @@ class Memory implements AzureMemory {
     const { pageSize } = this.#options;
     const prefix = query.get('prefix') ?? '';
     const from = query.get('startFrom');
-    const names = [...this.blobs.keys(), ...this.#directories()]
+    const isUncommitted = query.get('include')?.split(',').includes('uncommittedblobs') ?? false;
+    const uncommitted = isUncommitted ? [...this.blocks.keys()].filter((name) => !this.blobs.has(name)) : [];
+    const names = [...this.blobs.keys(), ...uncommitted, ...this.#directories()]
       .filter((name) => name.startsWith(prefix))
       .sort((a, b) => this.#compare(a, b))
       .filter((name) => from === null || this.#compare(name, from) >= 0);
@@ -234,6 +236,8 @@ class Memory implements AzureMemory {
 
   #listed(name: string): string {
     const blob = this.blobs.get(name);
+    if (blob === undefined && this.blocks.has(name))
+      return `<Blob><Name>${escaped(name)}</Name><Properties><Content-Length>0</Content-Length><BlobType>BlockBlob</BlobType></Properties></Blob>`;
     if (blob === undefined)
       return `<Blob><Name>${escaped(name)}</Name><Properties><Content-Length>0</Content-Length><ResourceType>directory</ResourceType></Properties><Metadata><hdi_isfolder>true</hdi_isfolder></Metadata></Blob>`;
     const modified = new Date(blob.modifiedMs).toUTCString();

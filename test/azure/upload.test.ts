@@ -1,10 +1,11 @@
 /** Uploads in blocks: what is sent, and how they end. */
 
 import type { ObjectStore, PartReceipt, Upload } from '@holdfast/core/contract';
+import { openAzureStore } from '@holdfast/store-azure';
 import { crc32c } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import { errorOf } from '../scripted/scripted-server.ts';
-import { azureInMemory, refusal, type ScriptedAzure } from './scripted-azure.ts';
+import { errorOf, openUploads } from '../scripted/scripted-server.ts';
+import { azureInMemory, KEYS, refusal, type ScriptedAzure } from './scripted-azure.ts';
 
 const PART = 1024 * 1024;
 
@@ -60,6 +61,33 @@ describe('an upload', () => {
     expect((await second.listParts()).map(({ index }) => index)).toEqual([0, 1]);
     await second.complete(receipts, whole(bytes));
     expect((await errorOf(first.listParts())).code).toBe('NotFound');
+  });
+
+  test('a part that comes again with other bytes is another block: each receipt completes with its own', async () => {
+    const server = await azureInMemory();
+    const store = await server.open();
+    const upload = await store.beginUpload('big', { partSizeBytes: PART });
+    const [first, second] = [Buffer.from('first'), Buffer.from('other')];
+    const receipt = await upload.putPart(0, first, { crc32c: crc32c(first) });
+    const late = await upload.putPart(0, second, { crc32c: crc32c(second) });
+    const other = await (await server.open()).resumeUpload(upload.token);
+    const listed = await other.listParts();
+    expect(listed).toHaveLength(1);
+    expect([receipt, late]).toContainEqual(listed[0]);
+    await other.complete([receipt], whole(first));
+    expect(server.memory.blobs.get('gpt/big')?.bytes).toEqual(first);
+  });
+
+  test('another process finds the checksums of its parts', async () => {
+    const server = await azureInMemory();
+    const store = await server.open();
+    const [upload, receipts, bytes] = await uploadOf(store, [PART, 7]);
+    const other = await (await server.open()).resumeUpload(upload.token);
+    expect(await other.listParts()).toEqual(receipts);
+    expect(receipts.map((part) => part.crc32c)).toEqual([
+      crc32c(bytes.subarray(0, PART)),
+      crc32c(bytes.subarray(PART)),
+    ]);
   });
 
   test('an empty last part is sent by nobody', async () => {
@@ -131,6 +159,44 @@ describe('an upload', () => {
     const [upload, receipts, bytes] = await uploadOf(store, [PART]);
     const forged = receipts.map((receipt) => ({ ...receipt, etag: 'forged' }));
     expect((await errorOf(upload.complete(forged, whole(bytes)))).code).toBe('InvalidArgument');
+  });
+
+  test('is listed with those of its name, as long as it has blocks and was not aborted', async () => {
+    const server = await azureInMemory({ pageSize: 1 });
+    const store = await server.open();
+    const [first] = await uploadOf(store, [PART]);
+    const second = await store.beginUpload('big', { partSizeBytes: PART });
+    await store.create('empty', new Uint8Array(0));
+    await store.create('more', Buffer.from('x'));
+    await store.beginUpload('more/a', { partSizeBytes: PART });
+    const other = await openAzureStore(server.uri().replace('/gpt?', '/elsewhere?'), KEYS);
+    await other.beginUpload('big', { partSizeBytes: PART });
+    await other.close();
+    const shown = await openUploads(store);
+    expect(shown.map(({ key, sizeBytes }) => [key, sizeBytes])).toEqual([
+      ['big', PART],
+      ['big', 0],
+      ['more/a', 0],
+    ]);
+    expect(Math.abs(Date.now() - (shown[0]?.beganAtMs ?? 0))).toBeLessThan(60_000);
+    const resumed = await store.resumeUpload(shown[0]?.token ?? '');
+    expect(await resumed.listParts()).toEqual(await first.listParts());
+    expect((await errorOf(resumed.putPart(1, new Uint8Array(1), { crc32c: 0 }))).code).toBe(
+      'InvalidArgument',
+    );
+    await resumed.abort();
+    expect((await openUploads(store, 'b')).map(({ sizeBytes }) => sizeBytes)).toEqual([0]);
+    await second.abort();
+    expect(await openUploads(store, 'b')).toEqual([]);
+  });
+
+  test('a listing that is refused says so', async () => {
+    const server = await azureInMemory({}, ({ query }, pass) =>
+      query.get('comp') === 'blocklist' ? refusal(403, 'AuthorizationPermissionMismatch') : pass(),
+    );
+    const store = await server.open();
+    await store.beginUpload('a', { partSizeBytes: PART });
+    expect((await errorOf(openUploads(store))).code).toBe('Denied');
   });
 
   test.each([

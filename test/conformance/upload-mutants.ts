@@ -1,4 +1,4 @@
-import { CheckpointError, type PartReceipt, type Upload } from '@holdfast/core/contract';
+import { CheckpointError, type OpenUpload, type PartReceipt, type Upload } from '@holdfast/core/contract';
 import { MemoryStore } from '@holdfast/core/store';
 import { crc32c } from '@holdfast/testkit';
 import { interruptible, later, type Mutant, type MutantParts, mutant, uploadMutant } from './mutant.ts';
@@ -342,10 +342,77 @@ const signalMutants: readonly Mutant[] = [
   mutant('works on after close', CLOSE, () => ({ close: () => Promise.resolve() })),
 ];
 
+const SHOWN = 'listUploads: an upload is shown from when it was begun until it is completed or aborted';
+const UPLOAD_PREFIX =
+  'listUploads: a prefix is a text, and each upload whose key starts with it is shown once';
+const LISTED_TOKEN = 'listUploads: by its token another client lists the parts of an upload and aborts it';
+
+/** A store that shows its uploads in its own way. */
+function listingMutant(
+  name: string,
+  breaks: string,
+  uploadsOf: (all: readonly OpenUpload[], prefix: string) => readonly OpenUpload[],
+): Mutant {
+  return mutant(name, breaks, ({ sound }) => ({
+    listUploads: async function* (prefix) {
+      const all: OpenUpload[] = [];
+      for await (const upload of sound.listUploads?.('') ?? []) all.push(upload);
+      yield* uploadsOf(all, prefix);
+    },
+  }));
+}
+
+function below(all: readonly OpenUpload[], prefix: string): OpenUpload[] {
+  return all.filter(({ key }) => key.startsWith(prefix));
+}
+
+const listingMutants: readonly Mutant[] = [
+  mutant('goes on showing uploads that have ended', SHOWN, ({ sound }) => {
+    const begun: OpenUpload[] = [];
+    return {
+      beginUpload: async (key, options) => {
+        const upload = await sound.beginUpload(key, options);
+        begun.push({ key, token: upload.token, beganAtMs: Date.now() });
+        return upload;
+      },
+      listUploads: async function* (prefix) {
+        yield* below(begun, prefix);
+      },
+    };
+  }),
+  listingMutant('shows uploads that have parts', SHOWN, (all, prefix) =>
+    below(all, prefix).filter(({ sizeBytes }) => sizeBytes !== 0),
+  ),
+  listingMutant('tells in seconds when an upload was begun', SHOWN, (all, prefix) =>
+    below(all, prefix).map((upload) => ({ ...upload, beganAtMs: upload.beganAtMs / 1000 })),
+  ),
+  listingMutant('takes the prefix of uploads for a whole key', UPLOAD_PREFIX, (all, prefix) =>
+    all.filter(({ key }) => key === prefix),
+  ),
+  listingMutant("drops the slash of uploads' prefix", UPLOAD_PREFIX, (all, prefix) =>
+    below(all, prefix.replace(/\/$/, '')),
+  ),
+  listingMutant('shows an upload on two pages', UPLOAD_PREFIX, (all, prefix) => [
+    ...below(all, prefix),
+    ...below(all, prefix).slice(-1),
+  ]),
+  listingMutant('shows tokens that nobody takes', LISTED_TOKEN, (all, prefix) =>
+    below(all, prefix).map((upload) => ({ ...upload, token: upload.key })),
+  ),
+  mutant('forgets parts of uploads it has listed', LISTED_TOKEN, ({ sound, bucket }) => ({
+    resumeUpload: async (...args) => {
+      const upload = await sound.resumeUpload(...args);
+      bucket.findUpload(upload.token)?.parts.clear();
+      return upload;
+    },
+  })),
+];
+
 export const uploadMutants: readonly Mutant[] = [
   ...partMutants,
   ...completeMutants,
   ...abortMutants,
   ...resumeMutants,
+  ...listingMutants,
   ...signalMutants,
 ];

@@ -17,6 +17,7 @@ export type PutObject = (name: string, bytes: Buffer, begin: SeenRequest) => voi
 interface FakeUpload {
   readonly name: string;
   readonly begin: SeenRequest;
+  readonly beganAtMs: number;
   readonly parts: Map<number, { readonly bytes: Buffer; readonly etag: string }>;
 }
 
@@ -28,7 +29,7 @@ export function xmlRefusal(status: number, code: string, message = `told ${code}
 }
 
 export class FakeUploads {
-  /** Of one page of a list of parts. */
+  /** Of one page of a list of parts, or of uploads. */
   pageSize = 1000;
   readonly begun = new Map<string, FakeUpload>();
   readonly #put: PutObject;
@@ -44,9 +45,10 @@ export class FakeUploads {
 
   answer(request: SeenRequest, name: string): Answer {
     const { method, query } = request;
+    if (method === 'GET' && query.has('uploads')) return this.#listUploads(query);
     if (method === 'POST' && query.has('uploads')) {
       const id = `UPLOAD-${++this.#count}`;
-      this.begun.set(id, { name, begin: request, parts: new Map() });
+      this.begun.set(id, { name, begin: request, beganAtMs: Date.now(), parts: new Map() });
       return xml(`<InitiateMultipartUploadResult><UploadId>${id}</UploadId></InitiateMultipartUploadResult>`);
     }
     const id = query.get('uploadId') ?? '';
@@ -57,6 +59,28 @@ export class FakeUploads {
     if (method === 'POST') return this.#complete(id, upload, request);
     this.begun.delete(id);
     return { status: 204, headers: GOOGLE_HEADERS };
+  }
+
+  #listUploads(query: URLSearchParams): Answer {
+    const prefix = query.get('prefix') ?? '';
+    const place = (name: string, id: string) => `${name}\0${id}`;
+    const after = place(query.get('key-marker') ?? '', query.get('upload-id-marker') ?? '');
+    const all = [...this.begun]
+      .filter(([id, { name }]) => name.startsWith(prefix) && place(name, id) > after)
+      .sort(([a, { name }], [b, other]) => (place(name, a) < place(other.name, b) ? -1 : 1));
+    const page = all.slice(0, this.pageSize);
+    const entries = page.map(
+      ([id, { name, beganAtMs }]) =>
+        `<Upload><Key>${escaped(name)}</Key><UploadId>${id}</UploadId><StorageClass>STANDARD</StorageClass><Initiated>${new Date(beganAtMs).toISOString()}</Initiated></Upload>`,
+    );
+    const [lastId, last] = page.at(-1) ?? [];
+    const isCut = page.length < all.length;
+    const next = isCut
+      ? `<NextKeyMarker>${escaped(last?.name ?? '')}</NextKeyMarker><NextUploadIdMarker>${lastId}</NextUploadIdMarker>`
+      : '';
+    return xml(
+      `<ListMultipartUploadsResult xmlns='http://s3.amazonaws.com/doc/2006-03-01/'><Bucket>runs</Bucket><IsTruncated>${isCut}</IsTruncated>${next}${entries.join('')}</ListMultipartUploadsResult>`,
+    );
   }
 
   #list({ parts }: FakeUpload, query: URLSearchParams): Answer {
@@ -105,4 +129,8 @@ function putPart({ parts, begin }: FakeUpload, { headers, query, body }: SeenReq
 function xml(body: string): Answer {
   const headers = { 'content-type': 'application/xml; charset=UTF-8', ...GOOGLE_HEADERS };
   return { headers, body: `<?xml version='1.0' encoding='UTF-8'?>${body}` };
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }

@@ -2,8 +2,9 @@
 
 import { crc32c } from '@holdfast/core';
 import type { ObjectStore, PartReceipt, Upload } from '@holdfast/core/contract';
+import { openGcsStore } from '@holdfast/store-gcs';
 import { describe, expect, test } from 'vitest';
-import { errorOf, type Reply } from '../scripted/scripted-server.ts';
+import { errorOf, openUploads, type Reply } from '../scripted/scripted-server.ts';
 import { refusal } from './fake-gcs.ts';
 import { xmlRefusal } from './fake-uploads.ts';
 import {
@@ -177,6 +178,73 @@ describe('multipart', () => {
     const part = BYTES.subarray(0, PART_BYTES);
     await upload.putPart(0, part, { crc32c: crc32c(part), onBytes: () => count++ });
     expect(count).toBeGreaterThan(1);
+  });
+});
+
+describe('listUploads', () => {
+  test('multipart: goes from page to page, and shows what is an upload of the store', async () => {
+    const { server, store } = await openFake();
+    server.fake.uploads.pageSize = 2;
+    for (const key of ['v/a', 'v/b&c', 'v/d', 'w'])
+      await store.beginUpload(key, { partSizeBytes: PART_BYTES });
+    const other = await openGcsStore(server.uri().replace('/gpt?', '/elsewhere?'), {});
+    await other.beginUpload('v/a', { partSizeBytes: PART_BYTES });
+    await other.close();
+    const uploads = await openUploads(store, 'v/');
+    expect(uploads.map(({ key }) => key)).toEqual(['v/a', 'v/b&c', 'v/d']);
+    expect(Date.now() - (uploads[0]?.beganAtMs ?? 0)).toBeLessThan(60_000);
+    const asked = server.requests.filter(({ query, method }) => method === 'GET' && query.has('uploads'));
+    expect(asked.map(({ query }) => [query.get('prefix'), query.get('key-marker')])).toEqual([
+      ['gpt/v/', null],
+      ['gpt/v/', 'gpt/v/b&c'],
+    ]);
+    const upload = await store.resumeUpload(uploads[1]?.token ?? '');
+    expect(upload.partSizeBytes).toBe(0);
+    expect((await errorOf(upload.putPart(0, Buffer.from('x'), { crc32c: 1 }))).code).toBe('InvalidArgument');
+    await upload.abort();
+    expect((await openUploads(store, 'v/')).map(({ key }) => key)).toEqual(['v/a', 'v/d']);
+  });
+
+  test.each<[string, Reply, string]>([
+    ['no XML', { body: 'welcome' }, 'InvalidConfig'],
+    ['a permission that is missing', xmlRefusal(403, 'AccessDenied'), 'Denied'],
+  ])('multipart: answered with %s', async (_name, reply, code) => {
+    const { store } = await openFake(onlyFor(({ query }) => query.has('uploads'), reply));
+    expect((await errorOf(openUploads(store))).code).toBe(code);
+  });
+
+  test('compose: one whose mark is gone or is none of ours is left out; what it shows can be completed', async () => {
+    const { server, store } = await openFake(undefined, { uploads: 'compose' });
+    const { upload } = await sent(store);
+    const gone = await store.beginUpload('gone', { partSizeBytes: PART_BYTES });
+    await gone.putPart(0, Buffer.from('x'), { crc32c: crc32c(Buffer.from('x')) });
+    const marks = [...server.fake.objects.keys()].filter((name) => name.endsWith('/begun'));
+    server.fake.objects.delete(marks[1] ?? '');
+    const request = server.requests[0] as (typeof server.requests)[number];
+    server.fake.put('gpt/.holdfast-compose/x/begun', Buffer.from('not JSON'), request);
+    server.fake.put('gpt/.holdfast-compose/y/begun', Buffer.from('{"key":1}'), request);
+    const [shown, ...more] = await openUploads(store);
+    expect(more).toEqual([]);
+    expect(shown).toMatchObject({ key: 'a/b', sizeBytes: BYTES.byteLength, token: upload.token });
+    const other = await (await server.open({ uploads: 'compose' })).resumeUpload(shown?.token ?? '');
+    await other.complete(await other.listParts(), WHOLE);
+    expect(await isWhole(store)).toBe(true);
+    expect(await openUploads(store)).toEqual([]);
+  });
+
+  test('compose: a mark that vanishes while it is read is that of an upload that has ended', async () => {
+    const isMark = ({ path }: { path: string }) => path.startsWith('/download') && path.includes('begun');
+    const { store } = await openFake(onlyFor(isMark, refusal(404, 'notFound')), { uploads: 'compose' });
+    await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    expect(await openUploads(store)).toEqual([]);
+    const denied = await openFake(onlyFor(isMark, refusal(403, 'forbidden')), { uploads: 'compose' });
+    await denied.store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    expect((await errorOf(openUploads(denied.store))).code).toBe('Denied');
+  });
+
+  test('single: there is nothing in the store to be listed', async () => {
+    const { store } = await openFake(undefined, { uploads: 'single' });
+    expect(store.listUploads).toBeUndefined();
   });
 });
 
@@ -371,7 +439,7 @@ describe('tokens', () => {
     ['of another strategy', token({ ...good, strategy: 'copy' })],
     ['without a key', token({ ...good, key: undefined })],
     ['whose id leads elsewhere', token({ ...good, uploadId: '../../x y' })],
-    ['with a size that is none', token({ ...good, partSizeBytes: 0 })],
+    ['with a size that is none', token({ ...good, partSizeBytes: -1 })],
     ['with a key that is none', token({ ...good, key: '../a' })],
   ])('%s: InvalidArgument', async (_name, text) => {
     const { server, store } = await openFake();

@@ -7,7 +7,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openS3Store } from '@holdfast/store-s3';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { allPages, errorOf, firstPage, type Script, sequence } from '../scripted/scripted-server.ts';
+import {
+  allPages,
+  errorOf,
+  firstPage,
+  openUploads,
+  type Script,
+  sequence,
+} from '../scripted/scripted-server.ts';
 import { makeCertificates } from '../servers/certificates.ts';
 import { CREATED, KEYS, listing, object, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
 
@@ -264,6 +271,7 @@ const CALLS = [
   'get',
   'readInto',
   'list',
+  'listUploads',
   'deleteMany',
   'beginUpload',
   'resumeUpload',
@@ -295,6 +303,7 @@ async function underWay(call: (typeof CALLS)[number], signal?: AbortSignal) {
     get: () => store.get('a', { maxBytes: 10, ...options }),
     readInto: () => store.readInto('a', 0, new Uint8Array(3), options),
     list: () => allPages(store, options),
+    listUploads: () => openUploads(store, '', options),
     deleteMany: () => store.deleteMany(['a'], options),
     beginUpload: () => store.beginUpload('a', { partSizeBytes: PART_BYTES, ...options }),
     resumeUpload: () => store.resumeUpload(upload.token, options),

@@ -1,7 +1,7 @@
 /** Uploads in parts, where the store is not like S3 or the answer is lost. */
 
 import { describe, expect, test } from 'vitest';
-import { errorOf, type Reply, type Script } from '../scripted/scripted-server.ts';
+import { errorOf, openUploads, type Reply, type Script, sequence } from '../scripted/scripted-server.ts';
 import { object, refusal, scriptedS3, uploadGoesWell } from './scripted-s3.ts';
 
 const PART_BYTES = 5 * 1024 * 1024;
@@ -128,6 +128,86 @@ describe('abort', () => {
     const store = await server.open();
     const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
     expect((await errorOf(upload.abort())).code).toBe('Denied');
+  });
+});
+
+describe('listUploads', () => {
+  const upload = (key: string, id: string) =>
+    `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>2026-11-21T10:00:00.000Z</Initiated></Upload>`;
+  const page = (
+    uploads: readonly string[],
+    next?: readonly [key: string, id: string],
+    headers = {},
+  ): Reply => {
+    const cut = next === undefined ? 'false' : 'true';
+    const [key = '', id = ''] = next ?? [];
+    return {
+      headers,
+      body: `<ListMultipartUploadsResult><IsTruncated>${cut}</IsTruncated><NextKeyMarker>${key}</NextKeyMarker><NextUploadIdMarker>${id}</NextUploadIdMarker>${uploads.join('')}</ListMultipartUploadsResult>`,
+    };
+  };
+  const asked = (requests: readonly { query: URLSearchParams }[]) =>
+    requests.map(({ query }) => ['prefix', 'key-marker', 'upload-id-marker'].map((name) => query.get(name)));
+
+  test('goes from page to page, and shows what is an upload of the store', async () => {
+    const server = await scriptedS3(
+      sequence(
+        page([upload('gpt/v/a', 'U1'), upload('gpt/v//b', 'U2')], ['gpt/v/a', 'U1']),
+        page([upload('gpt/v/a', 'U3'), upload('gpt/w', 'U4')]),
+      ),
+    );
+    const uploads = await openUploads(await server.open(), 'v');
+    expect(uploads.map(({ key }) => key)).toEqual(['v/a', 'v/a']);
+    expect(new Set(uploads.map(({ token }) => token)).size).toBe(2);
+    expect(uploads[0]).toMatchObject({ beganAtMs: Date.UTC(2026, 10, 21, 10) });
+    expect(uploads[0]).not.toHaveProperty('sizeBytes');
+    expect(asked(server.requests)).toEqual([
+      ['gpt/v', null, null],
+      ['gpt/v', 'gpt/v/a', 'U1'],
+    ]);
+  });
+
+  test('of a MinIO, which takes a prefix for a whole key, all are asked for', async () => {
+    const all = page([upload('gpt/v/a', 'U1'), upload('gpt/w/b', 'U2')], undefined, { server: 'MinIO' });
+    const server = await scriptedS3(() => all);
+    const uploads = await openUploads(await server.open(), 'v/');
+    expect(uploads.map(({ key }) => key)).toEqual(['v/a']);
+    expect(asked(server.requests)).toEqual([
+      ['gpt/v/', null, null],
+      [null, null, null],
+    ]);
+  });
+
+  test.each<[string, Reply, string]>([
+    ['a page that is its own next one', page([], ['gpt/a', 'U1']), 'Unexpected'],
+    ['a page that tells no next one', page([], ['', '']), 'Unexpected'],
+    ['AccessDenied', refusal(403, 'AccessDenied'), 'Denied'],
+    ['a store that has no such list', refusal(501, 'NotImplemented'), 'Unsupported'],
+  ])('%s', async (_name, reply, code) => {
+    const server = await scriptedS3(() => reply);
+    expect((await errorOf(openUploads(await server.open()))).code).toBe(code);
+  });
+
+  test('an upload that it showed lists its parts and aborts; nothing is added to it', async () => {
+    const server = await scriptedS3((request, index) =>
+      request.method === 'GET' && request.query.has('uploads')
+        ? page([upload('gpt/a', 'UPLOAD-1')])
+        : uploadGoesWell(request, index),
+    );
+    const store = await server.open();
+    const [shown] = await openUploads(store);
+    const resumed = await store.resumeUpload(shown?.token ?? '');
+    expect([resumed.key, resumed.partSizeBytes]).toEqual(['a', 0]);
+    for (const call of [
+      resumed.putPart(0, new Uint8Array(0), { crc32c: 0 }),
+      resumed.complete([], { sizeBytes: 0, crc32c: 0 }),
+    ])
+      expect(await errorOf(call)).toMatchObject({
+        code: 'InvalidArgument',
+        message: expect.stringContaining('nobody knows the size of its parts'),
+      });
+    await resumed.abort();
+    expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'GET', 'DELETE']);
   });
 });
 

@@ -5,11 +5,13 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer as readBytes } from 'node:stream/consumers';
 import {
+  type CallOptions,
   type CheckpointError,
   isCheckpointError,
   type ListOptions,
   type ListPage,
   type ObjectStore,
+  type OpenUpload,
 } from '@holdfast/core/contract';
 import { onTestFinished } from 'vitest';
 
@@ -73,6 +75,16 @@ export async function allPages(store: ObjectStore, options: ListOptions = {}): P
   const pages: ListPage[] = [];
   for await (const page of store.list('', options)) pages.push(page);
   return pages;
+}
+
+export async function openUploads(
+  store: ObjectStore,
+  prefix = '',
+  options: CallOptions = {},
+): Promise<OpenUpload[]> {
+  const uploads: OpenUpload[] = [];
+  for await (const upload of store.listUploads?.(prefix, options) ?? []) uploads.push(upload);
+  return uploads;
 }
 
 /** One answer after the other; the last one again and again. */

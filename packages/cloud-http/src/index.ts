@@ -49,6 +49,8 @@ export {
   decodeToken,
   encodeToken,
   isPartSize,
+  isTokenPartSize,
+  PART_SIZE_UNKNOWN,
   type PartLimits,
 } from './upload-parts.ts';
 export {

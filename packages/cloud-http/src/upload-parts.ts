@@ -10,6 +10,15 @@ export function isPartSize(
   return Number.isSafeInteger(sizeBytes) && sizeBytes >= minPartBytes && sizeBytes <= maxPartBytes;
 }
 
+/** Of an upload that a listing showed which does not tell the size of its parts: it can be looked at and aborted. */
+export const PART_SIZE_UNKNOWN = 0;
+
+function assertPartSizeKnown(subject: StoreSubject, sizeBytes: number): void {
+  if (sizeBytes !== PART_SIZE_UNKNOWN) return;
+  const what = 'cannot go on with an upload that a listing showed: nobody knows the size of its parts';
+  throw objectError('InvalidArgument', subject, what);
+}
+
 export function assertPartSize(
   subject: StoreSubject,
   capabilities: Pick<StoreCapabilities, 'minPartBytes' | 'maxPartBytes'>,
@@ -32,6 +41,7 @@ export function assertPart(
   index: number,
   sizeBytes: number,
 ): void {
+  assertPartSizeKnown(subject, partSizeBytes);
   if (!Number.isSafeInteger(index) || index < 0 || index >= maxParts) {
     const what = `has no part ${index}; parts are numbered 0 to ${maxParts - 1}`;
     throw objectError('InvalidArgument', subject, what);
@@ -49,6 +59,7 @@ export function assertComplete(
   parts: readonly PartReceipt[],
   { sizeBytes }: Pick<CompleteOptions, 'sizeBytes'>,
 ): void {
+  assertPartSizeKnown(subject, partSizeBytes);
   let sumBytes = 0;
   for (const [index, part] of parts.entries()) {
     if (part.index !== index)
@@ -61,6 +72,16 @@ export function assertComplete(
   }
   if (sumBytes !== sizeBytes)
     throw objectError('Corrupt', subject, `has parts of ${sumBytes} bytes together; expected ${sizeBytes}`);
+}
+
+/** What a token may say: as `isPartSize`, or that it is not known. */
+export function isTokenPartSize(
+  capabilities: Pick<StoreCapabilities, 'minPartBytes' | 'maxPartBytes'>,
+  sizeBytes: unknown,
+): boolean {
+  return (
+    sizeBytes === PART_SIZE_UNKNOWN || (typeof sizeBytes === 'number' && isPartSize(capabilities, sizeBytes))
+  );
 }
 
 /** Tokens of uploads are JSON in base64url. */

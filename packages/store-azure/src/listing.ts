@@ -65,17 +65,19 @@ export async function* listPages(
   } while (marker !== undefined);
 }
 
-interface Position {
+export interface Position {
   /** From the root of the container. */
   readonly prefix: string;
   /** Below the prefix of the store: what the listing may begin with. */
   readonly start: string | undefined;
   readonly marker: string | undefined;
+  /** Blobs that have nothing but uncommitted blocks are listed too. */
+  readonly isUncommitted?: boolean;
 }
 
-async function requestPage(
+export async function requestPage(
   { store, root, connection, run }: ListedStore,
-  { prefix, start, marker }: Position,
+  { prefix, start, marker, isUncommitted = false }: Position,
   signal: AbortSignal | undefined,
 ): Promise<Listing & { storeTimeMs: number }> {
   return run(async () => {
@@ -85,7 +87,7 @@ async function requestPage(
       query: {
         restype: 'container',
         comp: 'list',
-        include: 'metadata',
+        include: isUncommitted ? 'metadata,uncommittedblobs' : 'metadata',
         ...(prefix !== '' && { prefix }),
         ...(start !== undefined && { startFrom: root + namePrefix(start) }),
         ...(marker !== undefined && { marker }),

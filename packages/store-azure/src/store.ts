@@ -24,6 +24,7 @@ import {
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
+  type OpenUpload,
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
@@ -39,6 +40,7 @@ import { type CopyEnd, copyBlob } from './copy.ts';
 import { AzureRefusal, foreignSuccess, storeError } from './errors.ts';
 import { inspectContainer } from './inspect.ts';
 import { listPages } from './listing.ts';
+import { listUploads } from './open-uploads.ts';
 import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
 
 const MIB = 1024 * 1024;
@@ -181,6 +183,10 @@ export class AzureStore implements ObjectStore {
     return this.#calls.run({ action: 'resume an upload to', signal }, () =>
       resumeUpload(this.#uploads, token, signal),
     );
+  }
+
+  listUploads(prefix: string, { signal }: CallOptions = {}): AsyncGenerator<OpenUpload, void, void> {
+    return listUploads(this.#uploads, prefix, signal);
   }
 
   list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {

@@ -13,7 +13,7 @@ import {
   dateMs,
   decodeToken,
   encodeToken,
-  isPartSize,
+  isTokenPartSize,
   objectError,
   plainEtag,
   type StoreCalls,
@@ -30,11 +30,13 @@ import type {
   StoreCapabilities,
   Upload,
 } from '@holdfast/core/contract';
+import { blockName, parseBlockName } from './block-names.ts';
+import { type UploadBlock, uncommittedBlocks } from './blocks.ts';
 import { md5Header } from './checksum.ts';
 import type { AzureConnection } from './client.ts';
 import type { AzureConfig } from './config.ts';
 import { AzureRefusal, foreignSuccess } from './errors.ts';
-import { blockListXml, type ListedBlock, parseBlockList } from './xml.ts';
+import { blockListXml } from './xml.ts';
 
 /** What uploads share with their store. */
 export interface UploadParts {
@@ -46,20 +48,17 @@ export interface UploadParts {
   readonly nameOf: (key: string) => string;
 }
 
-interface Token {
+export interface Token {
   readonly key: string;
   /** 32 hexadecimal digits. */
   readonly uploadId: string;
   readonly partSizeBytes: number;
 }
 
-/** Blocks that are no parts, in the place of the number of one: all names of a blob's blocks have to be of one length. */
-const BEGUN = 'begun-';
-const ABORTED = 'aborted';
-const NUMBER_LENGTH = 7;
-
 /** A block is not empty. */
 const MARK = new TextEncoder().encode('-');
+
+type Mark = { readonly kind: 'begun'; readonly beganAtMs: number } | { readonly kind: 'aborted' };
 
 export async function beginUpload(
   store: UploadParts,
@@ -70,7 +69,7 @@ export async function beginUpload(
   assertPartSize({ store: store.config.uri, key }, store.capabilities, partSizeBytes);
   const uploadId = randomUUID().replaceAll('-', '');
   const upload = new AzureUpload(store, { key, uploadId, partSizeBytes });
-  await upload.mark(BEGUN, signal);
+  await upload.mark({ kind: 'begun', beganAtMs: Date.now() }, signal);
   return upload;
 }
 
@@ -87,8 +86,7 @@ export async function resumeUpload(
       typeof key === 'string' &&
       typeof uploadId === 'string' &&
       /^[0-9a-f]{32}$/.test(uploadId) &&
-      typeof partSizeBytes === 'number' &&
-      isPartSize(store.capabilities, partSizeBytes),
+      isTokenPartSize(store.capabilities, partSizeBytes),
   );
   const upload = new AzureUpload(store, token);
   await upload.listParts({ signal }); // tells whether it is still there
@@ -116,8 +114,8 @@ class AzureUpload implements Upload {
   }
 
   /** Leaves a block that is no part. */
-  async mark(mark: string, signal: AbortSignal | undefined): Promise<void> {
-    await this.#putBlock(this.#blockName(mark), MARK, { signal });
+  async mark(mark: Mark, signal: AbortSignal | undefined): Promise<void> {
+    await this.#putBlock(blockName({ uploadId: this.#uploadId, ...mark }), MARK, { signal });
   }
 
   putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt> {
@@ -125,15 +123,19 @@ class AzureUpload implements Upload {
       this.#assertAlive();
       const { maxParts } = this.#store.capabilities;
       assertPart(this.#subject, { partSizeBytes: this.partSizeBytes, maxParts }, index, bytes.byteLength);
-      const name = this.#blockName(index);
+      const { crc32c } = options;
+      const name = blockName({ uploadId: this.#uploadId, kind: 'part', index, crc32c });
       // Azure takes no empty block, and an empty part adds nothing.
       if (bytes.byteLength > 0) await this.#putBlock(name, bytes, options);
-      return { index, sizeBytes: bytes.byteLength, etag: name };
+      return { index, sizeBytes: bytes.byteLength, crc32c, etag: name };
     });
   }
 
   listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
-    return this.#run('list the parts of', signal, () => this.#parts(signal));
+    return this.#run('list the parts of', signal, async () => {
+      const parts = new Map((await this.#parts(signal)).map((part) => [part.index, part]));
+      return [...parts.values()].sort((a, b) => a.index - b.index);
+    });
   }
 
   complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
@@ -156,42 +158,26 @@ class AzureUpload implements Upload {
       this.#isAborted = true;
       const blocks = await this.#blocks(signal);
       // To others it is aborted from here on. Its bytes go with the week: whatever frees them sooner can be seen under the key.
-      if (blocks.some(({ name }) => name === this.#blockName(BEGUN))) await this.mark(ABORTED, signal);
+      if (blocks.some(({ block }) => block.kind === 'begun')) await this.mark({ kind: 'aborted' }, signal);
     });
   }
 
-  /** `NotFound`: completed, aborted or expired. */
+  /** Of a part that was sent with different bytes, each. `NotFound`: completed, aborted or expired. */
   async #parts(signal: AbortSignal | undefined): Promise<PartReceipt[]> {
     this.#assertAlive();
     const blocks = await this.#blocks(signal);
-    const names = new Set(blocks.map(({ name }) => name));
-    if (names.has(this.#blockName(ABORTED))) throw this.#gone('it was aborted');
-    if (!names.has(this.#blockName(BEGUN))) throw this.#gone('it is completed, or has expired');
-    return blocks
-      .flatMap(({ name, sizeBytes }) => {
-        const index = this.#indexOf(name);
-        return index === undefined ? [] : [{ index, sizeBytes, etag: name }];
-      })
-      .sort((a, b) => a.index - b.index);
+    const kinds = new Set(blocks.map(({ block }) => block.kind));
+    if (kinds.has('aborted')) throw this.#gone('it was aborted');
+    if (!kinds.has('begun')) throw this.#gone('it is completed, or has expired');
+    return blocks.flatMap(({ name, block, sizeBytes }) =>
+      block.kind === 'part' ? [{ index: block.index, sizeBytes, crc32c: block.crc32c, etag: name }] : [],
+    );
   }
 
-  async #blocks(signal: AbortSignal | undefined): Promise<ListedBlock[]> {
-    try {
-      const { status, headers, body } = await this.#store.connection.send({
-        operation: 'other', // which has no bytes: Azure takes no key of the customer's with it
-        method: 'GET',
-        blob: this.#blob,
-        query: { comp: 'blocklist', blocklisttype: 'uncommitted' },
-        isRepeatable: true,
-        signal,
-      });
-      const list = parseBlockList(new TextDecoder().decode(body));
-      if (list === null) throw foreignSuccess(status, headers);
-      return list;
-    } catch (error) {
-      if (error instanceof AzureRefusal && error.code === 'BlobNotFound') return [];
-      throw error;
-    }
+  /** Of this upload alone. */
+  async #blocks(signal: AbortSignal | undefined): Promise<UploadBlock[]> {
+    const blocks = await uncommittedBlocks(this.#store.connection, this.#blob, signal);
+    return blocks.filter(({ block }) => block.uploadId === this.#uploadId);
   }
 
   async #putBlock(
@@ -244,7 +230,8 @@ class AzureUpload implements Upload {
   #assertSame(parts: readonly PartReceipt[], found: readonly PartReceipt[]): void {
     const sizes = new Map(found.map(({ etag, sizeBytes }) => [etag, sizeBytes]));
     for (const { index, sizeBytes, etag } of parts) {
-      if (etag !== this.#blockName(index))
+      const block = parseBlockName(etag);
+      if (block?.uploadId !== this.#uploadId || block.kind !== 'part' || block.index !== index)
         throw objectError('InvalidArgument', this.#subject, `has no part ${index} that is called ${etag}`);
       const foundBytes = sizeBytes === 0 ? 0 : sizes.get(etag);
       if (foundBytes === undefined)
@@ -254,16 +241,6 @@ class AzureUpload implements Upload {
         throw objectError('Corrupt', this.#subject, what);
       }
     }
-  }
-
-  #blockName(part: number | string): string {
-    return `${this.#uploadId}${String(part).padStart(NUMBER_LENGTH, '0')}`;
-  }
-
-  /** Nothing for a block of another upload and for one that is no part. */
-  #indexOf(name: string): number | undefined {
-    const number = name.slice(this.#uploadId.length);
-    return name.startsWith(this.#uploadId) && /^\d+$/.test(number) ? Number(number) : undefined;
   }
 
   #run<T>(action: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {

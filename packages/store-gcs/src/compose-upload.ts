@@ -39,8 +39,70 @@ const COMPOSES_MAX = 8;
 const DELETES_MAX = 32;
 
 const BEGUN = 'begun';
+/** More than that is no mark of ours: a key, in JSON. */
+const BEGUN_BYTES_MAX = 16 * 1024;
 /** Index, CRC32C in hex, size. */
 const PART = /^part-(\d{5})-([0-9a-f]{8})-(\d{1,13})$/;
+
+/** What the mark holds. */
+interface Begun {
+  readonly key: string;
+  readonly partSizeBytes: number;
+}
+
+/** Those that have not ended, with what is there of each; one request more for each of them, to read its mark. */
+export async function* listComposeUploads(
+  home: UploadHome,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Begun & { uploadId: string; beganAtMs: number; sizeBytes: number }, void, void> {
+  const folder = `${home.config.root}${STORE_OWN_PREFIX}compose/`;
+  const call = { action: 'list the uploads of', signal };
+  const files = await home.calls.run(call, () => filesBelow(home, folder, signal));
+  const sizes = new Map<string, number>();
+  for (const { name, sizeBytes } of files) {
+    const [uploadId = '', file = ''] = name.slice(folder.length).split('/');
+    if (PART.test(file)) sizes.set(uploadId, (sizes.get(uploadId) ?? 0) + sizeBytes);
+  }
+  for (const { name, createdAtMs } of files) {
+    const [uploadId = '', file] = name.slice(folder.length).split('/');
+    if (file !== BEGUN) continue;
+    const begun = await home.calls.run(call, () => readMark(home, name, signal));
+    if (begun !== null)
+      yield { ...begun, uploadId, beganAtMs: createdAtMs, sizeBytes: sizes.get(uploadId) ?? 0 };
+  }
+}
+
+/** Null: it is gone, or not ours. */
+async function readMark(
+  { objects }: UploadHome,
+  name: string,
+  signal: AbortSignal | undefined,
+): Promise<Begun | null> {
+  try {
+    const { body } = await objects.read(name, { bodyBytesMax: BEGUN_BYTES_MAX, signal });
+    const { key, partSizeBytes } = JSON.parse(new TextDecoder().decode(body)) as Partial<Begun>;
+    return typeof key === 'string' && typeof partSizeBytes === 'number' ? { key, partSizeBytes } : null;
+  } catch (error) {
+    const isGone = error instanceof HttpRefusal && error.status === 404;
+    if (isGone || error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+async function filesBelow(
+  { objects }: UploadHome,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<GcsObject[]> {
+  const files = new Map<string, GcsObject>();
+  let pageToken: string | undefined;
+  do {
+    const page = await objects.page({ prefix: folder, pageToken }, { signal });
+    for (const file of page.objects) files.set(file.name, file);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== undefined);
+  return [...files.values()];
+}
 
 export class ComposeUpload implements Upload {
   readonly key: string;
@@ -70,10 +132,10 @@ export class ComposeUpload implements Upload {
     signal: AbortSignal | undefined,
   ): Promise<ComposeUpload> {
     await assertNothingIsKept(home, signal);
-    const token = { strategy: 'compose', key, uploadId: randomUUID(), partSizeBytes } as const;
+    const token = { strategy: 'compose', key, uploadId: randomUUID(), partSizeBytes } satisfies UploadToken;
     const upload = new ComposeUpload(home, path, token);
-    // For people who find it.
-    const text = Buffer.from(JSON.stringify({ key }));
+    // For whoever lists uploads, and for people who find it.
+    const text = Buffer.from(JSON.stringify({ key, partSizeBytes } satisfies Begun));
     // Nobody else knows its name: one that is there is this one.
     await ifAbsent(home.objects.create(`${upload.#folder}${BEGUN}`, text, { signal }));
     return upload;
@@ -98,7 +160,7 @@ export class ComposeUpload implements Upload {
   listParts({ signal }: CallOptions = {}): Promise<PartReceipt[]> {
     return this.#run('list the parts of', signal, async () => {
       this.#assertThere();
-      const files = await this.#files(signal);
+      const files = await filesBelow(this.#home, this.#folder, signal);
       if (!files.some(({ name }) => name === `${this.#folder}${BEGUN}`)) throw this.#gone();
       // Of a part that was sent with other bytes again, the last counts.
       const byAge = files.toSorted((a, b) => Number(a.generation) - Number(b.generation));
@@ -165,23 +227,13 @@ export class ComposeUpload implements Upload {
     return written(objects, this.#subject, composed, options);
   }
 
-  /** What is there of this upload. */
-  async #files(signal: AbortSignal | undefined): Promise<GcsObject[]> {
-    const files = new Map<string, GcsObject>();
-    let pageToken: string | undefined;
-    do {
-      const page = await this.#home.objects.page({ prefix: this.#folder, pageToken }, { signal });
-      for (const file of page.objects) files.set(file.name, file);
-      pageToken = page.nextPageToken;
-    } while (pageToken !== undefined);
-    return [...files.values()];
-  }
-
   /** The mark goes last: as long as anything is there, the upload can be found and aborted. */
   async #clear(signal: AbortSignal | undefined): Promise<void> {
     const { objects } = this.#home;
     const mark = `${this.#folder}${BEGUN}`;
-    const names = (await this.#files(signal)).map(({ name }) => name).filter((name) => name !== mark);
+    const names = (await filesBelow(this.#home, this.#folder, signal))
+      .map(({ name }) => name)
+      .filter((name) => name !== mark);
     await atATime(names, DELETES_MAX, (name) => objects.remove(name, { signal }));
     await objects.remove(mark, { signal });
   }

@@ -5,6 +5,7 @@ import {
   assertCrcOfParts,
   assertPart,
   base64Crc,
+  dateMs,
   encodeToken,
   HttpRefusal,
   objectError,
@@ -26,6 +27,43 @@ import { foreignSuccess } from './errors.ts';
 import type { Place, UploadHome, UploadToken } from './upload.ts';
 import { infoOf } from './values.ts';
 import { written } from './written.ts';
+
+/** Those that have not ended, page by page. `prefix`: of names in the bucket. */
+export async function* listMultipartUploads(
+  { config, connection, calls }: UploadHome,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<{ name: string; uploadId: string; beganAtMs: number }, void, void> {
+  let position: { key: string; uploadId: string } | undefined;
+  do {
+    const before = position;
+    const text = await calls.run({ action: 'list the uploads of', signal }, async () => {
+      const answer = await connection.send({
+        method: 'GET',
+        path: `/${config.bucket}`,
+        query: {
+          uploads: '',
+          prefix: prefix === '' ? undefined : prefix,
+          'max-uploads': '1000',
+          'key-marker': before?.key,
+          'upload-id-marker': before?.uploadId,
+        },
+        isRepeatable: true,
+        signal,
+      });
+      const page = textOf(answer);
+      if (!page.includes('<ListMultipartUploadsResult')) throw foreignSuccess(answer);
+      return page;
+    });
+    for (const [, upload = ''] of text.matchAll(/<Upload>(.*?)<\/Upload>/gs)) {
+      const beganAtMs = dateMs(element(upload, 'Initiated'));
+      yield { name: element(upload, 'Key'), uploadId: element(upload, 'UploadId'), beganAtMs };
+    }
+    const next = { key: element(text, 'NextKeyMarker'), uploadId: element(text, 'NextUploadIdMarker') };
+    const goesOn = next.key !== before?.key || next.uploadId !== before.uploadId;
+    position = element(text, 'IsTruncated') === 'true' && goesOn ? next : undefined;
+  } while (position !== undefined);
+}
 
 export class MultipartUpload implements Upload {
   readonly key: string;

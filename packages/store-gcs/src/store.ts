@@ -37,7 +37,7 @@ import { copyObject } from './copy.ts';
 import { gcsError } from './errors.ts';
 import { inspectBucket } from './inspect.ts';
 import { GcsObjects, type ReadRequest } from './objects.ts';
-import { beginUpload, resumeUpload, type UploadHome } from './upload.ts';
+import { beginUpload, listUploads, resumeUpload, type UploadHome } from './upload.ts';
 import { infoOf, infoOfRead } from './values.ts';
 import { assertWritten } from './written.ts';
 
@@ -78,6 +78,7 @@ const BY_STRATEGY: Readonly<Record<UploadStrategy, Partial<StoreCapabilities>>> 
 export class GcsStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
+  readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
 
   readonly #config: GcsConfig;
   readonly #connection: GcsConnection;
@@ -96,6 +97,8 @@ export class GcsStore implements ObjectStore {
     );
     const { capabilities } = this;
     this.#uploads = { config, connection, objects: this.#objects, capabilities, calls: this.#calls };
+    if (capabilities.resumesUploads)
+      this.listUploads = (prefix, { signal } = {}) => listUploads(this.#uploads, prefix, signal);
   }
 
   create(key: string, bytes: Uint8Array, options: CreateOptions = {}): Promise<ObjectInfo> {

@@ -1,11 +1,17 @@
 /** Uploads in parts. How they are sent is a setting; how one goes on says its token, whatever is set by now. */
 
-import { decodeToken, objectError, type StoreCalls } from '@holdfast/cloud-http';
-import type { StoreCapabilities, Upload } from '@holdfast/core/contract';
+import {
+  decodeToken,
+  encodeToken,
+  objectError,
+  PART_SIZE_UNKNOWN,
+  type StoreCalls,
+} from '@holdfast/cloud-http';
+import { isObjectKey, type OpenUpload, type StoreCapabilities, type Upload } from '@holdfast/core/contract';
 import type { GcsConnection } from './client.ts';
-import { ComposeUpload } from './compose-upload.ts';
+import { ComposeUpload, listComposeUploads } from './compose-upload.ts';
 import type { GcsConfig, UploadStrategy } from './config.ts';
-import { MultipartUpload } from './multipart-upload.ts';
+import { listMultipartUploads, MultipartUpload } from './multipart-upload.ts';
 import type { GcsObjects } from './objects.ts';
 import { SingleUpload } from './single-upload.ts';
 
@@ -45,6 +51,28 @@ export function beginUpload(
   return STRATEGIES[uploads].begin(home, place, partSizeBytes, signal);
 }
 
+/** Of those that are sent as it is set. */
+export async function* listUploads(
+  home: UploadHome,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<OpenUpload, void, void> {
+  const { uploads, root } = home.config;
+  if (uploads === 'compose') {
+    for await (const { key, uploadId, partSizeBytes, ...facts } of listComposeUploads(home, signal)) {
+      const token = encodeToken({ strategy: 'compose', key, uploadId, partSizeBytes } satisfies UploadToken);
+      if (key.startsWith(prefix) && isObjectKey(key)) yield { key, token, ...facts };
+    }
+    return;
+  }
+  for await (const { name, uploadId, beganAtMs } of listMultipartUploads(home, root + prefix, signal)) {
+    const key = name.slice(root.length);
+    const partSizeBytes = PART_SIZE_UNKNOWN;
+    const token = encodeToken({ strategy: 'multipart', key, uploadId, partSizeBytes } satisfies UploadToken);
+    if (name.startsWith(root + prefix) && isObjectKey(key)) yield { key, token, beganAtMs };
+  }
+}
+
 export async function resumeUpload(
   home: UploadHome,
   pathOf: (key: string) => string,
@@ -61,7 +89,7 @@ export async function resumeUpload(
       typeof uploadId === 'string' &&
       /^[\w.~+=-]+$/.test(uploadId) &&
       Number.isSafeInteger(partSizeBytes) &&
-      Number(partSizeBytes) > 0,
+      Number(partSizeBytes) >= PART_SIZE_UNKNOWN,
   );
   if (token.strategy === 'single')
     throw objectError('Unsupported', subject, 'cannot resume an upload that was begun with uploads=single');

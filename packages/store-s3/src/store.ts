@@ -32,6 +32,7 @@ import {
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
+  type OpenUpload,
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
@@ -44,6 +45,7 @@ import type { S3Config } from './config.ts';
 import { copyObject } from './copy.ts';
 import { foreignSuccess, itemRefusal, S3Refusal, storeError } from './errors.ts';
 import { inspectBucket } from './inspect.ts';
+import { listUploads } from './open-uploads.ts';
 import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
 
 const MIB = 1024 * 1024;
@@ -209,6 +211,10 @@ export class S3Store implements ObjectStore {
     return this.#calls.run({ action: 'resume an upload to', signal }, () =>
       resumeUpload(this.#uploads, (key) => this.#pathOf(key), token, signal),
     );
+  }
+
+  listUploads(prefix: string, { signal }: CallOptions = {}): AsyncGenerator<OpenUpload, void, void> {
+    return listUploads(this.#uploads, prefix, signal);
   }
 
   async *list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {

@@ -15,7 +15,7 @@ import {
   dateMs,
   decodeToken,
   encodeToken,
-  isPartSize,
+  isTokenPartSize,
   objectError,
   plainEtag,
   type StoreCalls,
@@ -52,7 +52,7 @@ interface Place {
 }
 
 /** Stored as JSON in base64url. */
-interface Token {
+export interface Token {
   readonly key: string;
   readonly uploadId: string;
   readonly partSizeBytes: number;
@@ -114,7 +114,7 @@ export async function resumeUpload(
       typeof key === 'string' &&
       typeof uploadId === 'string' &&
       uploadId !== '' &&
-      isPartSize(store.capabilities, Number(partSizeBytes)) &&
+      isTokenPartSize(store.capabilities, partSizeBytes) &&
       (checksum === 'full' || checksum === 'parts' || checksum === 'none'),
   );
   const upload = new S3Upload(store, pathOf(token.key), token);

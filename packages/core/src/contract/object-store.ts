@@ -68,6 +68,13 @@ export interface ObjectStore {
   resumeUpload(token: string, options?: CallOptions): Promise<Upload>;
 
   /**
+   * Uploads under keys that start with `prefix` which were begun and neither completed nor aborted, as far as the store can tell: whoever
+   * deletes by it asks its own records too. Each is shown once, in no order. Absent where it cannot be. One request per page of uploads;
+   * on some providers one more per upload.
+   */
+  listUploads?(prefix: string, options?: CallOptions): AsyncIterable<OpenUpload>;
+
+  /**
    * Objects whose keys start with `prefix`, in ascending order of the key's UTF-8 bytes, in pages. The first page is requested at the
    * first `next()`. Every object whose create had resolved before that request is shown (unless it is deleted meanwhile); one created
    * or deleted later may or may not be. A key is shown at most once. No match: one empty page or none.
@@ -191,20 +198,34 @@ export interface DeleteResult {
   readonly error?: CheckpointError;
 }
 
+/** An upload that has not ended. */
+export interface OpenUpload {
+  readonly key: string;
+  /** For `resumeUpload`. */
+  readonly token: string;
+  /** By the clock of the store or, where it keeps no such time, of whoever began it; milliseconds since 1970. */
+  readonly beganAtMs: number;
+  /** Of the parts it holds. Present where the store tells it without another request. */
+  readonly sizeBytes?: number | undefined;
+}
+
 /** One object on its way. Parts may be sent in any order and at the same time. */
 export interface Upload {
   readonly key: string;
   /** Everything another process needs to resume or abort it. May be a bearer secret: it is stored, never logged. */
   readonly token: string;
+  /** 0: resumed by the token of a listing that does not tell it. Such an upload lists its parts and aborts; the rest is `InvalidArgument`. */
   readonly partSizeBytes: number;
 
   /**
    * Sends part `index` (0-based): bytes `index * partSizeBytes` onward. Sending a part again replaces it, so it is safe to repeat.
-   * Not visible and not yet durable when it resolves.
+   * Not visible and not yet durable when it resolves. What completes by its receipt has these bytes, whoever sent the part as well.
    */
   putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt>;
 
-  /** The parts the store has, in order of index. Safe to repeat. */
+  /**
+   * The parts the store has, each index once, in order. Of a part that was sent with different bytes it may show either. Safe to repeat.
+   */
   listParts(options?: CallOptions): Promise<PartReceipt[]>;
 
   /**

@@ -41,6 +41,7 @@ export interface MemoryUploadState {
   readonly key: string;
   readonly token: string;
   readonly partSizeBytes: number;
+  readonly beganAtMs: number;
   readonly parts: Map<number, MemoryPart>;
 }
 
@@ -133,7 +134,8 @@ export class MemoryBucket {
 
   startUpload(key: string, partSizeBytes: number): MemoryUploadState {
     this.#count++;
-    const state = { key, token: `${this.name}-upload-${this.#count}`, partSizeBytes, parts: new Map() };
+    const token = `${this.name}-upload-${this.#count}`;
+    const state = { key, token, partSizeBytes, beganAtMs: this.clock.nowMs(), parts: new Map() };
     this.#uploads.set(state.token, state);
     return state;
   }

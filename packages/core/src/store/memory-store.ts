@@ -10,6 +10,7 @@ import {
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
+  type OpenUpload,
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
@@ -51,6 +52,7 @@ export class MemoryStore implements ObjectStore {
   readonly capabilities: StoreCapabilities;
   readonly bucket: MemoryBucket;
   readonly copyFrom?: NonNullable<ObjectStore['copyFrom']>;
+  readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
   #isClosed = false;
 
   constructor(bucket: MemoryBucket = new MemoryBucket(), options: MemoryStoreOptions = {}) {
@@ -59,6 +61,7 @@ export class MemoryStore implements ObjectStore {
     const verifiesChecksums = bucket.crc32c !== undefined;
     this.capabilities = { ...DEFAULT_CAPABILITIES, verifiesChecksums, ...options.capabilities };
     if (options.copiesObjects) this.copyFrom = (...args) => this.#copyFrom(...args);
+    if (this.capabilities.resumesUploads) this.listUploads = (...args) => this.#listUploads(...args);
     if (this.capabilities.verifiesChecksums && !verifiesChecksums) {
       throw new CheckpointError(
         'InvalidConfig',
@@ -195,6 +198,15 @@ export class MemoryStore implements ObjectStore {
     if (info === undefined) throw this.#error('AlreadyExists', key, 'exists already');
     options.onProgress?.(bytes.byteLength);
     return { ...info, crc32c: this.bucket.crc32c?.(bytes) };
+  }
+
+  async *#listUploads(prefix: string, options: CallOptions = {}): AsyncGenerator<OpenUpload, void, void> {
+    this.#assertOpen();
+    throwIfAborted(options.signal);
+    for (const { key, token, beganAtMs, parts } of this.bucket.openUploads()) {
+      const sizeBytes = [...parts.values()].reduce((sum, { bytes }) => sum + bytes.byteLength, 0);
+      if (key.startsWith(prefix)) yield { key, token, beganAtMs, sizeBytes };
+    }
   }
 
   #upload(state: ReturnType<MemoryBucket['startUpload']>): Upload {

@@ -124,3 +124,33 @@ test('close closes the store', async () => {
   await store.close();
   await expect(inner.head('a')).rejects.toThrow('is closed');
 });
+
+test('a listing of uploads is one call, which tells how many were shown and how it ended', async () => {
+  const failure = new CheckpointError('Unavailable', 'gone');
+  const inner = Object.assign(new MemoryStore(), {
+    listUploads: async function* (prefix: string) {
+      yield { key: `${prefix}a`, token: 't', beganAtMs: 0 };
+      if (prefix === 'broken') throw failure;
+      yield { key: `${prefix}b`, token: 'u', beganAtMs: 0 };
+    },
+  });
+  const { store, summary } = observe(inner);
+  const keysOf = async (prefix: string, max = 9) => {
+    const keys: string[] = [];
+    for await (const { key } of store.listUploads?.(prefix) ?? []) {
+      keys.push(key);
+      if (keys.length === max) break;
+    }
+    return keys;
+  };
+  expect(await keysOf('p/')).toEqual(['p/a', 'p/b']);
+  expect(await keysOf('p/', 1)).toEqual(['p/a']);
+  await expect(keysOf('broken')).rejects.toBe(failure);
+  expect(summary()).toEqual([
+    ['listUploads', 'p/', 2, 0, 'ok'],
+    ['listUploads', 'p/', 1, 0, 'ok'],
+    ['listUploads', 'broken', 1, 0, 'Unavailable'],
+  ]);
+  const without = new MemoryStore(new MemoryBucket(), { capabilities: { resumesUploads: false } });
+  expect(observe(without).store.listUploads).toBeUndefined();
+});

@@ -11,6 +11,7 @@ import {
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
+  type OpenUpload,
   type PartOptions,
   type PartReceipt,
   type ReadOptions,
@@ -28,6 +29,7 @@ export type StoreOperation =
   | 'readInto'
   | 'beginUpload'
   | 'resumeUpload'
+  | 'listUploads'
   | 'list'
   | 'deleteMany'
   | 'putPart'
@@ -35,12 +37,12 @@ export type StoreOperation =
   | 'complete'
   | 'abort';
 
-/** One call that has ended. A listing is reported page by page. */
+/** One call that has ended. A listing is reported page by page; one of uploads as a whole. */
 export interface StoreCall {
   readonly operation: StoreOperation;
-  /** Of `list` the prefix; of `deleteMany` the first key; of `resumeUpload` empty: a token is never shown. */
+  /** Of a listing the prefix; of `deleteMany` the first key; of `resumeUpload` empty: a token is never shown. */
   readonly key: string;
-  /** Objects that the call was about: keys to delete, keys on a page, else 1. */
+  /** Objects that the call was about: keys to delete, keys on a page, uploads shown, else 1. */
   readonly keyCount: number;
   /** Bytes of objects sent, or received by a call that succeeded. */
   readonly bytes: number;
@@ -66,6 +68,7 @@ interface Measure<T> {
 export class ObservedStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
+  readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
   readonly #store: ObjectStore;
   readonly #observer: Observer;
 
@@ -74,6 +77,10 @@ export class ObservedStore implements ObjectStore {
     this.capabilities = store.capabilities;
     this.#store = store;
     this.#observer = new Observer(options);
+    const listUploads = store.listUploads?.bind(store);
+    if (listUploads)
+      this.listUploads = (prefix, ...rest) =>
+        this.#observer.observeUploads(prefix, listUploads(prefix, ...rest));
   }
 
   create(key: string, bytes: Uint8Array, options?: CreateOptions): Promise<ObjectInfo> {
@@ -209,6 +216,26 @@ class Observer {
       }
     } finally {
       if (!isDone) await iterator.return?.();
+    }
+  }
+
+  async *observeUploads(
+    prefix: string,
+    uploads: AsyncIterable<OpenUpload>,
+  ): AsyncGenerator<OpenUpload, void, void> {
+    const report = this.#start('listUploads', prefix);
+    let count = 0;
+    let outcome: StoreCall['outcome'] = 'ok';
+    try {
+      for await (const upload of uploads) {
+        count++;
+        yield upload;
+      }
+    } catch (error) {
+      outcome = outcomeOf(error);
+      throw error;
+    } finally {
+      report(outcome, count, 0);
     }
   }
 

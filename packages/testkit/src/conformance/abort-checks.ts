@@ -35,6 +35,10 @@ export const abortChecks: readonly Check[] = [
         upload.complete([receipt], { sizeBytes: bytes.byteLength, crc32c: crc32c(bytes), signal }),
       abort: () => upload.abort({ signal }),
     };
+    const { listUploads } = t.store;
+    if (listUploads)
+      calls['listUploads'] = () =>
+        listUploads.call(t.store, t.prefix, { signal })[Symbol.asyncIterator]().next();
     for (const [operation, call] of Object.entries(calls)) {
       const codes = operation === 'resumeUpload' ? (['Aborted', 'Unsupported'] as const) : 'Aborted';
       await expectRejection(call, codes, `${operation} with a signal that has fired`);

@@ -5,6 +5,7 @@ import { createChecks } from './create-checks.ts';
 import { deleteChecks } from './delete-checks.ts';
 import { keyChecks } from './key-checks.ts';
 import { listChecks } from './list-checks.ts';
+import { openUploadChecks } from './open-upload-checks.ts';
 import { raceChecks } from './race-checks.ts';
 import { readChecks } from './read-checks.ts';
 import { resumeChecks } from './resume-checks.ts';
@@ -18,7 +19,7 @@ const GROUPS: Readonly<Record<string, readonly Check[]>> = {
   list: listChecks,
   delete: deleteChecks,
   upload: uploadChecks,
-  resume: resumeChecks,
+  resume: [...resumeChecks, ...openUploadChecks],
   signals: abortChecks,
   races: raceChecks,
 };

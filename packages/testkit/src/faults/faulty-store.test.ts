@@ -120,6 +120,12 @@ describe('every operation can be hit', () => {
         for await (const page of store.list('')) expect(page.objects).toHaveLength(1);
       },
     ],
+    [
+      'listUploads',
+      async (store) => {
+        for await (const upload of store.listUploads?.('') ?? []) expect(upload).toMatchObject({ key: 'u' });
+      },
+    ],
     ['deleteMany', (store) => store.deleteMany(['a'])],
     ['putPart', (_, upload) => upload.putPart(1, bytes(2), { crc32c: 0 })],
     ['listParts', (_, upload) => upload.listParts()],

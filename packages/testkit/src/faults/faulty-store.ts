@@ -10,6 +10,7 @@ import {
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
+  type OpenUpload,
   type PartOptions,
   type PartReceipt,
   type ReadOptions,
@@ -58,7 +59,8 @@ export class FaultyStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
   readonly lateEffects: LateEffects;
-  /** Every call made, in order; a listing is one call for each page. */
+  readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
+  /** Every call made, in order; a listing is one call for each page, one of uploads a single call. */
   readonly calls: CallRecord[] = [];
   /** Resolves when the process has died and what it still had an effect on is done. */
   readonly stopped: Promise<void>;
@@ -79,6 +81,10 @@ export class FaultyStore implements ObjectStore {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.stopped = promise;
     this.#resolveStopped = resolve;
+    const listUploads = store.listUploads?.bind(store);
+    if (listUploads)
+      this.listUploads = (prefix, options) =>
+        this.#uploads(prefix, options, () => listUploads(prefix, options));
   }
 
   get isStopped(): boolean {
@@ -165,6 +171,19 @@ export class FaultyStore implements ObjectStore {
         return () => this.#store.deleteMany(copy);
       },
     });
+  }
+
+  async *#uploads(
+    prefix: string,
+    { signal }: CallOptions = {},
+    list: () => AsyncIterable<OpenUpload>,
+  ): AsyncGenerator<OpenUpload, void, void> {
+    const send = async () => {
+      const uploads: OpenUpload[] = [];
+      for await (const upload of list()) uploads.push(upload);
+      return uploads;
+    };
+    yield* await this.#request({ operation: 'listUploads', key: prefix, signal, send });
   }
 
   /** Of the store below, whatever the process's state: it is the test that tidies up. */

@@ -1,0 +1,63 @@
+/** Uploads of a bucket that have not ended, page by page. */
+
+import { ListMultipartUploadsCommand, type ListMultipartUploadsOutput } from '@aws-sdk/client-s3';
+import { encodeToken, objectError, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
+import { isObjectKey, type OpenUpload } from '@holdfast/core/contract';
+import type { Token, UploadParts } from './upload.ts';
+
+interface Page {
+  readonly output: ListMultipartUploadsOutput;
+  /** MinIO (of February 2026) takes a prefix for a whole key; without one it shows all uploads of the bucket that it remembers. */
+  readonly isPrefixWholeKey: boolean;
+}
+
+export async function* listUploads(
+  store: UploadParts,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<OpenUpload, void, void> {
+  const { root, uri } = store.config;
+  const path = root + prefix;
+  let asked = path;
+  let position = { KeyMarker: '', UploadIdMarker: '' };
+  for (;;) {
+    const { output, isPrefixWholeKey } = await store.calls.run(
+      { action: 'list the uploads of', signal },
+      () => requestPage(store, asked, position, signal),
+    );
+    if (isPrefixWholeKey && asked !== '') {
+      asked = '';
+      continue;
+    }
+    for (const { Key = '', UploadId = '', Initiated } of output.Uploads ?? []) {
+      const key = Key.slice(root.length);
+      if (!Key.startsWith(path) || !isObjectKey(key)) continue;
+      const token: Token = { key, uploadId: UploadId, partSizeBytes: PART_SIZE_UNKNOWN, checksum: 'none' };
+      yield { key, token: encodeToken(token), beganAtMs: Initiated?.getTime() ?? 0 };
+    }
+    if (output.IsTruncated !== true) return;
+    const { NextKeyMarker: KeyMarker = '', NextUploadIdMarker: UploadIdMarker = '' } = output;
+    if (KeyMarker === position.KeyMarker && UploadIdMarker === position.UploadIdMarker)
+      throw objectError('Unexpected', { store: uri }, 'lists uploads up to a page that tells no next one');
+    position = { KeyMarker, UploadIdMarker };
+  }
+}
+
+async function requestPage(
+  { config, connection }: UploadParts,
+  Prefix: string,
+  { KeyMarker, UploadIdMarker }: { KeyMarker: string; UploadIdMarker: string },
+  signal: AbortSignal | undefined,
+): Promise<Page> {
+  const { output, headers } = await connection.command(signal, (sdk, options) =>
+    sdk.send(
+      new ListMultipartUploadsCommand({
+        Bucket: config.bucket,
+        ...(Prefix !== '' && { Prefix }),
+        ...(KeyMarker !== '' && { KeyMarker, UploadIdMarker }),
+      }),
+      options,
+    ),
+  );
+  return { output, isPrefixWholeKey: headers['server'] === 'MinIO' };
+}
