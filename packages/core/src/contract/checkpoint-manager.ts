@@ -44,6 +44,8 @@ export interface CheckpointSummary {
   readonly reason: string;
   /** By the store's own clock. A copy has the time of its original. */
   readonly committedAtMs: number;
+  /** When it was retired, by the store's own clock: its grace counts from then. `null`: it is not. */
+  readonly retiringAtMs: number | null;
 }
 
 export interface CheckpointFile {
@@ -111,6 +113,20 @@ export interface SaveOptions extends CommitWaitOptions, CommitMeta {
   writer?: WriterPosition | undefined;
   /** Deliver this writer's files and leave the commit to whoever comes last. */
   noWait?: boolean | undefined;
+  /**
+   * `auto`: a file like one of the newest checkpoints, whatever its name there, is not sent again; the new checkpoint refers to the object
+   * that is there. It counts as like if size, CRC32C and BLAKE3 are. A stream cannot be compared beforehand and is always sent. Default: the
+   * manager's.
+   */
+  dedupe?: 'auto' | 'off' | undefined;
+  /** What becomes of files that look as if nobody had written them since the last checkpoint: see `shouldChange`. Default `warn`. */
+  onStale?: 'warn' | 'fail' | 'off' | undefined;
+  /**
+   * Globs of the files that training changes; one that begins with `!` excludes. Such a file is suspect if it is byte for byte that of the
+   * newest checkpoint. Without globs: all files together, if not one differs. And whatever the globs: all files together, if each has
+   * more than doubled or halved its size.
+   */
+  shouldChange?: readonly string[] | undefined;
 }
 
 export interface SaveResult {
@@ -122,7 +138,11 @@ export interface SaveResult {
   readonly wasCommittedBefore: boolean;
   /** Of this writer. */
   readonly sizeBytes: number;
+  /** Of `sizeBytes`: unchanged files that were not sent, for they lie in the store with earlier checkpoints. */
+  readonly referencedBytes: number;
   readonly fileCount: number;
+  /** In words, what makes this writer's files look stale; empty: nothing does. */
+  readonly suspicions: readonly string[];
   /** Writers that had not delivered (`noWait`). */
   readonly missingWriters: readonly number[];
 }
@@ -271,6 +291,8 @@ export type ProgressEvent =
       readonly name: string;
       readonly keptBytes: number;
     }
+  /** Files look as if nobody had written them since the last checkpoint; once for each suspicion. */
+  | { readonly type: 'suspect'; readonly version: bigint; readonly reason: string }
   /** Gone to the store: this writer's share is durable. */
   | { readonly type: 'delivered'; readonly version: bigint; readonly missingWriters: readonly number[] }
   | {
@@ -334,7 +356,8 @@ export interface CheckpointManager extends AsyncDisposable {
 
   /**
    * Uploads, delivers, waits for the other writers and commits. Resolves only when the checkpoint is committed with these very files
-   * (or, with `noWait`, delivered). Errors: `Fenced`, `Incomplete`, `Conflict`, `OutcomeUnknown`, `SourceChanged`, and the store's.
+   * (or, with `noWait`, delivered). Errors: `Fenced`, `Incomplete`, `Conflict`, `OutcomeUnknown`, `SourceChanged`, `Stale`
+   * (`onStale: 'fail'`), `BaseGone` (a checkpoint to which it refers was removed meanwhile), and the store's.
    */
   save(options: SaveOptions): Promise<SaveResult>;
   /** Finishes a version whose writers have all delivered; needs no writer of its own. Default: the highest that was begun. */

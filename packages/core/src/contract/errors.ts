@@ -109,6 +109,11 @@ export const ERROR_CODES = {
     exitCode: 75,
     advice: 'Save again when nothing writes to the source.',
   },
+  Stale: {
+    status: 'permanent',
+    exitCode: 1,
+    advice: 'Find out why the trainer wrote no new files; pass `--on-stale warn` to save them all the same.',
+  },
   Throttled: {
     status: 'temporary',
     exitCode: 75,

@@ -19,6 +19,8 @@ export interface Engine {
   readonly logger: Logger;
   readonly process: ProcessName;
   readonly files: LocalFiles | undefined;
+  /** Of saves that do not say. */
+  readonly dedupe: 'auto' | 'off';
 }
 
 /** What it takes to write and delete records. */

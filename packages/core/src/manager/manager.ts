@@ -63,6 +63,8 @@ export interface CheckpointManagerOptions {
   /** Default: writer 0 of 1. */
   writer?: WriterPosition | undefined;
   settings?: Partial<Settings> | undefined;
+  /** Of saves that do not say; see `SaveOptions`. Default `auto`. */
+  dedupe?: 'auto' | 'off' | undefined;
   clock?: Clock | undefined;
   random?: Random | undefined;
   logger?: Logger | undefined;
@@ -87,7 +89,15 @@ export function openCheckpointManager(options: CheckpointManagerOptions): Checkp
   const process = options.process ?? { host: '', pid: 0 };
   const { records } = transfer;
   const uploads = new UploadRecords({ ...parts, records });
-  const engine: Engine = { ...parts, transfer, records, uploads, process, files: options.files };
+  const engine: Engine = {
+    ...parts,
+    transfer,
+    records,
+    uploads,
+    process,
+    files: options.files,
+    dedupe: options.dedupe ?? 'auto',
+  };
   return new Manager(engine, transfer, writer, options.attempt);
 }
 

@@ -79,7 +79,9 @@ async function finish(
     version: session.id.version,
     wasCommittedBefore: false,
     sizeBytes: totalBytes(files),
+    referencedBytes: 0,
     fileCount: files.length,
+    suspicions: [],
   };
   if (options.noWait) return { ...result, ...(await session.finaliseOnce(options)) };
   await session.finalise(options);
@@ -125,7 +127,9 @@ async function committedBefore(
     isCommitted: true,
     wasCommittedBefore: true,
     sizeBytes: totalBytes(files),
+    referencedBytes: 0,
     fileCount: files.length,
+    suspicions: [],
     missingWriters: [],
   };
 }
