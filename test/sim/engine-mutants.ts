@@ -102,9 +102,9 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'the manifest is sent after the commit': {
     file: 'manager/finalise.ts',
-    find: 'await createRecord(engine, manifest.key, manifest.bytes, signal);\n    const result = await commit(engine, catalog, { ...options, head, manifest, receipts });',
+    find: 'await createRecord(engine, manifest.key, manifest.bytes, signal);\n    const result = await commit(engine, catalog, { ...options, head, manifest, receipts, storeTimeMs });',
     replace:
-      'const result = await commit(engine, catalog, { ...options, head, manifest, receipts });\n    await createRecord(engine, manifest.key, manifest.bytes, signal);',
+      'const result = await commit(engine, catalog, { ...options, head, manifest, receipts, storeTimeMs });\n    await createRecord(engine, manifest.key, manifest.bytes, signal);',
   },
   'the receipt is written before the files': {
     file: 'manager/save.ts',
@@ -113,7 +113,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
       'const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await engine.transfer.checksum(items, {});\n  await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options.signal);\n  const files = await session.upload(sources, options);',
   },
   'an upload in parts is not recorded': {
-    file: 'manager/session.ts',
+    file: 'manager/upload-records.ts',
     find: 'if (!store.capabilities.resumesUploads) return {};',
     replace: 'return {};',
     seed: 563,
