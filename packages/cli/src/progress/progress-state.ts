@@ -65,6 +65,7 @@ export class ProgressState {
         this.phase = 'ended';
         break;
       case 'skipped':
+      case 'resumed':
         break;
       case 'idle':
         this.phase = 'ended';

@@ -236,6 +236,27 @@ describe('createReporter', () => {
     expect(lines()).toHaveLength(4);
   });
 
+  it('one line for a file that goes on from what an interrupted save has left, and none with --quiet', async () => {
+    const resumed: ProgressEvent = { type: 'resumed', version: 7n, name: 'a\nb', keptBytes: 3 * 2 ** 20 };
+    for (const mode of ['plain', 'none'] as const) {
+      const { reporter, lines } = reporterIn(mode);
+      await reporter.begin(task);
+      reporter.onProgress(resumed);
+      reporter.end();
+      expect(lines()).toEqual(
+        mode === 'none'
+          ? []
+          : ['resumed   a\\x0ab   3.0 MiB were there already, left by an interrupted save'],
+      );
+    }
+    const { reporter, lines } = reporterIn('json');
+    await reporter.begin(task);
+    reporter.onProgress(resumed);
+    expect(lines().map((line) => JSON.parse(line))).toEqual([
+      { at: expect.any(String), type: 'resumed', version: 7, name: 'a\nb', keptBytes: 3 * 2 ** 20 },
+    ]);
+  });
+
   it('json: one object per event, bytes at most five times a second and always the last', async () => {
     const { reporter, lines } = reporterIn('json');
     await reporter.begin(task);

@@ -1,4 +1,5 @@
 import type { Clock, ProgressEvent } from '@holdfast/core/contract';
+import { formatBytes, printable } from '../format.ts';
 import { type JsonObject, toJson } from '../json.ts';
 import { ProgressState } from './progress-state.ts';
 import { renderBars, type Screen } from './render-bars.ts';
@@ -75,13 +76,19 @@ export function createReporter(options: ReporterOptions): Reporter {
     onProgress(event) {
       state.apply(event, options.clock.monotonicMs());
       view.event?.(event);
-      const line = task?.headline(event, state) ?? null;
+      const line = task?.headline(event, state) ?? resumedLine(event);
       if (line !== null && options.mode !== 'none' && options.mode !== 'json') view.write(line);
     },
     write: (line) => view.write(line),
     aside: (print) => (view.aside === undefined ? print() : view.aside(print)),
     end: () => view.end?.(),
   };
+}
+
+/** The same whatever is being saved. */
+function resumedLine(event: ProgressEvent): string | null {
+  if (event.type !== 'resumed') return null;
+  return `resumed   ${printable(event.name)}   ${formatBytes(event.keptBytes)} were there already, left by an interrupted save`;
 }
 
 interface View {
