@@ -22,7 +22,7 @@ await build({
   target: 'node22',
   mainFields: ['module', 'main'], // the SDK as ES modules, of which only what is used goes in
   conditions: ['holdfast-source'],
-  external: ['@node-rs/crc32'], // native; it finds its binary beside its own files
+  external: ['@node-rs/crc32', '@napi-rs/blake-hash'], // native; each finds its binary beside its own files
   banner: {
     // CommonJS dependencies in an ES module bundle ask for `require`.
     js: "import { createRequire as holdfastRequire } from 'node:module';\nconst require = holdfastRequire(import.meta.url);",

@@ -17,7 +17,15 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
   const { records } = transfer;
   const uploads = new UploadRecords({ ...parts, records });
   const process = { host: 'test', pid: 1 };
-  const catalog = new Catalog({ ...parts, transfer, records, uploads, process, files: undefined });
+  const catalog = new Catalog({
+    ...parts,
+    transfer,
+    records,
+    uploads,
+    process,
+    files: undefined,
+    dedupe: 'off',
+  });
   const head = await catalog.read(undefined);
   const txn = { ...of(head), id: systemRandom.hex(32) };
   const result = await catalog.append(txn, { runId: head.runId, head, signal: undefined });

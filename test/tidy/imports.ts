@@ -16,7 +16,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'packages/core/src/': ['node:assert', 'node:async_hooks', 'node:events', 'node:stream', 'node:stream/web'],
   'packages/core/src/contract/': [],
   'packages/core/src/format/': ['@holdfast/wire'],
-  'packages/core/src/format/checksum.ts': ['@node-rs/crc32', 'node:crypto', 'node:module', 'node:zlib'],
+  'packages/core/src/format/checksum.ts': [
+    '@napi-rs/blake-hash',
+    '@node-rs/crc32',
+    'node:crypto',
+    'node:module',
+    'node:zlib',
+  ],
   'packages/core/src/plan/': ['picomatch'],
   'packages/core/src/transfer/': ['p-limit', 'node:stream'],
 

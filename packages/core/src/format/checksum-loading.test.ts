@@ -1,4 +1,7 @@
+import { createRequire } from 'node:module';
 import { afterEach, describe, expect, test, vi } from 'vitest';
+
+const realRequire = createRequire(import.meta.url);
 
 afterEach(() => {
   vi.doUnmock('node:module');
@@ -31,6 +34,38 @@ describe('the fall-back is in use, with the same values', () => {
     ).toBe(0xe3069283);
   });
 });
+
+describe('there is no BLAKE3', () => {
+  test.each([
+    ['the native module is not there', notInstalled],
+    ['it exports something else', () => ({})],
+    ['it computes another hash', () => nativeBlake3(() => new Uint8Array(32))],
+    ['it forgets what came before', () => nativeBlake3(undefined, Forgetful)],
+  ])('when %s', async (_why, load) => {
+    const checksum = await loadWith(load);
+    expect(checksum.hasBlake3()).toBe(false);
+    expect(() => checksum.blake3(new Uint8Array(1))).toThrow('where there is none');
+    expect(() => checksum.startBlake3()).toThrow('where there is none');
+  });
+});
+
+/** The real one with something changed. */
+function nativeBlake3(whole?: () => Uint8Array, hasher?: typeof Forgetful) {
+  const real = realRequire('@napi-rs/blake-hash');
+  return { blake3: whole ?? real.blake3, Blake3Hasher: hasher ?? real.Blake3Hasher };
+}
+
+class Forgetful {
+  #hash = new Uint8Array(0);
+
+  update(bytes: Uint8Array): void {
+    this.#hash = realRequire('@napi-rs/blake-hash').blake3(bytes);
+  }
+
+  digestBuffer(): Uint8Array {
+    return this.#hash;
+  }
+}
 
 function withoutSeed(bytes: Uint8Array): number {
   let crc = ~0;

@@ -2,7 +2,16 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import { fromHex } from './bytes.ts';
-import { crc32c, crc32cFallback, crc32cImplementation, sha256, toHex } from './checksum.ts';
+import {
+  blake3,
+  crc32c,
+  crc32cFallback,
+  crc32cImplementation,
+  hasBlake3,
+  sha256,
+  startBlake3,
+  toHex,
+} from './checksum.ts';
 
 const IMPLEMENTATIONS = { crc32c, crc32cFallback };
 
@@ -97,4 +106,28 @@ test('toHex: sees only the bytes of a view; fromHex undoes it', () => {
   const whole = Uint8Array.of(1, 2, 0xab, 4);
   expect(toHex(whole.subarray(1, 3))).toBe('02ab');
   expect(fromHex('02ab')).toEqual(whole.subarray(1, 3));
+});
+
+describe('BLAKE3', () => {
+  test('the native module is in use where the tests run', () => {
+    expect(hasBlake3()).toBe(true);
+  });
+
+  test.each([
+    ['', 'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262'],
+    ['abc', '6437b3ac38465133ffb63b75273a8db548c558465d79db03fd359c6cd5bd9d85'],
+  ])('gives the published value of "%s"', (text, expected) => {
+    expect(toHex(blake3(new TextEncoder().encode(text)))).toBe(expected);
+  });
+
+  test('of pieces it is that of the whole', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 5000, size: 'max' }), fc.nat(5000), (bytes, at) => {
+        const hash = startBlake3();
+        hash.update(bytes.subarray(0, at));
+        hash.update(bytes.subarray(at));
+        expect(hash.digest()).toEqual(blake3(bytes));
+      }),
+    );
+  });
 });

@@ -1,8 +1,8 @@
 /**
- * CRC32C and SHA-256: the only file of the engine that computes checksums.
+ * CRC32C, BLAKE3 and SHA-256: the only file of the engine that computes checksums.
  *
  * CRC32C (Castagnoli, polynomial 0x1EDC6F41, reflected, as in RFC 3720) covers payloads: computed once per part and combined to the
- * whole. SHA-256 covers records.
+ * whole. BLAKE3 tells whether two files are the same one, which 32 bits cannot. SHA-256 covers records.
  */
 
 import { createHash } from 'node:crypto';
@@ -103,6 +103,77 @@ export const crc32cImplementation: 'native' | 'fallback' = native === undefined 
 export const crc32c: (bytes: Uint8Array, seed?: number) => number = native
   ? (bytes, seed = 0) => native(bytes, seed)
   : crc32cFallback;
+
+/** BLAKE3 of bytes that come one after the other. */
+export interface Blake3 {
+  update(bytes: Uint8Array): void;
+  /** 32 bytes. Once, after the last `update`. */
+  digest(): Uint8Array;
+}
+
+interface NativeBlake3 {
+  readonly Blake3Hasher: new () => { update(bytes: Uint8Array): unknown; digestBuffer(): Uint8Array };
+  blake3(bytes: Uint8Array): Uint8Array;
+}
+
+/** The check values of the reference implementation for no byte, and for 0 to 250 and so on, 2,049 bytes in all (test_vectors.json). */
+const BLAKE3_SELF_TEST: readonly (readonly [length: number, hex: string])[] = [
+  [0, 'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262'],
+  [2049, '5f4d72f40d7a5f82b15ca2b2e44b1de3c2ef86c426c95c1af0b6879522563030'],
+];
+
+function passesBlake3SelfTest({ blake3: whole, Blake3Hasher }: NativeBlake3): boolean {
+  return BLAKE3_SELF_TEST.every(([length, expected]) => {
+    const bytes = Uint8Array.from({ length }, (_, index) => index % 251);
+    const inTwoSteps = new Blake3Hasher();
+    inTwoSteps.update(bytes.subarray(0, length >> 1));
+    inTwoSteps.update(bytes.subarray(length >> 1));
+    return toHex(whole(bytes)) === expected && toHex(inTwoSteps.digestBuffer()) === expected;
+  });
+}
+
+function loadBlake3(): NativeBlake3 | null {
+  try {
+    const loaded = createRequire(import.meta.url)('@napi-rs/blake-hash') as NativeBlake3;
+    return passesBlake3SelfTest(loaded) ? loaded : null;
+  } catch {
+    return null; // Nothing depends on it but that unchanged files are not sent again; `hasBlake3` tells.
+  }
+}
+
+let loadedBlake3: NativeBlake3 | null | undefined;
+
+/** Loaded at the first use: many commands never hash anything. */
+function nativeBlake3(): NativeBlake3 | null {
+  if (loadedBlake3 === undefined) loadedBlake3 = loadBlake3();
+  return loadedBlake3;
+}
+
+/** False where the native module is not installed for this platform, does not load, or computes something else. Then nothing is hashed. */
+export function hasBlake3(): boolean {
+  return nativeBlake3() !== null;
+}
+
+function requireBlake3(): NativeBlake3 {
+  const found = nativeBlake3();
+  if (!found) throw new Error('BLAKE3 is asked for where there is none: see hasBlake3');
+  return found;
+}
+
+/** 32 bytes. */
+export function blake3(bytes: Uint8Array): Uint8Array {
+  return new Uint8Array(requireBlake3().blake3(bytes));
+}
+
+export function startBlake3(): Blake3 {
+  const hasher = new (requireBlake3().Blake3Hasher)();
+  return {
+    update: (bytes) => {
+      hasher.update(bytes);
+    },
+    digest: () => new Uint8Array(hasher.digestBuffer()),
+  };
+}
 
 export function sha256(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(createHash('sha256').update(bytes).digest());

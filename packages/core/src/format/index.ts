@@ -2,10 +2,14 @@
 
 export { bytesEqual, fromHex } from './bytes.ts';
 export {
+  type Blake3,
+  blake3,
   crc32c,
   crc32cFallback,
   crc32cImplementation,
+  hasBlake3,
   sha256,
+  startBlake3,
   toHex,
 } from './checksum.ts';
 export * from './keys.ts';
