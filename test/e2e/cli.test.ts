@@ -95,6 +95,7 @@ describe('save, look, restore', () => {
       version: 3,
       id: { lineage: 1, epoch: 1, version: 3 },
       sizeBytes: 301_005,
+      storedBytes: 301_005,
       fileCount: 3,
       metrics: { loss: 2.7 },
       state: 'live',
@@ -104,9 +105,10 @@ describe('save, look, restore', () => {
       isSuspect: false,
       reason: '',
       committedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      retiringAt: null,
     };
     const { uri } = place;
-    expect(await asJson('list', uri)).toEqual({ uri, checkpoints: [summary], sizeBytes: 301_005 });
+    expect(await asJson('list', uri)).toEqual({ uri, checkpoints: [summary], sizeBytes: 301_005, storedBytes: 301_005 });
     expect(await asJson('latest', uri)).toEqual({ uri, ...summary });
     expect(await asJson('commit', uri, '--version', '3')).toEqual({ uri, ...summary });
     const process = { host: expect.any(String), pid: expect.any(Number) };
@@ -131,7 +133,7 @@ describe('save, look, restore', () => {
       seq: 2,
       at: summary.committedAt,
       kind: 'commit',
-      checkpoint: summary.id,
+      checkpoints: [summary.id],
       lineage: 1,
       epoch: 1,
       attempt: expect.any(String),

@@ -1,6 +1,7 @@
 /** What a command is, and what it is given. */
 
 import type { CheckpointError, Clock, VersionInput } from '@holdfast/core/contract';
+import type { Ask } from './confirm.ts';
 import type { JsonObject } from './json.ts';
 import type { Messages } from './messages.ts';
 import type { Option } from './option.ts';
@@ -9,7 +10,7 @@ import type { Environment, Sourced } from './sourced.ts';
 import type { Style } from './style.ts';
 
 /** The groups in which commands are listed. */
-export type CommandGroup = 'Save and restore' | 'Look' | 'Trust' | 'Shell';
+export type CommandGroup = 'Save and restore' | 'Look' | 'Keep tidy' | 'Trust' | 'Shell';
 
 export interface Command {
   readonly name: string;
@@ -52,6 +53,8 @@ export interface Call {
   readonly clock: Clock;
   /** Fires at the first Ctrl-C. */
   readonly signal: AbortSignal;
+  /** Puts a question to the person at the terminal; `null`: there is none. */
+  readonly ask: Ask | null;
   /** To standard error, unless quiet. */
   readonly messages: Messages;
   readonly reporter: Reporter;

@@ -1,6 +1,8 @@
 /** Options and operands that several commands share. */
 
+import type { Call } from './command.ts';
 import { flag, list, value } from './option.ts';
+import { usageError } from './usage-error.ts';
 import {
   parseChoice,
   parseDuration,
@@ -33,6 +35,19 @@ export const versionOrLatest = value(
   'the version; default: the latest',
   parseVersionOrLatest,
 );
+export const label = value('--label <text>', 'a label', (text) => text);
+
+/** For a command that never chooses by itself. `InvalidArgument`: none is given. */
+export function requiredVersion(call: Call): bigint {
+  const given = call.get(version);
+  if (given !== undefined) {
+    call.subject.version = given;
+    return given;
+  }
+  const { name, operands } = call.command;
+  throw usageError(`${name} needs --version`, [`usage: holdfast ${name} ${operands} --version V [options]`]);
+}
+
 export const writer = value('--writer <i/n>', 'this process is writer I of N; I counts from 0', parseWriter);
 export const attempt = value(
   '--attempt <id>',

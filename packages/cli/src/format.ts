@@ -116,6 +116,14 @@ export function formatWriters(writers: readonly number[]): string {
   return `writers ${first.join(', ')} and ${last}`;
 }
 
+/** In the order given: `100, 200 and 300`; of many the first ones and the last: `100, 200, 300 … 900`. */
+export function formatVersions(versions: readonly bigint[]): string {
+  const last = versions.at(-1);
+  if (last === undefined) return '';
+  if (versions.length > 8) return `${versions.slice(0, 3).join(', ')} … ${last}`;
+  return versions.length === 1 ? String(last) : `${versions.slice(0, -1).join(', ')} and ${last}`;
+}
+
 /** Names and reasons come from a store anybody may have written to: control characters must not reach a terminal. */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) => {

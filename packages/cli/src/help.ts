@@ -2,7 +2,7 @@
 
 import type { Command, CommandGroup } from './command.ts';
 
-const GROUPS: readonly CommandGroup[] = ['Save and restore', 'Look', 'Trust', 'Shell'];
+const GROUPS: readonly CommandGroup[] = ['Save and restore', 'Look', 'Keep tidy', 'Trust', 'Shell'];
 
 /** The program's own: the commands in groups. */
 export function programHelp(commands: readonly Command[]): string {

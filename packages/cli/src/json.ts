@@ -26,6 +26,7 @@ export function jsonSummary(summary: CheckpointSummary): JsonObject {
     version: jsonVersion(summary.version),
     id: jsonId(summary.id),
     sizeBytes: summary.sizeBytes,
+    storedBytes: summary.storedBytes,
     fileCount: summary.fileCount,
     metrics: summary.metrics,
     state: summary.state,
@@ -35,6 +36,7 @@ export function jsonSummary(summary: CheckpointSummary): JsonObject {
     isSuspect: summary.isSuspect,
     reason: summary.reason,
     committedAt: jsonTime(summary.committedAtMs),
+    retiringAt: jsonTime(summary.retiringAtMs ?? 0),
   };
 }
 

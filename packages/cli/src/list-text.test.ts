@@ -20,6 +20,7 @@ function summary(version: number, rest: Partial<CheckpointSummary> = {}): Checkp
     isSuspect: false,
     reason: '',
     committedAtMs: 0,
+    retiringAtMs: null,
     ...rest,
   };
 }

@@ -4,6 +4,7 @@
 import module from 'node:module';
 import { systemClock } from '@holdfast/core/contract';
 import packageJson from '../package.json' with { type: 'json' };
+import { askAtTerminal } from './confirm.ts';
 import { listenForInterrupt } from './interrupt.ts';
 import { runCli } from './run-cli.ts';
 
@@ -24,5 +25,6 @@ process.exitCode = await runCli(process.argv.slice(2), {
   stderr: process.stderr,
   clock: systemClock,
   programVersion: packageJson.version,
+  ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askAtTerminal : null,
   listenForInterrupt,
 });

@@ -30,6 +30,7 @@ async function cli(
     stderr: { write: (text) => (stderr += text) },
     clock: systemClock,
     programVersion: '1.2.3',
+    ask: null,
     listenForInterrupt: () => {
       if (interrupt) controller.abort(new CheckpointError('Aborted', 'interrupted'));
       return { signal: controller.signal, dispose: () => undefined };

@@ -4,6 +4,7 @@ import { type Clock, isCheckpointError, toCheckpointError } from '@holdfast/core
 import { adviceFor } from './advice.ts';
 import type { Call, Command, CommandResult, Subject } from './command.ts';
 import { json, noColor, progress, quiet, verbose } from './common-options.ts';
+import type { Ask } from './confirm.ts';
 import { canRedraw, optionFromEnvironment, wantsColor } from './env.ts';
 import type { Interrupt } from './interrupt.ts';
 import { type JsonObject, jsonError } from './json.ts';
@@ -31,6 +32,8 @@ export interface Surroundings {
   readonly stderr: OutputStream;
   readonly clock: Clock;
   readonly programVersion: string;
+  /** `null`: nobody sits at a terminal. */
+  readonly ask: Ask | null;
   readonly listenForInterrupt: (onFirst: () => void) => Interrupt;
 }
 
@@ -84,6 +87,7 @@ async function runCommand(
     programVersion: surroundings.programVersion,
     clock,
     signal: interrupt.signal,
+    ask: surroundings.ask,
     messages,
     reporter,
     print: (text) => {

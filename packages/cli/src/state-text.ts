@@ -1,15 +1,33 @@
 import type { CheckpointSummary } from '@holdfast/core/contract';
-import { printable } from './format.ts';
+import { formatRoughDuration, printable } from './format.ts';
 
-/** What is special about a checkpoint: `latest, best loss, pinned: paper`. */
-export function stateText(summary: CheckpointSummary, best: ReadonlyMap<string, CheckpointSummary>): string {
+/** How long a retired checkpoint can be taken back, and now. */
+export interface Grace {
+  readonly graceMs: number;
+  readonly nowMs: number;
+}
+
+/** What is special about a checkpoint: `latest, best loss, pinned: paper`. `grace`: of a retired one say how long instead of why. */
+export function stateText(
+  summary: CheckpointSummary,
+  best: ReadonlyMap<string, CheckpointSummary>,
+  grace?: Grace,
+): string {
   const because = summary.reason === '' ? '' : `: ${printable(summary.reason)}`;
+  const suspect = summary.state === 'live' ? `suspect${because}` : 'suspect';
   return [
     ...(summary.isLatest ? ['latest'] : []),
     ...[...best].filter(([, each]) => each === summary).map(([name]) => `best ${printable(name)}`),
     ...summary.pins.map((label) => (label === '' ? 'pinned' : `pinned: ${printable(label)}`)),
-    ...(summary.state === 'retiring' ? [`retiring${because}`] : []),
+    ...(summary.isVerified ? ['verified'] : []),
+    ...(summary.state === 'retiring' ? [`retiring${graceText(summary, grace) ?? because}`] : []),
     ...(summary.state === 'quarantined' ? [`quarantined${because}`] : []),
-    ...(summary.isSuspect ? ['suspect'] : []),
+    ...(summary.isSuspect ? [suspect] : []),
   ].join(', ');
+}
+
+function graceText({ retiringAtMs }: CheckpointSummary, grace: Grace | undefined): string | null {
+  if (retiringAtMs === null || grace === undefined) return null;
+  const leftMs = retiringAtMs + grace.graceMs - grace.nowMs;
+  return leftMs <= 0 ? ' (its grace is over)' : ` (${formatRoughDuration(leftMs)} left)`;
 }

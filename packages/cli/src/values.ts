@@ -1,6 +1,6 @@
 /** Option values, from text. Strict: what is not clearly meant is refused, with what is accepted. Pure. */
 
-import type { WriterPosition } from '@holdfast/core/contract';
+import type { KeepBest, WriterPosition } from '@holdfast/core/contract';
 
 /** The reason why a value is refused; whoever knows the option's name turns it into the error. */
 export class BadValue extends Error {}
@@ -41,6 +41,52 @@ export function parseDuration(text: string): number {
   if (match !== null) return Math.round(Number(match[1]) * (DURATION_UNITS[match[2] as string] as number));
   const reason = /^\d+(\.\d+)?$/.test(text) ? `"${text}" has no unit` : `"${text}" is not a duration`;
   throw new BadValue(`${reason}; write it like 500ms, 30s, 10m, 2h or 1d`);
+}
+
+const RULE_MS_MIN = 1000;
+
+/** The same from one second on: a span of a rule. */
+export function parseLongDuration(text: string): number {
+  const ms = parseDuration(text);
+  if (ms < RULE_MS_MIN) throw new BadValue(`"${text}" is too short; 1s is the shortest`);
+  return ms;
+}
+
+/** Each so many versions, or each span of so many milliseconds. */
+export type Interval =
+  | { readonly versions: bigint; readonly ms?: undefined }
+  | { readonly ms: number; readonly versions?: undefined };
+
+/** `1000`: multiples of it; `1h`: a span. */
+export function parseInterval(text: string): Interval {
+  if (!/^\d+$/.test(text)) {
+    if (/^\d+(\.\d+)?\s?[a-z]+$/.test(text)) return { ms: parseLongDuration(text) };
+    throw new BadValue(
+      `"${text}" is neither a number of versions nor a duration; write it like 1000, 1h or 1d`,
+    );
+  }
+  const versions = parseVersion(text);
+  if (versions < 1n)
+    throw new BadValue('every 0 versions is none; write 1 or more, or a duration such as 1h');
+  return { versions };
+}
+
+/** How many of the newest, or `all`. */
+export function parseKeepCount(text: string): number | 'all' {
+  if (text === 'all') return 'all';
+  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
+  if (count < 1) throw new BadValue(`"${text}" is not a whole number from 1 on, nor "all"`);
+  return count;
+}
+
+/** `loss:min:3`: the name may hold colons of its own. */
+export function parseKeepBest(text: string): KeepBest {
+  const match = /^(.+):(min|max):(\d{1,9})$/.exec(text);
+  const count = Number(match?.[3] ?? 0);
+  if (match === null || count < 1) {
+    throw new BadValue(`"${text}" is not of the form METRIC:min|max:COUNT, such as loss:min:3 or auc:max:1`);
+  }
+  return { metric: match[1] as string, mode: match[2] as 'min' | 'max', count };
 }
 
 const SIZE_UNITS: Readonly<Record<string, number>> = {

@@ -1,17 +1,17 @@
-import type { CheckpointSummary } from '@holdfast/core/contract';
+import type { CheckpointSummary, RetentionCalls } from '@holdfast/core/contract';
 import { bestMetrics } from '../best-metrics.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { formatAge, formatBytes, formatCount, formatMetrics, formatPlural } from '../format.ts';
+import { GRACE_DEFAULT_MS } from '../gc/rules-text.ts';
 import { jsonSummary } from '../json.ts';
+import { listText } from '../list-text.ts';
 import { listRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
-import { stateText } from '../state-text.ts';
-import { renderTable } from '../table.ts';
 
 export const list: Command = {
   name: 'list',
   group: 'Look',
   summary: 'List the checkpoints of a run, newest first',
+  description: 'SIZE is what a version holds; STORED what was sent for it, where that is less.',
   operands: 'URI',
   options: [],
   examples: ['holdfast list "file://$PWD/run"', 'holdfast list "file://$PWD/run" --json'],
@@ -20,41 +20,26 @@ export const list: Command = {
 
 async function runList(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const summaries = await withRun(call, { uri, closesOnInterrupt: true }, (manager) =>
-    listRun(manager, call.subject.uri as string),
-  );
-  const sizeBytes = summaries.reduce((sum, each) => sum + each.sizeBytes, 0);
+  const { summaries, graceMs } = await withRun(call, { uri, closesOnInterrupt: true }, async (manager) => {
+    const found = await listRun(manager, call.subject.uri as string);
+    const isRetiring = found.some((each) => each.state === 'retiring');
+    const rules = isRetiring ? await (manager as unknown as RetentionCalls).retention() : null;
+    return { summaries: found, graceMs: rules?.graceMs ?? GRACE_DEFAULT_MS };
+  });
+  const total = (of: (each: CheckpointSummary) => number) =>
+    summaries.reduce((sum, each) => sum + of(each), 0);
   return {
-    text: textOf(summaries, sizeBytes, call),
-    json: { uri: call.subject.uri ?? null, checkpoints: summaries.map(jsonSummary), sizeBytes },
+    text: listText(summaries, {
+      best: bestMetrics(summaries),
+      graceMs,
+      nowMs: call.clock.nowMs(),
+      style: call.style,
+    }),
+    json: {
+      uri: call.subject.uri ?? null,
+      checkpoints: summaries.map(jsonSummary),
+      sizeBytes: total((each) => each.sizeBytes),
+      storedBytes: total((each) => each.storedBytes),
+    },
   };
-}
-
-function textOf(summaries: readonly CheckpointSummary[], sizeBytes: number, call: Call): string {
-  if (summaries.length === 0) return 'no checkpoint yet';
-  const nowMs = call.clock.nowMs();
-  const best = bestMetrics(summaries);
-  const [titles, ...rows] = renderTable(
-    [
-      { title: 'VERSION', align: 'right' },
-      { title: 'COMMITTED', align: 'left' },
-      { title: 'FILES', align: 'right' },
-      { title: 'SIZE', align: 'right' },
-      { title: 'METRICS', align: 'left' },
-      { title: 'STATE', align: 'left' },
-    ],
-    summaries.map((each) => [
-      String(each.version),
-      formatAge(each.committedAtMs, nowMs),
-      formatCount(each.fileCount),
-      formatBytes(each.sizeBytes),
-      formatMetrics(each.metrics),
-      stateText(each, best),
-    ]),
-  );
-  return [
-    call.style('bold', titles as string),
-    ...rows,
-    `${formatPlural(summaries.length, 'version')} · ${formatBytes(sizeBytes)}`,
-  ].join('\n');
 }

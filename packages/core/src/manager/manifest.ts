@@ -72,6 +72,7 @@ export function summaryOf(state: State, checkpoint: CatalogCheckpoint): Checkpoi
     isSuspect: checkpoint.suspect,
     reason: checkpoint.reason,
     committedAtMs: checkpoint.committedAtMs,
+    retiringAtMs: checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs : null,
   };
 }
 

@@ -1,0 +1,130 @@
+import type {
+  RetentionCalls,
+  RetentionOptions,
+  RetentionPlan,
+  RetentionPolicy,
+} from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { type Ask, confirm, requirePerson } from '../confirm.ts';
+import { formatRoughDuration } from '../format.ts';
+import { collectText } from '../gc/collect-text.ts';
+import { collectJson, planJson } from '../gc/gc-json.ts';
+import { explainText, planText } from '../gc/plan-text.ts';
+import { expectingRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+import { flag } from '../option.ts';
+import { type GivenRetention, givenRetention, RETENTION_OPTIONS } from '../retention-options.ts';
+import { plainStyle } from '../style.ts';
+import { usageError } from '../usage-error.ts';
+
+const plan = flag('--plan', 'say what would be done, and do nothing');
+const explain = flag('--explain', 'the same for each version, with the reasons');
+const apply = flag('--apply', 'do it without asking');
+const force = flag('--force', "go on although it drops more than half of the run's bytes");
+
+const OTHERWISE = 'pass --apply to do it, or --plan to see first what would be done';
+
+export const gc: Command = {
+  name: 'gc',
+  group: 'Keep tidy',
+  summary: 'Retire what no rule keeps, remove what was retired, delete what belongs to no version',
+  description:
+    'A version is kept if any rule keeps it. Without a rule: those of the run, which save sets. The latest, pinned and\n' +
+    'leased ones are kept whatever the rules say. On a terminal it shows the plan and asks; elsewhere it needs --apply.',
+  operands: 'URI',
+  options: [...RETENTION_OPTIONS, plan, explain, apply, force],
+  examples: [
+    'holdfast gc "file://$PWD/run" --plan',
+    'holdfast gc "file://$PWD/run" --keep 3 --keep-every 1000 --explain',
+    'holdfast gc "file://$PWD/run" --keep 3 --keep-for 30d --apply',
+  ],
+  run: runGc,
+};
+
+type Mode = 'plan' | 'explain' | 'apply' | 'ask';
+
+async function runGc(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const given = givenRetention(call);
+  const mode = modeOf(call);
+  const ask = mode === 'ask' ? requirePerson(call, OTHERWISE) : null;
+  const isPatient = mode === 'apply' || mode === 'ask';
+  return withRun(call, { uri, isPatient }, (opened) =>
+    expectingRun(call, opened, async () => {
+      const manager = opened as unknown as RetentionCalls;
+      const options = { policy: await policyOf(manager, given, call), signal: call.signal };
+      const planned = await manager.planRetention(options);
+      return isPatient ? collect(call, manager, { planned, ask, options }) : tell(call, planned, mode);
+    }),
+  );
+}
+
+/** What the command line says wins over what the environment says. */
+function modeOf(call: Call): Mode {
+  const modes = [
+    { option: plan, mode: 'plan' },
+    { option: explain, mode: 'explain' },
+    { option: apply, mode: 'apply' },
+  ] as const;
+  const given = modes.filter(({ option }) => call.get(option) === true);
+  const onLine = given.filter(({ option }) => call.sourced(option)?.source === `--${option.name}`);
+  const [first, second] = onLine.length > 0 ? onLine : given;
+  if (second !== undefined && first !== undefined) {
+    throw usageError(`--${first.mode} and --${second.mode} do not go together`, [
+      'choose one of --plan, --explain and --apply',
+    ]);
+  }
+  return first?.mode ?? 'ask';
+}
+
+/** `undefined`: the rules of the run. A grace alone goes with them. */
+async function policyOf(
+  manager: RetentionCalls,
+  given: GivenRetention,
+  { signal }: Call,
+): Promise<RetentionPolicy | undefined> {
+  const { graceMs } = given;
+  if (given.rules === null) return graceMs === undefined ? {} : { graceMs };
+  if (given.rules !== undefined || graceMs === undefined) return given.rules;
+  return { ...(await manager.retention({ signal })), graceMs };
+}
+
+function tell(call: Call, planned: RetentionPlan, mode: Mode): CommandResult {
+  const text = mode === 'explain' ? explainText : planText;
+  return {
+    text: text(planned, call.style),
+    json: { uri: call.subject.uri ?? null, plan: planJson(planned) },
+  };
+}
+
+async function collect(
+  call: Call,
+  manager: RetentionCalls,
+  { planned, ask, options }: { planned: RetentionPlan; ask: Ask | null; options: RetentionOptions },
+): Promise<CommandResult> {
+  const isForced = call.get(force) === true;
+  const shown = planText(planned, plainStyle);
+  // A plan that is refused without --force is for `collect` to refuse: there is nothing to ask.
+  if (ask === null || (planned.needsForce && !isForced)) call.messages.note(shown);
+  else {
+    call.messages.warn(shown);
+    await confirm(ask, 'do it?', call.signal);
+  }
+  await showElapsed(call);
+  const result = await manager.collect({ ...options, force: isForced, onProgress: call.reporter.onProgress });
+  return {
+    text: collectText(result, call.style),
+    json: { uri: call.subject.uri ?? null, ...collectJson(result) },
+  };
+}
+
+const SILENCE_MS = 2000;
+
+function showElapsed(call: Call): Promise<void> {
+  const beganMs = call.clock.monotonicMs();
+  const line = (nowMs: number) => `collecting   ${formatRoughDuration(nowMs - beganMs)}`;
+  return call.reporter.watch({
+    bars: (nowMs) => (nowMs - beganMs < SILENCE_MS ? [] : [`  ${line(nowMs)}`]),
+    line,
+  });
+}

@@ -1,0 +1,36 @@
+import type { RetentionCalls } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { label, requiredVersion, version } from '../common-options.ts';
+import { printable } from '../format.ts';
+import { jsonVersion } from '../json.ts';
+import { expectingRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+
+const LABEL_DEFAULT = 'pinned';
+
+export const pin: Command = {
+  name: 'pin',
+  group: 'Keep tidy',
+  summary: 'Keep a version until it is unpinned, whatever the rules say',
+  description: 'A version may have several labels; it is kept while it has one.',
+  operands: 'URI',
+  options: [version, { ...label, help: `why, such as paper; default: ${LABEL_DEFAULT}` }],
+  examples: ['holdfast pin "file://$PWD/run" --version 1200 --label paper'],
+  isSilentWhenQuiet: true,
+  run: runPin,
+};
+
+async function runPin(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const given = requiredVersion(call);
+  const name = call.get(label) ?? LABEL_DEFAULT;
+  await withRun(call, { uri }, (manager) =>
+    expectingRun(call, manager, () =>
+      (manager as unknown as RetentionCalls).pin(given, name, { signal: call.signal }),
+    ),
+  );
+  return {
+    text: `${call.style('green', 'pinned')}  version ${given}   ${printable(name)}`,
+    json: { uri: call.subject.uri ?? null, version: jsonVersion(given), label: name },
+  };
+}

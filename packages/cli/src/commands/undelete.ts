@@ -1,0 +1,32 @@
+import type { RetentionCalls } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { requiredVersion, version } from '../common-options.ts';
+import { jsonVersion } from '../json.ts';
+import { expectingRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+
+export const undelete: Command = {
+  name: 'undelete',
+  group: 'Keep tidy',
+  summary: 'Take back that a version was retired, while it has not been removed',
+  description: 'The rules decide on it again at the next collection: pin it to keep it.',
+  operands: 'URI',
+  options: [version],
+  examples: ['holdfast undelete "file://$PWD/run" --version 1200'],
+  isSilentWhenQuiet: true,
+  run: runUndelete,
+};
+
+async function runUndelete(call: Call): Promise<CommandResult> {
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const given = requiredVersion(call);
+  await withRun(call, { uri }, (manager) =>
+    expectingRun(call, manager, () =>
+      (manager as unknown as RetentionCalls).undelete(given, { signal: call.signal }),
+    ),
+  );
+  return {
+    text: `${call.style('green', 'taken back')}  version ${given}   the rules decide on it again; \`holdfast pin\` keeps it`,
+    json: { uri: call.subject.uri ?? null, version: jsonVersion(given) },
+  };
+}

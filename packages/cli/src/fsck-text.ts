@@ -1,0 +1,115 @@
+/** What fsck has found, for people: grouped by what it means, each group with what to do. Pure. */
+
+import type { FsckProblem, FsckProblemKind, FsckResult, RebuildResult } from '@holdfast/core/contract';
+import { formatBytes, formatPlural, formatVersions, printable, shellQuote } from './format.ts';
+import type { Style, StyleName } from './style.ts';
+
+const SHOWN_MAX = 20;
+
+interface Facts {
+  readonly title: string;
+  readonly color: StyleName;
+  /** What to do, with the run's URI as a shell takes it. */
+  readonly advice: (uri: string) => string;
+}
+
+const KINDS: Readonly<Record<FsckProblemKind, Facts>> = {
+  missing: {
+    title: 'missing',
+    color: 'red',
+    advice: (uri) =>
+      `\`holdfast verify ${uri} --version V --quarantine\` takes such a version out of the way; restore another`,
+  },
+  damaged: {
+    title: 'damaged',
+    color: 'red',
+    advice: (uri) =>
+      `\`holdfast verify ${uri} --version V --quarantine\` takes such a version out of the way; restore another`,
+  },
+  garbage: {
+    title: 'garbage',
+    color: 'yellow',
+    advice: (uri) => `\`holdfast gc ${uri}\` deletes it`,
+  },
+  unfinished: {
+    title: 'unfinished',
+    color: 'yellow',
+    advice: (uri) =>
+      `its writers may still be at work; \`holdfast commit ${uri} --version V\` finishes it once all have delivered`,
+  },
+  'abandoned-upload': {
+    title: 'abandoned upload',
+    color: 'yellow',
+    advice: (uri) => `\`holdfast gc ${uri}\` stops it`,
+  },
+  foreign: {
+    title: 'foreign',
+    color: 'yellow',
+    advice: () => 'it is none of Holdfast’s and is never touched; keep other things elsewhere',
+  },
+};
+
+export interface FsckTextOptions {
+  readonly uri: string;
+  readonly style: Style;
+}
+
+export function fsckText(result: FsckResult, options: FsckTextOptions): string {
+  const groups = Map.groupBy(result.problems, ({ kind }) => kind);
+  return [
+    ...[...groups].flatMap(([kind, problems]) => groupLines(kind, problems, options)),
+    summaryLine(result, options),
+  ].join('\n');
+}
+
+function groupLines(
+  kind: FsckProblemKind,
+  problems: readonly FsckProblem[],
+  { uri, style }: FsckTextOptions,
+): string[] {
+  const { title, color, advice } = KINDS[kind];
+  const shown = problems.slice(0, SHOWN_MAX);
+  const more = problems.length - shown.length;
+  return [
+    ...shown.map((problem) => `${style(color, title)}  ${problemText(problem)}`),
+    ...(more > 0 ? [`${style(color, title)}  ${more} more of the kind; --json has all`] : []),
+    `  ${advice(shellQuote(uri))}`,
+  ];
+}
+
+function problemText({ id, key, objectCount, sizeBytes, message }: FsckProblem): string {
+  const parts = [
+    ...(id === null ? [] : [`version ${id.version}`]),
+    objectCount > 1 ? `${formatPlural(objectCount, 'object')} from ${printable(key)} on` : printable(key),
+    ...(sizeBytes > 0 ? [formatBytes(sizeBytes)] : []),
+    printable(message),
+  ];
+  return parts.join('   ');
+}
+
+function summaryLine(
+  { checkpointCount, objectCount, totalBytes, isSound }: FsckResult,
+  { style }: FsckTextOptions,
+): string {
+  const verdict = isSound ? style('green', 'sound') : style('red', 'not sound');
+  const looked = [
+    formatPlural(checkpointCount, 'version'),
+    formatPlural(objectCount, 'object'),
+    formatBytes(totalBytes),
+  ];
+  return [verdict, ...looked].join('   ');
+}
+
+export function rebuildText(
+  { runId, checkpoints, skipped }: RebuildResult,
+  { uri, style }: FsckTextOptions,
+): string {
+  const versions = checkpoints.map(({ version }) => version).reverse();
+  return [
+    ...skipped.map(
+      ({ key, reason }) => `${style('yellow', 'left out')}  ${printable(key)}   ${printable(reason)}`,
+    ),
+    `${style('green', 'rebuilt')}  ${formatPlural(checkpoints.length, 'version')}: ${formatVersions(versions)}   run ${printable(runId)}`,
+    `  none of them is verified: \`holdfast verify ${shellQuote(uri)}\` reads every byte of the latest`,
+  ].join('\n');
+}

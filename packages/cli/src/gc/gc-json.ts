@@ -1,0 +1,32 @@
+/** What `gc --json` prints, as docs/cli.md has it. */
+
+import type { CollectResult, RetentionPlan } from '@holdfast/core/contract';
+import { type JsonObject, jsonId, jsonVersion, toJson } from '../json.ts';
+
+export function planJson(plan: RetentionPlan): JsonObject {
+  return {
+    policy: toJson(plan.policy),
+    checkpoints: plan.verdicts.map((each) => ({
+      version: jsonVersion(each.version),
+      id: jsonId(each.id),
+      sizeBytes: each.sizeBytes,
+      storedBytes: each.storedBytes,
+      state: each.state,
+      verdict: each.verdict,
+      reasons: each.reasons,
+    })),
+    totalBytes: plan.totalBytes,
+    droppedBytes: plan.droppedBytes,
+    needsForce: plan.needsForce,
+  };
+}
+
+export function collectJson({ plan, retired, removed, postponed, swept }: CollectResult): JsonObject {
+  return {
+    plan: planJson(plan),
+    retired: retired.map(jsonVersion),
+    removed: removed.map(jsonVersion),
+    postponed: postponed.map(({ version, reason }) => ({ version: jsonVersion(version), reason })),
+    swept: toJson(swept),
+  };
+}

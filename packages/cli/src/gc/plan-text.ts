@@ -1,0 +1,84 @@
+/** What a collection would do, for people: on one screen, or version by version. Pure. */
+
+import type { RetentionPlan, RetentionVerdict } from '@holdfast/core/contract';
+import { formatBytes, formatCount, formatVersions, printable } from '../format.ts';
+import type { Style } from '../style.ts';
+import { renderTable } from '../table.ts';
+import { GRACE_DEFAULT_MS, NO_RULES, rulesText, spanText } from './rules-text.ts';
+
+type Verdict = RetentionVerdict['verdict'];
+
+const VERDICTS: readonly Verdict[] = ['keep', 'retire', 'wait', 'remove'];
+
+/** Rules, how many versions meet which end, and what that frees. */
+export function planText(plan: RetentionPlan, style: Style): string {
+  const [titles, ...rows] = renderTable(
+    [
+      { title: 'PLAN', align: 'left' },
+      { title: 'VERSIONS', align: 'right' },
+      { title: 'STORED', align: 'right' },
+      { title: 'WHICH', align: 'left' },
+    ],
+    VERDICTS.filter((verdict) => verdict === 'keep' || of(plan, verdict).length > 0).map((verdict) => {
+      const which = of(plan, verdict);
+      return [
+        verdict,
+        formatCount(which.length),
+        formatBytes(storedBytes(which)),
+        formatVersions(which.map((each) => each.version).reverse()),
+      ];
+    }),
+  );
+  return [rulesLine(plan), style('bold', titles as string), ...rows, ...consequences(plan)].join('\n');
+}
+
+/** Every version, newest first, with what becomes of it and why. */
+export function explainText(plan: RetentionPlan, style: Style): string {
+  const [titles, ...rows] = renderTable(
+    [
+      { title: 'VERSION', align: 'right' },
+      { title: 'STORED', align: 'right' },
+      { title: 'PLAN', align: 'left' },
+      { title: 'WHY', align: 'left' },
+    ],
+    plan.verdicts.map((each) => [
+      String(each.version),
+      formatBytes(each.storedBytes),
+      each.verdict,
+      printable(each.reasons.join('; ')),
+    ]),
+  );
+  return [rulesLine(plan), style('bold', titles as string), ...rows, ...consequences(plan)].join('\n');
+}
+
+const of = ({ verdicts }: RetentionPlan, verdict: Verdict): readonly RetentionVerdict[] =>
+  verdicts.filter((each) => each.verdict === verdict);
+
+const storedBytes = (verdicts: readonly RetentionVerdict[]): number =>
+  verdicts.reduce((sum, each) => sum + each.storedBytes, 0);
+
+function rulesLine({ policy }: RetentionPlan): string {
+  return `rules: ${policy === null ? NO_RULES : rulesText(policy)}`;
+}
+
+function consequences(plan: RetentionPlan): string[] {
+  const graceMs = plan.policy?.graceMs ?? GRACE_DEFAULT_MS;
+  const removed = of(plan, 'remove');
+  const later = [...of(plan, 'retire'), ...of(plan, 'wait')];
+  const share = `${formatBytes(plan.droppedBytes)} of ${formatBytes(plan.totalBytes)}`;
+  return [
+    ...(removed.length > 0 ? [`removed for good: ${formatBytes(storedBytes(removed))}`] : []),
+    ...(later.length > 0 && graceMs > 0
+      ? [
+          `removed after ${spanText(graceMs)} of grace: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` takes them back`,
+        ]
+      : []),
+    ...(later.length > 0 && graceMs === 0
+      ? [`removed for good, without any grace: ${formatBytes(storedBytes(later))}`]
+      : []),
+    ...(plan.needsForce ? [`this drops more than half of the run, ${share}: it needs --force`] : []),
+    ...(removed.length + later.length === 0
+      ? ['no version goes; files that belong to none are looked for all the same']
+      : []),
+  ];
+}

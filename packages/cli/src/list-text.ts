@@ -1,0 +1,43 @@
+import type { CheckpointSummary } from '@holdfast/core/contract';
+import { formatAge, formatBytes, formatCount, formatMetrics, formatPlural } from './format.ts';
+import { type Grace, stateText } from './state-text.ts';
+import type { Style } from './style.ts';
+import { type Column, renderTable } from './table.ts';
+
+export interface ListTextOptions extends Grace {
+  readonly best: ReadonlyMap<string, CheckpointSummary>;
+  readonly style: Style;
+}
+
+/** A table of the checkpoints of a run, and what they are together. Stored bytes are told where some file is shared. */
+export function listText(summaries: readonly CheckpointSummary[], options: ListTextOptions): string {
+  if (summaries.length === 0) return 'no checkpoint yet';
+  const isShared = summaries.some((each) => each.storedBytes !== each.sizeBytes);
+  const columns: (Column & { of: (each: CheckpointSummary) => string })[] = [
+    { title: 'VERSION', align: 'right', of: (each) => String(each.version) },
+    { title: 'COMMITTED', align: 'left', of: (each) => formatAge(each.committedAtMs, options.nowMs) },
+    { title: 'FILES', align: 'right', of: (each) => formatCount(each.fileCount) },
+    { title: 'SIZE', align: 'right', of: (each) => formatBytes(each.sizeBytes) },
+    ...(isShared
+      ? [
+          {
+            title: 'STORED',
+            align: 'right' as const,
+            of: (each: CheckpointSummary) => formatBytes(each.storedBytes),
+          },
+        ]
+      : []),
+    { title: 'METRICS', align: 'left', of: (each) => formatMetrics(each.metrics) },
+    { title: 'STATE', align: 'left', of: (each) => stateText(each, options.best, options) },
+  ];
+  const rows = summaries.map((each) => columns.map(({ of }) => of(each)));
+  const [titles, ...lines] = renderTable(columns, rows);
+  return [options.style('bold', titles as string), ...lines, footer(summaries, isShared)].join('\n');
+}
+
+function footer(summaries: readonly CheckpointSummary[], isShared: boolean): string {
+  const total = (of: (each: CheckpointSummary) => number) =>
+    formatBytes(summaries.reduce((sum, each) => sum + of(each), 0));
+  const stored = isShared ? `, ${total((each) => each.storedBytes)} stored` : '';
+  return `${formatPlural(summaries.length, 'version')} · ${total((each) => each.sizeBytes)}${stored}`;
+}

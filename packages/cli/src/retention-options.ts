@@ -1,0 +1,83 @@
+/** The rules of a run as options: the same for `save`, which sets them, and `gc`, which applies some once. */
+
+import type { RetentionPolicy } from '@holdfast/core/contract';
+import type { Call } from './command.ts';
+import { checked, list, type Option, value } from './option.ts';
+import { usageError } from './usage-error.ts';
+import {
+  BadValue,
+  type Interval,
+  parseDuration,
+  parseInterval,
+  parseKeepBest,
+  parseKeepCount,
+  parseLongDuration,
+} from './values.ts';
+
+const keep = value('--keep <n>', 'keep the newest N; all: no rule, everything is kept', parseKeepCount);
+const keepEvery = list(
+  '--keep-every <n|duration>',
+  'keep versions that are multiples of N; or the first of each 1h, 1d, …; may be given once each',
+  parseInterval,
+);
+const keepFor = value(
+  '--keep-for <duration>',
+  'keep what was committed no longer ago, such as 30d',
+  parseLongDuration,
+);
+const keepBest = list(
+  '--keep-best <metric:min|max:n>',
+  'keep the best N by a metric, such as loss:min:3; may be repeated',
+  parseKeepBest,
+);
+export const grace = value(
+  '--grace <duration>',
+  'how long what no rule keeps can be taken back before it is removed; default 1h',
+  parseDuration,
+);
+
+export const RETENTION_OPTIONS: readonly Option<unknown>[] = [keep, keepEvery, keepFor, keepBest, grace];
+
+/** What the options say. `rules` is `null` for `--keep all` and `undefined` where no rule is given; then `graceMs` stands alone. */
+export interface GivenRetention {
+  readonly rules: RetentionPolicy | null | undefined;
+  readonly graceMs: number | undefined;
+}
+
+/** `InvalidArgument`: the options do not go together. */
+export function givenRetention(call: Call): GivenRetention {
+  const kept = call.get(keep);
+  const graceMs = call.get(grace);
+  const others: RetentionPolicy = {
+    ...intervals(call.get(keepEvery) ?? []),
+    ...defined('keepForMs', call.get(keepFor)),
+    ...defined('keepBest', call.get(keepBest)),
+  };
+  const isGivenOther = Object.keys(others).length > 0;
+  if (kept === 'all') {
+    if (isGivenOther)
+      throw usageError('--keep all goes with no other rule', [
+        'everything is kept: the others would add nothing',
+      ]);
+    return { rules: null, graceMs };
+  }
+  if (kept === undefined && !isGivenOther) return { rules: undefined, graceMs };
+  return {
+    rules: { ...defined('keepLast', kept), ...others, ...defined('graceMs', graceMs) },
+    graceMs,
+  };
+}
+
+function intervals(given: readonly Interval[]): Pick<RetentionPolicy, 'keepEvery' | 'keepEveryMs'> {
+  return checked('InvalidArgument', '--keep-every', () => {
+    const versions = given.filter((each) => each.versions !== undefined);
+    const spans = given.filter((each) => each.ms !== undefined);
+    if (versions.length > 1) throw new BadValue('two numbers are given; one and a duration are accepted');
+    if (spans.length > 1) throw new BadValue('two durations are given; one and a number are accepted');
+    return { ...defined('keepEvery', versions[0]?.versions), ...defined('keepEveryMs', spans[0]?.ms) };
+  });
+}
+
+function defined<K extends string, T>(name: K, item: T | undefined): { [name in K]?: T } {
+  return (item === undefined ? {} : { [name]: item }) as { [name in K]?: T };
+}
