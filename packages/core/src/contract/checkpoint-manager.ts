@@ -8,6 +8,7 @@
 
 import type { ProcessName } from './components.ts';
 import type { RestoreTarget } from './files.ts';
+import type { HistoryCalls } from './history.ts';
 
 /** The whole name of a checkpoint. Version numbers repeat after a rollback, ids do not. */
 export interface CheckpointId {
@@ -336,7 +337,7 @@ export interface Checkpoint extends AsyncDisposable {
   discard(): Promise<void>;
 }
 
-export interface CheckpointManager extends AsyncDisposable {
+export interface CheckpointManager extends AsyncDisposable, HistoryCalls {
   readonly uri: string;
 
   /**

@@ -5,6 +5,7 @@ export * from './components.ts';
 export * from './crc32c-combine.ts';
 export * from './errors.ts';
 export * from './files.ts';
+export * from './history.ts';
 export * from './object-key.ts';
 export * from './object-store.ts';
 export * from './retention.ts';

@@ -14,6 +14,28 @@ const NONCE_DIGITS = 16;
 /** A checkpoint can be read all the same. Should others collect it meanwhile, that is an error, never a mix. */
 const CANNOT_WRITE = ['Denied', 'ReadOnly', 'StorageFull'] as const;
 
+/** A key that was never used before. `InvalidArgument`: the reader's name is none. */
+export function newLeaseKey(engine: Pick<Engine, 'random'>, id: CheckpointId, reader: string): string {
+  return leaseKey(id, reader, engine.random.hex(NONCE_DIGITS));
+}
+
+/** Resolves when the store has acknowledged it: from then on it counts, once the catalog has been read again. */
+export async function writeLease(
+  engine: Engine,
+  { key, ...lease }: { key: string; id: CheckpointId; reader: string; ttlMs: number },
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { clock, settings, process } = engine;
+  const { bytes } = encodeRecord('read-lease', {
+    format: undefined,
+    ...lease,
+    host: process.host,
+    pid: process.pid,
+  });
+  const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'taking a read lease', signal };
+  await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until));
+}
+
 export class LeaseHolder {
   readonly #engine: Engine;
   readonly #catalog: Catalog;
@@ -78,20 +100,11 @@ export class LeaseHolder {
 
   async #add(signal: AbortSignal | undefined): Promise<void> {
     const sentAtMs = this.#engine.clock.monotonicMs(); // life counts from sending: the store's count begins later
-    const key = leaseKey(this.#id, this.#reader, this.#engine.random.hex(NONCE_DIGITS));
-    const { bytes } = encodeRecord('read-lease', {
-      format: undefined,
-      id: this.#id,
-      reader: this.#reader,
-      ttlMs: this.#engine.settings.leaseTtlMs,
-      host: this.#engine.process.host,
-      pid: this.#engine.process.pid,
-    });
+    const ttlMs = this.#engine.settings.leaseTtlMs;
+    const key = newLeaseKey(this.#engine, this.#id, this.#reader);
     this.#keys.push(key);
-    const { clock, settings } = this.#engine;
-    const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'taking a read lease', signal };
-    await withDeadline(bounds, (until) => createRecord(this.#engine, key, bytes, until));
-    this.#validUntilMs = sentAtMs + this.#engine.settings.leaseTtlMs;
+    await writeLease(this.#engine, { key, id: this.#id, reader: this.#reader, ttlMs }, signal);
+    this.#validUntilMs = sentAtMs + ttlMs;
   }
 
   async #isLive(signal: AbortSignal | undefined): Promise<boolean> {

@@ -32,19 +32,33 @@ import {
 } from '../contract/components.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { LocalFiles } from '../contract/files.ts';
+import type {
+  DiffOptions,
+  DiffResult,
+  ForkOptions,
+  ForkResult,
+  Lease,
+  LeaseOptions,
+  RollbackOptions,
+  RollbackResult,
+} from '../contract/history.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import { completeSettings, type Settings } from '../contract/settings.ts';
 import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
 import { findByVersion, latestOf } from '../plan/state.ts';
 import { createTransfer, type Transfer } from '../transfer/index.ts';
-import { Catalog } from './catalog.ts';
+import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
+import { diff } from './diff.ts';
 import type { Engine } from './engine.ts';
+import { fork } from './fork.ts';
+import { callersLeases, releaseLease, takeLease } from './leases.ts';
 import { readLog } from './log.ts';
 import { summaryOf } from './manifest.ts';
 import { mirror } from './mirror.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
+import { rollback } from './rollback.ts';
 import { finishVersion, save } from './save.ts';
 import { checkWriter } from './sources.ts';
 import { UploadRecords } from './upload-records.ts';
@@ -169,18 +183,37 @@ class Manager implements CheckpointManager {
   }
 
   async mirrorFrom(source: CheckpointManager, options: MirrorOptions = {}): Promise<MirrorResult> {
-    if (!(#engine in source)) {
-      throw new CheckpointError(
-        'InvalidArgument',
-        'a mirror takes a manager that this copy of Holdfast has opened',
-      );
-    }
-    const { signal } = this.#bounded(source.#bounded(options));
-    return mirror(
-      { engine: source.#engine, catalog: source.#catalog },
-      { engine: this.#engine, catalog: this.#catalog },
-      { ...options, signal, caller: options.signal },
-    );
+    const { from, signal } = this.#withSource(source, options);
+    return mirror(from, this.#side, { ...options, signal, caller: options.signal });
+  }
+
+  async forkFrom(source: CheckpointManager, options: ForkOptions = {}): Promise<ForkResult> {
+    const { from, signal } = this.#withSource(source, options);
+    return fork(from, this.#side, { ...options, signal, caller: options.signal });
+  }
+
+  async rollback(options: RollbackOptions): Promise<RollbackResult> {
+    return rollback(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async diff(
+    before: VersionInput | 'latest',
+    after: VersionInput | 'latest',
+    options: DiffOptions = {},
+  ): Promise<DiffResult> {
+    return diff(this.#engine, this.#catalog, [before, after], this.#bounded(options));
+  }
+
+  async lease(options: LeaseOptions): Promise<Lease> {
+    return takeLease(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async releaseLease(id: string, options: WaitOptions = {}): Promise<boolean> {
+    return releaseLease(this.#engine, id, this.#bounded(options));
+  }
+
+  async leases(options: WaitOptions & { version?: VersionInput | undefined } = {}): Promise<Lease[]> {
+    return callersLeases(this.#engine, this.#bounded(options));
   }
 
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
@@ -215,6 +248,21 @@ class Manager implements CheckpointManager {
     } finally {
       await this.#engine.store.close();
     }
+  }
+
+  get #side(): RunSide {
+    return { engine: this.#engine, catalog: this.#catalog };
+  }
+
+  /** The run to copy from; the signal also fires when either manager is closed. */
+  #withSource(source: CheckpointManager, options: WaitOptions): { from: RunSide; signal: AbortSignal } {
+    if (!(#engine in source)) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        'the source is to be a manager that this copy of Holdfast has opened',
+      );
+    }
+    return { from: source.#side, signal: this.#bounded(source.#bounded(options)).signal };
   }
 
   /** The options with a signal that also fires when the manager is closed. */

@@ -5,7 +5,7 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { RestoreTarget, SinkFile } from '../contract/files.ts';
 import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
 import { totalBytes } from '../plan/assemble.ts';
-import { chooseCheckpoint, nextOlder, selectByName } from '../plan/select.ts';
+import { chooseCheckpoint, nextOlder, requireLive, selectByName } from '../plan/select.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { LeaseHolder } from './lease.ts';
@@ -59,18 +59,8 @@ export async function leaseCheckpoint(
   signal: AbortSignal | undefined,
 ): Promise<{ checkpoint: CatalogCheckpoint; lease: LeaseHolder }> {
   for (;;) {
-    const checkpoint = choose(await catalog.read(signal));
-    const id = checkpoint.id;
-    if (checkpoint.state !== 'LIVE') {
-      const what =
-        checkpoint.state === 'RETIRING'
-          ? 'is being retired by retention'
-          : `is quarantined: ${checkpoint.reason}`;
-      throw new CheckpointError('NotFound', `version ${id.version} ${what}`, {
-        context: { version: id.version },
-      });
-    }
-    const lease = await LeaseHolder.take(engine, catalog, id, signal);
+    const checkpoint = requireLive(choose(await catalog.read(signal)));
+    const lease = await LeaseHolder.take(engine, catalog, checkpoint.id, signal);
     if (lease) return { checkpoint, lease };
   }
 }

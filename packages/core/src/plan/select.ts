@@ -33,6 +33,41 @@ export function requireById(state: State, id: CheckpointId): CatalogCheckpoint {
   });
 }
 
+/** `NotFound`, with what became of it, unless readers are still offered it. */
+export function requireLive(checkpoint: CatalogCheckpoint): CatalogCheckpoint {
+  const { id, state, reason } = checkpoint;
+  if (state === 'LIVE') return checkpoint;
+  const what = state === 'RETIRING' ? 'is being retired by retention' : `is quarantined: ${reason}`;
+  throw new CheckpointError('NotFound', `version ${id.version} ${what}`, {
+    context: { version: id.version },
+  });
+}
+
+/**
+ * The checkpoint of this version that a rollback may go back to. `NotFound`: it is not there any more, or not on the way to the latest.
+ * `Conflict`: readers are not offered it.
+ */
+export function requireRollbackTarget(state: State, version: bigint): CatalogCheckpoint {
+  const found = findByVersion(state, version);
+  const context = { version };
+  if (found?.state === 'LIVE') return found;
+  if (found) {
+    const what =
+      found.state === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${found.reason}`;
+    throw new CheckpointError('Conflict', `version ${version} ${what}`, { context });
+  }
+  const isOf = ({ id }: { readonly id: CheckpointId }) => id.version === version;
+  if (state.checkpoints.some(isOf)) {
+    throw new CheckpointError('NotFound', `version ${version} was left behind by an earlier rollback`, {
+      context,
+    });
+  }
+  if (state.removedRing.some(isOf)) {
+    throw new CheckpointError('NotFound', `version ${version} was removed`, { context });
+  }
+  return chooseCheckpoint(state, version); // says what there is instead
+}
+
 /** The newest live checkpoint committed before `damaged`; `undefined` when there is none. */
 export function nextOlder(state: State, damaged: CheckpointId): CatalogCheckpoint | undefined {
   const path = onPath(state);

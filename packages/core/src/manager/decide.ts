@@ -1,0 +1,69 @@
+/** Decisions that a person or an upkeep job asks for, as opposed to those of a writer in its epoch. */
+
+import { CheckpointError } from '../contract/errors.ts';
+import type { Decided } from '../plan/transaction.ts';
+import { type Catalog, type Head, rejectionError } from './catalog.ts';
+import { type Engine, newId } from './engine.ts';
+
+/** A run whose catalog moves on between every look and decision is busy beyond reason. */
+const TURNS_MAX = 16;
+
+export interface DecideOptions {
+  /** For messages: `the rollback`. */
+  readonly what: string;
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface MadeDecision {
+  /** On which it was planned. */
+  readonly before: Head;
+  readonly after: Head;
+}
+
+/**
+ * Plans a decision on the newest state and writes it. Where the state has moved on meanwhile so that it is refused, it is planned again:
+ * `plan` is called each time, and throws what it finds wrong.
+ *
+ * `NotFound`: there is no run. `Conflict`, `Fenced`: refused on the very state it was planned on. `OutcomeUnknown`: only the log tells.
+ */
+export async function decide(
+  engine: Engine,
+  catalog: Catalog,
+  plan: (head: Head) => Decided,
+  { what, signal }: DecideOptions,
+): Promise<MadeDecision> {
+  const { uri } = engine.store;
+  for (let turn = 1; ; turn++) {
+    const before = await readRun(engine, catalog, signal);
+    const txn = { ...plan(before), id: newId(engine) };
+    const result = await catalog.append(txn, { runId: before.runId, head: before, signal });
+    if (result.kind === 'unknown') throw outcomeUnknown(engine, what, result.cause);
+    const { head: after } = result;
+    if (result.kind === 'committed' || result.decision.kind === 'already') return { before, after };
+    if (result.decision.kind !== 'rejected') throw new Error('only a commit is decided "present"');
+    const hasMovedOn = after.seq > before.seq;
+    if (!hasMovedOn || turn === TURNS_MAX) throw rejectionError(result.decision, { store: uri });
+  }
+}
+
+/** The newest state of a run that is there. */
+export async function readRun(
+  engine: Engine,
+  catalog: Catalog,
+  signal: AbortSignal | undefined,
+): Promise<Head> {
+  const head = await catalog.read(signal);
+  if (head.seq > 0) return head;
+  const { uri } = engine.store;
+  throw new CheckpointError('NotFound', `there is no run at ${uri}`, {
+    context: { store: uri, run: 'missing' },
+  });
+}
+
+function outcomeUnknown(engine: Engine, what: string, cause: unknown): CheckpointError {
+  const advice = ['the log of the run tells whether it did; look before you repeat it'];
+  return new CheckpointError('OutcomeUnknown', `whether ${what} took effect cannot be known now`, {
+    context: { store: engine.store.uri, advice },
+    ...(cause instanceof Error && { cause }),
+  });
+}

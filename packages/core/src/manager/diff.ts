@@ -1,0 +1,116 @@
+/** Compares two checkpoints of a run. */
+
+import type { CheckpointId, VersionInput } from '../contract/checkpoint-manager.ts';
+import type { DiffOptions, DiffResult, FileDiff } from '../contract/history.ts';
+import type { FileRecord } from '../format/index.ts';
+import { diffTensors, type FilePair, fileDiff, mayHoldTensors, pairFiles } from '../plan/diff.ts';
+import { SafetensorsScan } from '../plan/safetensors.ts';
+import { chooseCheckpoint } from '../plan/select.ts';
+import type { Catalog, Head } from './catalog.ts';
+import { readRun } from './decide.ts';
+import type { Engine } from './engine.ts';
+import { filesOf, readManifest } from './manifest.ts';
+import { leaseCheckpoint, wantedVersion } from './restore.ts';
+import { plannedEvent, transferOptions } from './session.ts';
+
+/** Two headers are in memory at once, as bytes and parsed. */
+const HEADER_BUDGET_SHARE = 1 / 8;
+
+export async function diff(
+  engine: Engine,
+  catalog: Catalog,
+  [before, after]: readonly [VersionInput | 'latest', VersionInput | 'latest'],
+  options: DiffOptions & { readonly signal: AbortSignal },
+): Promise<DiffResult> {
+  await readRun(engine, catalog, options.signal);
+  return withFiles(engine, catalog, { version: before, signal: options.signal }, (first) =>
+    withFiles(engine, catalog, { version: after, signal: first.signal }, async (second) => {
+      const pairs = pairFiles(first.files, second.files);
+      const comparing = new Comparing(engine, [first.id, second.id], { ...options, signal: second.signal });
+      comparing.announce(pairs);
+      const files: FileDiff[] = [];
+      for (const pair of pairs) files.push(await comparing.compare(pair));
+      return { before: first.id, after: second.id, files, bytesRead: comparing.bytesRead };
+    }),
+  );
+}
+
+interface LeasedFiles {
+  readonly id: CheckpointId;
+  readonly files: readonly FileRecord[];
+  readonly signal: AbortSignal;
+}
+
+async function withFiles<T>(
+  engine: Engine,
+  catalog: Catalog,
+  { version, signal }: { version: VersionInput | 'latest'; signal: AbortSignal },
+  use: (files: LeasedFiles) => Promise<T>,
+): Promise<T> {
+  const wanted = wantedVersion(version);
+  const choose = ({ state }: Head) => chooseCheckpoint(state, wanted);
+  const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, signal);
+  const until = AbortSignal.any([signal, lease.lost]);
+  try {
+    const files = filesOf(await readManifest(engine, checkpoint, until));
+    return await use({ id: checkpoint.id, files, signal: until });
+  } finally {
+    await lease.release();
+  }
+}
+
+type Bounded = DiffOptions & { readonly signal: AbortSignal };
+
+class Comparing {
+  readonly #engine: Engine;
+  readonly #ids: readonly [CheckpointId, CheckpointId];
+  readonly #options: Bounded;
+  bytesRead = 0;
+
+  constructor(engine: Engine, ids: readonly [CheckpointId, CheckpointId], options: Bounded) {
+    this.#engine = engine;
+    this.#ids = ids;
+    this.#options = options;
+  }
+
+  /** Where files are read whole, that takes its time. */
+  announce(pairs: readonly FilePair[]): void {
+    if (this.#options.tensors !== true) return;
+    const files = pairs.filter(mayHoldTensors).flatMap((pair) => this.#namedFiles(pair));
+    this.#options.onProgress?.(plannedEvent(this.#ids[1].version, files));
+  }
+
+  async compare(pair: FilePair): Promise<FileDiff> {
+    if (!mayHoldTensors(pair)) return fileDiff(pair, undefined);
+    const scans: SafetensorsScan[] = [];
+    for (const file of this.#namedFiles(pair)) {
+      const scan = await this.#scan(file);
+      if (scan.problem !== undefined) {
+        return fileDiff(pair, { note: `${file.name} is not read as safetensors: ${scan.problem}` });
+      }
+      scans.push(scan);
+    }
+    const [before, after] = scans as [SafetensorsScan, SafetensorsScan];
+    return fileDiff(pair, { tensors: diffTensors(before.tensors, after.tensors) });
+  }
+
+  /** Both are of one name: progress and errors tell them apart by their versions. */
+  #namedFiles({ before, after }: FilePair): FileRecord[] {
+    const both = [before, after].filter((file) => file !== undefined);
+    return both.map((file, index) => ({ ...file, name: `${file.name}@${this.#ids[index]?.version}` }));
+  }
+
+  async #scan(file: FileRecord): Promise<SafetensorsScan> {
+    const headerBytesMax = this.#engine.settings.bufferBytes * HEADER_BUDGET_SHARE;
+    const withSums = this.#options.tensors === true;
+    const scan = new SafetensorsScan({ fileBytes: file.sizeBytes, headerBytesMax, withSums });
+    if (!scan.wantsMore) return scan;
+    // Leaving the loop ends the stream, and with it what was read ahead.
+    for await (const chunk of this.#engine.transfer.stream(file, transferOptions(this.#options))) {
+      this.bytesRead += chunk.byteLength;
+      scan.push(chunk);
+      if (!scan.wantsMore) break;
+    }
+    return scan;
+  }
+}

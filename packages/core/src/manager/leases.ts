@@ -1,0 +1,143 @@
+/** Leases that a caller takes, lists and gives back itself: for readers that do not read through Holdfast. */
+
+import type { WaitOptions } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import type { Lease, LeaseOptions } from '../contract/history.ts';
+import type { ObjectInfo } from '../contract/object-store.ts';
+import { decodeRecord, leasesPrefix, parseLeaseKey, type ReadLease, toVersion } from '../format/index.ts';
+import { chooseCheckpoint, requireLive } from '../plan/select.ts';
+import { findById } from '../plan/state.ts';
+import type { Catalog } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { newLeaseKey, writeLease } from './lease.ts';
+import { deleteForTidiness, getOrNull } from './records.ts';
+import { wantedVersion } from './restore.ts';
+
+const TTL_MS_MIN = 1000;
+const TTL_MS_MAX = 30 * 24 * 60 * 60_000;
+const READER_DEFAULT = 'reader';
+const READ_AT_ONCE = 16;
+const KEY_END = '.json';
+
+export async function takeLease(engine: Engine, catalog: Catalog, options: LeaseOptions): Promise<Lease> {
+  const { ttlMs, reader = READER_DEFAULT, signal } = options;
+  if (!Number.isSafeInteger(ttlMs) || ttlMs < TTL_MS_MIN || ttlMs > TTL_MS_MAX) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `a lease of ${ttlMs} ms cannot be taken: it lasts from ${TTL_MS_MIN} ms to ${TTL_MS_MAX} ms (30 days)`,
+    );
+  }
+  const version = wantedVersion(options.version);
+  const { state } = await catalog.read(signal);
+  const { id } = requireLive(chooseCheckpoint(state, version));
+  const key = newLeaseKey(engine, id, reader);
+  await writeLease(engine, { key, id, reader, ttlMs }, signal);
+  // Collection looks for leases after it has retired a checkpoint: only if it is live now did it, or will it, see this one.
+  const { state: now } = await catalog.read(signal);
+  const found = findById(now, id);
+  if (found?.state !== 'LIVE') {
+    await deleteForTidiness(engine, [key], 'releasing a read lease');
+    if (found) requireLive(found);
+    throw new CheckpointError('NotFound', `version ${id.version} was removed meanwhile`, {
+      context: { version: id.version },
+    });
+  }
+  const { createdAtMs } = await engine.records.head(key, { signal });
+  const { host, pid } = engine.process;
+  return {
+    ...{ id: leaseId(key), key, checkpoint: id, version: id.version, reader, host, pid },
+    ...{ createdAtMs, ageMs: 0, expiresAtMs: createdAtMs + ttlMs, isExpired: false },
+  };
+}
+
+export async function releaseLease(engine: Engine, id: string, { signal }: WaitOptions): Promise<boolean> {
+  const key = `${leasesPrefix}${id}${KEY_END}`;
+  if (parseLeaseKey(key) === null) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `"${id}" is no lease: it is given as it was told when the lease was taken, such as 1200.1.3/reader-0123456789abcdef`,
+    );
+  }
+  try {
+    await engine.records.head(key, { signal });
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) return false;
+    throw error;
+  }
+  const [result] = await engine.records.deleteMany([key], { signal });
+  if (result?.error) throw result.error;
+  return true;
+}
+
+export async function callersLeases(
+  engine: Engine,
+  options: WaitOptions & { version?: bigint | number | undefined },
+): Promise<Lease[]> {
+  const { version, signal } = options;
+  const prefix = version === undefined ? leasesPrefix : `${leasesPrefix}${toVersion(version)}.`;
+  return listLeases(engine, prefix, signal);
+}
+
+/**
+ * Claims whose keys begin with `prefix`, in the order of their keys, aged by the store's own clock: that of the first page. One that is
+ * released meanwhile is left out. One list page per 1,000, and one GET each.
+ */
+export async function listLeases(
+  engine: Engine,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): Promise<Lease[]> {
+  const objects: ObjectInfo[] = [];
+  let storeTimeMs = 0;
+  for await (const page of engine.records.list(prefix, { signal })) {
+    storeTimeMs ||= page.storeTimeMs;
+    objects.push(...page.objects);
+  }
+  const leases: Lease[] = [];
+  for (let at = 0; at < objects.length; at += READ_AT_ONCE) {
+    const some = objects.slice(at, at + READ_AT_ONCE);
+    const read = await Promise.all(some.map((object) => readLease(engine, object, storeTimeMs, signal)));
+    leases.push(...read.filter((lease) => lease !== null));
+  }
+  return leases;
+}
+
+async function readLease(
+  engine: Engine,
+  { key, createdAtMs }: ObjectInfo,
+  storeTimeMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Lease | null> {
+  const parsed = parseLeaseKey(key);
+  if (parsed === null) return null;
+  const record = await recordOf(engine, key, signal);
+  if (record === null) return null;
+  const ageMs = storeTimeMs - createdAtMs;
+  const expiresAtMs = record === 'damaged' ? null : createdAtMs + record.ttlMs;
+  const { host, pid } = record === 'damaged' ? { host: '', pid: 0 } : record;
+  const { id, reader } = parsed;
+  return {
+    ...{ id: leaseId(key), key, checkpoint: id, version: id.version, reader, host, pid },
+    ...{ createdAtMs, ageMs, expiresAtMs, isExpired: expiresAtMs !== null && expiresAtMs <= storeTimeMs },
+  };
+}
+
+async function recordOf(
+  engine: Engine,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<ReadLease | 'damaged' | null> {
+  try {
+    const bytes = await getOrNull(engine.records, key, signal);
+    return bytes && decodeRecord('read-lease', bytes, { key, store: engine.store.uri });
+  } catch (error) {
+    const isUnreadable = isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
+    if (isUnreadable) return 'damaged';
+    throw error;
+  }
+}
+
+/** The key without what all have in common. */
+function leaseId(key: string): string {
+  return key.slice(leasesPrefix.length, -KEY_END.length);
+}

@@ -1,0 +1,229 @@
+/**
+ * Reads a file in the safetensors format as its bytes go by: 8 bytes little-endian with the length of the header, a header in JSON that
+ * says type, shape and place of each tensor, and then their bytes without gaps (https://huggingface.co/docs/safetensors). Pure.
+ *
+ * A header may be hostile: its length is checked before anything is kept, and the number of its values before it is parsed. What is wrong
+ * is told, never thrown.
+ */
+
+import type { TensorShape } from '../contract/history.ts';
+import { crc32c } from '../format/checksum.ts';
+
+/** The format's own limit. */
+const HEADER_BYTES_MAX = 100_000_000;
+const LENGTH_BYTES = 8;
+/** Brackets, commas and colons; a tensor has about a dozen. Each stands for a value that the parsed header keeps in memory. */
+const STRUCTURE_MAX = 2_000_000;
+const DIMENSIONS_MAX = 64;
+const METADATA = '__metadata__';
+const DTYPE = /^[A-Z][A-Z0-9_]{0,15}$/;
+const STRUCTURE: ReadonlySet<number> = new Set([...'[{,:'].map((character) => character.charCodeAt(0)));
+
+export interface ReadTensor extends TensorShape {
+  /** Of its bytes; `undefined` where they were not to be read. */
+  readonly crc32c: number | undefined;
+}
+
+export interface ScanOptions {
+  /** Of the whole file. */
+  readonly fileBytes: number;
+  /** A longer header is refused; the format's own limit holds as well. */
+  readonly headerBytesMax: number;
+  /** Also compute the checksum of each tensor: the whole file is wanted then. */
+  readonly withSums: boolean;
+}
+
+interface Place {
+  readonly name: string;
+  readonly shape: TensorShape;
+  /** From the end of the header. */
+  readonly startBytes: number;
+  readonly endBytes: number;
+}
+
+/** `push` the bytes in order until `wantsMore` is false; then there is either a `problem` or the `tensors`. */
+export class SafetensorsScan {
+  readonly #options: ScanOptions;
+  /** The length of the header, then the header. */
+  #head = new Uint8Array(LENGTH_BYTES);
+  #headFilledBytes = 0;
+  #headerBytes: number | undefined;
+  #sums: TensorSums | undefined;
+  #places: readonly Place[] = [];
+  #problem: string | undefined;
+  #isDone = false;
+
+  constructor(options: ScanOptions) {
+    this.#options = options;
+    const { fileBytes } = options;
+    if (fileBytes < LENGTH_BYTES) this.#refuse(`it has ${fileBytes} bytes, and the format begins with 8`);
+  }
+
+  get wantsMore(): boolean {
+    return !this.#isDone;
+  }
+
+  /** Why it is not what its name says; `undefined`: it is. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  get tensors(): ReadonlyMap<string, ReadTensor> {
+    return new Map(
+      this.#places.map(({ name, shape }, index) => [name, { ...shape, crc32c: this.#sums?.of(index) }]),
+    );
+  }
+
+  push(bytes: Uint8Array): void {
+    let rest = bytes;
+    while (rest.byteLength > 0 && !this.#isDone) {
+      if (this.#sums) {
+        this.#sums.push(rest);
+        this.#isDone = this.#sums.isDone;
+        return;
+      }
+      const taken = rest.subarray(0, this.#head.byteLength - this.#headFilledBytes);
+      this.#head.set(taken, this.#headFilledBytes);
+      this.#headFilledBytes += taken.byteLength;
+      rest = rest.subarray(taken.byteLength);
+      if (this.#headFilledBytes === this.#head.byteLength) this.#headFilled();
+    }
+  }
+
+  #headFilled(): void {
+    if (this.#headerBytes === undefined) this.#beginHeader();
+    else this.#endHeader(this.#headerBytes);
+  }
+
+  #beginHeader(): void {
+    const { fileBytes, headerBytesMax } = this.#options;
+    const headerBytes = Number(new DataView(this.#head.buffer).getBigUint64(0, true));
+    const limit = Math.min(HEADER_BYTES_MAX, headerBytesMax);
+    if (headerBytes > limit) this.#refuse(`its header has ${headerBytes} bytes; at most ${limit} are read`);
+    else if (headerBytes < 2 || headerBytes > fileBytes - LENGTH_BYTES) {
+      this.#refuse(`its header would have ${headerBytes} of its ${fileBytes} bytes`);
+    } else {
+      this.#headerBytes = headerBytes;
+      this.#head = new Uint8Array(headerBytes);
+      this.#headFilledBytes = 0;
+    }
+  }
+
+  #endHeader(headerBytes: number): void {
+    const dataBytes = this.#options.fileBytes - LENGTH_BYTES - headerBytes;
+    const places = parseHeader(this.#head, dataBytes);
+    this.#head = new Uint8Array(0);
+    if (typeof places === 'string') {
+      this.#refuse(places);
+      return;
+    }
+    this.#places = places;
+    if (this.#options.withSums) this.#sums = new TensorSums(places);
+    this.#isDone = this.#sums?.isDone ?? true;
+  }
+
+  #refuse(problem: string): void {
+    this.#problem = problem;
+    this.#isDone = true;
+  }
+}
+
+/** Checksums of places that follow one another without gaps. */
+class TensorSums {
+  readonly #places: readonly Place[];
+  readonly #sums: number[];
+  #at = 0;
+  #index = 0;
+
+  constructor(places: readonly Place[]) {
+    this.#places = places;
+    this.#sums = places.map(() => 0);
+    this.#skipEnded();
+  }
+
+  get isDone(): boolean {
+    return this.#index === this.#places.length;
+  }
+
+  of(index: number): number | undefined {
+    return this.#sums[index];
+  }
+
+  push(bytes: Uint8Array): void {
+    let rest = bytes;
+    for (
+      let place = this.#places[this.#index];
+      place && rest.byteLength > 0;
+      place = this.#places[this.#index]
+    ) {
+      const part = rest.subarray(0, place.endBytes - this.#at);
+      this.#sums[this.#index] = crc32c(part, this.#sums[this.#index]);
+      this.#at += part.byteLength;
+      rest = rest.subarray(part.byteLength);
+      this.#skipEnded();
+    }
+  }
+
+  #skipEnded(): void {
+    while ((this.#places[this.#index]?.endBytes ?? Number.POSITIVE_INFINITY) <= this.#at) this.#index += 1;
+  }
+}
+
+/** In the order of their bytes, or what is wrong. */
+function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | string {
+  if (structureOf(bytes) > STRUCTURE_MAX) {
+    return `its header has more than ${STRUCTURE_MAX} brackets, commas and colons`;
+  }
+  let header: unknown;
+  try {
+    header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    return 'its header is not JSON';
+  }
+  if (!isObject(header)) return 'its header is no object of JSON';
+  const places: Place[] = [];
+  for (const [name, entry] of Object.entries(header)) {
+    if (name === METADATA) continue;
+    const place = placeOf(name, entry);
+    if (place === undefined)
+      return `its header does not say type, shape and place of ${JSON.stringify(name)}`;
+    places.push(place);
+  }
+  places.sort((a, b) => a.startBytes - b.startBytes || a.endBytes - b.endBytes);
+  return gapIn(places, dataBytes) ?? places;
+}
+
+function structureOf(bytes: Uint8Array): number {
+  let count = 0;
+  for (const byte of bytes) if (STRUCTURE.has(byte)) count += 1;
+  return count;
+}
+
+function placeOf(name: string, entry: unknown): Place | undefined {
+  if (!isObject(entry)) return undefined;
+  const { dtype, shape, data_offsets: offsets } = entry;
+  if (typeof dtype !== 'string' || !DTYPE.test(dtype)) return undefined;
+  if (!areCounts(shape) || shape.length > DIMENSIONS_MAX) return undefined;
+  if (!areCounts(offsets) || offsets.length !== 2) return undefined;
+  const [startBytes = 0, endBytes = 0] = offsets;
+  if (endBytes < startBytes) return undefined;
+  return { name, shape: { dtype, shape, sizeBytes: endBytes - startBytes }, startBytes, endBytes };
+}
+
+/** Tensors that overlapped would be read many times over; a gap holds bytes that nobody could compare. */
+function gapIn(places: readonly Place[], dataBytes: number): string | undefined {
+  let at = 0;
+  for (const { name, startBytes, endBytes } of places) {
+    if (startBytes !== at) return `tensor ${JSON.stringify(name)} does not follow the one before it`;
+    at = endBytes;
+  }
+  return at === dataBytes ? undefined : `its tensors end after ${at} of ${dataBytes} bytes`;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function areCounts(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((each) => Number.isSafeInteger(each) && each >= 0);
+}
