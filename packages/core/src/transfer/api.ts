@@ -8,6 +8,7 @@ import type {
   Settings,
   Upload,
 } from '../contract/index.ts';
+import type { KnownFile, KnownFiles } from '../plan/known-files.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { LentFile } from './lent-file.ts';
 import type { RetryBudget } from './retry.ts';
@@ -44,7 +45,10 @@ export interface Transfer {
   /** Of the pool, for figures and tests. */
   readonly memory: MemoryUse;
 
-  /** Sends each item to an object of its own. Resolves in the order given, when all are durable. Deletes nothing. */
+  /**
+   * Sends each item to an object of its own, unless it is like one that is known. Resolves in the order given, when all are durable.
+   * Deletes nothing.
+   */
   upload(items: readonly UploadItem[], options?: TransferOptions): Promise<UploadedFile[]>;
   /** What `upload` would answer, without sending anything: sources are read (a stream is used up by it), `key` is empty. */
   checksum(items: readonly UploadItem[], options?: TransferOptions): Promise<UploadedFile[]>;
@@ -92,6 +96,11 @@ export interface UploadItem {
    */
   readonly copyKey?: (() => string) | undefined;
   /**
+   * Files that are there already: one like any of them is not sent. Absent: it is sent, and no BLAKE3 is computed. Streams are hashed, and
+   * always sent. Lent files are neither hashed nor compared.
+   */
+  readonly known?: KnownFiles | undefined;
+  /**
    * An upload in parts has begun. No part is sent before this resolves; if it rejects, the upload is aborted and the error is the
    * attempt's own. `signal`: the caller has stopped, or another file has failed.
    */
@@ -137,6 +146,10 @@ export type UploadSource =
   | { readonly lent: LentFile };
 
 export interface UploadedFile extends StoredFile {
+  /** Of the whole file; where `known` was given. */
+  readonly blake3?: Uint8Array | undefined;
+  /** It was not sent, for this one is like it: `key` is of its object. */
+  readonly known?: KnownFile | undefined;
   /** POSIX permission bits, where the source has some. */
   readonly mode?: number | undefined;
 }

@@ -20,6 +20,9 @@ export interface Piece {
   readonly buffer?: PooledBuffer | undefined;
 }
 
+/** Of an empty file, or past the end of a stream. */
+export const NOTHING: Piece = { bytes: new Uint8Array(0), crc32c: 0 };
+
 /** Of all parts together. */
 export interface Whole {
   readonly sizeBytes: number;

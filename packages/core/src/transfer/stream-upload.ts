@@ -1,0 +1,151 @@
+import { CheckpointError, throwIfAborted } from '../contract/index.ts';
+import { type Blake3, crc32c as computeCrc32c, startBlake3 } from '../format/checksum.ts';
+import { planStream, type StreamPlan } from '../plan/parts.ts';
+import type { UploadedFile, UploadItem } from './api.ts';
+import { ChunkReader } from './chunk-reader.ts';
+import { type Destination, NOTHING, type PartsDestination, type Piece } from './destination.ts';
+import { PartChecksums } from './part-checksums.ts';
+import { FileProgress } from './progress.ts';
+import { retrying } from './retry.ts';
+import { FileTurns, type Run } from './run.ts';
+
+/** A stream: read once, so it is sent once. Each part waits in a slot of the pool until its producer has filled it. */
+export class StreamUpload {
+  readonly #name: string;
+  readonly #hash: Blake3 | undefined;
+  readonly #destination: Destination;
+  readonly #run: Run;
+  readonly #reader: ChunkReader;
+  readonly #plan: StreamPlan;
+  readonly #progress: FileProgress;
+  readonly #checksums = new PartChecksums();
+
+  constructor(
+    { name, known }: Pick<UploadItem, 'name' | 'known'>,
+    stream: AsyncIterable<Uint8Array>,
+    destination: Destination,
+    run: Run,
+  ) {
+    this.#name = name;
+    this.#hash = known && startBlake3();
+    this.#destination = destination;
+    this.#run = run;
+    this.#reader = new ChunkReader(name, stream, run.signal);
+    this.#plan = planStream(run.settings, run.capabilities);
+    this.#progress = new FileProgress(name, undefined, run.options);
+  }
+
+  async send(): Promise<UploadedFile> {
+    try {
+      const first = await this.#nextPiece(0);
+      const isWhole =
+        first.bytes.byteLength < this.#plan.partSizeBytes &&
+        first.bytes.byteLength <= this.#plan.wholeBytesMax;
+      const file = isWhole
+        ? await this.#run.turn(() => this.#sendWhole(first))
+        : await this.#sendParts(first);
+      this.#progress.finish(file.sizeBytes);
+      return { ...file, blake3: this.#hash?.digest() };
+    } catch (error) {
+      this.#reader.cancel();
+      throw error;
+    }
+  }
+
+  async #sendWhole(piece: Piece): Promise<UploadedFile> {
+    try {
+      const key = await this.#destination.sendWhole(piece);
+      return {
+        name: this.#name,
+        key,
+        ...this.#checksums.describe(piece.bytes.byteLength, this.#plan.partSizeBytes),
+      };
+    } finally {
+      piece.buffer?.release();
+    }
+  }
+
+  async #sendParts(first: Piece): Promise<UploadedFile> {
+    const { partSizeBytes } = this.#plan;
+    const parts = await this.#run
+      .turn(() => this.#destination.begin(partSizeBytes))
+      .catch((error: unknown) => {
+        first.buffer?.release();
+        throw error;
+      });
+    try {
+      const sizeBytes = await this.#sendAll(first, parts);
+      const described = this.#checksums.describe(sizeBytes, partSizeBytes);
+      // The producer cannot be asked for its bytes again: what calls for another attempt is final here.
+      const policy = this.#run.retryPolicy(`upload of the stream "${this.#name}"`, 0);
+      await this.#run.turn(() => retrying(() => parts.complete(described), policy));
+      return { name: this.#name, key: parts.key, ...described };
+    } catch (error) {
+      await parts.abort();
+      throw error;
+    }
+  }
+
+  /** Sends part after part until the stream ends. Nothing is under way when it settles. Resolves to the size. */
+  async #sendAll(first: Piece, parts: PartsDestination): Promise<number> {
+    const turns = new FileTurns(this.#run, true);
+    let sizeBytes = 0;
+    try {
+      for (
+        let piece = first, index = 0;
+        piece.bytes.byteLength > 0;
+        index += 1, piece = await this.#nextPiece(index)
+      ) {
+        const sent = piece;
+        sizeBytes += sent.bytes.byteLength;
+        await turns.next(() => this.#sendPart(index, sent, parts));
+        if (sent.bytes.byteLength < this.#plan.partSizeBytes) break; // the stream has ended inside this part
+        throwIfAborted(this.#run.signal);
+      }
+    } catch (error) {
+      this.#run.fail(error); // what is under way stops, and `settled` throws it
+    }
+    await turns.settled();
+    return sizeBytes;
+  }
+
+  async #sendPart(index: number, piece: Piece, parts: PartsDestination): Promise<void> {
+    try {
+      await parts.sendPart(index, piece);
+    } finally {
+      piece.buffer?.release();
+    }
+    this.#progress.add(piece.bytes.byteLength);
+  }
+
+  /** The next part in memory; without bytes and without a buffer where the stream has ended. */
+  async #nextPiece(index: number): Promise<Piece> {
+    const { partSizeBytes, sizeBytesMax } = this.#plan;
+    const buffer = await this.#run.pool.acquireSlot(this.#run.signal);
+    let filled: Uint8Array | undefined;
+    try {
+      filled = buffer.bytes.subarray(0, await this.#reader.fill(buffer.bytes));
+      if (filled.byteLength > 0 && index * partSizeBytes + filled.byteLength > sizeBytesMax)
+        throw this.#tooLong();
+    } catch (error) {
+      buffer.release();
+      throw error;
+    }
+    if (filled.byteLength === 0) {
+      buffer.release();
+      return NOTHING;
+    }
+    const crc32c = computeCrc32c(filled);
+    this.#checksums.set(index, crc32c);
+    this.#hash?.update(filled);
+    return { bytes: filled, crc32c, buffer };
+  }
+
+  #tooLong(): CheckpointError {
+    const { partSizeBytes, sizeBytesMax } = this.#plan;
+    const message =
+      `the stream "${this.#name}" is longer than ${sizeBytesMax} bytes, which is what this store takes in parts of ${partSizeBytes}; ` +
+      'save it from a file, or raise partSizeBytesMin';
+    return new CheckpointError('Unsupported', message, { context: { name: this.#name } });
+  }
+}
