@@ -88,6 +88,12 @@ export const SETTINGS = {
     meaning:
       'How long a restore protects its checkpoint from collection without renewing; renewed at a third of it.',
   },
+  deletesPerSecondMax: {
+    default: 1000, // S3 takes 3,500 a second below one prefix; saves share them
+    min: 1,
+    max: 1_000_000,
+    meaning: 'How many objects collection deletes in a second, at most.',
+  },
 } as const satisfies Record<string, SettingFacts>;
 
 export type SettingName = keyof typeof SETTINGS;

@@ -1,0 +1,54 @@
+/** What the checkpoints of the catalog hold on to, as their manifests say. */
+
+import { type CatalogCheckpoint, type Manifest, toHex } from '../format/index.ts';
+import type { HeldKeys } from '../plan/sweep.ts';
+import type { Engine } from './engine.ts';
+import { inBatches } from './in-batches.ts';
+import { filesOf, readManifest } from './manifest.ts';
+
+/** Of all manifests that are remembered: about 20 MB. */
+const KEYS_REMEMBERED_MAX = 100_000;
+
+/** By the engine of a manager, for as long as it lives. A manifest never changes, so what one sweep has read the next need not. */
+const remembered = new WeakMap<Engine, Map<string, HeldKeys>>();
+
+/**
+ * Of each checkpoint, all its keys. One GET each, but for those that this manager has read before. The first manifest that cannot be read
+ * is thrown: without it nobody knows what must stay.
+ */
+export async function readHeldKeys(
+  engine: Engine,
+  checkpoints: readonly CatalogCheckpoint[],
+  signal: AbortSignal | undefined,
+): Promise<HeldKeys[]> {
+  const known = remembered.get(engine) ?? new Map<string, HeldKeys>();
+  const { preferredConcurrency } = engine.store.capabilities;
+  const held = await inBatches(checkpoints, preferredConcurrency, async (checkpoint) => {
+    const name = nameOf(checkpoint);
+    const keys = known.get(name) ?? heldKeys(checkpoint, await readManifest(engine, checkpoint, signal));
+    return { name, keys };
+  });
+  remembered.set(engine, newest(held));
+  return held.map(({ keys }) => keys);
+}
+
+export function heldKeys({ manifestKey }: CatalogCheckpoint, manifest: Manifest): HeldKeys {
+  const receipts = manifest.writers.map(({ receiptKey }) => receiptKey);
+  return [manifestKey, ...receipts, ...filesOf(manifest).map(({ key }) => key)];
+}
+
+/** Those of checkpoints that are gone are forgotten; of the others as many as there is room for, from the newest on. */
+function newest(held: readonly { name: string; keys: HeldKeys }[]): Map<string, HeldKeys> {
+  const kept = new Map<string, HeldKeys>();
+  let count = 0;
+  for (const { name, keys } of held.toReversed()) {
+    count += keys.length;
+    if (count > KEYS_REMEMBERED_MAX) break;
+    kept.set(name, keys);
+  }
+  return kept;
+}
+
+function nameOf({ manifestKey, manifestSha256 }: CatalogCheckpoint): string {
+  return `${manifestKey} ${toHex(manifestSha256)}`;
+}

@@ -1,0 +1,14 @@
+/** Many small requests, a few at a time. */
+
+/** The results in the order of `items`. The first error stops it after the batch that it is in. */
+export async function inBatches<T, R>(
+  items: readonly T[],
+  batchSize: number,
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = [];
+  for (let at = 0; at < items.length; at += batchSize) {
+    for (const result of await Promise.all(items.slice(at, at + batchSize).map(work))) results.push(result);
+  }
+  return results;
+}

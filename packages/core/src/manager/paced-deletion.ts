@@ -1,0 +1,99 @@
+/** Deleting many objects: in batches, at a pace that leaves room for saves, with an account of what is gone and what is not. */
+
+import { CheckpointError, toCheckpointError } from '../contract/errors.ts';
+import type { ListedObject } from '../plan/sweep.ts';
+import type { Engine } from './engine.ts';
+import { backOff, isUnanswered } from './records.ts';
+
+/** So many are named. */
+const HELD_MAX = 100;
+const NOT_OURS = ['Denied', 'ReadOnly'] as const;
+
+export class PacedDeletion {
+  readonly #engine: Engine;
+  readonly #signal: AbortSignal | undefined;
+  readonly held: { readonly key: string; readonly reason: string }[] = [];
+  heldCount = 0;
+  objectCount = 0;
+  freedBytes = 0;
+  #firstHeld: CheckpointError | undefined;
+  #dueAtMs = 0;
+
+  constructor(engine: Engine, signal: AbortSignal | undefined) {
+    this.#engine = engine;
+    this.#signal = signal;
+  }
+
+  /**
+   * One request per `capabilities.maxDeleteKeys`. Objects that the store will not delete are held, and the others go on. Resolves to the
+   * number of those that are gone. A request that fails as a whole is thrown.
+   */
+  async delete(objects: readonly ListedObject[]): Promise<number> {
+    const { store, settings } = this.#engine;
+    const batchSize = Math.min(store.capabilities.maxDeleteKeys, settings.deletesPerSecondMax);
+    const before = this.objectCount;
+    for (let at = 0; at < objects.length; at += batchSize) {
+      await this.#deleteBatch(objects.slice(at, at + batchSize));
+    }
+    return this.objectCount - before;
+  }
+
+  /** Something could not be stopped or deleted, for a reason that no repeat changes. */
+  hold(key: string, error: unknown): void {
+    const known = toCheckpointError(error);
+    this.#firstHeld ??= known;
+    this.heldCount++;
+    if (this.held.length < HELD_MAX) this.held.push({ key, reason: `${known.code}: ${known.message}` });
+  }
+
+  /** `Denied` or `ReadOnly` if that is all the store ever said. */
+  assertAllowed(): void {
+    const error = this.#firstHeld;
+    if (!error || this.objectCount > 0 || !NOT_OURS.some((code) => code === error.code)) return;
+    const what =
+      this.heldCount === 1 ? 'the object that is' : `any of the ${this.heldCount} objects that are`;
+    throw new CheckpointError(
+      error.code,
+      `the store does not let us delete ${what} to go: ${error.message}`,
+      { context: error.context, cause: error },
+    );
+  }
+
+  async #deleteBatch(batch: readonly ListedObject[]): Promise<void> {
+    await this.#waitForTurn(batch.length);
+    let left = batch;
+    for (let attempt = 0; ; attempt++) {
+      const failed = await this.#send(left);
+      const repeatable = failed.filter(({ error }) => isUnanswered(error));
+      const isLast = attempt >= this.#engine.settings.retryCountMax;
+      for (const each of failed)
+        if (isLast || !isUnanswered(each.error)) this.hold(each.object.key, each.error);
+      if (isLast || repeatable.length === 0) return;
+      left = repeatable.map(({ object }) => object);
+      await backOff(this.#engine, attempt, this.#signal, repeatable[0]?.error);
+    }
+  }
+
+  async #send(batch: readonly ListedObject[]): Promise<{ object: ListedObject; error: CheckpointError }[]> {
+    const keys = batch.map(({ key }) => key);
+    const results = await this.#engine.records.deleteMany(keys, { signal: this.#signal });
+    const failed: { object: ListedObject; error: CheckpointError }[] = [];
+    for (const [index, object] of batch.entries()) {
+      const error = results[index]?.error;
+      if (error) failed.push({ object, error });
+      else {
+        this.objectCount++;
+        this.freedBytes += object.sizeBytes;
+      }
+    }
+    return failed;
+  }
+
+  /** The first batch goes at once; each then delays the next by the time that its keys are worth. */
+  async #waitForTurn(keyCount: number): Promise<void> {
+    const { clock, settings } = this.#engine;
+    const nowMs = clock.monotonicMs();
+    if (this.#dueAtMs > nowMs) await clock.sleep(this.#dueAtMs - nowMs, this.#signal);
+    this.#dueAtMs = Math.max(this.#dueAtMs, nowMs) + (keyCount * 1000) / settings.deletesPerSecondMax;
+  }
+}

@@ -1,0 +1,125 @@
+/** Uploads in parts that nobody can finish any more: by the records of the run, and by what the store shows itself. */
+
+import { isCheckpointError } from '../contract/errors.ts';
+import type { CallOptions, OpenUpload, Upload } from '../contract/object-store.ts';
+import { decodeRecord, type State, type UploadRecord } from '../format/index.ts';
+import { isUploadOver } from '../plan/sweep.ts';
+import { retrying } from '../transfer/index.ts';
+import { withDeadline } from './deadline.ts';
+import type { Engine } from './engine.ts';
+import { inBatches } from './in-batches.ts';
+import { getOrNull } from './records.ts';
+import { requestPolicy, type WholeListing } from './run-listing.ts';
+
+export interface StrayUpload {
+  /** Absent: there is no record of it. */
+  readonly recordKey?: string | undefined;
+  /** Of the payload it would make. */
+  readonly key: string;
+  /** May be a secret. */
+  readonly token: string;
+}
+
+export interface StrayUploads {
+  readonly strays: readonly StrayUpload[];
+  /** Their writers can still finish them. */
+  readonly unfinishedCount: number;
+  /** Records that nobody here can read, and why: they stay. */
+  readonly unreadable: readonly { readonly key: string; readonly reason: string }[];
+}
+
+/** One GET per record. `StoreRegressed`: one is of a lineage or epoch that the catalog has not come to. */
+export async function findStrayUploads(
+  engine: Engine,
+  { uploadRecords, openUploads }: Pick<WholeListing, 'uploadRecords' | 'openUploads'>,
+  state: State,
+  signal: AbortSignal | undefined,
+): Promise<StrayUploads> {
+  const { preferredConcurrency } = engine.store.capabilities;
+  const read = await inBatches(uploadRecords, preferredConcurrency, (key) => readUpload(engine, key, signal));
+  const strays: StrayUpload[] = [];
+  const unreadable: { key: string; reason: string }[] = [];
+  let unfinishedCount = 0;
+  const tokens = new Set<string>();
+  const add = (recordKey: string | undefined, upload: Pick<OpenUpload, 'key' | 'token'>, isOver: boolean) => {
+    tokens.add(upload.token);
+    if (isOver) strays.push({ recordKey, key: upload.key, token: upload.token });
+    else unfinishedCount++;
+  };
+  for (const found of read) {
+    if (found === null) continue; // its writer has ended meanwhile
+    if ('reason' in found) unreadable.push(found);
+    else add(found.key, found.record, isUploadOver(found.record, state, found.key));
+  }
+  for (const upload of openUploads) {
+    if (tokens.has(upload.token)) continue;
+    add(undefined, upload, isUploadOver(upload, state));
+  }
+  return { strays, unfinishedCount, unreadable };
+}
+
+async function readUpload(
+  engine: Engine,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<{ key: string; record: UploadRecord } | { key: string; reason: string } | null> {
+  try {
+    const bytes = await getOrNull(engine.records, key, signal);
+    return bytes && { key, record: decodeRecord('upload', bytes, { key, store: engine.store.uri }) };
+  } catch (error) {
+    const isUnreadable = isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
+    if (isUnreadable) return { key, reason: error.message };
+    throw error;
+  }
+}
+
+/** Bytes of the parts that the store has of it; `null`: it has ended. Two requests. */
+export function measureUpload(
+  engine: Engine,
+  stray: StrayUpload,
+  signal: AbortSignal | undefined,
+): Promise<number | null> {
+  return withUpload(engine, stray, signal, sizeOf);
+}
+
+/** Nothing comes of it any more. Resolves to the bytes of its parts; `null`: it had ended. Three requests. */
+export function stopUpload(
+  engine: Engine,
+  stray: StrayUpload,
+  signal: AbortSignal | undefined,
+): Promise<number | null> {
+  return withUpload(engine, stray, signal, async (upload, options) => {
+    const sizeBytes = await sizeOf(upload, options);
+    await upload.abort(options);
+    return sizeBytes;
+  });
+}
+
+async function sizeOf(upload: Upload, options: CallOptions): Promise<number> {
+  const parts = await upload.listParts(options);
+  return parts.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}
+
+/** All of it may be repeated: an upload that has been stopped by an earlier try has ended. */
+async function withUpload(
+  engine: Engine,
+  { key, token }: StrayUpload,
+  signal: AbortSignal | undefined,
+  work: (upload: Upload, options: CallOptions) => Promise<number>,
+): Promise<number | null> {
+  const { clock, settings, store } = engine;
+  const what = `stopping the upload of ${key}`;
+  const tryOnce = async (until: AbortSignal) => {
+    const options = { signal: until };
+    return work(await store.resumeUpload(token, options), options);
+  };
+  const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
+  try {
+    return await withDeadline(bounds, (until) =>
+      retrying(() => tryOnce(until), requestPolicy(engine, what, until)),
+    );
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * Deletes what nothing refers to any more and nothing ever will. The order is what makes it safe: everything is listed first, then the
+ * catalog is read, then what its checkpoints hold on to, and only then anything is deleted. plan/sweep.ts says why.
+ *
+ * It keeps no state of its own: stopped anywhere, the next one finds what is left.
+ */
+
+import type { WaitOptions } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError, throwIfAborted, toCheckpointError } from '../contract/errors.ts';
+import type { StoreFact } from '../contract/object-store.ts';
+import type { SweepResult } from '../contract/retention.ts';
+import { decodeRecord } from '../format/index.ts';
+import { isLongOver, type ListedObject, mayBeLongOver, planSweep, type SweepPlan } from '../plan/sweep.ts';
+import type { Catalog, Head } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { readHeldKeys } from './held-keys.ts';
+import { inBatches } from './in-batches.ts';
+import { PacedDeletion } from './paced-deletion.ts';
+import { getOrNull } from './records.ts';
+import { listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
+import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.ts';
+
+/**
+ * One list page per 1,000 objects, one GET per checkpoint that this manager has not met before, one delete request per
+ * `capabilities.maxDeleteKeys` objects. Memory: about 200 bytes per object of the run, and 150 per object of its checkpoints.
+ *
+ * `NotFound`: there is no run. `StoreRegressed`: the catalog is gone, or older than what lies beside it. `Corrupt`: a manifest cannot be
+ * read. `Denied`: the store lets nothing be deleted. In all of these nothing is.
+ */
+export async function sweep(engine: Engine, catalog: Catalog, options: WaitOptions): Promise<SweepResult> {
+  const { signal } = options;
+  const listing = await listRun(engine, SWEPT_PREFIXES, signal);
+  const { head, plan } = await planOn(engine, catalog, listing, signal);
+  const { strays, unreadable } = await findStrayUploads(engine, listing, head.state, signal);
+  const leases = await findOldLeases(engine, listing, signal);
+
+  const deletion = new PacedDeletion(engine, signal);
+  for (const objects of [plan.payloads, plan.receipts, plan.manifests, plan.claims])
+    await deletion.delete(objects);
+  deletion.assertAllowed();
+  const uploads = await stopUploads(engine, strays, deletion, signal);
+  const leaseCount = await deletion.delete(leases);
+  for (const { key, reason } of unreadable) deletion.hold(key, new CheckpointError('Corrupt', reason));
+  const { objectCount, freedBytes, held, heldCount } = deletion;
+  const hasFreed = objectCount > 0 || heldCount > 0;
+  const notes = hasFreed ? await billedNotes(engine, signal) : [];
+  return { objectCount, freedBytes, ...uploads, leaseCount, held, heldCount, notes };
+}
+
+/** Another process may remove a checkpoint while its manifest is looked for: then a newer state says so. */
+async function planOn(
+  engine: Engine,
+  catalog: Catalog,
+  listing: WholeListing,
+  signal: AbortSignal | undefined,
+): Promise<{ head: Head; plan: SweepPlan }> {
+  let head = await readRun(engine, catalog, listing, signal);
+  for (;;) {
+    try {
+      const held = await readHeldKeys(engine, head.state.checkpoints, signal);
+      return { head, plan: planSweep(listing, head.state, held) };
+    } catch (error) {
+      if (!isCheckpointError(error, 'Corrupt')) throw error;
+      const newer = await catalog.read(signal);
+      if (newer.seq === head.seq) throw stopped(error);
+      head = newer;
+    }
+  }
+}
+
+function stopped(error: CheckpointError): CheckpointError {
+  const message = `nothing is deleted, since it is not known what must stay: ${error.message}`;
+  return new CheckpointError('Corrupt', message, { context: error.context, cause: error });
+}
+
+/** `NotFound`: there is nothing at all. `StoreRegressed`: there is something, and no catalog that says what it is. */
+export async function readRun(
+  { store }: Engine,
+  catalog: Catalog,
+  listing: WholeListing,
+  signal: AbortSignal | undefined,
+): Promise<Head> {
+  const head = await catalog.read(signal);
+  if (head.seq > 0) return head;
+  const [first] = [...listing.objects, ...listing.claims, ...listing.leases];
+  if (!first) {
+    throw new CheckpointError('NotFound', `there is no run at ${store.uri}`, {
+      context: { store: store.uri },
+    });
+  }
+  throw new CheckpointError(
+    'StoreRegressed',
+    `${store.uri} has no catalog, but it has ${first.key}: the catalog is lost, so nothing is deleted`,
+    { context: { store: store.uri, key: first.key } },
+  );
+}
+
+async function findOldLeases(
+  engine: Engine,
+  { leases, storeTimeMs }: WholeListing,
+  signal: AbortSignal | undefined,
+): Promise<ListedObject[]> {
+  const old = leases.filter(({ createdAtMs }) => mayBeLongOver(storeTimeMs - createdAtMs));
+  const { preferredConcurrency } = engine.store.capabilities;
+  const read = await inBatches(old, preferredConcurrency, async (lease) => {
+    const ttlMs = await readTtlMs(engine, lease.key, signal);
+    return ttlMs !== null && isLongOver({ ttlMs }, storeTimeMs - lease.createdAtMs) ? lease : null;
+  });
+  return read.filter((lease) => lease !== null);
+}
+
+/** `null`: it is gone, or cannot be read; then it stays. */
+async function readTtlMs(
+  engine: Engine,
+  key: string,
+  signal: AbortSignal | undefined,
+): Promise<number | null> {
+  try {
+    const bytes = await getOrNull(engine.records, key, signal);
+    return bytes && decodeRecord('read-lease', bytes, { key, store: engine.store.uri }).ttlMs;
+  } catch (error) {
+    const isUnreadable = isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
+    if (isUnreadable) return null;
+    throw error;
+  }
+}
+
+/** A record goes after its upload: whoever comes in between finds that it has ended. */
+async function stopUploads(
+  engine: Engine,
+  strays: readonly StrayUpload[],
+  deletion: PacedDeletion,
+  signal: AbortSignal | undefined,
+): Promise<{ uploadCount: number; uploadBytes: number }> {
+  const { preferredConcurrency } = engine.store.capabilities;
+  let uploadCount = 0;
+  let uploadBytes = 0;
+  const records: ListedObject[] = [];
+  await inBatches(strays, preferredConcurrency, async (stray) => {
+    try {
+      const sizeBytes = await stopUpload(engine, stray, signal);
+      if (sizeBytes !== null) uploadCount++;
+      uploadBytes += sizeBytes ?? 0;
+      if (stray.recordKey !== undefined) records.push({ key: stray.recordKey, sizeBytes: 0 });
+    } catch (error) {
+      throwIfAborted(signal);
+      if (!isCheckpointError(error) || error.status !== 'permanent') throw error;
+      deletion.hold(stray.recordKey ?? stray.key, error);
+    }
+  });
+  await deletion.delete(records);
+  return { uploadCount, uploadBytes };
+}
+
+/** Settings of a bucket under which what is deleted goes on to cost, or stays. */
+const BILLED_FACTS = [
+  'versioning',
+  'soft-delete',
+  'object-lock',
+  'retention-policy',
+  'default-hold',
+  'immutability',
+];
+
+/** One sentence each. A store that does not tell is no reason to fail. */
+async function billedNotes(engine: Engine, signal: AbortSignal | undefined): Promise<string[]> {
+  try {
+    const facts = (await engine.store.inspect?.({ signal })) ?? [];
+    return facts.filter(({ id }) => BILLED_FACTS.includes(id)).flatMap(noteOf);
+  } catch (error) {
+    throwIfAborted(signal);
+    engine.logger.log('debug', `the store was not inspected: ${toCheckpointError(error).message}`);
+    return [];
+  }
+}
+
+function noteOf({ title, seen, concern }: StoreFact): string[] {
+  return concern ? [`${title} (${seen}): ${concern.meaning}`] : [];
+}
