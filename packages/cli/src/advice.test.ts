@@ -85,6 +85,28 @@ describe('adviceFor', () => {
     expect(advice('Corrupt').join('\n')).not.toContain('--skip-corrupt'); // it is the destination that is damaged
   });
 
+  it('Conflict: what to do depends on what was asked for', () => {
+    const advice = (name: string) =>
+      adviceFor(new CheckpointError('Conflict', 'x'), situation(name, { uri: 'memory://a' })).join('\n');
+    expect(advice('save')).toContain('save a higher version; `holdfast latest memory://a` prints the newest');
+    expect(advice('gc')).toBe(
+      '`holdfast gc memory://a --explain`, with the same rules, says which versions go and why\n--force goes on all the same',
+    );
+    expect(advice('undelete')).toContain('`holdfast list memory://a` shows which versions are retired');
+    expect(advice('fsck')).toContain('`holdfast list memory://a` shows what the catalog has');
+    expect(advice('rollback')).toBe('nothing was changed');
+  });
+
+  it('Aborted: a collection says what is left behind and that the next one goes on; before it began nothing was changed', () => {
+    const advice = (subject: Subject) =>
+      adviceFor(new CheckpointError('Aborted', 'interrupted'), situation('gc', subject));
+    expect(advice({})).toEqual(['nothing was changed']);
+    expect(advice({ isCollecting: true })).toEqual([
+      'what it retired until then can be taken back with `holdfast undelete`; what it removed is gone',
+      'objects that belong to no version may be left: the next gc goes on where this one ended',
+    ]);
+  });
+
   it('an interrupted save says what is left behind, by how far it had come', () => {
     const error = new CheckpointError('Aborted', 'interrupted');
     const subject = { uri: 'memory://a', version: 5n };

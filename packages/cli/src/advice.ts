@@ -27,17 +27,35 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   OutcomeUnknown: outcomeUnknown,
   Corrupt: corrupt,
   NotFound: notFound,
-  Conflict: (_, { command: name, subject }) => [
-    'nothing that is committed was changed',
-    name === 'mirror'
-      ? 'mirror into a new place: this one holds checkpoints that are not of FROM'
-      : `save a higher version${subject.uri === undefined ? '' : `; ${command('latest', subject.uri)} prints the newest`}`,
-  ],
+  Conflict: conflict,
   TargetExists: () => [
     'restore into a new or empty directory, or pass --replace to put the checkpoint in its place',
   ],
   Aborted: aborted,
 };
+
+function conflict(_: CheckpointError, { command: name, subject }: Situation): string[] {
+  const unchanged = 'nothing that is committed was changed';
+  const uri = subject.uri ?? 'URI';
+  switch (name) {
+    case 'mirror':
+      return [unchanged, 'mirror into a new place: this one holds checkpoints that are not of FROM'];
+    case 'save':
+    case 'commit':
+      return [unchanged, `save a higher version; ${command('latest', uri)} prints the newest`];
+    case 'gc':
+      return [
+        `${command('gc', uri, '--explain')}, with the same rules, says which versions go and why`,
+        '--force goes on all the same',
+      ];
+    case 'undelete':
+      return ['nothing was changed', `${command('list', uri)} shows which versions are retired`];
+    case 'fsck':
+      return ['nothing was changed', `${command('list', uri)} shows what the catalog has`];
+    default:
+      return ['nothing was changed'];
+  }
+}
 
 function incomplete(error: CheckpointError, { command: name, subject }: Situation): string[] {
   const missing = error.context.missing ?? [];
@@ -100,6 +118,12 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {
   if (name === 'restore') return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
   if (name === 'mirror') return ['what was committed before stays; run it again to go on'];
+  if (subject.isCollecting === true) {
+    return [
+      'what it retired until then can be taken back with `holdfast undelete`; what it removed is gone',
+      'objects that belong to no version may be left: the next gc goes on where this one ended',
+    ];
+  }
   if (name !== 'save') return ['nothing was changed'];
   const version = progress.version ?? subject.version;
   if (progress.isCommitted) return [`version ${version} is committed`];

@@ -74,6 +74,8 @@ export interface Subject {
   path?: string;
   /** The run was entered without an attempt id of the caller's. */
   isLoneWriter?: boolean;
+  /** From here on a collection may have changed something. */
+  isCollecting?: boolean;
   /** The newest checkpoint that could be taken instead. */
   alternative?: bigint;
 }

@@ -13,19 +13,13 @@ interface Facts {
   readonly advice: (uri: string) => string;
 }
 
+function quarantineAdvice(uri: string): string {
+  return `\`holdfast verify ${uri} --version V --quarantine\` takes such a version out of the way; restore another`;
+}
+
 const KINDS: Readonly<Record<FsckProblemKind, Facts>> = {
-  missing: {
-    title: 'missing',
-    color: 'red',
-    advice: (uri) =>
-      `\`holdfast verify ${uri} --version V --quarantine\` takes such a version out of the way; restore another`,
-  },
-  damaged: {
-    title: 'damaged',
-    color: 'red',
-    advice: (uri) =>
-      `\`holdfast verify ${uri} --version V --quarantine\` takes such a version out of the way; restore another`,
-  },
+  missing: { title: 'missing', color: 'red', advice: quarantineAdvice },
+  damaged: { title: 'damaged', color: 'red', advice: quarantineAdvice },
   garbage: {
     title: 'garbage',
     color: 'yellow',
@@ -104,12 +98,13 @@ export function rebuildText(
   { runId, checkpoints, skipped }: RebuildResult,
   { uri, style }: FsckTextOptions,
 ): string {
-  const versions = checkpoints.map(({ version }) => version).reverse();
+  const which = formatVersions(checkpoints.map(({ version }) => version).reverse());
+  const rebuilt = `${formatPlural(checkpoints.length, 'version')}${which === '' ? '' : `: ${which}`}`;
   return [
     ...skipped.map(
       ({ key, reason }) => `${style('yellow', 'left out')}  ${printable(key)}   ${printable(reason)}`,
     ),
-    `${style('green', 'rebuilt')}  ${formatPlural(checkpoints.length, 'version')}: ${formatVersions(versions)}   run ${printable(runId)}`,
+    `${style('green', 'rebuilt')}  ${rebuilt}   run ${printable(runId)}`,
     `  none of them is verified: \`holdfast verify ${shellQuote(uri)}\` reads every byte of the latest`,
   ].join('\n');
 }

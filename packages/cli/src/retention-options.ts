@@ -38,14 +38,14 @@ export const grace = value(
 
 export const RETENTION_OPTIONS: readonly Option<unknown>[] = [keep, keepEvery, keepFor, keepBest, grace];
 
-/** What the options say. `rules` is `null` for `--keep all` and `undefined` where no rule is given; then `graceMs` stands alone. */
+/** What the options say: rules, without one of which everything is kept, or `undefined` where none is given; then a grace stands alone. */
 export interface GivenRetention {
-  readonly rules: RetentionPolicy | null | undefined;
+  readonly rules: RetentionPolicy | undefined;
   readonly graceMs: number | undefined;
 }
 
 /** `InvalidArgument`: the options do not go together. */
-export function givenRetention(call: Call): GivenRetention {
+export function givenRetention(call: Pick<Call, 'get'>): GivenRetention {
   const kept = call.get(keep);
   const graceMs = call.get(grace);
   const others: RetentionPolicy = {
@@ -54,18 +54,23 @@ export function givenRetention(call: Call): GivenRetention {
     ...defined('keepBest', call.get(keepBest)),
   };
   const isGivenOther = Object.keys(others).length > 0;
-  if (kept === 'all') {
-    if (isGivenOther)
-      throw usageError('--keep all goes with no other rule', [
-        'everything is kept: the others would add nothing',
-      ]);
-    return { rules: null, graceMs };
+  if (kept === 'all' && isGivenOther) {
+    throw usageError('--keep all goes with no other rule', [
+      'everything is kept then: the others would add nothing',
+    ]);
   }
   if (kept === undefined && !isGivenOther) return { rules: undefined, graceMs };
-  return {
-    rules: { ...defined('keepLast', kept), ...others, ...defined('graceMs', graceMs) },
-    graceMs,
-  };
+  const last = kept === 'all' ? undefined : kept;
+  return { rules: { ...defined('keepLast', last), ...others, ...defined('graceMs', graceMs) }, graceMs };
+}
+
+/** The rules that a save gives its run; `undefined`: it leaves them as they are. `InvalidArgument`: a grace without a rule. */
+export function rulesToSet(call: Pick<Call, 'get'>): RetentionPolicy | undefined {
+  const { rules, graceMs } = givenRetention(call);
+  if (rules !== undefined || graceMs === undefined) return rules;
+  throw usageError('--grace goes with a rule, such as --keep 3', [
+    'it is how long what no rule keeps can be taken back',
+  ]);
 }
 
 function intervals(given: readonly Interval[]): Pick<RetentionPolicy, 'keepEvery' | 'keepEveryMs'> {

@@ -4,6 +4,11 @@ import {
   pairsToRecord,
   parseChoice,
   parseDuration,
+  parseGlob,
+  parseInterval,
+  parseKeepBest,
+  parseKeepCount,
+  parseLongDuration,
   parseMeta,
   parseMetric,
   parseSize,
@@ -66,6 +71,57 @@ describe('parseDuration', () => {
 
   it.each(['', 's', '-5s', '5 minutes', '5M', '1h30m', 'NaNs', 'Infinitys'])('refuses "%s"', (text) => {
     expect(refusal(() => parseDuration(text))).toContain('is not a duration');
+  });
+});
+
+describe('rules', () => {
+  it('a span has a second at least', () => {
+    expect(parseLongDuration('1s')).toBe(1000);
+    expect(refusal(() => parseLongDuration('999ms'))).toBe('"999ms" is too short; 1s is the shortest');
+    expect(refusal(() => parseLongDuration('30'))).toContain('has no unit');
+  });
+
+  it('each so many versions, or each span', () => {
+    expect(parseInterval('1000')).toEqual({ versions: 1000n });
+    expect(parseInterval('1h')).toEqual({ ms: 3_600_000 });
+    expect(refusal(() => parseInterval('0'))).toContain('write 1 or more');
+    expect(refusal(() => parseInterval('0s'))).toContain('1s is the shortest');
+    expect(refusal(() => parseInterval('1w'))).toContain('"1w" is not a duration');
+  });
+
+  it.each(['', 'hour', '-1', '1.5', '1,000'])('"%s" is neither versions nor a span', (text) => {
+    expect(refusal(() => parseInterval(text))).toBe(
+      `"${text}" is neither a number of versions nor a duration; write it like 1000, 1h or 1d`,
+    );
+  });
+
+  it('so many of the newest, or all', () => {
+    expect(parseKeepCount('3')).toBe(3);
+    expect(parseKeepCount('all')).toBe('all');
+  });
+
+  it.each(['0', '', '-1', '3.0', 'none', 'ALL'])('refuses to keep "%s"', (text) => {
+    expect(refusal(() => parseKeepCount(text))).toBe(`"${text}" is not a whole number from 1 on, nor "all"`);
+  });
+
+  it('the best by a metric, whose name may hold colons', () => {
+    expect(parseKeepBest('loss:min:3')).toEqual({ metric: 'loss', mode: 'min', count: 3 });
+    expect(parseKeepBest('val:auc:max:1')).toEqual({ metric: 'val:auc', mode: 'max', count: 1 });
+  });
+
+  it.each(['loss', 'loss:min', 'loss:3', 'loss:low:3', ':min:3', 'loss:min:0', 'loss:min:x', 'loss=min=3'])(
+    'refuses "%s" with an example',
+    (text) => {
+      expect(refusal(() => parseKeepBest(text))).toBe(
+        `"${text}" is not of the form METRIC:min|max:COUNT, such as loss:min:3 or auc:max:1`,
+      );
+    },
+  );
+
+  it('a glob is not empty', () => {
+    expect(parseGlob('!*.json')).toBe('!*.json');
+    expect(refusal(() => parseGlob(''))).toContain('is not a glob');
+    expect(refusal(() => parseGlob('!'))).toContain('is not a glob');
   });
 });
 

@@ -172,6 +172,13 @@ export function parseMeta(text: string): readonly [string, string] {
   return splitPair(text, 'job=4711');
 }
 
+/** A glob; the engine knows which. */
+export function parseGlob(text: string): string {
+  if (text === '' || text === '!')
+    throw new BadValue(`"${text}" is not a glob; write it like "*.pt" or "layer-{1,2}/**"`);
+  return text;
+}
+
 /** Pairs as a record; a name given twice is refused. */
 export function pairsToRecord<T>(pairs: readonly (readonly [string, T])[]): Record<string, T> {
   const names = new Set<string>();

@@ -84,7 +84,6 @@ async function policyOf(
   { signal }: Call,
 ): Promise<RetentionPolicy | undefined> {
   const { graceMs } = given;
-  if (given.rules === null) return graceMs === undefined ? {} : { graceMs };
   if (given.rules !== undefined || graceMs === undefined) return given.rules;
   return { ...(await manager.retention({ signal })), graceMs };
 }
@@ -111,6 +110,7 @@ async function collect(
     await confirm(ask, 'do it?', call.signal);
   }
   await showElapsed(call);
+  call.subject.isCollecting = true;
   const result = await manager.collect({ ...options, force: isForced, onProgress: call.reporter.onProgress });
   return {
     text: collectText(result, call.style),
