@@ -69,7 +69,7 @@ describe('reading', () => {
     expect(Buffer.compare(to.a, bytes(200_000, 1))).toBe(0);
     const report = await manager.verify();
     expect(report.problems).toHaveLength(1);
-    expect((await manager.verify({ level: 0 })).problems).toEqual([]);
+    expect((await manager.verify({ level: 0 })).problems[0]?.message).toContain('checksum');
   });
 
   test('verify finds a missing object without reading a payload byte', async () => {

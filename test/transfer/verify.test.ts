@@ -1,3 +1,4 @@
+import { MemoryBucket } from '@holdfast/core/store';
 import { FAULTS, refuse } from '@holdfast/testkit';
 import { expect, test } from 'vitest';
 import {
@@ -20,7 +21,7 @@ function setUpStored(options: SetUpOptions = {}) {
     rig.bucket.insert(name, data.slice());
     return recordOf(name, name, data, PART);
   });
-  const items = (level: 1 | 2) => files.map((file) => ({ file, level }));
+  const items = (level: 0 | 1 | 2) => files.map((file) => ({ file, level }));
   return { ...rig, files, items };
 }
 
@@ -31,12 +32,57 @@ const flip = (...places: number[]) => {
   };
 };
 
-test('level 2 reads every byte, level 1 the first and the last part', async () => {
+test('level 2 reads every byte, level 1 the first part, the last and one in between, after what the store says of each file', async () => {
   const { items, store, transfer } = setUpStored();
-  expect(await transfer.verify(items(2))).toEqual({ bytesRead: 2 * DATA.byteLength, problems: [] });
+  expect(await transfer.verify(items(2))).toEqual({
+    bytesRead: 2 * DATA.byteLength,
+    storedChecksumCount: 0,
+    problems: [],
+  });
   store.calls.length = 0;
-  expect(await transfer.verify(items(1))).toEqual({ bytesRead: 2 * (PART + 9), problems: [] });
-  expect([store.calls.length, isWhole(transfer)]).toEqual([4, true]);
+  expect(await transfer.verify(items(1))).toEqual({
+    bytesRead: 2 * (2 * PART + 9),
+    storedChecksumCount: 3,
+    problems: [],
+  });
+  expect(store.calls.map(({ operation }) => operation).sort()).toEqual([
+    ...Array<string>(3).fill('head'),
+    ...Array<string>(6).fill('readInto'),
+  ]);
+  expect(isWhole(transfer)).toBe(true);
+});
+
+test('level 0 compares sizes, and checksums where the store tells them, without reading a byte', async () => {
+  const { bucket, items, store, transfer } = setUpStored();
+  bucket.damage('a', flip(5 * PART));
+  bucket.damage('b', (bytes) => bytes.subarray(1));
+  const report = await transfer.verify(items(0));
+  expect(report).toEqual({
+    bytesRead: 0,
+    storedChecksumCount: 2,
+    problems: [
+      {
+        name: 'a',
+        message: expect.stringMatching(
+          /^"a" has the checksum [0-9a-f]{8} in the store \(expected [0-9a-f]{8}\)/,
+        ),
+      },
+      { name: 'b', message: `"b" has ${DATA.byteLength - 1} of ${DATA.byteLength} bytes (b)` },
+    ],
+  });
+  bucket.remove('a');
+  expect((await transfer.verify(items(0))).problems[0]?.message).toBe('"a" is missing: there is no object a');
+  expect(new Set(store.calls.map(({ operation }) => operation))).toEqual(new Set(['head']));
+});
+
+test('level 0 on a store that tells no checksum compares sizes, and says how many checksums it compared: none', async () => {
+  const { items, transfer } = setUpStored({ bucket: new MemoryBucket() });
+  expect(await transfer.verify(items(0))).toEqual({ bytesRead: 0, storedChecksumCount: 0, problems: [] });
+});
+
+test('level 0 on a store that cannot be asked is an error, not a problem of the file', async () => {
+  const { items, transfer } = setUpStored({ plan: () => refuse('Denied') });
+  expect((await failureOf(transfer.verify(items(0)))).code).toBe('Denied');
 });
 
 test('every damaged range is reported, in order, and the other files are read all the same', async () => {
@@ -52,8 +98,9 @@ test('every damaged range is reported, in order, and the other files are read al
   expect(bytesRead).toBe(2 * DATA.byteLength - 3 * PART);
 });
 
-test('level 1 sees damage at the ends only', async () => {
-  const { bucket, items, transfer } = setUpStored();
+test('level 1 sees damage at the ends, and in between only by chance', async () => {
+  // A store that tells no checksum of its own: it would give the damage away.
+  const { bucket, items, transfer } = setUpStored({ bucket: new MemoryBucket() });
   bucket.damage('a', flip(5 * PART));
   bucket.damage('b', flip(20 * PART + 1));
   expect((await transfer.verify(items(1))).problems.map(({ name }) => name)).toEqual(['b']);
@@ -82,6 +129,7 @@ test('a missing object is one problem; so are a short one’s lost parts, and a 
   const bad = await transfer.verify([{ file: { ...file, sizeBytes: 5 }, level: 2 }]);
   expect(bad).toEqual({
     bytesRead: 0,
+    storedChecksumCount: 0,
     problems: [{ name: 'a', message: expect.stringContaining('the record of "a"') }],
   });
 });
@@ -91,7 +139,7 @@ test('an oversized part is compared in pieces', async () => {
   const data = bytesOf(13 * MIB);
   rig.bucket.insert('k', data);
   const item = { file: recordOf('large', 'k', data, 12 * MIB), level: 2 } as const;
-  expect(await rig.transfer.verify([item])).toEqual({ bytesRead: 13 * MIB, problems: [] });
+  expect(await rig.transfer.verify([item])).toMatchObject({ bytesRead: 13 * MIB, problems: [] });
   rig.bucket.damage('k', flip(11 * MIB));
   const { problems } = await rig.transfer.verify([item]);
   expect(problems.map(({ message }) => message)).toEqual([expect.stringContaining('bytes 0–12,582,911')]);

@@ -179,8 +179,15 @@ export interface RestoreResult {
 
 export interface VerifyOptions extends WaitOptions {
   version?: VersionInput | 'latest' | undefined;
-  /** 0: records, and that every object is there with its size; 1: the first and last part of each file too; 2: every byte. Default 2. */
+  /**
+   * 0: the records, and that every object is there with its size and, where the store tells it, its checksum; no payload is read.
+   * 1: also the first part of each file, the last, and about one in 64 of the others, by chance. 2: every byte. Default 2.
+   */
   level?: 0 | 1 | 2 | undefined;
+  /** When level 2 finds nothing wrong, the catalog remembers it, and retention keeps the last such checkpoint. Default true. */
+  record?: boolean | undefined;
+  /** When something is wrong: take the checkpoint out of use for good. The newest live one is then the latest. Default false. */
+  quarantine?: boolean | undefined;
 }
 
 export interface VerifyResult {
@@ -190,8 +197,16 @@ export interface VerifyResult {
   readonly fileCount: number;
   /** Bytes read and compared. */
   readonly bytesRead: number;
-  /** Empty: all is well. */
+  /** Files of which the store told its own checksum, which was compared (levels 0 and 1). */
+  readonly storedChecksumCount: number;
+  /** Empty: all is well. `name` is a file's, or the key of a record. */
   readonly problems: readonly { readonly name: string; readonly message: string }[];
+  /** What the catalog says of it now because of this call, or of one before that came to the same. */
+  readonly recorded: 'verified' | 'quarantined' | 'none';
+  /** Why nothing was recorded that should have been, such as a store that cannot be written; empty otherwise. */
+  readonly note: string;
+  /** The latest version now; `null`: there is none. */
+  readonly latest: bigint | null;
 }
 
 /** Which checkpoints of the source: at most one of the three; without any, all that are live. */
@@ -382,7 +397,10 @@ export interface CheckpointManager extends AsyncDisposable, HistoryCalls {
    * `InvalidArgument` (both are one run), `Fenced`, `OutcomeUnknown`, and the stores'.
    */
   mirrorFrom(source: CheckpointManager, options?: MirrorOptions): Promise<MirrorResult>;
-  /** Compares bytes with records. Changes nothing. */
+  /**
+   * Compares what the store holds with the records. Changes no object; the catalog may learn of the outcome (`record`, `quarantine`), and a
+   * store that does not let it is no error.
+   */
   verify(options?: VerifyOptions): Promise<VerifyResult>;
   /** What became of a call that ended in `OutcomeUnknown`. Changes nothing. */
   recover(token: string, options?: WaitOptions): Promise<RecoverResult>;

@@ -1,16 +1,30 @@
-/** Compares what the store holds with what the records say. Changes nothing. */
+/** Compares what the store holds with what the records say, and tells the catalog what came of it. */
 
 import type { VerifyOptions, VerifyResult } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
-import { checkpointPrefix, type FileRecord, parsePayloadKey } from '../format/index.ts';
-import { chooseCheckpoint } from '../plan/select.ts';
-import type { Catalog } from './catalog.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import {
+  type CatalogCheckpoint,
+  checkpointPrefix,
+  type FileRecord,
+  type Manifest,
+  parsePayloadKey,
+} from '../format/index.ts';
+import { chooseCheckpoint, requireById, requireLive } from '../plan/select.ts';
+import type { Catalog, Head } from './catalog.ts';
+import { decide } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { filesOf, readManifest } from './manifest.ts';
+import { getByDigest } from './records.ts';
 import { leaseCheckpoint, wantedVersion } from './restore.ts';
 import { plannedEvent, transferOptions } from './session.ts';
 
+const RECEIPTS_AT_ONCE = 16;
+const REASON_LENGTH_MAX = 500;
+
 type Problem = VerifyResult['problems'][number];
+type Found = Pick<VerifyResult, 'level' | 'fileCount' | 'bytesRead' | 'storedChecksumCount' | 'problems'>;
+type Outcome = Pick<VerifyResult, 'recorded' | 'note' | 'latest'>;
+type Bounded = VerifyOptions & { readonly signal: AbortSignal };
 
 export async function verify(
   engine: Engine,
@@ -22,27 +36,65 @@ export async function verify(
     throw new CheckpointError('InvalidArgument', `there is no level ${String(level)}: 0, 1 and 2`);
   }
   const version = wantedVersion(options.version);
-  const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[2]>[0]) =>
-    chooseCheckpoint(head.state, version);
+  const choose = ({ state }: Head) => chooseCheckpoint(state, version);
   const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, options.signal);
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   try {
-    const id = checkpoint.id;
-    const files = filesOf(await readManifest(engine, checkpoint, signal));
-    options.onProgress?.(plannedEvent(id.version, files));
-    const problems = await missingOrResized(engine, files, signal);
-    const broken = new Set(problems.map((problem) => problem.name));
-    let bytesRead = 0;
-    if (level !== 0) {
-      const items = files.filter((file) => !broken.has(file.name)).map((file) => ({ file, level }));
-      const report = await engine.transfer.verify(items, transferOptions({ ...options, signal }));
-      problems.push(...report.problems);
-      bytesRead = report.bytesRead;
-    }
-    return { id, version: id.version, level, fileCount: files.length, bytesRead, problems };
+    const found = await compare(engine, checkpoint, level, { ...options, signal });
+    const outcome = await record(engine, catalog, checkpoint, found, { ...options, signal });
+    return { id: checkpoint.id, version: checkpoint.id.version, ...found, ...outcome };
   } finally {
     await lease.release();
   }
+}
+
+async function compare(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  level: 0 | 1 | 2,
+  options: Bounded,
+): Promise<Found> {
+  const { signal } = options;
+  const manifest = await problemOf(checkpoint.manifestKey, () => readManifest(engine, checkpoint, signal));
+  if ('problem' in manifest) {
+    const { fileCount } = checkpoint;
+    return { level, fileCount, bytesRead: 0, storedChecksumCount: 0, problems: [manifest.problem] };
+  }
+  const files = filesOf(manifest.value);
+  options.onProgress?.(plannedEvent(checkpoint.id.version, files));
+  const listed = await missingOrResized(engine, files, signal);
+  const broken = new Set(listed.map((problem) => problem.name));
+  const items = files.filter((file) => !broken.has(file.name)).map((file) => ({ file, level }));
+  const report = await engine.transfer.verify(items, transferOptions(options));
+  const problems = [...(await badReceipts(engine, manifest.value, signal)), ...listed, ...report.problems];
+  return { level, fileCount: files.length, ...report, problems };
+}
+
+/** What was read, or that it is damaged. Other errors are thrown. */
+async function problemOf<T>(
+  name: string,
+  read: () => Promise<T>,
+): Promise<{ readonly value: T } | { readonly problem: Problem }> {
+  try {
+    return { value: await read() };
+  } catch (error) {
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    return { problem: { name, message: error.message } };
+  }
+}
+
+async function badReceipts(engine: Engine, { writers }: Manifest, signal: AbortSignal): Promise<Problem[]> {
+  const problems: Problem[] = [];
+  for (let at = 0; at < writers.length; at += RECEIPTS_AT_ONCE) {
+    const some = writers.slice(at, at + RECEIPTS_AT_ONCE);
+    const read = await Promise.all(
+      some.map(({ receiptKey: key, receiptSha256: digest }) =>
+        problemOf(key, () => getByDigest(engine, key, digest, signal)),
+      ),
+    );
+    problems.push(...read.flatMap((each) => ('problem' in each ? [each.problem] : [])));
+  }
+  return problems;
 }
 
 /** By listings alone: one page per 1,000 objects. */
@@ -71,4 +123,68 @@ async function missingOrResized(
     }
   }
   return problems;
+}
+
+/** What was found must be told whatever becomes of the decision: only the caller's own stop is an error here. */
+async function record(
+  engine: Engine,
+  catalog: Catalog,
+  checkpoint: CatalogCheckpoint,
+  found: Found,
+  options: Bounded,
+): Promise<Outcome> {
+  const { signal } = options;
+  const kind = decisionFor(found, options);
+  let note = '';
+  if (kind !== undefined) {
+    try {
+      const after = await decideOn(engine, catalog, { checkpoint, kind, reason: reasonFor(found), signal });
+      const recorded = kind === 'verify' ? 'verified' : 'quarantined';
+      return { recorded, note, latest: latestVersion(after) };
+    } catch (error) {
+      if (!isCheckpointError(error) || signal.aborted) throw error;
+      note = `the catalog does not say so: ${error.message}`;
+      engine.logger.log('warn', `version ${checkpoint.id.version}: ${note}`);
+    }
+  }
+  return { recorded: 'none', note, latest: latestVersion(await catalog.read(signal)) };
+}
+
+function decisionFor(
+  { level, problems }: Found,
+  options: VerifyOptions,
+): 'verify' | 'quarantine' | undefined {
+  if (problems.length > 0) return options.quarantine ? 'quarantine' : undefined;
+  return level === 2 && options.record !== false ? 'verify' : undefined;
+}
+
+function reasonFor({ problems: [first] }: Found): string {
+  if (first === undefined) return 'every byte was read and matched';
+  const text = `verify: ${first.message}`;
+  return text.length <= REASON_LENGTH_MAX ? text : `${text.slice(0, REASON_LENGTH_MAX - 1)}…`;
+}
+
+async function decideOn(
+  engine: Engine,
+  catalog: Catalog,
+  about: {
+    readonly checkpoint: CatalogCheckpoint;
+    readonly kind: 'verify' | 'quarantine';
+    readonly reason: string;
+    readonly signal: AbortSignal;
+  },
+): Promise<Head> {
+  const { id } = about.checkpoint;
+  const { kind, reason, signal } = about;
+  const plan = ({ state }: Head) => {
+    const found = requireById(state, id);
+    if (kind === 'quarantine') requireLive(found);
+    return { kind, lineage: state.lineage, epoch: state.epoch, checkpoint: id, reason };
+  };
+  const { after } = await decide(engine, catalog, plan, { what: `the ${kind} decision`, signal });
+  return after;
+}
+
+function latestVersion({ state }: Head): bigint | null {
+  return state.latest?.version ?? null;
 }

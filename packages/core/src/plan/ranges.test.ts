@@ -7,8 +7,8 @@ import {
   countParts,
   describeRange,
   partCrc,
-  planEnds,
   planRanges,
+  planSamples,
   wholeParts,
 } from './ranges.ts';
 import type { StoredFile } from './stored-file.ts';
@@ -106,19 +106,22 @@ describe('reads', () => {
     );
   });
 
-  test('the ends: first and last part, once where they are the same, none of an empty file', () => {
-    const ends = (length: number) => [...planEnds(record(new Uint8Array(length), 10))].map(range);
-    const range = (each: { startBytes: number; lengthBytes: number }) => [each.startBytes, each.lengthBytes];
-    expect([ends(0), ends(7), ends(10)]).toEqual([[], [[0, 7]], [[0, 10]]]);
-    expect([ends(11), ends(35)]).toEqual([
-      [
-        [0, 10],
-        [10, 1],
-      ],
-      [
-        [0, 10],
-        [30, 5],
-      ],
+  test('samples: the first part, the last, and one of each 64 in between, wherever chance has it', () => {
+    const parts = (count: number, draw = 0) => {
+      const file = record(new Uint8Array(count * 10), 10);
+      return [...planSamples(file, () => draw)].map((each) => each.startBytes / 10);
+    };
+    expect([parts(0), parts(1), parts(2), parts(3)]).toEqual([[], [0], [0, 1], [0, 1, 2]]);
+    expect([parts(66), parts(67), parts(68, 0.999)]).toEqual([
+      [0, 1, 65],
+      [0, 1, 65, 66],
+      [0, 64, 66, 67],
+    ]);
+    const odd = [...planSamples(record(new Uint8Array(35), 10), () => 0.5)];
+    expect(odd.map((each) => [each.startBytes, each.lengthBytes])).toEqual([
+      [0, 10],
+      [20, 10],
+      [30, 5],
     ]);
   });
 

@@ -11,6 +11,7 @@ import type { StoredFile } from './stored-file.ts';
 
 const CRC_BYTES = 4;
 const CRC_MAX = 0xffff_ffff;
+const PARTS_PER_SAMPLE = 64;
 
 /** One read: `partCount` whole parts from `firstPart` on. */
 export interface FileRange {
@@ -63,11 +64,18 @@ export function* planRanges(file: StoredFile, readBytes: number): Generator<File
   }
 }
 
-/** Reads of the first and the last part. The file is checked. */
-export function* planEnds(file: StoredFile): Generator<FileRange> {
-  const partCount = countParts(file);
-  if (partCount > 0) yield rangeOf(file, 0, 1);
-  if (partCount > 1) yield rangeOf(file, partCount - 1, 1);
+/**
+ * Reads of the first part, the last one, and one by chance of each 64 in between, or of what is left of them. `draw` gives numbers in
+ * [0, 1). The file is checked.
+ */
+export function* planSamples(file: StoredFile, draw: () => number): Generator<FileRange> {
+  const last = countParts(file) - 1;
+  if (last >= 0) yield rangeOf(file, 0, 1);
+  for (let first = 1; first < last; first += PARTS_PER_SAMPLE) {
+    const span = Math.min(PARTS_PER_SAMPLE, last - first);
+    yield rangeOf(file, first + Math.floor(draw() * span), 1);
+  }
+  if (last > 0) yield rangeOf(file, last, 1);
 }
 
 /** The whole parts that these bytes are; `undefined`: they are none. The file is checked. */

@@ -162,13 +162,15 @@ export interface DownloadItem {
 
 export interface VerifyItem {
   readonly file: StoredFile;
-  /** 1: the first and the last part. 2: every byte. */
-  readonly level: 1 | 2;
+  /** 0: size and, where the store tells it, its checksum of the whole; 1: samples too, the first and the last part among them; 2: every byte. */
+  readonly level: 0 | 1 | 2;
 }
 
 export interface VerifyReport {
   /** Bytes read and compared. */
   readonly bytesRead: number;
+  /** Files of which the store told its own checksum, which was compared. */
+  readonly storedChecksumCount: number;
   /** In the order of the items; empty: all is well. At most 10 of one file. */
   readonly problems: readonly { readonly name: string; readonly message: string }[];
 }

@@ -197,7 +197,8 @@ function mismatch(
   return corrupt(file, message, startBytes, lengthBytes, hexCrc(expected), hexCrc(found));
 }
 
-function missing(file: StoredFile, cause: CheckpointError): CheckpointError {
+/** There is no object where the record says that there is one. */
+export function missing(file: StoredFile, cause: CheckpointError): CheckpointError {
   const message = `"${file.name}" is missing: there is no object ${file.key}`;
   return new CheckpointError('Corrupt', message, { context: { name: file.name, key: file.key }, cause });
 }

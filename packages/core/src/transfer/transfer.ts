@@ -85,6 +85,7 @@ async function during<T>(
 function mergeReports(reports: readonly VerifyReport[]): VerifyReport {
   return {
     bytesRead: reports.reduce((sum, report) => sum + report.bytesRead, 0),
+    storedChecksumCount: reports.reduce((sum, report) => sum + report.storedChecksumCount, 0),
     problems: reports.flatMap((report) => report.problems),
   };
 }

@@ -1,10 +1,10 @@
-import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
-import { checkStoredFile, type FileRange, planEnds, planRanges } from '../plan/ranges.ts';
+import { CheckpointError, isCheckpointError } from '../contract/index.ts';
+import { checkStoredFile, type FileRange, hexCrc, planRanges, planSamples } from '../plan/ranges.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { TransferOptions, VerifyItem, VerifyReport } from './api.ts';
 import { ReadMemory } from './hedged-read.ts';
 import { FileProgress } from './progress.ts';
-import { checkOversizedPart, isOversized, memoryBytes, pieceBytes, readParts } from './read.ts';
+import { checkOversizedPart, isOversized, memoryBytes, missing, pieceBytes, readParts } from './read.ts';
 import { FileTurns, type Run } from './run.ts';
 
 /** A file with so many damaged places is not read on. */
@@ -25,6 +25,7 @@ class FileCheck {
   readonly #options: TransferOptions;
   readonly #problems: { startBytes: number; message: string }[] = [];
   #bytesRead = 0;
+  #storedChecksumCount = 0;
   #isHopeless = false;
 
   constructor(file: StoredFile, run: Run, options: TransferOptions) {
@@ -33,18 +34,41 @@ class FileCheck {
     this.#options = options;
   }
 
-  async check(level: 1 | 2): Promise<VerifyReport> {
+  async check(level: 0 | 1 | 2): Promise<VerifyReport> {
     const { name } = this.#file;
     await this.#collect(0, async () => checkStoredFile(this.#file));
-    if (this.#problems.length === 0) await this.#checkRanges(level);
+    if (this.#problems.length === 0 && level < 2) await this.#collect(0, () => this.#checkHead());
+    if (this.#problems.length === 0 && level > 0) await this.#checkRanges(level);
     this.#problems.sort((a, b) => a.startBytes - b.startBytes);
     const problems = this.#problems.slice(0, PROBLEMS_PER_FILE_MAX).map(({ message }) => ({ name, message }));
-    return { bytesRead: this.#bytesRead, problems };
+    return { bytesRead: this.#bytesRead, storedChecksumCount: this.#storedChecksumCount, problems };
   }
 
-  async #checkRanges(level: 1 | 2): Promise<void> {
+  /** What the store itself says of the object: no byte of it is read. */
+  async #checkHead(): Promise<void> {
+    const { name, key, sizeBytes, crc32c } = this.#file;
+    const run = this.#run;
+    const send = (signal: AbortSignal) => run.store.head(key, { signal });
+    const found = await run
+      .turn(() => run.request(`head of "${name}"`, ({ signal }) => send(signal)))
+      .catch((error: unknown) => {
+        throw isCheckpointError(error, 'NotFound') ? missing(this.#file, error) : error;
+      });
+    if (found.sizeBytes !== sizeBytes) {
+      throw headProblem(this.#file, `has ${found.sizeBytes} of ${sizeBytes} bytes`);
+    }
+    if (found.crc32c === undefined) return;
+    this.#storedChecksumCount = 1;
+    if (found.crc32c === crc32c) return;
+    const [expected, stored] = [hexCrc(crc32c), hexCrc(found.crc32c)];
+    throw headProblem(this.#file, `has the checksum ${stored} in the store (expected ${expected})`);
+  }
+
+  async #checkRanges(level: number): Promise<void> {
     const file = this.#file;
-    const ranges = level === 1 ? planEnds(file) : planRanges(file, this.#run.settings.partSizeBytesMin);
+    const { settings, shared } = this.#run;
+    const draw = () => shared.random.fraction();
+    const ranges = level === 1 ? planSamples(file, draw) : planRanges(file, settings.partSizeBytesMin);
     const progress = new FileProgress(file.name, file.sizeBytes, this.#options);
     const turns = new FileTurns(this.#run, file.sizeBytes > file.partSizeBytes);
     for (const range of ranges) {
@@ -82,6 +106,10 @@ class FileCheck {
       this.#problems.push({ startBytes, message: error.message });
     }
   }
+}
+
+function headProblem({ name, key }: StoredFile, what: string): CheckpointError {
+  return new CheckpointError('Corrupt', `"${name}" ${what} (${key})`, { context: { name, key } });
 }
 
 function isMissing(error: CheckpointError): boolean {
