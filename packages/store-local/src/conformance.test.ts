@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { crc32c } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { nodeFileSystem } from '@holdfast/local-files';
 import { raceAcrossProcesses, SeededRandom } from '@holdfast/testkit';
@@ -15,7 +16,9 @@ async function place(open: (directory: string) => Promise<ObjectStore>) {
   return { open: () => open(directory), remove: () => rm(parent, { recursive: true }) };
 }
 
-storeConformance('local store', () => place((directory) => openLocalStore(`file://${directory}`)));
+storeConformance('local store', () =>
+  place((directory) => openLocalStore(`file://${directory}`, { crc32c })),
+);
 
 storeConformance('local store without direct I/O and fsync', () =>
   place((directory) => openLocalStore({ directory, durability: 'none', direct: 'off' })),
@@ -24,7 +27,7 @@ storeConformance('local store without direct I/O and fsync', () =>
 storeConformance('local store where there are no hard links', () => {
   const error = Object.assign(new Error('EPERM: no links here'), { code: 'EPERM', syscall: 'link' });
   const fileSystem = { ...nodeFileSystem, link: () => Promise.reject(error) };
-  return place((directory) => openLocalStore({ directory }, { fileSystem }));
+  return place((directory) => openLocalStore({ directory }, { fileSystem, crc32c }));
 });
 
 test('create: of 32 committers in 8 processes exactly one wins each round', async () => {

@@ -12,7 +12,8 @@ import {
 import { type LocalConfig, type LocalOptions, parseLocalConfig } from './config.ts';
 import { storeError } from './errors.ts';
 import { existingDirectory, refusal } from './existing-directory.ts';
-import { type LocalComponents, LocalStore } from './store.ts';
+import { linuxProcesses } from './processes.ts';
+import { type LocalComponents, LocalStore, type ResumeComponents } from './store.ts';
 
 export { type Durability, type LocalConfig, type LocalOptions, parseLocalConfig } from './config.ts';
 export type { LocalComponents } from './store.ts';
@@ -34,10 +35,22 @@ export async function openLocalStore(
     // Where the mount is not known, nothing is refused.
     if (mount !== undefined) assertNoBucket(config, mount);
     const isOnDisk = components.fileSystem === undefined && mount !== undefined && isLocalDisk(mount);
-    return new LocalStore(config, isOnDisk ? { ...components, fileSystem: diskFileSystem } : components);
+    return new LocalStore(
+      config,
+      isOnDisk ? { ...components, fileSystem: diskFileSystem } : components,
+      await resumeComponents(components),
+    );
   } catch (error) {
     throw storeError(error, 'open', { store: config.uri });
   }
+}
+
+async function resumeComponents({
+  crc32c,
+  processes = linuxProcesses(),
+}: LocalComponents): Promise<ResumeComponents | null> {
+  const self = crc32c === undefined ? null : await processes.self();
+  return crc32c === undefined || self === null ? null : { crc32c, processes, self };
 }
 
 /** Buckets mounted as directories lack what commits rest on, and would lose checkpoints silently. */

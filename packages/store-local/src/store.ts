@@ -1,4 +1,4 @@
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import {
   assertObjectKey,
   type CallOptions,
@@ -12,6 +12,7 @@ import {
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
+  type OpenUpload,
   type ReadOptions,
   type StoreCapabilities,
   type StoredObject,
@@ -34,12 +35,15 @@ import {
   walkTree,
 } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
-import { objectError, storeError } from './errors.ts';
+import { objectError, storeError, writeError } from './errors.ts';
 import { inspectDirectory } from './inspect.ts';
 import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
 import { isOwnName } from './own-names.ts';
-import { LocalUpload } from './upload.ts';
-import { ObjectWriter } from './writer.ts';
+import type { Processes, ProcessIdentity } from './processes.ts';
+import { openUploads, parseToken, type ResumeParts, takeOver } from './resumable.ts';
+import { type Crc32c, LocalUpload } from './upload.ts';
+import { UploadNotes } from './upload-notes.ts';
+import { ObjectWriter, type TemporaryFile } from './writer.ts';
 
 const MIB = 1024 * 1024;
 
@@ -52,7 +56,7 @@ const CAPABILITIES: StoreCapabilities = {
   maxListKeys: 1000,
   // The engine's own checksums are compared when an object is read; a disk has none to compare with when it is written.
   verifiesChecksums: false,
-  // Which parts of a file were written whole is known only to the process that wrote them.
+  // Where processes can be told apart.
   resumesUploads: false,
   alignmentBytes: DIRECT_ALIGNMENT_BYTES,
   // Small files share the syncs of their directory, and so gain up to about this many.
@@ -73,6 +77,17 @@ const DELETES_AT_A_TIME = 64;
 export interface LocalComponents {
   fileSystem?: FileSystem | undefined;
   clock?: Pick<Clock, 'nowMs'> | undefined;
+  /** CRC32C; without it uploads are not resumed, for nobody could tell which parts are there. */
+  crc32c?: Crc32c | undefined;
+  /** Default: what /proc tells. */
+  processes?: Processes | undefined;
+}
+
+/** What uploads need to be resumed, where they can be. */
+export interface ResumeComponents {
+  readonly crc32c: Crc32c;
+  readonly processes: Processes;
+  readonly self: ProcessIdentity;
 }
 
 interface Call {
@@ -84,7 +99,8 @@ interface Call {
 /** Objects as files below one directory; a key is the path. Any number of processes may use the directory at the same time. */
 export class LocalStore implements ObjectStore {
   readonly uri: string;
-  readonly capabilities = CAPABILITIES;
+  readonly capabilities: StoreCapabilities;
+  readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
 
   readonly #config: LocalConfig;
   readonly #fileSystem: FileSystem;
@@ -92,13 +108,15 @@ export class LocalStore implements ObjectStore {
   readonly #files: ObjectFiles;
   readonly #sync: DirectorySync;
   readonly #writer: ObjectWriter;
+  readonly #resuming: (ResumeParts & Pick<ResumeComponents, 'crc32c'>) | null;
   readonly #openFiles = new OpenFiles(OPEN_FILES_MAX);
   readonly #uploads = new Set<LocalUpload>();
   readonly #calls = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
 
-  constructor(config: LocalConfig, components: LocalComponents = {}) {
+  constructor(config: LocalConfig, components: LocalComponents = {}, resume: ResumeComponents | null = null) {
     this.uri = config.uri;
+    this.capabilities = { ...CAPABILITIES, resumesUploads: resume !== null };
     this.#config = config;
     this.#fileSystem = components.fileSystem ?? nodeFileSystem;
     this.#clock = components.clock ?? systemClock;
@@ -114,6 +132,8 @@ export class LocalStore implements ObjectStore {
       sync: this.#sync,
       nowMs: () => this.#clock.nowMs(),
     });
+    this.#resuming = resume && this.#resumingWith(resume);
+    if (resume) this.listUploads = (prefix, options) => this.#listUploads(prefix, options);
   }
 
   create(key: string, bytes: Uint8Array, options?: CreateOptions): Promise<ObjectInfo> {
@@ -186,33 +206,65 @@ export class LocalStore implements ObjectStore {
 
   beginUpload(key: string, options: UploadOptions): Promise<Upload> {
     return this.#run({ action: 'create', key, options }, async () => {
-      const { minPartBytes, maxPartBytes, maxParts } = this.capabilities;
+      const { minPartBytes, maxPartBytes } = this.capabilities;
       const { partSizeBytes } = options;
-      if (
-        !Number.isSafeInteger(partSizeBytes) ||
-        partSizeBytes < minPartBytes ||
-        partSizeBytes > maxPartBytes
-      ) {
+      if (!isPartSize(partSizeBytes)) {
         const what = `cannot have parts of ${partSizeBytes} bytes; a part has from ${minPartBytes} to ${maxPartBytes}`;
         throw this.#error('InvalidArgument', key, what);
       }
       const temporary = await this.#writer.openTemporary(key);
-      const upload = new LocalUpload(key, partSizeBytes, temporary, {
-        uri: this.uri,
-        writer: this.#writer,
-        maxParts,
-        run: (callOptions, work) => this.#run({ action: 'write', key, options: callOptions }, work),
-        onEnd: (ended) => this.#uploads.delete(ended),
+      const note = { key, partSizeBytes, beganAtMs: this.#clock.nowMs() };
+      await this.#resuming?.notes.write(basename(temporary.path), note).catch(async (error: unknown) => {
+        await this.#writer.remove(temporary);
+        throw writeError(error, 'create', { store: this.uri, key });
       });
-      this.#uploads.add(upload);
-      return upload;
+      return this.#upload({ key, partSizeBytes }, temporary, false);
     });
   }
 
-  resumeUpload(_token: string, options?: CallOptions): Promise<Upload> {
+  resumeUpload(token: string, options?: CallOptions): Promise<Upload> {
     return this.#run({ action: 'resume an upload to', options }, async () => {
-      throw objectError('Unsupported', { store: this.uri }, 'cannot resume uploads');
+      const resuming = this.#resuming;
+      if (resuming === null) {
+        const what = 'cannot resume uploads: nobody here can tell whether a process is gone';
+        throw objectError('Unsupported', { store: this.uri }, what);
+      }
+      const parsed = parseToken(this.uri, token, isPartSize);
+      return this.#upload(parsed, await takeOver(resuming, parsed), true);
     });
+  }
+
+  async *#listUploads(prefix: string, options?: CallOptions): AsyncGenerator<OpenUpload, void, void> {
+    const resuming = this.#resuming;
+    if (resuming === null) return;
+    yield* await this.#run({ action: 'list the uploads of', options }, () => openUploads(resuming, prefix));
+  }
+
+  #resumingWith({ crc32c, processes, self }: ResumeComponents) {
+    const directory = this.#files.temporaryDirectory;
+    const [uri, writer, fileSystem] = [this.uri, this.#writer, this.#fileSystem];
+    const notes = new UploadNotes({ fileSystem, directory, processes, self });
+    return { uri, writer, fileSystem, directory, notes, crc32c };
+  }
+
+  #upload(
+    upload: Pick<Upload, 'key' | 'partSizeBytes'>,
+    temporary: TemporaryFile,
+    isResumed: boolean,
+  ): LocalUpload {
+    const { key } = upload;
+    const parts = {
+      uri: this.uri,
+      writer: this.#writer,
+      maxParts: this.capabilities.maxParts,
+      resuming: this.#resuming,
+      run: <T>(options: CallOptions | undefined, work: (check: Check) => Promise<T>) =>
+        this.#run({ action: 'write', key, options }, work),
+      onEnd: (ended: LocalUpload) => this.#uploads.delete(ended),
+    };
+    const begun = new LocalUpload(upload, temporary, parts, isResumed);
+    this.#uploads.add(begun);
+    return begun;
   }
 
   async *list(prefix: string, options: ListOptions = {}): AsyncGenerator<ListPage, void, void> {
@@ -261,7 +313,7 @@ export class LocalStore implements ObjectStore {
 
   async #close(): Promise<void> {
     await Promise.allSettled(this.#calls);
-    for (const upload of [...this.#uploads]) await upload.end();
+    for (const upload of [...this.#uploads]) await upload.letGo();
     await this.#openFiles.close();
     await this.#writer.close();
   }
@@ -374,4 +426,9 @@ export class LocalStore implements ObjectStore {
   #error(code: ErrorCode, key: string, what: string): CheckpointError {
     return objectError(code, { store: this.uri, key }, what);
   }
+}
+
+function isPartSize(sizeBytes: number): boolean {
+  const { minPartBytes, maxPartBytes } = CAPABILITIES;
+  return Number.isSafeInteger(sizeBytes) && sizeBytes >= minPartBytes && sizeBytes <= maxPartBytes;
 }

@@ -1,4 +1,5 @@
 import type { BigIntStats } from 'node:fs';
+import { basename } from 'node:path';
 import type {
   CallOptions,
   CheckpointError,
@@ -12,6 +13,7 @@ import type {
 import type { Check } from '@holdfast/local-files';
 import { objectError, writeError } from './errors.ts';
 import { infoOf } from './object-files.ts';
+import type { UploadNotes } from './upload-notes.ts';
 import type { ObjectWriter, TemporaryFile } from './writer.ts';
 
 /** What an upload needs of its store. */
@@ -19,34 +21,75 @@ export interface UploadParts {
   readonly uri: string;
   readonly writer: ObjectWriter;
   readonly maxParts: number;
+  /** Where uploads can be resumed. */
+  readonly resuming: Resuming | null;
   /** Runs a call of the store: refuses it when the store is closed, and lets `close` wait for it. */
   readonly run: <T>(options: CallOptions | undefined, work: (check: Check) => Promise<T>) => Promise<T>;
   /** The upload needs its store no more. */
   readonly onEnd: (upload: LocalUpload) => void;
 }
 
-/** Parts are written to their places in one temporary file, so completing moves no bytes. */
+export interface Resuming {
+  readonly notes: UploadNotes;
+  readonly crc32c: Crc32c;
+}
+
+/** `seed`: the CRC32C of the bytes before. */
+export type Crc32c = (bytes: Uint8Array, seed?: number) => number;
+
+/** What is read of a part at a time. */
+const SCAN_BYTES = 4 * 1024 * 1024;
+
+/** Handles of this process, by the name of their file, which no other file has. */
+const handles = new Map<string, LocalUpload>();
+
+/** The one handle of this process that may write to the file. */
+export function handleOf(file: string): LocalUpload | undefined {
+  return handles.get(file);
+}
+
+/**
+ * Parts are written to their places in one temporary file, so completing moves no bytes. The file becomes the object: nobody else may write
+ * to it, so an upload has one handle at a time, and who takes it over waits until the one before has let go, or its process is gone.
+ */
 export class LocalUpload implements Upload {
   readonly key: string;
   readonly token: string;
   readonly partSizeBytes: number;
   readonly #parts: UploadParts;
   readonly #temporary: TemporaryFile;
+  readonly #file: string;
   readonly #receipts = new Map<number, PartReceipt>();
+  readonly #running = new Set<Promise<unknown>>();
+  /** The file holds parts of which only their bytes are known. */
+  #isScanned: boolean;
   /** Of the finished file: nothing is written to it any more. */
   #finished: BigIntStats | null = null;
+  /** Takes no more calls. */
   #hasEnded = false;
+  #lettingGo: Promise<void> | null = null;
+  /** Nothing is left to be resumed. */
+  #isGone = false;
 
-  constructor(key: string, partSizeBytes: number, temporary: TemporaryFile, parts: UploadParts) {
+  /** `isResumed`: the file holds what another handle has written. */
+  constructor(
+    { key, partSizeBytes }: Pick<Upload, 'key' | 'partSizeBytes'>,
+    temporary: TemporaryFile,
+    parts: UploadParts,
+    isResumed: boolean,
+  ) {
     this.key = key;
     this.partSizeBytes = partSizeBytes;
-    this.token = JSON.stringify({ key, partSizeBytes, file: temporary.path.split('/').at(-1) });
+    this.#file = basename(temporary.path);
+    this.token = JSON.stringify({ key, partSizeBytes, file: this.#file } satisfies LocalToken);
     this.#parts = parts;
     this.#temporary = temporary;
+    this.#isScanned = !isResumed;
+    handles.set(this.#file, this);
   }
 
   putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt> {
-    return this.#parts.run(options, async (check) => {
+    return this.#run(options, async (check) => {
       this.#assertOpen();
       this.#assertPart(index, bytes);
       // While it is replaced the part is neither what it was nor what it will be.
@@ -54,27 +97,22 @@ export class LocalUpload implements Upload {
       await this.#temporary.file.write(index * this.partSizeBytes, bytes, check).catch((error: unknown) => {
         throw writeError(error, `write part ${index} of`, this.#subject());
       });
-      const { crc32c } = options;
-      const receipt = {
-        index,
-        sizeBytes: bytes.byteLength,
-        crc32c,
-        etag: `${index}-${bytes.byteLength}-${crc32c}`,
-      };
+      const receipt = receiptOf(index, bytes.byteLength, options.crc32c);
       this.#receipts.set(index, receipt);
       return receipt;
     });
   }
 
   listParts(options?: CallOptions): Promise<PartReceipt[]> {
-    return this.#parts.run(options, async () => {
+    return this.#run(options, async (check) => {
       this.#assertOpen();
+      if (!this.#isScanned) await this.#scan(check);
       return [...this.#receipts.values()].sort((a, b) => a.index - b.index);
     });
   }
 
   complete(parts: readonly PartReceipt[], options: CompleteOptions): Promise<ObjectInfo> {
-    return this.#parts.run(options, async (check) => {
+    return this.#run(options, async (check) => {
       this.#assertOpen();
       this.#assertComplete(parts, options.sizeBytes);
       const { writer } = this.#parts;
@@ -93,12 +131,61 @@ export class LocalUpload implements Upload {
 
   async abort(options?: CallOptions): Promise<void> {
     if (this.#hasEnded) return;
-    await this.#parts.run(options, () => this.#end());
+    await this.#run(options, () => this.#end());
   }
 
-  /** Without asking the store, which is closing. Never throws. */
-  async end(): Promise<void> {
-    if (!this.#hasEnded) await this.#end();
+  /**
+   * Writes nothing any more, and leaves the upload to be resumed; where it cannot be, it ends. Waits for calls under way. Never throws: an
+   * upload whose note cannot be renamed is this process's as long as it lives.
+   */
+  letGo(): Promise<void> {
+    this.#lettingGo ??= this.#letGo();
+    return this.#lettingGo;
+  }
+
+  async #letGo(): Promise<void> {
+    const { resuming } = this.#parts;
+    if (resuming === null && !this.#hasEnded) return this.#end();
+    const isOpen = !this.#hasEnded;
+    this.#hasEnded = true;
+    await Promise.allSettled(this.#running);
+    if (!isOpen || this.#isGone) return;
+    this.#forget();
+    await this.#temporary.file.close().catch(() => undefined);
+    await resuming?.notes.free(this.#file).catch(() => undefined);
+  }
+
+  /** What is there of each part, by reading it. One that was being written is told with what the file holds. */
+  async #scan(check: Check): Promise<void> {
+    const { file } = this.#temporary;
+    const sizeBytes = Number((await file.stat()).size);
+    const count = Math.min(Math.ceil(sizeBytes / this.partSizeBytes), this.#parts.maxParts);
+    for (let index = 0; index < count; index++) {
+      if (this.#receipts.has(index)) continue;
+      const start = index * this.partSizeBytes;
+      const end = Math.min(start + this.partSizeBytes, sizeBytes);
+      const crc32c = await this.#crcOf(start, end, check);
+      // It may have been sent meanwhile.
+      if (crc32c === null || this.#receipts.has(index)) continue;
+      this.#receipts.set(index, receiptOf(index, end - start, crc32c));
+    }
+    this.#isScanned = true;
+  }
+
+  /** Null for nothing but zeros: that is how a hole reads, where no part was written. */
+  async #crcOf(start: number, end: number, check: Check): Promise<number | null> {
+    const { file } = this.#temporary;
+    const buffer = Buffer.alloc(Math.min(SCAN_BYTES, end - start));
+    const zeros = Buffer.alloc(buffer.byteLength);
+    let isHole = true;
+    let crc32c = 0;
+    for (let offset = start; offset < end; offset += SCAN_BYTES) {
+      const piece = buffer.subarray(0, Math.min(SCAN_BYTES, end - offset));
+      const count = await file.read(offset, piece, check);
+      crc32c = this.#parts.resuming?.crc32c(piece.subarray(0, count), crc32c) ?? 0;
+      isHole &&= piece.equals(zeros.subarray(0, piece.byteLength));
+    }
+    return isHole ? null : crc32c;
   }
 
   /** After a failure here nobody knows what the file holds, so it is given up. */
@@ -117,12 +204,31 @@ export class LocalUpload implements Upload {
 
   async #end(): Promise<void> {
     this.#hasEnded = true;
-    this.#parts.onEnd(this);
+    this.#isGone = true;
+    this.#forget();
     await this.#parts.writer.remove(this.#temporary);
+    // One that stays behind is of a file that is gone, and is swept.
+    await this.#parts.resuming?.notes.remove(this.#file).catch(() => undefined);
+  }
+
+  #forget(): void {
+    if (handles.get(this.#file) === this) handles.delete(this.#file);
+    this.#parts.onEnd(this);
+  }
+
+  async #run<T>(options: CallOptions | undefined, work: (check: Check) => Promise<T>): Promise<T> {
+    const running = this.#parts.run(options, work);
+    this.#running.add(running);
+    try {
+      return await running;
+    } finally {
+      this.#running.delete(running);
+    }
   }
 
   #assertOpen(): void {
-    if (this.#hasEnded) throw this.#error('NotFound', 'has no such upload: it is completed or aborted');
+    if (this.#hasEnded)
+      throw this.#error('NotFound', 'has no such upload: it is completed, aborted or taken over');
   }
 
   #assertPart(index: number, bytes: Uint8Array): void {
@@ -166,4 +272,16 @@ export class LocalUpload implements Upload {
   #subject() {
     return { store: this.#parts.uri, key: this.key };
   }
+}
+
+/** As JSON. */
+export interface LocalToken {
+  readonly key: string;
+  readonly partSizeBytes: number;
+  /** Name of the temporary file. */
+  readonly file: string;
+}
+
+function receiptOf(index: number, sizeBytes: number, crc32c: number): PartReceipt {
+  return { index, sizeBytes, crc32c, etag: `${index}-${sizeBytes}-${crc32c}` };
 }

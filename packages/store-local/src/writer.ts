@@ -20,6 +20,7 @@ import {
 import type { LocalConfig } from './config.ts';
 import { notDurable, objectError, type StoreSubject, writeError } from './errors.ts';
 import { infoOf, type ObjectFiles } from './object-files.ts';
+import { notedFile } from './upload-notes.ts';
 
 /**
  * Others remove empty directories, so one that was just made may be gone. Against one that does nothing else, half of the attempts fail:
@@ -92,6 +93,30 @@ export class ObjectWriter {
     } catch (error) {
       throw writeError(error, 'create', this.#subject(key));
     }
+  }
+
+  /** Of another handle that writes to it no more. `null`: it is gone, or has become an object. */
+  async reopenTemporary(name: string): Promise<TemporaryFile | null> {
+    const { files, fileSystem, config } = this.#parts;
+    const path = `${files.temporaryDirectory}/${name}`;
+    const options = { direct: config.direct === 'auto', fileSystem };
+    const file = await DirectFile.open(path, constants.O_RDWR | constants.O_NOFOLLOW, options).catch(
+      (error: unknown) => {
+        if (errnoOf(error) === 'ENOENT') return null;
+        throw error;
+      },
+    );
+    if (file === null) return null;
+    try {
+      const stats = await file.stat();
+      if (stats.isFile() && stats.nlink === 1n) return { path, file };
+    } catch (error) {
+      await file.close();
+      throw error;
+    }
+    // Its other name is that of the object.
+    await this.remove({ path, file });
+    return null;
   }
 
   async makeDurable(file: DirectFile): Promise<void> {
@@ -194,8 +219,12 @@ export class ObjectWriter {
     const { fileSystem, files, nowMs } = this.#parts;
     // Garbage that cannot be looked at or removed today is there tomorrow.
     const entries = await fileSystem.readdir(files.temporaryDirectory).catch(() => []);
-    for (const entry of entries) {
-      const path = `${files.temporaryDirectory}/${entry.name.toString('utf8')}`;
+    const names = new Set(entries.map((entry) => entry.name.toString('utf8')));
+    for (const name of names) {
+      const noted = notedFile(name);
+      // A note is as old as its upload, whose file may be written to this very moment.
+      if (noted !== undefined && names.has(noted)) continue;
+      const path = `${files.temporaryDirectory}/${name}`;
       const stats = await fileSystem.lstat(path).catch(() => null);
       const isOld = stats?.isFile() && nowMs() - Number(stats.mtimeNs / 1_000_000n) > TEMPORARY_AGE_MS_MAX;
       if (isOld) await fileSystem.unlink(path).catch(() => undefined);

@@ -1,3 +1,4 @@
+import { crc32c } from '@holdfast/core';
 import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
 import { redactUri, schemeOf } from './uri.ts';
 
@@ -14,7 +15,7 @@ interface Adapter {
 const ADAPTERS: Readonly<Record<string, Adapter>> = {
   file: {
     form: 'file:///abs/dir',
-    open: async (uri) => (await import('@holdfast/store-local')).openLocalStore(uri),
+    open: async (uri) => (await import('@holdfast/store-local')).openLocalStore(uri, { crc32c }),
   },
   s3: {
     form: 's3://bucket/prefix',

@@ -1,0 +1,83 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { linuxProcesses, type ProcessIdentity } from './processes.ts';
+
+const SELF: ProcessIdentity = {
+  bootId: '01234567-89ab-cdef-0123-456789abcdef',
+  pidNamespace: '4026531836',
+  pid: process.pid,
+  startTicks: '777',
+};
+
+/** As /proc has it; the name of a process may hold anything. */
+function statOf(pid: number, startTicks: string): string {
+  return `${pid} (node) 1 (x)) S ${Array.from({ length: 18 }, (_, index) => index).join(' ')} ${startTicks} 0 0\n`;
+}
+
+let proc: string;
+beforeEach(() => {
+  proc = mkdtempSync(join(tmpdir(), 'holdfast-proc-'));
+  for (const directory of ['sys/kernel/random', 'self/ns', String(process.pid)])
+    mkdirSync(join(proc, directory), { recursive: true });
+  writeFileSync(join(proc, 'sys/kernel/random/boot_id'), `${SELF.bootId}\n`);
+  symlinkSync(`pid:[${SELF.pidNamespace}]`, join(proc, 'self/ns/pid'));
+  for (const name of ['self', String(process.pid)])
+    writeFileSync(join(proc, name, 'stat'), statOf(process.pid, SELF.startTicks));
+});
+afterEach(() => rmSync(proc, { recursive: true }));
+
+describe('self', () => {
+  test('is told by /proc', async () => {
+    expect(await linuxProcesses(proc).self()).toEqual(SELF);
+  });
+
+  test.each<[string, () => void]>([
+    ['there is no /proc', () => rmSync(proc, { recursive: true })],
+    ['the boot has no id', () => writeFileSync(join(proc, 'sys/kernel/random/boot_id'), '')],
+    ['/proc is that of another namespace', () => writeFileSync(join(proc, 'self/stat'), statOf(1, '1'))],
+    ['the own process is hidden', () => rmSync(join(proc, String(process.pid)), { recursive: true })],
+    [
+      'namespaces look otherwise',
+      () => {
+        rmSync(join(proc, 'self/ns/pid'));
+        symlinkSync('somewhere', join(proc, 'self/ns/pid'));
+      },
+    ],
+  ])('is not known where %s', async (_name, change) => {
+    change();
+    expect(await linuxProcesses(proc).self()).toBeNull();
+    expect(await linuxProcesses(proc).isCertainlyGone({ ...SELF, startTicks: '1' })).toBe(false);
+    mkdirSync(proc, { recursive: true });
+  });
+});
+
+describe('isCertainlyGone', () => {
+  test.each<[string, Partial<ProcessIdentity>, boolean]>([
+    ['this process', {}, false],
+    ['one that had the same number', { startTicks: '776' }, true],
+    ['one of another boot, or machine', { startTicks: '776', bootId: SELF.bootId.replace('0', '1') }, false],
+    ['one of another namespace', { startTicks: '776', pidNamespace: '1' }, false],
+    ['one that lives, and is hidden', { pid: process.ppid }, false],
+    ['one without a number', { pid: Number.NaN }, false],
+  ])('%s: %j', async (_name, change, expected) => {
+    expect(await linuxProcesses(proc).isCertainlyGone({ ...SELF, ...change })).toBe(expected);
+  });
+
+  test('of this machine: a process that was reaped is, one that stands still is not', async () => {
+    const processes = linuxProcesses();
+    const self = (await processes.self()) as ProcessIdentity;
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
+    await once(child, 'spawn');
+    const identity = { ...self, pid: child.pid as number };
+    child.kill('SIGSTOP');
+    expect(await processes.isCertainlyGone(self)).toBe(false);
+    expect(await processes.isCertainlyGone({ ...identity, startTicks: 'before' })).toBe(true);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    expect(await processes.isCertainlyGone(identity)).toBe(true);
+  });
+});

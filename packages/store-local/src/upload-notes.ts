@@ -1,0 +1,139 @@
+/**
+ * Whose uploads are. Beside the temporary file of each lies a note, which tells its key, and in whose name stands the process that may
+ * write to the file: `FILE.upload-OWNER`. Whoever takes an upload over renames the note: of any number that try, one succeeds.
+ */
+
+import { constants } from 'node:fs';
+import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
+import type { Processes, ProcessIdentity } from './processes.ts';
+
+/** What a note tells to whoever lists uploads. */
+export interface UploadNote {
+  readonly key: string;
+  readonly partSizeBytes: number;
+  readonly beganAtMs: number;
+}
+
+export interface NotesParts {
+  readonly fileSystem: FileSystem;
+  /** Of the temporary files. */
+  readonly directory: string;
+  readonly processes: Processes;
+  readonly self: ProcessIdentity;
+}
+
+/** In the place of the owner: nobody writes to the file. */
+const FREE = 'free';
+const NOTE = /^([0-9a-f]{24}-\d{1,15})\.upload-(.+)$/;
+const OWNER = /^(\d{1,10})-(\d{1,20})-(\d{1,20})-([0-9a-f-]{36})$/;
+
+/** Of the file that a note is about; nothing for a name that is of no note. */
+export function notedFile(name: string): string | undefined {
+  return NOTE.exec(name)?.[1];
+}
+
+export class UploadNotes {
+  readonly #parts: NotesParts;
+  readonly #self: string;
+
+  constructor(parts: NotesParts) {
+    this.#parts = parts;
+    this.#self = ownerText(parts.self);
+  }
+
+  async write(file: string, note: UploadNote): Promise<void> {
+    const { fileSystem } = this.#parts;
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+    const opened = await DirectFile.open(this.#pathOf(file, this.#self), flags, {
+      direct: false,
+      fileSystem,
+    });
+    try {
+      await opened.write(0, new TextEncoder().encode(JSON.stringify(note)));
+    } finally {
+      await opened.close();
+    }
+  }
+
+  /** Makes the upload this process's own. Resolves to why it cannot; `null`: it is. */
+  async claim(file: string): Promise<string | null> {
+    const owner = await this.#ownerOf(file);
+    if (owner === null) return 'it is completed, aborted or expired';
+    if (owner !== FREE) {
+      const [, pid, startTicks = '', pidNamespace = '', bootId = ''] = OWNER.exec(owner) ?? [];
+      const isGone = await this.#parts.processes.isCertainlyGone({
+        ...{ bootId, pidNamespace, startTicks },
+        pid: Number(pid),
+      });
+      if (!isGone) return `process ${pid}, which began it or took it over, may still write to it`;
+    }
+    try {
+      await this.#parts.fileSystem.rename(this.#pathOf(file, owner), this.#pathOf(file, this.#self));
+      return null;
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return 'another process has just taken it over';
+      throw error;
+    }
+  }
+
+  /** Nothing of this process writes to the file any more. */
+  async free(file: string): Promise<void> {
+    await this.#parts.fileSystem.rename(this.#pathOf(file, this.#self), this.#pathOf(file, FREE));
+  }
+
+  /** Of an upload of this process. */
+  async remove(file: string): Promise<void> {
+    await this.#parts.fileSystem.unlink(this.#pathOf(file, this.#self));
+  }
+
+  /** Of all that can be read, with the names of their files. */
+  async list(): Promise<{ file: string; note: UploadNote }[]> {
+    const found: { file: string; note: UploadNote }[] = [];
+    for (const name of await this.#names()) {
+      const file = notedFile(name);
+      const note = file === undefined ? null : await this.#read(`${this.#parts.directory}/${name}`);
+      if (file !== undefined && note !== null) found.push({ file, note });
+    }
+    return found;
+  }
+
+  async #ownerOf(file: string): Promise<string | null> {
+    for (const name of await this.#names()) {
+      const [, noted, owner = ''] = NOTE.exec(name) ?? [];
+      if (noted === file) return owner;
+    }
+    return null;
+  }
+
+  async #names(): Promise<string[]> {
+    try {
+      const entries = await this.#parts.fileSystem.readdir(this.#parts.directory);
+      return entries.map((entry) => entry.name.toString('utf8'));
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return [];
+      throw error;
+    }
+  }
+
+  /** Null: it has just gone, or whoever began to write it has died. */
+  async #read(path: string): Promise<UploadNote | null> {
+    try {
+      const text = await this.#parts.fileSystem.readText(path);
+      const { key, partSizeBytes, beganAtMs } = (JSON.parse(text) ?? {}) as Partial<UploadNote>;
+      const isNote =
+        typeof key === 'string' && typeof partSizeBytes === 'number' && typeof beganAtMs === 'number';
+      return isNote ? { key, partSizeBytes, beganAtMs } : null;
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT' || error instanceof SyntaxError) return null;
+      throw error;
+    }
+  }
+
+  #pathOf(file: string, owner: string): string {
+    return `${this.#parts.directory}/${file}.upload-${owner}`;
+  }
+}
+
+function ownerText({ pid, startTicks, pidNamespace, bootId }: ProcessIdentity): string {
+  return [pid, startTicks, pidNamespace, bootId].join('-');
+}
