@@ -1,0 +1,159 @@
+import { CheckpointError, type CheckpointManager } from '@holdfast/core';
+import { MemoryStore } from '@holdfast/core/store';
+import { describe, expect, test } from 'vitest';
+import { bytes, failure, newBucket, open } from './memory-run.ts';
+
+async function savedRun(versions: readonly number[]) {
+  const bucket = newBucket();
+  const manager = open(bucket);
+  for (const version of versions) await manager.save({ version, buffers: { a: bytes(100, version) } });
+  return { bucket, manager };
+}
+
+const latestOf = async (manager: CheckpointManager) => (await manager.latest())?.version;
+
+/** Flips a bit of the file of one version, and has verify take it out of use. */
+async function quarantine(bucket: ReturnType<typeof newBucket>, manager: CheckpointManager, version: number) {
+  const key = bucket.keys().find((each) => each.startsWith(`version_${version}/`) && each.endsWith('/a'));
+  bucket.damage(key as string, (data) => data.with(5, (data[5] as number) ^ 1));
+  await manager.verify({ version, quarantine: true });
+}
+
+describe('rollback', () => {
+  test('the version gone back to is the latest, those above are left behind and stay in the list', async () => {
+    const { bucket, manager } = await savedRun([1, 2, 3]);
+    const result = await manager.rollback({ to: 1, reason: 'loss went up' });
+    expect(result).toMatchObject({ version: 1n, lineage: 2, leftBehind: [2n, 3n] });
+    expect(await latestOf(manager)).toBe(1n);
+    expect((await manager.list()).map(({ version }) => version)).toEqual([3n, 2n, 1n]);
+    expect(await manager.get(3)).toBeNull();
+    const to = { a: new Uint8Array(100) };
+    expect(await manager.restore({ to })).toMatchObject({ version: 1n });
+    expect(Buffer.compare(to.a, bytes(100, 1))).toBe(0);
+    const [entry] = await manager.log();
+    expect(entry).toMatchObject({ kind: 'rollback', reason: 'loss went up', lineage: 2 });
+    expect(entry?.checkpoints.map(({ version }) => version)).toEqual([1n]);
+    await manager.close();
+    await using restarted = open(bucket);
+    await restarted.save({ version: 2, buffers: { a: bytes(100, 22) } });
+    expect(await restarted.restore({ to })).toMatchObject({ version: 2n });
+    expect(Buffer.compare(to.a, bytes(100, 22))).toBe(0);
+  });
+
+  test('a writer that was running is fenced, and has no effect any more', async () => {
+    const { bucket, manager: writer } = await savedRun([1, 2]);
+    await using person = open(bucket);
+    await person.rollback({ to: 1, reason: 'the data was wrong' });
+    expect(await failure(writer.save({ version: 3, buffers: { a: bytes(10) } }))).toContain('Fenced');
+    expect(await latestOf(person)).toBe(1n);
+  });
+
+  test('back to the latest: nothing is left behind, and its writers are fenced all the same', async () => {
+    const { bucket, manager: writer } = await savedRun([1]);
+    await using person = open(bucket);
+    expect(await person.rollback({ to: 1, reason: 'stop them' })).toMatchObject({
+      lineage: 2,
+      leftBehind: [],
+    });
+    expect(await failure(writer.save({ version: 2, buffers: { a: bytes(10) } }))).toContain('Fenced');
+  });
+
+  test('after a quarantine of the newest, its version can be written again', async () => {
+    const { bucket, manager } = await savedRun([1, 2]);
+    await quarantine(bucket, manager, 2);
+    await manager.rollback({ to: 1, reason: 'write version 2 again' });
+    await using restarted = open(bucket);
+    await restarted.save({ version: 2, buffers: { a: bytes(100, 9) } });
+    expect(await latestOf(restarted)).toBe(2n);
+  });
+
+  test('a version committed between plan and decision is left behind too, and told', async () => {
+    const { bucket, manager: writer } = await savedRun([1, 2]);
+    const store = new MemoryStore(bucket);
+    const create = store.create.bind(store);
+    let isFirst = true;
+    store.create = async (key, ...rest) => {
+      if (isFirst && key.startsWith('catalog/')) {
+        isFirst = false;
+        await writer.save({ version: 3, buffers: { a: bytes(10) } });
+      }
+      return create(key, ...rest);
+    };
+    await using person = open(bucket, { store });
+    expect((await person.rollback({ to: 1, reason: 'x' })).leftBehind).toEqual([2n, 3n]);
+  });
+
+  test('another rollback that came first is a Conflict, and nothing is added to it', async () => {
+    const { bucket, manager: other } = await savedRun([1, 2, 3]);
+    const store = new MemoryStore(bucket);
+    const create = store.create.bind(store);
+    let isFirst = true;
+    store.create = async (key, ...rest) => {
+      if (isFirst && key.startsWith('catalog/')) {
+        isFirst = false;
+        await other.rollback({ to: 2, reason: 'first' });
+      }
+      return create(key, ...rest);
+    };
+    await using person = open(bucket, { store });
+    expect(await failure(person.rollback({ to: 1, reason: 'second' }))).toBe(
+      'Conflict: another rollback came first; nothing was changed',
+    );
+    expect(await latestOf(other)).toBe(2n);
+  });
+
+  test('a store that falls silent in between leaves it unknown, and says how to find out', async () => {
+    const { bucket, manager } = await savedRun([1, 2]);
+    const store = new MemoryStore(bucket);
+    const down = () => Promise.reject(new CheckpointError('Unavailable', 'no answer'));
+    const create = store.create.bind(store);
+    store.create = async (key, ...rest) => {
+      await create(key, ...rest);
+      store.list = () => {
+        throw new CheckpointError('Unavailable', 'no answer');
+      };
+      store.get = down;
+      return down();
+    };
+    const settings = { recordTimeoutMs: 200, retryDelayMsBase: 1, retryDelayMsMax: 5 };
+    await using person = open(bucket, { store, settings });
+    await expect(person.rollback({ to: 1, reason: 'x' })).rejects.toMatchObject({
+      code: 'OutcomeUnknown',
+      message: 'whether the rollback took effect cannot be known now',
+      context: { advice: [expect.stringContaining('the log of the run')] },
+    });
+    expect((await manager.log())[0]?.kind).toBe('rollback');
+  });
+});
+
+describe('rollback: what cannot be done is said, and nothing is changed', () => {
+  test.each([
+    ['none', undefined, 'undefined'],
+    ['empty', '', '0 characters'],
+    ['of spaces', '  ', '2 characters'],
+    ['too long', 'x'.repeat(1001), '1001 characters'],
+  ])('a reason that is %s', async (_, reason, found) => {
+    const { bucket, manager } = await savedRun([1]);
+    const before = bucket.keys();
+    const message = await failure(manager.rollback({ to: 1, reason: reason as string }));
+    expect(message).toContain('InvalidArgument: a rollback needs a reason of 1 to 1000 characters');
+    expect(message).toContain(found);
+    expect(bucket.keys()).toEqual(before);
+  });
+
+  test('no run, a version that never was, one that is quarantined, one left behind', async () => {
+    await using empty = open(newBucket());
+    expect(await failure(empty.rollback({ to: 1, reason: 'x' }))).toBe(
+      'NotFound: there is no run at memory://unnamed',
+    );
+    const { bucket, manager } = await savedRun([1, 2, 3]);
+    const refused = (to: number) => failure(manager.rollback({ to, reason: 'x' }));
+    expect(await refused(7)).toBe('NotFound: there is no version 7: the newest of 3 is 3');
+    await quarantine(bucket, manager, 2);
+    expect(await refused(2)).toMatch(/^Conflict: version 2 is quarantined: verify: /);
+    await manager.rollback({ to: 1, reason: 'x' });
+    const before = bucket.keys();
+    expect(await refused(3)).toBe('NotFound: version 3 was left behind by an earlier rollback');
+    expect(bucket.keys()).toEqual(before);
+  });
+});
