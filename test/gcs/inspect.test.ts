@@ -1,5 +1,6 @@
 /** What a bucket says of itself, and what that means for checkpoints. */
 
+import { readFileSync } from 'node:fs';
 import type { StoreFact } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import { errorOf, type Reply } from '../scripted/scripted-server.ts';
@@ -18,6 +19,19 @@ async function factsOf(
 
 const lifecycle = (...rule: unknown[]) => ({ lifecycle: { rule } });
 const PARTS_RULE = { action: { type: 'AbortIncompleteMultipartUpload' }, condition: { age: 7 } };
+
+describe('the rules that the manual says to add', () => {
+  const manual = readFileSync(new URL('../../docs/stores/gcs.md', import.meta.url), 'utf8');
+  const [, json = ''] = /```json\n(\{\s+"lifecycle".*?)```/s.exec(manual) ?? [];
+
+  test.each(['multipart', 'compose'])('leave nothing to warn of with uploads=%s', async (uploads) => {
+    const rules = JSON.parse(json.replaceAll(/"runs\/(gpt\/)?/g, '"gpt/')) as Record<string, unknown>;
+    const facts = await factsOf({ ...rules, versioning: { enabled: true } }, { uploads });
+    for (const id of ['lifecycle', 'abandoned-uploads', 'versioning'])
+      expect(facts.get(id)).not.toHaveProperty('concern');
+    expect(facts.get('abandoned-uploads')?.seen).toBe('a rule removes them');
+  });
+});
 
 describe('a bucket', () => {
   test('with nothing set but a rule for what killed processes leave: no concern', async () => {

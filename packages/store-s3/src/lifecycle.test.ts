@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { LifecycleRule } from '@aws-sdk/client-s3';
 import type { StoreFact } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
@@ -102,4 +103,14 @@ describe('noncurrent versions', () => {
     expect(noncurrentRule([ours], 'other/')).toBeUndefined();
     expect(noncurrentRule([], '')).toBeUndefined();
   });
+});
+
+it('the rules that the manual says to add leave nothing to warn of', () => {
+  const manual = readFileSync(new URL('../../../docs/stores/s3.md', import.meta.url), 'utf8');
+  const [, json = ''] = /```json\n(\{\s+"Rules".*?)```/s.exec(manual) ?? [];
+  const { Rules: rules } = JSON.parse(json) as { Rules: LifecycleRule[] };
+  const { lifecycle, leftovers } = facts(rules);
+  expect([lifecycle.concern, leftovers.concern]).toEqual([undefined, undefined]);
+  expect(leftovers.seen).toBe('a rule removes them after 7 days');
+  expect(noncurrentRule(rules, 'runs/gpt/')).toBe('a rule removes noncurrent versions after 7 days');
 });

@@ -62,7 +62,8 @@ export interface ObjectStore {
   beginUpload(key: string, options: UploadOptions): Promise<Upload>;
 
   /**
-   * Goes on with an upload of another process, by its token. `NotFound`: it is completed, aborted or expired.
+   * Goes on with an upload of another process, by its token. `NotFound`: it is completed, aborted or expired, or the store cannot rule out
+   * that the other process still writes to it; the message says which.
    * `Unsupported` where `capabilities.resumesUploads` is false.
    */
   resumeUpload(token: string, options?: CallOptions): Promise<Upload>;
