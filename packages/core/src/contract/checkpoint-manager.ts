@@ -101,7 +101,19 @@ export interface JoinResult {
   readonly tookOver: boolean;
 }
 
-export interface SaveOptions extends CommitWaitOptions, CommitMeta {
+/** Files that look as if nobody had written them since the last checkpoint: the newest live one that is there when the save begins. */
+export interface StaleOptions {
+  /** `warn`: the checkpoint is committed and marked as suspect. `fail`: `Stale`, and nothing is committed. `off`: nobody looks. Default `warn`. */
+  onStale?: 'warn' | 'fail' | 'off' | undefined;
+  /**
+   * Globs of the files that training changes; one that begins with `!` excludes. Such a file is suspect if it is byte for byte that of the
+   * last checkpoint. Without globs: all files together, if not one differs. And whatever the globs: all files together, if each has
+   * more than doubled or halved its size.
+   */
+  shouldChange?: readonly string[] | undefined;
+}
+
+export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions {
   /** Default: one above the highest so far, 0 for the first; only a lone writer may leave it out. */
   version?: VersionInput | undefined;
   /** Save every file below this directory. Exactly one of `dir`, `files` and `buffers`. */
@@ -120,14 +132,6 @@ export interface SaveOptions extends CommitWaitOptions, CommitMeta {
    * manager's.
    */
   dedupe?: 'auto' | 'off' | undefined;
-  /** What becomes of files that look as if nobody had written them since the last checkpoint: see `shouldChange`. Default `warn`. */
-  onStale?: 'warn' | 'fail' | 'off' | undefined;
-  /**
-   * Globs of the files that training changes; one that begins with `!` excludes. Such a file is suspect if it is byte for byte that of the
-   * newest checkpoint. Without globs: all files together, if not one differs. And whatever the globs: all files together, if each has
-   * more than doubled or halved its size.
-   */
-  shouldChange?: readonly string[] | undefined;
 }
 
 export interface SaveResult {
@@ -346,7 +350,7 @@ export interface Checkpoint extends AsyncDisposable {
    * Delivers this writer's files, waits for the others', and commits. Output streams are to be closed before; one that is still open is
    * an `InvalidArgument`. Calling it again after it has succeeded does nothing.
    */
-  commit(meta?: CommitMeta & CommitWaitOptions): Promise<void>;
+  commit(meta?: CommitMeta & CommitWaitOptions & StaleOptions): Promise<void>;
 
   /** Gives the checkpoint up: open streams fail and it can no longer be committed. After `commit` it does nothing. Safe to repeat. */
   discard(): Promise<void>;

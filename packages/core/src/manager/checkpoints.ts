@@ -6,6 +6,7 @@ import type {
   CheckpointSummary,
   CommitMeta,
   CommitWaitOptions,
+  StaleOptions,
   WaitOptions,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -19,7 +20,9 @@ import { Handoff } from './handoff.ts';
 import { detailsOf, filesOf, readManifest } from './manifest.ts';
 import { leaseCheckpoint } from './restore.ts';
 import type { SaveSession } from './session.ts';
-import { checkMeta } from './sources.ts';
+import { checkMeta, checkStaleOptions } from './sources.ts';
+
+type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
 
 /** A checkpoint from `create()`. */
 export class WritableCheckpoint implements Checkpoint {
@@ -98,7 +101,7 @@ export class WritableCheckpoint implements Checkpoint {
     );
   }
 
-  commit(meta: CommitMeta & CommitWaitOptions = {}): Promise<void> {
+  commit(meta: CommitOptions = {}): Promise<void> {
     if (this.summary) return Promise.resolve();
     this.#committing ??= this.#commit(meta).finally(() => {
       this.#committing = undefined;
@@ -106,7 +109,7 @@ export class WritableCheckpoint implements Checkpoint {
     return this.#committing;
   }
 
-  async #commit(meta: CommitMeta & CommitWaitOptions): Promise<void> {
+  async #commit(meta: CommitOptions): Promise<void> {
     this.#assertWritable();
     const stillOpen = [...this.#open.values()];
     if (stillOpen.length > 0) {
@@ -115,10 +118,11 @@ export class WritableCheckpoint implements Checkpoint {
     if (this.#files.size === 0) throw new CheckpointError('InvalidArgument', 'there is no file to commit');
     checkLogicalNames([...this.#files.keys()]);
     const checked = checkMeta(meta);
+    checkStaleOptions(meta);
     const stop = this.#discarded.signal;
     const signal = meta.signal ? AbortSignal.any([meta.signal, stop]) : stop;
     try {
-      await this.#session.deliver([...this.#files.values()], checked, signal);
+      await this.#session.deliver([...this.#files.values()], checked, { ...meta, signal });
       const checkpoint = await this.#session.finalise({ ...meta, signal });
       this.summary = await this.#summarise(checkpoint);
     } finally {

@@ -210,15 +210,17 @@ class Copying {
   /** The manifest holds the union of what the writers had to say: the first one repeats it, and so the copy's is the same. */
   #deliver(index: number, files: readonly FileRecord[]): Promise<OwnReceipt> {
     const { runId, writer } = this.#membership;
-    const { metrics, metadata } = this.#manifest;
+    const { metrics, metadata, suspicions } = this.#manifest;
     const life = {
       id: this.#id,
       runId,
       writer: { ...writer, index },
       incarnation: this.#incarnationOf(index),
     };
-    const says = index === 0 ? { metrics, metadata } : { metrics: {}, metadata: {} };
-    return deliver(this.#copy.target.engine, { ...life, files, ...says }, this.#options.signal);
+    const says =
+      index === 0 ? { metrics, metadata, suspicions } : { metrics: {}, metadata: {}, suspicions: [] };
+    // All files are objects of the copy's own, whatever the original refers to.
+    return deliver(this.#copy.target.engine, { ...life, files, bases: [], ...says }, this.#options.signal);
   }
 
   async #commit(own: OwnReceipt): Promise<void> {

@@ -91,11 +91,21 @@ export class LeaseHolder {
     return this.#lost.signal;
   }
 
+  /** False on a store that cannot be written. */
+  get isHeld(): boolean {
+    return this.#validUntilMs > 0;
+  }
+
   /** Ends the claim. A lease that is not deleted expires. */
   async release(): Promise<void> {
+    await this.leave();
+    if (this.#keys.length > 0) await deleteForTidiness(this.#engine, this.#keys, 'releasing a read lease');
+  }
+
+  /** Renews it no longer: it goes on for what is left of its life. */
+  async leave(): Promise<void> {
     this.#released.abort();
     await this.#renewing;
-    if (this.#keys.length > 0) await deleteForTidiness(this.#engine, this.#keys, 'releasing a read lease');
   }
 
   async #add(signal: AbortSignal | undefined): Promise<void> {

@@ -6,6 +6,8 @@ import {
   type CatalogCheckpoint,
   checkpointPrefix,
   decodeRecord,
+  type FileRecord,
+  parsePayloadKey,
   parseReceiptKey,
   receiptKey,
   receiptsPrefix,
@@ -89,22 +91,16 @@ async function readReceipt(
   };
 }
 
-/** Every payload that the receipts name is there with its size. Looks twice: a listing in pages is no snapshot. */
+/** Every payload that the receipts name is there with its size, wherever it lies. Looks twice: a listing in pages is no snapshot. */
 export async function assertPayloads(
   engine: Engine,
   id: CheckpointId,
   receipts: readonly StoredReceipt[],
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const prefix = checkpointPrefix(id);
-  const wanted = receipts
-    .flatMap(({ receipt }) => receipt.files)
-    .filter((file) => file.key.startsWith(prefix));
+  const wanted = receipts.flatMap(({ receipt }) => receipt.files);
   for (let look = 1; ; look++) {
-    const sizes = new Map<string, number>();
-    for await (const page of engine.records.list(prefix, { signal })) {
-      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
-    }
+    const sizes = await listSizes(engine, wanted, signal);
     const wrong = wanted.find((file) => sizes.get(file.key) !== file.sizeBytes);
     if (!wrong) return;
     if (look === 1) continue;
@@ -116,6 +112,26 @@ export async function assertPayloads(
       { context: { store: engine.store.uri, version: id.version, key: wrong.key, name: wrong.name } },
     );
   }
+}
+
+/** Sizes of the objects of files by key, as far as they are there. One list page per 1,000 objects of each checkpoint under which they lie. */
+export async function listSizes(
+  engine: Engine,
+  files: readonly Pick<FileRecord, 'key'>[],
+  signal: AbortSignal | undefined,
+): Promise<Map<string, number>> {
+  const prefixes = new Set<string>();
+  for (const file of files) {
+    const key = parsePayloadKey(file.key);
+    if (key) prefixes.add(checkpointPrefix(key.id));
+  }
+  const sizes = new Map<string, number>();
+  for (const prefix of prefixes) {
+    for await (const page of engine.records.list(prefix, { signal })) {
+      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
+    }
+  }
+  return sizes;
 }
 
 /** Whether a committed checkpoint was made with this very receipt. */

@@ -26,7 +26,7 @@ import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { plannedEvent, type SaveSession, transferOptions } from './session.ts';
-import { checkMeta, type NamedSource, resolveSources } from './sources.ts';
+import { assertOneOf, checkMeta, checkStaleOptions, type NamedSource, resolveSources } from './sources.ts';
 import type { WriterRegistry } from './writers.ts';
 
 type Bounded<T> = T & { signal: AbortSignal };
@@ -41,6 +41,8 @@ export async function save(
   const writer = writers.position(options.writer);
   const meta = checkMeta(options);
   const version = options.version === undefined ? undefined : toVersion(options.version);
+  checkStaleOptions(options);
+  assertOneOf('dedupe', options.dedupe, ['auto', 'off']);
   writers.attempt(writer);
   const sources = await resolveSources(engine, options);
   const look = async () =>
@@ -62,16 +64,17 @@ export async function save(
   options.onProgress?.(plannedEvent(session.id.version, sources));
   try {
     const files = await session.upload(sources, options);
-    await session.deliver(files, meta, options.signal);
-    return await finish(session, files, options);
+    const suspicions = await session.deliver(files, meta, options);
+    return await finish(session, { files, suspicions }, options);
   } finally {
+    await session.end();
     await engine.uploads.settled();
   }
 }
 
 async function finish(
   session: SaveSession,
-  files: readonly UploadedFile[],
+  { files, suspicions }: { files: readonly UploadedFile[]; suspicions: readonly string[] },
   options: SaveOptions,
 ): Promise<SaveResult> {
   const result = {
@@ -79,9 +82,9 @@ async function finish(
     version: session.id.version,
     wasCommittedBefore: false,
     sizeBytes: totalBytes(files),
-    referencedBytes: 0,
+    referencedBytes: totalBytes(files.filter(({ known }) => known !== undefined)),
     fileCount: files.length,
-    suspicions: [],
+    suspicions,
   };
   if (options.noWait) return { ...result, ...(await session.finaliseOnce(options)) };
   await session.finalise(options);

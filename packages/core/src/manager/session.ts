@@ -5,6 +5,8 @@ import type {
   CommitMeta,
   CommitWaitOptions,
   ProgressEvent,
+  SaveOptions,
+  StaleOptions,
   WaitOptions,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -14,14 +16,19 @@ import {
   decodeRecord,
   encodeRecord,
   type FileRecord,
+  hasBlake3,
   payloadKey,
   type Receipt,
   receiptKey,
+  type State,
   sha256,
 } from '../format/index.ts';
 import { totalBytes } from '../plan/assemble.ts';
+import { KnownFiles } from '../plan/known-files.ts';
 import { sameContent } from '../plan/same-content.ts';
+import { findSuspicions } from '../plan/staleness.ts';
 import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
+import { HeldBases, type NewestManifests } from './bases.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
@@ -33,23 +40,80 @@ import { createRecord, isUnanswered } from './records.ts';
 import type { NamedSource } from './sources.ts';
 
 const NONCE_DIGITS = 16;
+const NOTHING_KNOWN = new KnownFiles([]);
+
+type Bounded<T> = T & { signal: AbortSignal };
+
+/** Where a session begins. */
+export interface Start {
+  readonly membership: Membership;
+  readonly version: bigint;
+  /** Of the catalog, when it began: what the files are compared with. */
+  readonly state: State;
+  readonly manifests: NewestManifests;
+}
 
 export class SaveSession {
   readonly id: CheckpointId;
   readonly membership: Membership;
   readonly #engine: Engine;
   readonly #catalog: Catalog;
+  readonly #start: Start;
+  readonly #bases: HeldBases;
   #receipt: OwnReceipt | undefined;
+  #isCommitted = false;
 
-  constructor(engine: Engine, catalog: Catalog, membership: Membership, version: bigint) {
+  constructor(engine: Engine, catalog: Catalog, start: Start) {
     this.#engine = engine;
     this.#catalog = catalog;
-    this.membership = membership;
-    this.id = { lineage: membership.lineage, epoch: membership.epoch, version };
+    this.#start = start;
+    this.#bases = new HeldBases(engine, catalog);
+    this.membership = start.membership;
+    const { lineage, epoch } = this.membership;
+    this.id = { lineage, epoch, version: start.version };
   }
 
-  /** Sends the sources; nothing of it is visible to readers. Every call, and every repeat of an object, has names of its own. */
-  async upload(sources: readonly NamedSource[], options: WaitOptions): Promise<UploadedFile[]> {
+  /**
+   * Sends the sources that are not in the store already; nothing of it is visible to readers. Every call, and every repeat of an object,
+   * has names of its own.
+   */
+  async upload(
+    sources: readonly NamedSource[],
+    options: Bounded<WaitOptions & Pick<SaveOptions, 'dedupe'>>,
+  ): Promise<UploadedFile[]> {
+    const files = await this.#send(sources, await this.#knownFiles(sources, options), options);
+    const bases = files.flatMap(({ known }) => known?.base ?? []);
+    if (bases.length === 0) return files;
+    // Only now, and the catalog is read after it: what is referred to was live when the lease held it already.
+    await this.#bases.take(bases, options.signal);
+    const isGone = ({ known }: UploadedFile) => known !== undefined && !this.#bases.has(known.base);
+    if (!files.some(isGone)) return files;
+    const again = sources.filter((_, index) => isGone(files[index] as UploadedFile));
+    // Without progress: it was told that they are done.
+    const sent = (await this.#send(again, NOTHING_KNOWN, { signal: options.signal })).values();
+    return files.map((file) => (isGone(file) ? (sent.next().value as UploadedFile) : file));
+  }
+
+  /** `undefined`: nothing is hashed either. */
+  async #knownFiles(
+    sources: readonly NamedSource[],
+    { dedupe = this.#engine.dedupe, signal }: Bounded<Pick<SaveOptions, 'dedupe'>>,
+  ): Promise<KnownFiles | undefined> {
+    if (dedupe === 'off') return undefined;
+    if (!hasBlake3()) {
+      const why = 'unchanged files are sent again: there is no native BLAKE3 for this platform';
+      this.#engine.logger.log('warn', why);
+      return undefined;
+    }
+    if (sources.every(({ source }) => 'stream' in source)) return NOTHING_KNOWN;
+    return this.#start.manifests.known(this.#start.state, signal);
+  }
+
+  async #send(
+    sources: readonly NamedSource[],
+    known: KnownFiles | undefined,
+    options: WaitOptions,
+  ): Promise<UploadedFile[]> {
     const { writer, incarnation } = this.membership;
     const nonce = this.#engine.random.hex(NONCE_DIGITS);
     const life = { id: this.id, writer: writer.index, incarnation };
@@ -64,28 +128,67 @@ export class SaveSession {
           nonce: sends++ === 0 ? nonce : this.#engine.random.hex(NONCE_DIGITS),
           name,
         });
-      return { name, key, source, ...recorderFor(name) };
+      return { name, key, source, known, ...recorderFor(name) };
     });
     return this.#engine.transfer.upload(items, transferOptions(options));
   }
 
-  /** Writes the receipt: from now on the files of this writer count, whatever becomes of this process. */
+  /**
+   * Writes the receipt: from now on the files of this writer count, whatever becomes of this process. Resolves to what makes them look stale.
+   * `Stale`: that was to be an error, and no receipt was written.
+   */
   async deliver(
     files: readonly UploadedFile[],
     meta: Required<CommitMeta>,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
+    options: Bounded<WaitOptions & StaleOptions>,
+  ): Promise<readonly string[]> {
+    const records = files.map(fileRecord);
+    const suspicions = await this.#suspicions(records, options);
     const share = {
-      files: files.map(fileRecord),
+      files: records,
+      bases: this.#bases.ids,
       metrics: meta.metrics ?? {},
       metadata: meta.metadata ?? {},
+      suspicions,
     };
-    this.#receipt = await deliver(this.#engine, { ...this.membership, id: this.id, ...share }, signal);
+    this.#receipt = await deliver(
+      this.#engine,
+      { ...this.membership, id: this.id, ...share },
+      options.signal,
+    );
+    return suspicions;
+  }
+
+  async #suspicions(
+    files: readonly FileRecord[],
+    { onStale = 'warn', shouldChange, signal, onProgress }: Bounded<WaitOptions & StaleOptions>,
+  ): Promise<readonly string[]> {
+    if (onStale === 'off') return [];
+    const last = await this.#start.manifests.last(this.#start.state, signal);
+    const suspicions = last ? findSuspicions(files, last, shouldChange) : [];
+    const { version } = this.id;
+    if (onStale === 'fail' && suspicions.length > 0) {
+      throw new CheckpointError('Stale', `version ${version} was not saved: ${suspicions.join('; ')}`, {
+        context: { store: this.#engine.store.uri, version },
+      });
+    }
+    for (const reason of suspicions) {
+      this.#engine.logger.log('warn', `version ${version} is suspect: ${reason}`);
+      onProgress?.({ type: 'suspect', version, reason });
+    }
+    return suspicions;
+  }
+
+  /** The save is over, however it ended. What was delivered and not committed, others may still commit: its bases stay held for a while. */
+  async end(): Promise<void> {
+    if (this.#receipt && !this.#isCommitted) await this.#bases.leave();
+    else await this.#bases.release();
   }
 
   /** Waits for the commit that lists this writer's receipt, or makes it. */
   async finalise(options: CommitWaitOptions): Promise<CatalogCheckpoint> {
     const checkpoint = await finalise(this.#engine, this.#catalog, this.#finaliseOptions(options));
+    this.#isCommitted = true;
     options.onProgress?.({ type: 'committed', id: this.id });
     return checkpoint;
   }
@@ -100,6 +203,7 @@ export class SaveSession {
       this.#finaliseOptions({ ...options, timeoutMs: 0 }),
     );
     const isCommitted = result.kind === 'committed';
+    this.#isCommitted = isCommitted;
     const missingWriters = result.kind === 'waiting' ? result.missing : [];
     options.onProgress?.(
       isCommitted
@@ -125,14 +229,16 @@ export class SaveSession {
 export interface Delivery extends Pick<Membership, 'runId' | 'writer' | 'incarnation'> {
   readonly id: CheckpointId;
   readonly files: readonly FileRecord[];
+  readonly bases: readonly CheckpointId[];
   readonly metrics: Record<string, number>;
   readonly metadata: Record<string, string>;
+  readonly suspicions: readonly string[];
 }
 
 /** Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says something else. */
 export async function deliver(
   engine: Engine,
-  { id, runId, writer, incarnation, files, metrics, metadata }: Delivery,
+  { id, runId, writer, incarnation, ...share }: Delivery,
   signal: AbortSignal | undefined,
 ): Promise<OwnReceipt> {
   const key = receiptKey(id, writer.index, incarnation);
@@ -142,11 +248,8 @@ export async function deliver(
     writer: writer.index,
     incarnation,
     worldSize: writer.count,
-    files: [...files].sort((a, b) => compareUtf8(a.name, b.name)),
-    bases: [],
-    metrics,
-    metadata,
-    suspicions: [],
+    ...share,
+    files: [...share.files].sort((a, b) => compareUtf8(a.name, b.name)),
   };
   const { bytes } = encodeRecord('receipt', receipt);
   const { clock, settings } = engine;
@@ -162,7 +265,8 @@ export async function deliver(
   if (created.isOurs) return { ...life, sha256: sha256(bytes), receipt };
   const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
   // This process delivered this version before: the same content stands, other content cannot replace it.
-  if (sameContent(found.files, files)) return { ...life, sha256: sha256(created.bytes), receipt: found };
+  if (sameContent(found.files, share.files))
+    return { ...life, sha256: sha256(created.bytes), receipt: found };
   throw new CheckpointError(
     'Conflict',
     `writer ${writer.index} has already delivered version ${id.version}, with other content`,
@@ -202,7 +306,7 @@ function fileRecord(file: UploadedFile): FileRecord {
     crc32c: file.crc32c,
     partSizeBytes: file.partSizeBytes,
     partCrc32c: file.partCrc32c,
-    blake3: new Uint8Array(0),
+    blake3: file.blake3 ?? new Uint8Array(0),
     mode: file.mode ?? 0,
   };
 }

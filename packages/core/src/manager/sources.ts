@@ -1,9 +1,16 @@
 /** From what a caller wants saved to what is uploaded. Everything is checked before the store is touched. */
 
-import type { CommitMeta, SaveOptions, SaveSource, WriterPosition } from '../contract/checkpoint-manager.ts';
+import type {
+  CommitMeta,
+  SaveOptions,
+  SaveSource,
+  StaleOptions,
+  WriterPosition,
+} from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { LocalFiles } from '../contract/files.ts';
 import { checkLogicalNames } from '../format/index.ts';
+import { checkGlobs } from '../plan/staleness.ts';
 import type { UploadSource } from '../transfer/index.ts';
 import type { Engine } from './engine.ts';
 
@@ -73,6 +80,20 @@ export function checkWriter(writer: WriterPosition): WriterPosition {
     );
   }
   return writer;
+}
+
+export function checkStaleOptions({ onStale, shouldChange }: StaleOptions): void {
+  assertOneOf('onStale', onStale, ['warn', 'fail', 'off']);
+  checkGlobs(shouldChange ?? []);
+}
+
+/** `undefined` is one of them, always. */
+export function assertOneOf(option: string, value: string | undefined, known: readonly string[]): void {
+  if (value === undefined || known.includes(value)) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `${option} is ${JSON.stringify(value)}; it takes ${known.join(', ')}`,
+  );
 }
 
 /** Metrics are finite numbers, metadata is text. */

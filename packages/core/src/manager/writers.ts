@@ -3,6 +3,7 @@
 import type { ProgressEvent, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
+import { NewestManifests } from './bases.ts';
 import { type Catalog, rejectionError } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { type Attempt, chooseAttempt, join, type Membership } from './join.ts';
@@ -18,6 +19,7 @@ interface Place {
 export class WriterRegistry {
   readonly #engine: Engine;
   readonly #catalog: Catalog;
+  readonly #manifests: NewestManifests;
   readonly #default: WriterPosition;
   readonly #givenAttempt: string | undefined;
   readonly #places = new Map<number, Place>();
@@ -27,6 +29,7 @@ export class WriterRegistry {
   constructor(engine: Engine, catalog: Catalog, writer: WriterPosition, attempt: string | undefined) {
     this.#engine = engine;
     this.#catalog = catalog;
+    this.#manifests = new NewestManifests(engine);
     this.#default = writer;
     this.#givenAttempt = attempt;
   }
@@ -74,7 +77,8 @@ export class WriterRegistry {
     place.highestBegun = max(place.highestBegun, version);
     const { epoch, tookOver } = membership;
     options.onProgress?.({ type: 'joined', version, writer, epoch, tookOver });
-    return new SaveSession(this.#engine, this.#catalog, membership, version);
+    const manifests = this.#manifests;
+    return new SaveSession(this.#engine, this.#catalog, { membership, version, state, manifests });
   }
 
   async #join(

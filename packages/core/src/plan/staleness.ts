@@ -1,0 +1,110 @@
+/**
+ * Whether files look as if nobody had written them since the last checkpoint: a trainer that saves the same directory again and again
+ * although it has stopped filling it, or fills it with something else. Pure.
+ */
+
+import picomatch from 'picomatch';
+import { CheckpointError } from '../contract/errors.ts';
+import { bytesEqual, type FileRecord } from '../format/index.ts';
+
+/** What is compared of a file. */
+export type Compared = Pick<
+  FileRecord,
+  'name' | 'sizeBytes' | 'crc32c' | 'partSizeBytes' | 'partCrc32c' | 'blake3'
+>;
+
+const NAMES_MAX = 3;
+const SIZE_FACTOR_MAX = 2;
+
+/** A file now, and the one of that name in the last checkpoint. */
+interface Pair {
+  readonly now: Compared;
+  readonly before: Compared | undefined;
+}
+
+/**
+ * In words, what is suspicious about the files of one writer. `before`: all files of checkpoint `version`, the last one. `shouldChange`: globs
+ * of files that are suspect one by one; without any, they are only if all are as they were. At most two, at least none.
+ */
+export function findSuspicions(
+  files: readonly Compared[],
+  last: { readonly version: bigint; readonly files: readonly Compared[] },
+  shouldChange: readonly string[] | undefined,
+): string[] {
+  const byName = new Map(last.files.map((file) => [file.name, file]));
+  const pairs = files.map((now) => ({ now, before: byName.get(now.name) }));
+  const since = `since version ${last.version}`;
+  const unchanged =
+    shouldChange === undefined || shouldChange.length === 0
+      ? allUnchanged(pairs, since)
+      : someUnchanged(pairs, matcherOf(shouldChange), since);
+  return [unchanged, allResized(pairs, since)].filter((suspicion) => suspicion !== null);
+}
+
+/** `InvalidArgument` names the one that is no glob. */
+export function checkGlobs(globs: readonly string[]): void {
+  for (const glob of globs) {
+    if (typeof glob !== 'string' || bare(glob) === '')
+      throw new CheckpointError(
+        'InvalidArgument',
+        `${JSON.stringify(glob)} is no glob of files that should change`,
+      );
+  }
+}
+
+function bare(glob: string): string {
+  return glob.startsWith('!') ? glob.slice(1) : glob;
+}
+
+/** Some globs include, those that begin with `!` exclude; if none includes, all files are. */
+function matcherOf(globs: readonly string[]): (name: string) => boolean {
+  const options = { dot: true, nonegate: true };
+  const excluding = globs.filter((glob) => glob.startsWith('!'));
+  const including = globs.filter((glob) => !glob.startsWith('!'));
+  const isIncluded = including.length === 0 ? () => true : picomatch(including, options);
+  const isExcluded = excluding.length === 0 ? () => false : picomatch(excluding.map(bare), options);
+  return (name) => isIncluded(name) && !isExcluded(name);
+}
+
+function someUnchanged(
+  pairs: readonly Pair[],
+  shouldChange: (name: string) => boolean,
+  since: string,
+): string | null {
+  const names = pairs
+    .filter((pair) => isUnchanged(pair) && shouldChange(pair.now.name))
+    .map(({ now }) => now.name);
+  if (names.length === 0) return null;
+  const more = names.length > NAMES_MAX ? ` and ${names.length - NAMES_MAX} more` : '';
+  return `should have changed ${since} and did not: ${names.slice(0, NAMES_MAX).join(', ')}${more}`;
+}
+
+function allUnchanged(pairs: readonly Pair[], since: string): string | null {
+  if (!pairs.every(isUnchanged) || pairs.every(({ now }) => now.sizeBytes === 0)) return null;
+  return pairs.length === 1
+    ? `the only file, ${pairs[0]?.now.name}, has not changed ${since}`
+    : `none of the ${pairs.length} files has changed ${since}`;
+}
+
+function allResized(pairs: readonly Pair[], since: string): string | null {
+  const inBoth = pairs.filter(({ before }) => before !== undefined);
+  if (inBoth.length === 0 || !inBoth.every(isResized)) return null;
+  const [first] = inBoth as [Pair];
+  const sizes = `from ${first.before?.sizeBytes} to ${first.now.sizeBytes} bytes`;
+  return inBoth.length === 1
+    ? `${first.now.name} has more than doubled or halved its size ${since}, ${sizes}`
+    : `all ${inBoth.length} files have more than doubled or halved their sizes ${since}: ${first.now.name} ${sizes}`;
+}
+
+function isResized({ now, before }: Pair): boolean {
+  const sizes = [now.sizeBytes, before?.sizeBytes ?? 0];
+  return Math.max(...sizes) > SIZE_FACTOR_MAX * Math.min(...sizes);
+}
+
+/** By BLAKE3; where one of them has none, by CRC32C, of the parts as well where they are equally long. */
+function isUnchanged({ now, before }: Pair): boolean {
+  if (before === undefined || now.sizeBytes !== before.sizeBytes || now.crc32c !== before.crc32c)
+    return false;
+  if (now.blake3.byteLength > 0 && before.blake3.byteLength > 0) return bytesEqual(now.blake3, before.blake3);
+  return now.partSizeBytes !== before.partSizeBytes || bytesEqual(now.partCrc32c, before.partCrc32c);
+}
