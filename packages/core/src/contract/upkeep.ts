@@ -3,17 +3,17 @@
 import type { CheckpointId, CheckpointSummary, WaitOptions } from './checkpoint-manager.ts';
 
 export type FsckProblemKind =
-  /** A checkpoint of the catalog lacks an object, or has one of another size; readers of that version fail. */
+  /** A checkpoint of the catalog lacks its manifest or a file, or has a file of another size; readers of that version fail. */
   | 'missing'
-  /** A manifest or receipt that cannot be read or is not what the catalog says. */
+  /** A manifest or receipt that cannot be read, or is not what the catalog or the manifest says. A receipt is needed by no reader. */
   | 'damaged'
-  /** An object that nothing refers to and nothing ever will; a sweep deletes it. */
+  /** Objects that nothing refers to and nothing ever will; a sweep deletes them. Not told while a manifest cannot be read. */
   | 'garbage'
   /** Files of a version that its writers can still finish. */
   | 'unfinished'
   /** An upload in parts that nobody can finish any more; a sweep stops it. */
   | 'abandoned-upload'
-  /** A key that is none of Holdfast's. */
+  /** A key that is none of Holdfast's, or the record of an upload that cannot be read; it is left alone. */
   | 'foreign';
 
 export interface FsckProblem {
@@ -32,7 +32,7 @@ export interface FsckResult {
   readonly checkpointCount: number;
   readonly objectCount: number;
   readonly totalBytes: number;
-  /** Missing and damaged first. Garbage and unfinished files are one entry per checkpoint. */
+  /** Missing and damaged first. Garbage and unfinished files are one entry per checkpoint; of what is missing or damaged, ten of each have one of their own. */
   readonly problems: readonly FsckProblem[];
   /** Nothing is missing or damaged. */
   readonly isSound: boolean;
@@ -49,12 +49,18 @@ export interface RebuildResult {
 export interface UpkeepCalls {
   /**
    * Compares the catalog with the objects, both ways, by listings and records alone: no payload is read. Changes nothing. One list page per
-   * 1,000 objects and one GET per checkpoint. `NotFound`: there is no run here; the message says whether there are manifests to rebuild from.
+   * 1,000 objects, one GET per manifest and per receipt, two requests per upload that was left behind. Safe while the run is written and
+   * collected. `NotFound`: there is no run here; the message says whether there are manifests to rebuild from. `StoreRegressed`: the catalog
+   * is older than what lies beside it.
    */
   fsck(options?: WaitOptions): Promise<FsckResult>;
   /**
    * Writes a new catalog from the manifests, where the catalog itself is gone: a new run id, an epoch above all that were, everything
-   * unverified. A manifest whose objects are not all there is left out. `Conflict`: there is a catalog. `NotFound`: there is no manifest.
+   * unverified, no pins, rules as in run.json. A manifest whose files are not all there is left out, and so is one that was never committed,
+   * as far as the others tell. What is left out is garbage from then on, and the next sweep deletes it. Processes of the run as it was fail
+   * with `Corrupt`. One list page per 1,000 objects and one GET per manifest; repeating it after it was interrupted goes on with it.
+   *
+   * `Conflict`: there is a catalog, or somebody else is about to write one. `NotFound`: there is no manifest, or none that can be used.
    */
   rebuildCatalog(options?: WaitOptions): Promise<RebuildResult>;
 }

@@ -33,7 +33,8 @@ export async function readManifest(
   });
 }
 
-function manifestProblem(manifest: Manifest, id: CheckpointId): string | undefined {
+/** Why a manifest that is whole cannot be used as that of checkpoint `id`; `undefined`: it can. */
+export function manifestProblem(manifest: Manifest, id: CheckpointId): string | undefined {
   if (!idEquals(manifest.id, id)) {
     return `it is of checkpoint ${idText(manifest.id)}, not ${idText(id)}`;
   }

@@ -79,47 +79,41 @@ export function measureUpload(
   stray: StrayUpload,
   signal: AbortSignal | undefined,
 ): Promise<number | null> {
-  return withUpload(engine, stray, signal, sizeOf);
+  return withUpload(engine, stray, signal, async () => undefined);
 }
 
-/** Nothing comes of it any more. Resolves to the bytes of its parts; `null`: it had ended. Three requests. */
+/** Nothing comes of it any more. Resolves to the bytes of its parts; `null`: it had ended before. Three requests. */
 export function stopUpload(
   engine: Engine,
   stray: StrayUpload,
   signal: AbortSignal | undefined,
 ): Promise<number | null> {
-  return withUpload(engine, stray, signal, async (upload, options) => {
-    const sizeBytes = await sizeOf(upload, options);
-    await upload.abort(options);
-    return sizeBytes;
-  });
+  return withUpload(engine, stray, signal, (upload, options) => upload.abort(options));
 }
 
-async function sizeOf(upload: Upload, options: CallOptions): Promise<number> {
-  const parts = await upload.listParts(options);
-  return parts.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-}
-
-/** All of it may be repeated: an upload that has been stopped by an earlier try has ended. */
+/** Resolves to the bytes of its parts before `work`, which may be repeated: then it has ended, and that is what was wanted. */
 async function withUpload(
   engine: Engine,
   { key, token }: StrayUpload,
   signal: AbortSignal | undefined,
-  work: (upload: Upload, options: CallOptions) => Promise<number>,
+  work: (upload: Upload, options: CallOptions) => Promise<void>,
 ): Promise<number | null> {
   const { clock, settings, store } = engine;
-  const what = `stopping the upload of ${key}`;
-  const tryOnce = async (until: AbortSignal) => {
-    const options = { signal: until };
-    return work(await store.resumeUpload(token, options), options);
+  const what = `looking after the upload of ${key}`;
+  let sizeBytes: number | null = null;
+  const tryOnce = async (options: CallOptions) => {
+    const upload = await store.resumeUpload(token, options);
+    const parts = await upload.listParts(options);
+    sizeBytes = parts.reduce((sum, part) => sum + part.sizeBytes, 0);
+    await work(upload, options);
   };
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
   try {
-    return await withDeadline(bounds, (until) =>
-      retrying(() => tryOnce(until), requestPolicy(engine, what, until)),
+    await withDeadline(bounds, (until) =>
+      retrying(() => tryOnce({ signal: until }), requestPolicy(engine, what, until)),
     );
   } catch (error) {
-    if (isCheckpointError(error, 'NotFound')) return null;
-    throw error;
+    if (!isCheckpointError(error, 'NotFound')) throw error;
   }
+  return sizeBytes;
 }

@@ -54,7 +54,7 @@ async function planOn(
   listing: WholeListing,
   signal: AbortSignal | undefined,
 ): Promise<{ head: Head; plan: SweepPlan }> {
-  let head = await readRun(engine, catalog, listing, signal);
+  let head = await readHeadBeside(engine, catalog, listing, signal);
   for (;;) {
     try {
       const held = await readHeldKeys(engine, head.state.checkpoints, signal);
@@ -74,7 +74,7 @@ function stopped(error: CheckpointError): CheckpointError {
 }
 
 /** `NotFound`: there is nothing at all. `StoreRegressed`: there is something, and no catalog that says what it is. */
-export async function readRun(
+async function readHeadBeside(
   { store }: Engine,
   catalog: Catalog,
   listing: WholeListing,

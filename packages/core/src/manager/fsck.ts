@@ -1,0 +1,292 @@
+/**
+ * The catalog and the objects, held against each other, by listings and records alone. Changes nothing.
+ *
+ * Everything is listed before the catalog is read, as in a sweep. What is committed meanwhile is not in that listing, and what is removed
+ * meanwhile is gone: so whatever looks wrong is looked at once more before it is said.
+ */
+
+import type { CheckpointId, WaitOptions } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import type { FsckProblem, FsckProblemKind, FsckResult } from '../contract/upkeep.ts';
+import {
+  type CatalogCheckpoint,
+  checkpointPrefix,
+  idText,
+  type Manifest,
+  parseCatalogKey,
+  parseCheckpointPrefix,
+  parseManifestKey,
+  runKey,
+} from '../format/index.ts';
+import { findById } from '../plan/state.ts';
+import { type HeldKeys, type ListedObject, planSweep, type SweepPlan } from '../plan/sweep.ts';
+import type { Catalog, Head } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { heldKeys } from './held-keys.ts';
+import { inBatches } from './in-batches.ts';
+import { filesOf, readManifest } from './manifest.ts';
+import { getByDigest } from './records.ts';
+import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
+import { findStrayUploads, measureUpload } from './stray-uploads.ts';
+
+/** Of one checkpoint, so many objects of a kind have a line of their own; the rest share one. */
+const NAMED_MAX = 10;
+/** Each reads several receipts at a time. */
+const CHECKPOINTS_AT_ONCE = 4;
+const ELECTION_KEY = /^elections\/[0-9]{20}\.json$/;
+
+export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOptions): Promise<FsckResult> {
+  const listing = await listRun(engine, EVERYTHING, signal);
+  const head = await readCatalog(engine, catalog, listing, signal);
+  const examined = await examineAll(engine, listing, head.state.checkpoints, signal);
+  const { state } = await catalog.read(signal);
+  const there = examined.filter(({ checkpoint }) => findById(state, checkpoint.id) !== undefined);
+  const broken = there.flatMap(({ problems }) => problems);
+  const held = examined.flatMap(({ keys }) => (keys ? [keys] : []));
+  const plan = planSweep(listing, head.state, held);
+  const problems = [
+    ...broken,
+    // Without a manifest nobody knows whose these objects are.
+    ...(held.length === examined.length ? garbageOf(plan) : []),
+    ...byCheckpoint('unfinished', plan.unfinished, 'its writers can still finish it'),
+    ...(await uploadProblems(engine, listing, head, signal)),
+    ...foreignOf(listing, plan),
+  ];
+  const all = [...listing.objects, ...listing.claims, ...listing.leases, ...listing.others];
+  return {
+    checkpointCount: there.length,
+    objectCount: all.length + listing.uploadRecords.length,
+    totalBytes: totalOf(all),
+    problems,
+    isSound: broken.length === 0,
+  };
+}
+
+async function readCatalog(
+  { store }: Engine,
+  catalog: Catalog,
+  { objects }: WholeListing,
+  signal: AbortSignal | undefined,
+): Promise<Head> {
+  const head = await catalog.read(signal);
+  if (head.seq > 0) return head;
+  const count = objects.filter(({ key }) => parseManifestKey(key) !== null).length;
+  const rest =
+    count === 0
+      ? 'and no manifest'
+      : `but it has manifests (${count}), from which the catalog can be rebuilt: \`holdfast fsck --rebuild-catalog\``;
+  throw new CheckpointError('NotFound', `there is no run at ${store.uri}: it has no catalog, ${rest}`, {
+    context: { store: store.uri, run: 'missing' },
+  });
+}
+
+interface Examined {
+  readonly checkpoint: CatalogCheckpoint;
+  /** `undefined`: its manifest cannot be read. */
+  readonly keys: HeldKeys | undefined;
+  readonly problems: readonly FsckProblem[];
+}
+
+async function examineAll(
+  engine: Engine,
+  listing: WholeListing,
+  checkpoints: readonly CatalogCheckpoint[],
+  signal: AbortSignal | undefined,
+): Promise<Examined[]> {
+  const sizes = new Map(listing.objects.map(({ key, sizeBytes }) => [key, sizeBytes]));
+  return inBatches(checkpoints, CHECKPOINTS_AT_ONCE, (checkpoint) =>
+    examine(engine, checkpoint, sizes, signal),
+  );
+}
+
+async function examine(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  sizes: ReadonlyMap<string, number>,
+  signal: AbortSignal | undefined,
+): Promise<Examined> {
+  const { id, manifestKey: key } = checkpoint;
+  try {
+    const manifest = await readManifest(engine, checkpoint, signal);
+    const missing = await missingFiles(engine, id, manifest, sizes, signal);
+    const damaged = await damagedReceipts(engine, id, manifest, signal);
+    return { checkpoint, keys: heldKeys(checkpoint, manifest), problems: [...missing, ...damaged] };
+  } catch (error) {
+    if (!isUnreadable(error)) throw error;
+    const message = `${error.message}; which objects are the checkpoint's own is not known, so no garbage is told and no sweep goes on`;
+    const problem = {
+      kind: 'damaged',
+      id,
+      key,
+      objectCount: 1,
+      sizeBytes: sizes.get(key) ?? 0,
+      message,
+    } as const;
+    return { checkpoint, keys: undefined, problems: [problem] };
+  }
+}
+
+function isUnreadable(error: unknown): error is CheckpointError {
+  return isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
+}
+
+async function missingFiles(
+  engine: Engine,
+  id: CheckpointId,
+  manifest: Manifest,
+  sizes: ReadonlyMap<string, number>,
+  signal: AbortSignal | undefined,
+): Promise<FsckProblem[]> {
+  const files = filesOf(manifest);
+  const suspects = files.filter((file) => sizes.get(file.key) !== file.sizeBytes);
+  if (suspects.length === 0) return [];
+  const now = await sizesBelow(engine, suspects, signal);
+  const missing = suspects.filter((file) => now.get(file.key) !== file.sizeBytes);
+  return grouped('missing', id, missing, ({ name, key, sizeBytes }) => {
+    const found = now.get(key);
+    const what = found === undefined ? 'is missing' : `has ${found} bytes; the manifest says ${sizeBytes}`;
+    return `${name} of version ${id.version}: ${key} ${what}`;
+  });
+}
+
+/** By the prefixes of the checkpoints for which they were written. */
+async function sizesBelow(
+  engine: Engine,
+  files: readonly { readonly key: string }[],
+  signal: AbortSignal | undefined,
+): Promise<Map<string, number>> {
+  const prefixes = new Set<string>();
+  for (const { key } of files) {
+    const id = parseCheckpointPrefix(key);
+    if (id) prefixes.add(checkpointPrefix(id));
+  }
+  const sizes = new Map<string, number>();
+  for (const prefix of prefixes) {
+    for await (const page of engine.records.list(prefix, { signal }))
+      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
+  }
+  return sizes;
+}
+
+/** One GET per writer. No reader needs them, but they are what a manifest stands on. */
+async function damagedReceipts(
+  engine: Engine,
+  id: CheckpointId,
+  manifest: Manifest,
+  signal: AbortSignal | undefined,
+): Promise<FsckProblem[]> {
+  const { preferredConcurrency } = engine.store.capabilities;
+  const found = await inBatches(manifest.writers, preferredConcurrency, async (share) => {
+    const key = share.receiptKey;
+    try {
+      await getByDigest(engine, key, share.receiptSha256, signal);
+      return null;
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+      return { key, sizeBytes: 0, message: error.message };
+    }
+  });
+  const damaged = found.filter((each) => each !== null);
+  return grouped('damaged', id, damaged, ({ message }) => `receipt of version ${id.version}: ${message}`);
+}
+
+function grouped<T extends ListedObject>(
+  kind: FsckProblemKind,
+  id: CheckpointId | null,
+  objects: readonly T[],
+  messageOf: (object: T) => string,
+): FsckProblem[] {
+  const named = objects.slice(0, NAMED_MAX).map(
+    (object): FsckProblem => ({
+      kind,
+      id,
+      key: object.key,
+      objectCount: 1,
+      sizeBytes: object.sizeBytes,
+      message: messageOf(object),
+    }),
+  );
+  const rest = objects.slice(NAMED_MAX);
+  const [first] = rest;
+  if (!first) return named;
+  return [...named, together(kind, id, rest, `and ${rest.length} more, such as ${first.key}`)];
+}
+
+function together(
+  kind: FsckProblemKind,
+  id: CheckpointId | null,
+  objects: readonly ListedObject[],
+  message: string,
+): FsckProblem {
+  const key = objects[0]?.key ?? '';
+  return { kind, id, key, objectCount: objects.length, sizeBytes: totalOf(objects), message };
+}
+
+function garbageOf(plan: SweepPlan): FsckProblem[] {
+  const { payloads, receipts, manifests, claims } = plan;
+  const why = 'nothing refers to it any more; a sweep deletes it';
+  const problems = byCheckpoint('garbage', [...payloads, ...receipts, ...manifests], why);
+  if (claims.length === 0) return problems;
+  return [...problems, together('garbage', null, claims, 'claims of writers whose epoch has passed')];
+}
+
+/** One entry for each checkpoint id, in the order of the keys. */
+function byCheckpoint(kind: FsckProblemKind, objects: readonly ListedObject[], why: string): FsckProblem[] {
+  const of = new Map<string, { id: CheckpointId; objects: ListedObject[] }>();
+  for (const object of objects) {
+    const id = parseCheckpointPrefix(object.key);
+    if (!id) continue;
+    const entry = of.get(idText(id)) ?? { id, objects: [] };
+    entry.objects.push(object);
+    of.set(idText(id), entry);
+  }
+  return [...of.values()].map((entry) =>
+    together(kind, entry.id, entry.objects, `of ${idText(entry.id)}: ${why}`),
+  );
+}
+
+async function uploadProblems(
+  engine: Engine,
+  listing: WholeListing,
+  head: Head,
+  signal: AbortSignal | undefined,
+): Promise<FsckProblem[]> {
+  const { strays, unreadable } = await findStrayUploads(engine, listing, head.state, signal);
+  const { preferredConcurrency } = engine.store.capabilities;
+  const problems = await inBatches(strays, preferredConcurrency, async (stray): Promise<FsckProblem> => {
+    const sizeBytes = await measureUpload(engine, stray, signal);
+    const id = parseCheckpointPrefix(stray.key);
+    const hasEnded = sizeBytes === null;
+    return {
+      kind: hasEnded ? 'garbage' : 'abandoned-upload',
+      id,
+      key: stray.recordKey ?? stray.key,
+      objectCount: 1,
+      sizeBytes: sizeBytes ?? 0,
+      message: hasEnded
+        ? `record of the upload of ${stray.key}, which has ended`
+        : `nobody can finish the upload of ${stray.key} any more; a sweep stops it`,
+    };
+  });
+  const foreign = unreadable.map(({ key, reason }) => ({ key, sizeBytes: 0, reason }));
+  return [
+    ...problems,
+    ...grouped('foreign', null, foreign, ({ reason }) => `a record that cannot be read: ${reason}`),
+  ];
+}
+
+function foreignOf({ others }: WholeListing, plan: SweepPlan): FsckProblem[] {
+  const isOurs = ({ key }: ListedObject) =>
+    key === runKey || parseCatalogKey(key) !== null || ELECTION_KEY.test(key);
+  const foreign = [...plan.foreign, ...others.filter((object) => !isOurs(object))];
+  return grouped(
+    'foreign',
+    null,
+    foreign,
+    ({ key }) => `${key} is none of Holdfast's keys; it is left alone`,
+  );
+}
+
+function totalOf(objects: readonly ListedObject[]): number {
+  return objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}

@@ -1,0 +1,137 @@
+/**
+ * A catalog out of manifests, where the catalog itself is gone. Pure.
+ *
+ * A manifest proves that every writer had delivered, not that it was committed. But whoever builds one has just read a catalog in which the
+ * id was current and its version above `top`. From that follows which of them were never committed:
+ *
+ * - Of two manifests of one id, one has receipts of later lives. It was built after those lives had registered, on a state that did not list
+ *   the id; and from their registration on the older one could not be committed. So the older one never was.
+ * - In one lineage only a commit moves `top`, upwards, and a takeover keeps it. Whoever built a manifest of version w in epoch F has seen
+ *   `top` < w. So of an earlier epoch nothing from w on had been committed; nor could it be later, its epoch having passed.
+ * - A later lineage begins with a rollback to a version below all that it writes. What lies above that in earlier lineages was gone back
+ *   before, and is kept as rolled back. Where the later lineage began to write is all that is known: what lies between the version gone
+ *   back to and the first that was written after it looks as if it had stayed.
+ *
+ * What remains may still hold a checkpoint whose commit failed last. All of its bytes are there, so it is kept, and is not verified.
+ */
+
+import {
+  type CatalogCheckpoint,
+  type CheckpointId,
+  checkpointPrefix,
+  idText,
+  type Manifest,
+  type State,
+} from '../format/index.ts';
+import { totalBytes } from './assemble.ts';
+import { EMPTY_STATE } from './state.ts';
+
+export interface FoundManifest {
+  readonly key: string;
+  /** That of the key, which the manifest repeats. */
+  readonly id: CheckpointId;
+  /** Of its bytes. */
+  readonly sha256: Uint8Array;
+  /** When the store's own clock says it was created. */
+  readonly createdAtMs: number;
+  readonly manifest: Manifest;
+  /** What of its files is not there; `undefined`: all is. */
+  readonly problem: string | undefined;
+}
+
+export interface Rebuilt {
+  readonly checkpoints: readonly CatalogCheckpoint[];
+  readonly skipped: readonly { readonly key: string; readonly reason: string }[];
+}
+
+/** `unreadable`: ids whose manifest is there and cannot be read; they too were built. */
+export function chooseManifests(
+  found: readonly FoundManifest[],
+  unreadable: readonly CheckpointId[],
+): Rebuilt {
+  const skipped: { key: string; reason: string }[] = [];
+  const built = [...found.map(({ id }) => id), ...unreadable];
+  const chosen: FoundManifest[] = [];
+  for (const manifest of found) {
+    const reason = whySkipped(manifest, found, built);
+    if (reason === undefined) chosen.push(manifest);
+    else skipped.push({ key: manifest.key, reason });
+  }
+  chosen.sort((a, b) => compareIds(a.id, b.id));
+  const checkpoints = chosen.map((manifest) => {
+    const isBefore = ({ id }: FoundManifest) =>
+      id.lineage > manifest.id.lineage && id.version <= manifest.id.version;
+    return checkpointOf(manifest, chosen.some(isBefore));
+  });
+  return { checkpoints, skipped };
+}
+
+function whySkipped(
+  manifest: FoundManifest,
+  found: readonly FoundManifest[],
+  built: readonly CheckpointId[],
+): string | undefined {
+  const { id } = manifest;
+  const others = found.filter((other) => other !== manifest && idText(other.id) === idText(id));
+  const rival = others.find((other) => !isLater(manifest, other));
+  if (rival) {
+    return isLater(rival, manifest)
+      ? `${rival.key} was built later, of restarted writers, so this one was never committed`
+      : `it and ${rival.key} contradict each other`;
+  }
+  const refuting = built.find(
+    (other) => other.lineage === id.lineage && other.epoch > id.epoch && other.version <= id.version,
+  );
+  if (refuting) {
+    return `it was never committed: ${idText(refuting)} was written later, which takes a catalog without it`;
+  }
+  return manifest.problem;
+}
+
+/** Its receipts are of the same lives or later ones, and at least one of a later. */
+function isLater({ manifest: a }: FoundManifest, { manifest: b }: FoundManifest): boolean {
+  const ages = a.writers.map((share, index) => share.incarnation - (b.writers[index]?.incarnation ?? 0));
+  return a.worldSize === b.worldSize && ages.every((age) => age >= 0) && ages.some((age) => age > 0);
+}
+
+function compareIds(a: CheckpointId, b: CheckpointId): number {
+  return a.lineage - b.lineage || a.epoch - b.epoch || (a.version < b.version ? -1 : 1);
+}
+
+function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpoint {
+  const { id, key, sha256, createdAtMs, manifest } = found;
+  const files = manifest.writers.flatMap((share) => share.files);
+  return {
+    id,
+    manifestKey: key,
+    manifestSha256: sha256,
+    sizeBytes: totalBytes(files),
+    fileCount: files.length,
+    metrics: manifest.metrics,
+    state: 'LIVE',
+    retiringSeq: 0,
+    pins: [],
+    verified: false,
+    suspect: manifest.suspicions.length > 0,
+    reason: manifest.suspicions.join('; '),
+    committedAtMs: Math.round(createdAtMs),
+    bases: manifest.bases,
+    rolledBack,
+    retiringAtMs: 0,
+    storedBytes: totalBytes(files.filter((file) => file.key.startsWith(checkpointPrefix(id)))),
+  };
+}
+
+/** Nobody has joined it: the next writer takes it over, whatever its attempt. */
+export function rebuiltState(
+  checkpoints: readonly CatalogCheckpoint[],
+  at: { readonly lineage: number; readonly epoch: number; readonly attempt: string; readonly txnId: string },
+): State {
+  const latest = checkpoints.findLast((checkpoint) => !checkpoint.rolledBack)?.id;
+  const { lineage, epoch, attempt, txnId } = at;
+  return {
+    ...EMPTY_STATE,
+    ...{ lineage, epoch, attempt, attemptDrawn: true, worldSize: 1 },
+    ...{ latest, top: latest?.version ?? -1n, checkpoints: [...checkpoints], txnRing: [txnId] },
+  };
+}
