@@ -1,0 +1,165 @@
+import { CheckpointError } from '@holdfast/core';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { crc32c, ManualClock } from '@holdfast/testkit';
+import { describe, expect, test } from 'vitest';
+import { bytes, failure, newBucket, open } from './memory-run.ts';
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** A run whose store has a clock of its own, days away from the machine's. */
+async function savedRun() {
+  const clock = new ManualClock({ nowMs: Date.UTC(2031, 4, 1) });
+  const bucket = new MemoryBucket({ crc32c, clock });
+  const manager = open(bucket, { process: { host: 'eval-7', pid: 42 } });
+  for (const version of [1, 2]) await manager.save({ version, buffers: { a: bytes(100, version) } });
+  return { clock, bucket, manager };
+}
+
+const leaseKeys = (bucket: MemoryBucket) => bucket.keys().filter((key) => key.startsWith('leases/'));
+
+describe('a lease', () => {
+  test('tells what it protects and until when, by the clock of the store', async () => {
+    const { clock, bucket, manager } = await savedRun();
+    const lease = await manager.lease({ version: 1, ttlMs: 2 * HOUR_MS, reader: 'eval' });
+    expect(lease).toMatchObject({
+      id: expect.stringMatching(/^1\.1\.1\/eval-[0-9a-f]{16}$/),
+      version: 1n,
+      checkpoint: { lineage: 1, epoch: 1, version: 1n },
+      reader: 'eval',
+      host: 'eval-7',
+      pid: 42,
+      createdAtMs: clock.nowMs(),
+      expiresAtMs: clock.nowMs() + 2 * HOUR_MS,
+      isExpired: false,
+    });
+    expect(leaseKeys(bucket)).toEqual([lease.key]);
+    expect(await manager.leases()).toEqual([lease]);
+  });
+
+  test('a reader that dies holds on until its time is over in the store, not longer', async () => {
+    const { clock, manager } = await savedRun();
+    await manager.lease({ version: 1, ttlMs: HOUR_MS });
+    await clock.advance(HOUR_MS - 1);
+    expect(await manager.leases()).toMatchObject([{ ageMs: HOUR_MS - 1, isExpired: false }]);
+    await clock.advance(1);
+    expect(await manager.leases()).toMatchObject([{ ageMs: HOUR_MS, isExpired: true }]);
+  });
+
+  test('another one before it ends is how it is renewed; each ends by itself', async () => {
+    const { clock, manager } = await savedRun();
+    await manager.lease({ ttlMs: HOUR_MS });
+    await clock.advance(HOUR_MS / 2);
+    const second = await manager.lease({ ttlMs: HOUR_MS });
+    await clock.advance(HOUR_MS / 2);
+    const leases = await manager.leases({ version: 2 });
+    expect(leases.filter(({ isExpired }) => !isExpired).map(({ id }) => id)).toEqual([second.id]);
+    expect(leases).toHaveLength(2);
+    expect(await manager.leases({ version: 1 })).toEqual([]);
+  });
+
+  test('released it is gone; releasing again does nothing and says so', async () => {
+    const { bucket, manager } = await savedRun();
+    const { id } = await manager.lease({ ttlMs: HOUR_MS });
+    expect([await manager.releaseLease(id), await manager.releaseLease(id)]).toEqual([true, false]);
+    expect(leaseKeys(bucket)).toEqual([]);
+  });
+
+  test('versions that begin alike are not mixed up', async () => {
+    const { manager } = await savedRun();
+    await manager.save({ version: 10, buffers: { a: bytes(1) } });
+    await manager.lease({ version: 10, ttlMs: HOUR_MS });
+    expect(await manager.leases({ version: 1 })).toEqual([]);
+    expect(await manager.leases({ version: 10 })).toHaveLength(1);
+  });
+
+  test('those of restores under way are listed as well', async () => {
+    const { manager } = await savedRun();
+    const stream = (await manager.latest())?.openInputStream('a') as ReadableStream<Uint8Array>;
+    const reader = stream.getReader();
+    await reader.read();
+    expect(await manager.leases()).toMatchObject([{ version: 2n, host: 'eval-7', isExpired: false }]);
+    await reader.cancel();
+    expect(await manager.leases()).toEqual([]);
+  });
+
+  test('a record that cannot be read counts until it is released', async () => {
+    const { clock, bucket, manager } = await savedRun();
+    const { id, key } = await manager.lease({ version: 1, ttlMs: HOUR_MS });
+    bucket.damage(key, (data) => data.with(100, (data[100] as number) ^ 1));
+    await clock.advance(90 * DAY_MS);
+    expect(await manager.leases()).toMatchObject([{ id, expiresAtMs: null, isExpired: false }]);
+    expect(await manager.releaseLease(id)).toBe(true);
+  });
+
+  test('a lost reply makes no second lease', async () => {
+    const { bucket } = await savedRun();
+    const store = new MemoryStore(bucket);
+    const create = store.create.bind(store);
+    store.create = async (...args) => {
+      await create(...args);
+      throw new CheckpointError('Unavailable', 'the reply was lost');
+    };
+    await using manager = open(bucket, { store });
+    await manager.lease({ ttlMs: HOUR_MS });
+    expect(leaseKeys(bucket)).toHaveLength(1);
+  });
+});
+
+describe('what is no lease is said, and none is left', () => {
+  test.each([
+    ['below a second', { ttlMs: 999 }, 'InvalidArgument: a lease of 999 ms'],
+    ['above 30 days', { ttlMs: 30 * DAY_MS + 1 }, '(30 days)'],
+    ['no number', { ttlMs: Number.NaN }, 'a lease of NaN ms'],
+    ['a reader with a slash', { ttlMs: 1000, reader: 'a/b' }, 'InvalidArgument: reader "a/b"'],
+    ['a version that is not there', { ttlMs: 1000, version: 7 }, 'NotFound: there is no version 7'],
+  ])('%s', async (_, options, fragment) => {
+    const { bucket, manager } = await savedRun();
+    expect(await failure(manager.lease(options))).toContain(fragment);
+    expect(leaseKeys(bucket)).toEqual([]);
+  });
+
+  test('an empty run, a token that is none, a version below 0', async () => {
+    await using empty = open(newBucket());
+    expect(await failure(empty.lease({ ttlMs: 1000 }))).toContain('NotFound');
+    expect(await empty.leases()).toEqual([]);
+    expect(await failure(empty.releaseLease('../run'))).toContain('InvalidArgument: "../run" is no lease');
+    expect(await failure(empty.leases({ version: -1 }))).toContain('InvalidArgument: version -1');
+  });
+
+  test.each(['Denied', 'ReadOnly'] as const)('a store that cannot be written: %s', async (code) => {
+    const { bucket } = await savedRun();
+    const store = new MemoryStore(bucket);
+    store.create = () => Promise.reject(new CheckpointError(code, 'no'));
+    await using manager = open(bucket, { store });
+    expect(await failure(manager.lease({ ttlMs: 1000 }))).toBe(`${code}: no`);
+  });
+
+  test('a checkpoint that is taken out of use while the lease is taken: NotFound, and the lease is dropped', async () => {
+    const { bucket, manager: other } = await savedRun();
+    const key = bucket.keys().find((each) => each.startsWith('version_1/') && each.endsWith('/a')) as string;
+    bucket.damage(key, (data) => data.with(1, (data[1] as number) ^ 1));
+    const store = new MemoryStore(bucket);
+    const create = store.create.bind(store);
+    store.create = async (...args) => {
+      const created = await create(...args);
+      await other.verify({ version: 1, quarantine: true });
+      return created;
+    };
+    await using manager = open(bucket, { store });
+    expect(await failure(manager.lease({ version: 1, ttlMs: HOUR_MS }))).toContain(
+      'NotFound: version 1 is quarantined',
+    );
+    expect(leaseKeys(bucket)).toEqual([]);
+  });
+
+  test('a lease that the store will not delete is an error of releasing it', async () => {
+    const { bucket, manager: taker } = await savedRun();
+    const { id } = await taker.lease({ ttlMs: HOUR_MS });
+    const store = new MemoryStore(bucket);
+    store.deleteMany = async (keys) =>
+      keys.map((key) => ({ key, error: new CheckpointError('Denied', 'no') }));
+    await using manager = open(bucket, { store });
+    expect(await failure(manager.releaseLease(id))).toBe('Denied: no');
+  });
+});
