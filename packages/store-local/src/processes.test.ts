@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -79,5 +79,39 @@ describe('isCertainlyGone', () => {
     child.kill('SIGKILL');
     await once(child, 'exit');
     expect(await processes.isCertainlyGone(identity)).toBe(true);
+  });
+
+  test('of this machine: a process that has ended and that nobody has reaped is', async () => {
+    const processes = linuxProcesses();
+    // The shell becomes a program that asks after no child.
+    const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    try {
+      const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+      const pid = Number(line.toString());
+      const statPath = `/proc/${pid}/stat`;
+      const fields = () => readFileSync(statPath, 'utf8').split(') ')[1]?.split(' ') ?? [];
+      const self = (await processes.self()) as ProcessIdentity;
+      const identity = { ...self, pid, startTicks: fields()[19] as string };
+      expect(await processes.isCertainlyGone(identity)).toBe(false);
+      process.kill(pid, 'SIGKILL');
+      while (fields()[0] !== 'Z') await new Promise(setImmediate);
+      expect(await processes.isCertainlyGone(identity)).toBe(true);
+    } finally {
+      parent.kill('SIGKILL');
+      await once(parent, 'exit');
+    }
+  });
+
+  test('one that has ended while a thread of it goes on is not', async () => {
+    const pid = process.ppid;
+    mkdirSync(join(proc, String(pid), 'task/1'), { recursive: true });
+    mkdirSync(join(proc, String(pid), 'task/2'));
+    writeFileSync(join(proc, String(pid), 'stat'), statOf(pid, '5').replace(' S ', ' Z '));
+    const other = { ...SELF, pid, startTicks: '5' };
+    expect(await linuxProcesses(proc).isCertainlyGone(other)).toBe(false);
+    rmSync(join(proc, String(pid), 'task/2'), { recursive: true });
+    expect(await linuxProcesses(proc).isCertainlyGone(other)).toBe(true);
   });
 });

@@ -3,7 +3,7 @@
  * merely stands still may go on at any time.
  */
 
-import { readFile, readlink } from 'node:fs/promises';
+import { readdir, readFile, readlink } from 'node:fs/promises';
 import process from 'node:process';
 import { errnoOf } from '@holdfast/local-files';
 
@@ -27,10 +27,19 @@ export interface Processes {
 
 export function linuxProcesses(procDirectory = '/proc'): Processes {
   /** Null: there is none, or it cannot be seen. */
-  async function startOf(pid: number): Promise<string | null> {
+  async function look(pid: number): Promise<{ state: string; startTicks: string } | null> {
     // After the name, which is in parentheses and may hold anything, come the third field and the rest.
     const text = await readFile(`${procDirectory}/${pid}/stat`, 'utf8').catch(() => '');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ')[19] ?? null;
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const [state = '', startTicks] = [fields[0], fields[19]];
+    return startTicks === undefined ? null : { state, startTicks };
+  }
+
+  /** It has ended, each of its threads has, and only nobody has asked how. */
+  async function isZombie(pid: number, state: string): Promise<boolean> {
+    if (state !== 'Z') return false;
+    const threads = await readdir(`${procDirectory}/${pid}/task`).catch(() => null);
+    return threads?.length === 1;
   }
 
   async function self(): Promise<ProcessIdentity | null> {
@@ -39,9 +48,9 @@ export function linuxProcesses(procDirectory = '/proc'): Processes {
       const namespace = /^pid:\[(\d+)\]$/.exec(await readlink(`${procDirectory}/self/ns/pid`));
       // With the /proc of another namespace, numbers there are not those that are known here.
       const [ownPid] = (await readFile(`${procDirectory}/self/stat`, 'utf8')).split(' ');
-      const startTicks = await startOf(process.pid);
+      const startTicks = (await look(process.pid))?.startTicks;
       const isKnown = /^[0-9a-f-]{36}$/.test(bootId) && ownPid === String(process.pid);
-      if (!isKnown || namespace?.[1] === undefined || startTicks === null) return null;
+      if (!isKnown || namespace?.[1] === undefined || startTicks === undefined) return null;
       return { bootId, pidNamespace: namespace[1], pid: process.pid, startTicks };
     } catch {
       return null; // What cannot be read is not there, or hidden.
@@ -60,8 +69,9 @@ export function linuxProcesses(procDirectory = '/proc'): Processes {
         if (errno === 'ESRCH') return true;
         if (errno !== 'EPERM') return false;
       }
-      const start = await startOf(pid);
-      return start !== null && start !== startTicks;
+      const found = await look(pid);
+      if (found === null) return false;
+      return found.startTicks !== startTicks || (await isZombie(pid, found.state));
     },
   };
 }
