@@ -1,0 +1,278 @@
+import { CheckpointError } from '@holdfast/core';
+import { blake3 } from '@holdfast/core/internal/format/index';
+import { type KnownFile, KnownFiles } from '@holdfast/core/internal/plan/known-files';
+import type { UploadItem } from '@holdfast/core/internal/transfer/index';
+import { refuse } from '@holdfast/testkit';
+import { describe, expect, test } from 'vitest';
+import {
+  bytesItem,
+  bytesOf,
+  chunksOf,
+  failureOf,
+  fileItem,
+  isWhole,
+  NotedSource,
+  PART,
+  recordOf,
+  setUp,
+  streamItem,
+} from './memory-transfer.ts';
+
+const BASE = { lineage: 1, epoch: 1, version: 3n };
+
+function known(data: Uint8Array, changes: Partial<KnownFile> = {}, partSizeBytes = PART): KnownFile {
+  return {
+    ...recordOf('known', 'data/known', data, partSizeBytes),
+    blake3: blake3(data),
+    base: BASE,
+    ...changes,
+  };
+}
+
+function among(item: UploadItem, ...files: KnownFile[]): UploadItem {
+  return { ...item, known: new KnownFiles(files) };
+}
+
+/** Other bytes of the same size with the same CRC32C: a multiple of its polynomial is added. */
+function sameCrc(data: Uint8Array, at: number): Uint8Array {
+  const other = data.slice();
+  const polynomial = 1n | (0x82f63b78n << 1n);
+  for (let byte = 0; byte < 5; byte += 1) {
+    other[at + byte] = (other[at + byte] as number) ^ Number((polynomial >> BigInt(8 * byte)) & 0xffn);
+  }
+  return other;
+}
+
+const SIZES = [0, 1, PART - 1, PART, PART + 1, 5 * PART + 17];
+
+describe('a file that is known is not sent', () => {
+  test.each(SIZES)('%i bytes, from a file and from memory', async (size) => {
+    const data = bytesOf(size);
+    const { store, transfer } = setUp();
+    const items = [fileItem('file', new NotedSource(data, { mode: 0o600 })), bytesItem('bytes', data)];
+    const files = await transfer.upload(items.map((item) => among(item, known(data))));
+    for (const file of files) {
+      expect(file).toMatchObject({ ...recordOf(file.name, 'data/known', data, PART), blake3: blake3(data) });
+      expect(file.known?.base).toBe(BASE);
+    }
+    expect(files[0]?.mode).toBe(0o600);
+    expect([store.calls, isWhole(transfer)]).toEqual([[], true]);
+  });
+
+  test.each([1, PART, 3 * PART])('one that was recorded in parts of another size, %i bytes', async (size) => {
+    const data = bytesOf(size);
+    const { store, transfer } = setUp();
+    await transfer.upload([among(bytesItem('a', data), known(data, {}, 4096))]);
+    expect(store.calls).toEqual([]);
+  });
+
+  test('of several that are alike the first is taken', async () => {
+    const data = bytesOf(2 * PART);
+    const { transfer } = setUp();
+    const files = [known(data, { key: 'newest' }), known(data, { key: 'older' })];
+    const [file] = await transfer.upload([among(bytesItem('a', data), ...files)]);
+    expect(file?.key).toBe('newest');
+  });
+
+  test('it counts as done, once', async () => {
+    const { transfer } = setUp();
+    const [small, large] = [bytesOf(5), bytesOf(3 * PART)];
+    const told: unknown[] = [];
+    const items = [
+      among(bytesItem('small', small), known(small)),
+      among(bytesItem('large', large), known(large)),
+    ];
+    await transfer.upload(items, { onBytes: (...event) => told.push(event) });
+    expect(told).toEqual([
+      ['small', 5, 5],
+      ['large', 3 * PART, 3 * PART],
+    ]);
+  });
+});
+
+describe('what is not known is sent, and hashed', () => {
+  test.each(SIZES)('a file, bytes and a stream of %i bytes', async (size) => {
+    const data = bytesOf(size);
+    const { bucket, transfer } = setUp();
+    const items = [
+      fileItem('file', new NotedSource(data)),
+      bytesItem('bytes', data),
+      streamItem('stream', chunksOf(data, 1000)),
+    ];
+    const files = await transfer.upload(items.map((item) => among(item, known(bytesOf(size + 1)))));
+    for (const file of files) {
+      expect(file).toEqual({
+        ...recordOf(file.name, `data/${file.name}.0`, data, PART),
+        blake3: blake3(data),
+      });
+      expect(bucket.find(file.key)).toBeDefined();
+    }
+    expect(isWhole(transfer)).toBe(true);
+  });
+
+  test('parts that are read in any order are hashed in theirs', async () => {
+    const data = bytesOf(40 * PART);
+    const source = new NotedSource(data);
+    const slow = async (offsetBytes: number, buffer: Uint8Array) => {
+      for (let turn = (offsetBytes / PART) % 4; turn < 4; turn += 1) await new Promise(setImmediate);
+      return NotedSource.prototype.readInto.call(source, offsetBytes, buffer);
+    };
+    source.readInto = slow;
+    const { transfer } = setUp();
+    const [file] = await transfer.upload([among(fileItem('a', source))]);
+    expect(source.reads).not.toEqual([...source.reads].sort((a, b) => a - b));
+    expect(file?.blake3).toEqual(blake3(data));
+  });
+
+  test('a stream, whatever is known', async () => {
+    const data = bytesOf(3 * PART);
+    const { bucket, transfer } = setUp();
+    const [file] = await transfer.upload([among(streamItem('s', chunksOf(data, 1000)), known(data))]);
+    expect([file?.key, file?.known]).toEqual(['data/s.0', undefined]);
+    expect(bucket.keys()).toEqual(['data/s.0']);
+  });
+
+  test.each([
+    ['in one piece', 1000, 10],
+    ['in parts', 3 * PART, PART + 10],
+  ])('another file of the same size and CRC32C, %s', async (_, size, at) => {
+    const data = bytesOf(size);
+    const other = sameCrc(data, at);
+    const { bucket, transfer } = setUp();
+    expect(recordOf('', '', other, PART)).toEqual(recordOf('', '', data, PART));
+    const [file] = await transfer.upload([among(bytesItem('a', other), known(data))]);
+    expect([file?.key, file?.known, file?.blake3]).toEqual(['data/a.0', undefined, blake3(other)]);
+    expect(bucket.keys()).toEqual(['data/a.0']);
+  });
+
+  test('without known files nothing is hashed', async () => {
+    const { transfer } = setUp();
+    const [file] = await transfer.upload([bytesItem('a', bytesOf(10))]);
+    expect(file?.blake3).toBeUndefined();
+  });
+
+  test('a file that is sent once more is hashed from its beginning', async () => {
+    const data = bytesOf(3 * PART);
+    let completes = 0;
+    const { transfer } = setUp({
+      plan: ({ operation }) =>
+        operation === 'complete' && completes++ === 0 ? refuse('Corrupt') : undefined,
+    });
+    const [file] = await transfer.upload([among(bytesItem('a', data))]);
+    expect([completes, file?.blake3]).toEqual([2, blake3(data)]);
+  });
+});
+
+describe('what comparing costs', () => {
+  test('a file that has changed from its beginning: the reading of one part', async () => {
+    const data = bytesOf(8 * PART);
+    const source = new NotedSource(data);
+    const { transfer } = setUp();
+    await transfer.upload([
+      among(fileItem('a', source), known(bytesOf(8 * PART, 2)), known(bytesOf(8 * PART, 3))),
+    ]);
+    expect(source.reads).toHaveLength(9);
+  });
+
+  test('a file of another size: none', async () => {
+    const source = new NotedSource(bytesOf(8 * PART));
+    const { transfer } = setUp();
+    await transfer.upload([among(fileItem('a', source), known(bytesOf(8 * PART + 1)))]);
+    expect(source.reads).toHaveLength(8);
+  });
+
+  test('a file that has not changed is read once', async () => {
+    const data = bytesOf(8 * PART);
+    const source = new NotedSource(data);
+    const { transfer } = setUp();
+    await transfer.upload([among(fileItem('a', source), known(data))]);
+    expect(source.reads).toHaveLength(8);
+  });
+
+  test('I11: many large files that are compared at once keep within the budget', async () => {
+    const files = Array.from({ length: 8 }, (_, seed) => bytesOf(6 * 1024 * 1024, seed + 1));
+    const { store, transfer, settings } = setUp({ settings: { partSizeBytesMin: 4 * 1024 * 1024 } });
+    const part = 4 * 1024 * 1024;
+    const all = files.map((data) => known(data, {}, part));
+    await transfer.upload(files.map((data, index) => among(bytesItem(`f${index}`, data), ...all)));
+    expect(store.calls).toEqual([]);
+    expect(transfer.memory.peakBytes).toBeLessThanOrEqual(settings.bufferBytes);
+    expect(isWhole(transfer)).toBe(true);
+  });
+});
+
+describe('errors', () => {
+  const changed = new CheckpointError('SourceChanged', 'the file was written meanwhile');
+
+  test.each([
+    ['in one piece', 100],
+    ['in parts', 4 * PART],
+  ])('a file that changes while it is hashed is not referred to, %s', async (_, size) => {
+    const data = bytesOf(size);
+    const source = new NotedSource(data, {
+      before: (step) => {
+        if (step === 'assertUnchanged') throw changed;
+      },
+    });
+    const { transfer } = setUp();
+    expect(await failureOf(transfer.upload([among(fileItem('a', source), known(data))]))).toBe(changed);
+    expect([source.closeCount, isWhole(transfer)]).toEqual([1, true]);
+  });
+
+  test.each([
+    ['the first part', 1],
+    ['a later part', 5],
+  ])('%s cannot be read while it is compared', async (_, read) => {
+    const data = bytesOf(8 * PART);
+    let reads = 0;
+    const source = new NotedSource(data, {
+      before: (step) => {
+        if (step === 'readInto' && ++reads === read) throw changed;
+      },
+    });
+    const { transfer } = setUp();
+    expect(await failureOf(transfer.upload([among(fileItem('a', source), known(data))]))).toBe(changed);
+    expect([source.closeCount, isWhole(transfer)]).toEqual([1, true]);
+  });
+
+  test.each([1, 2, 5])(
+    'read %i fails while the file is sent and hashed: all memory comes back',
+    async (read) => {
+      let reads = 0;
+      const source = new NotedSource(bytesOf(8 * PART), {
+        before: (step) => {
+          if (step === 'readInto' && ++reads === read) throw changed;
+        },
+      });
+      const { bucket, transfer } = setUp();
+      expect(await failureOf(transfer.upload([among(fileItem('a', source))]))).toBe(changed);
+      expect([bucket.keys(), bucket.openUploads(), isWhole(transfer)]).toEqual([[], [], true]);
+    },
+  );
+
+  test('a part that cannot be sent: all memory comes back', async () => {
+    const { transfer } = setUp({
+      plan: ({ operation, partIndex }) =>
+        operation === 'putPart' && partIndex === 1 ? refuse('Denied') : undefined,
+    });
+    expect(await failureOf(transfer.upload([among(bytesItem('a', bytesOf(8 * PART)))]))).toMatchObject({
+      code: 'Denied',
+    });
+    expect(isWhole(transfer)).toBe(true);
+  });
+
+  test('a caller that stops while parts are compared', async () => {
+    const data = bytesOf(8 * PART);
+    const stop = new AbortController();
+    let reads = 0;
+    const source = new NotedSource(data, {
+      before: (step) => {
+        if (step === 'readInto' && ++reads === 4) stop.abort();
+      },
+    });
+    const { transfer } = setUp();
+    const uploading = transfer.upload([among(fileItem('a', source), known(data))], { signal: stop.signal });
+    expect(await failureOf(uploading)).toMatchObject({ code: 'Aborted' });
+    expect([source.closeCount, isWhole(transfer)]).toEqual([1, true]);
+  });
+});
