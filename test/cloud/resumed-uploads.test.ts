@@ -1,30 +1,72 @@
 /** On each real store: SIGKILL at 60 % of a large file costs the next process what was under way, and no more. */
 
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
-import { checkInvariants, type Told } from '../crash/invariants.ts';
+import { checkInvariants, type RunView, type Told } from '../crash/invariants.ts';
 import { CLOUDS } from '../servers/clouds.ts';
 import { filesOfResumed, playKilledAndResumed } from './resumed-uploads.ts';
 import { viewOfRun } from './run-view.ts';
 
 const TIMEOUT_MS = 120_000;
+const TITLE = 'I1, I6, I10: the next process of the writer goes on with it, and nothing is left over';
+
+/** Throws unless the run is sound and holds what was saved, and nothing of the upload is left. */
+async function expectSound(view: RunView): Promise<void> {
+  const told: Told[] = [
+    { attempt: 'job-0', writer: 0, version: 1n, outcome: 'killed' },
+    { attempt: 'job-0', writer: 0, version: 1n, outcome: 'committed' },
+  ];
+  await checkInvariants(view, told, filesOfResumed);
+  expect(view.openUploads()).toEqual([]);
+  expect(view.keys().filter((key) => key.startsWith('uploads/'))).toEqual([]);
+}
 
 for (const cloud of CLOUDS) {
   cloud.describeOn(`an upload whose process was killed on ${cloud.title}`, (server) => {
     test(
-      'I1, I6, I10: the next process of the writer goes on with it, and nothing is left over',
+      TITLE,
       async () => {
         const run = await server().newBucket();
         await playKilledAndResumed(run, run.env);
-        const told: Told[] = [
-          { attempt: 'job-0', writer: 0, version: 1n, outcome: 'killed' },
-          { attempt: 'job-0', writer: 0, version: 1n, outcome: 'committed' },
-        ];
-        const view = await viewOfRun(cloud, run);
-        await checkInvariants(view, told, filesOfResumed);
-        expect(view.openUploads()).toEqual([]);
-        expect(view.keys().filter((key) => key.startsWith('uploads/'))).toEqual([]);
+        await expectSound(await viewOfRun(cloud, run));
       },
       TIMEOUT_MS,
     );
   });
+}
+
+// Elsewhere nobody can tell whether the process before is gone, and the store says that it cannot resume.
+test.runIf(existsSync('/proc/self/stat'))(
+  `an upload whose process was killed on the local disk > ${TITLE}`,
+  async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'holdfast-resume-'));
+    try {
+      const path = join(directory, 'run');
+      const uri = pathToFileURL(path).href;
+      await playKilledAndResumed({ uri }, {});
+      await expectSound(await viewOfDirectory(path, uri));
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  },
+  TIMEOUT_MS,
+);
+
+async function viewOfDirectory(path: string, uri: string): Promise<RunView> {
+  const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const names = files.map((file) => relative(path, join(file.parentPath, file.name))).sort();
+  const isOwn = (name: string) => /(^|\/)\.holdfast-/.test(name);
+  const store = await openStore(uri);
+  return {
+    violations: [],
+    keys: () => names.filter((name) => !isOwn(name)),
+    read: (key) => readFileSync(join(path, key)),
+    // What the store keeps for itself is of uploads that have not ended.
+    openUploads: () => names.filter(isOwn).map((name) => ({ key: name, token: '', partCount: 1 })),
+    openStore: () => store,
+  };
 }
