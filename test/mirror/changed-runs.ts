@@ -1,7 +1,9 @@
 /** For the tests of this folder: decisions on a run that no command makes yet. */
 
 import { completeSettings, type ObjectStore, silentLogger, systemClock, systemRandom } from '@holdfast/core';
+import { BackgroundRetention } from '@holdfast/core/internal/manager/background-retention';
 import { Catalog, type Head } from '@holdfast/core/internal/manager/catalog';
+import { RunRules } from '@holdfast/core/internal/manager/run-rules';
 import { UploadRecords } from '@holdfast/core/internal/manager/upload-records';
 import type { Decided } from '@holdfast/core/internal/plan/transaction';
 import { createTransfer } from '@holdfast/core/internal/transfer/index';
@@ -22,6 +24,8 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
     transfer,
     records,
     uploads,
+    rules: new RunRules(undefined),
+    retention: new BackgroundRetention(),
     process,
     files: undefined,
     dedupe: 'off',

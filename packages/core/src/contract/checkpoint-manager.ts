@@ -9,6 +9,8 @@
 import type { ProcessName } from './components.ts';
 import type { RestoreTarget } from './files.ts';
 import type { HistoryCalls } from './history.ts';
+import type { RetentionCalls } from './retention.ts';
+import type { UpkeepCalls } from './upkeep.ts';
 
 /** The whole name of a checkpoint. Version numbers repeat after a rollback, ids do not. */
 export interface CheckpointId {
@@ -356,7 +358,7 @@ export interface Checkpoint extends AsyncDisposable {
   discard(): Promise<void>;
 }
 
-export interface CheckpointManager extends AsyncDisposable, HistoryCalls {
+export interface CheckpointManager extends AsyncDisposable, HistoryCalls, RetentionCalls, UpkeepCalls {
   readonly uri: string;
 
   /**

@@ -5,6 +5,8 @@ import type { LocalFiles } from '../contract/files.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import type { Settings } from '../contract/settings.ts';
 import type { Transfer } from '../transfer/index.ts';
+import type { BackgroundRetention } from './background-retention.ts';
+import type { RunRules } from './run-rules.ts';
 import type { UploadRecords } from './upload-records.ts';
 
 export interface Engine {
@@ -13,6 +15,8 @@ export interface Engine {
   readonly records: ObjectStore;
   readonly transfer: Transfer;
   readonly uploads: UploadRecords;
+  readonly rules: RunRules;
+  readonly retention: BackgroundRetention;
   readonly settings: Settings;
   readonly clock: Clock;
   readonly random: Random;

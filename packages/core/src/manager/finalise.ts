@@ -166,6 +166,7 @@ async function commit(
   };
   const result = await catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {
+    engine.retention.isDue(engine, catalog, result.head);
     const checkpoint = result.head.state.checkpoints.find((each) => idText(each.id) === idText(id));
     // Ours is in the ring but the checkpoint may have been retired and removed since: then what we wrote is the answer.
     return { kind: 'committed', checkpoint: checkpoint ?? committedCheckpoint(txn) };

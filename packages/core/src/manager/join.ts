@@ -5,13 +5,14 @@
 
 import type { WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import { claimKey, claimPrefix, decodeRecord, encodeRecord, parseClaimKey, runKey } from '../format/index.ts';
+import { claimKey, claimPrefix, encodeRecord, parseClaimKey, runKey } from '../format/index.ts';
 import { isPastAttempt } from '../plan/state.ts';
 import type { WriterLife } from '../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
+import { readRunRecord } from './run-rules.ts';
 
 export interface Attempt {
   readonly id: string;
@@ -136,15 +137,14 @@ async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
   const { bytes } = encodeRecord('run', {
     format: undefined,
     runId,
-    policy: undefined,
+    policy: engine.rules.brought,
     createdAtMs: Math.round(engine.clock.nowMs()),
   });
   const there = await getOrNull(engine.records, runKey, signal);
   const created = there
     ? { isOurs: false as const, bytes: there }
     : await createRecord(engine, runKey, bytes, signal);
-  if (created.isOurs) return runId;
-  return decodeRecord('run', created.bytes, { key: runKey, store: engine.store.uri }).runId;
+  return readRunRecord(engine, created.isOurs ? bytes : created.bytes).runId;
 }
 
 /** Claims the next incarnation of a writer in this epoch: the highest claimed so far plus one. */

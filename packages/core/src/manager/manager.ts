@@ -43,22 +43,38 @@ import type {
   RollbackResult,
 } from '../contract/history.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
+import type {
+  CollectOptions,
+  CollectResult,
+  RetentionOptions,
+  RetentionPlan,
+  RetentionPolicy,
+} from '../contract/retention.ts';
 import { completeSettings, type Settings } from '../contract/settings.ts';
+import type { FsckResult, RebuildResult } from '../contract/upkeep.ts';
 import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
+import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findByVersion, latestOf } from '../plan/state.ts';
 import { createTransfer, type Transfer } from '../transfer/index.ts';
+import { BackgroundRetention } from './background-retention.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
+import { collect } from './collect.ts';
 import { diff } from './diff.ts';
 import type { Engine } from './engine.ts';
 import { fork } from './fork.ts';
+import { fsck } from './fsck.ts';
 import { callersLeases, releaseLease, takeLease } from './leases.ts';
 import { readLog } from './log.ts';
 import { summaryOf } from './manifest.ts';
 import { mirror } from './mirror.ts';
+import { pin, undelete, unpin } from './pins.ts';
+import { rebuildCatalog } from './rebuild.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
+import { planOnly, retention, setRetention } from './retention.ts';
 import { rollback } from './rollback.ts';
+import { RunRules } from './run-rules.ts';
 import { finishVersion, save } from './save.ts';
 import { checkWriter } from './sources.ts';
 import { UploadRecords } from './upload-records.ts';
@@ -77,6 +93,11 @@ export interface CheckpointManagerOptions {
   /** Default: writer 0 of 1. */
   writer?: WriterPosition | undefined;
   settings?: Partial<Settings> | undefined;
+  /**
+   * The rules of the run: set when this manager creates the run or, where the run has others, when it next commits or collects; `null`: none.
+   * Default: those that the run has.
+   */
+  retention?: RetentionPolicy | null | undefined;
   /** Of saves that do not say; see `SaveOptions`. Default `auto`. */
   dedupe?: 'auto' | 'off' | undefined;
   clock?: Clock | undefined;
@@ -92,6 +113,7 @@ export interface CheckpointManagerOptions {
 export function openCheckpointManager(options: CheckpointManagerOptions): CheckpointManager {
   const settings = completeSettings(options.settings);
   const writer = checkWriter(options.writer ?? { index: 0, count: 1 });
+  const rules = new RunRules(options.retention === undefined ? undefined : toPolicyRecord(options.retention));
   const parts = {
     store: options.store,
     settings,
@@ -108,6 +130,8 @@ export function openCheckpointManager(options: CheckpointManagerOptions): Checkp
     transfer,
     records,
     uploads,
+    rules,
+    retention: new BackgroundRetention(),
     process,
     files: options.files,
     dedupe: options.dedupe ?? 'auto',
@@ -169,7 +193,7 @@ class Manager implements CheckpointManager {
   }
 
   async save(options: SaveOptions): Promise<SaveResult> {
-    return save(this.#engine, this.#catalog, this.#writers, this.#bounded(options));
+    return this.#thenRetain(save(this.#engine, this.#catalog, this.#writers, this.#bounded(options)));
   }
 
   async commit(
@@ -184,12 +208,12 @@ class Manager implements CheckpointManager {
 
   async mirrorFrom(source: CheckpointManager, options: MirrorOptions = {}): Promise<MirrorResult> {
     const { from, signal } = this.#withSource(source, options);
-    return mirror(from, this.#side, { ...options, signal, caller: options.signal });
+    return this.#thenRetain(mirror(from, this.#side, { ...options, signal, caller: options.signal }));
   }
 
   async forkFrom(source: CheckpointManager, options: ForkOptions = {}): Promise<ForkResult> {
     const { from, signal } = this.#withSource(source, options);
-    return fork(from, this.#side, { ...options, signal, caller: options.signal });
+    return this.#thenRetain(fork(from, this.#side, { ...options, signal, caller: options.signal }));
   }
 
   async rollback(options: RollbackOptions): Promise<RollbackResult> {
@@ -230,6 +254,42 @@ class Manager implements CheckpointManager {
     return readLog(this.#catalog, options.limit, this.#bounded(options).signal);
   }
 
+  async planRetention(options: RetentionOptions = {}): Promise<RetentionPlan> {
+    return planOnly(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async collect(options: CollectOptions = {}): Promise<CollectResult> {
+    return collect(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async setRetention(policy: RetentionPolicy | null, options: WaitOptions = {}): Promise<void> {
+    return setRetention(this.#engine, this.#catalog, policy, this.#bounded(options));
+  }
+
+  async retention(options: WaitOptions = {}): Promise<RetentionPolicy | null> {
+    return retention(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async pin(version: VersionInput, label: string, options: WaitOptions = {}): Promise<void> {
+    return pin(this.#engine, this.#catalog, { version, label }, this.#bounded(options));
+  }
+
+  async unpin(version: VersionInput, label?: string, options: WaitOptions = {}): Promise<readonly string[]> {
+    return unpin(this.#engine, this.#catalog, { version, label }, this.#bounded(options));
+  }
+
+  async undelete(version: VersionInput, options: WaitOptions = {}): Promise<void> {
+    return undelete(this.#engine, this.#catalog, version, this.#bounded(options));
+  }
+
+  async fsck(options: WaitOptions = {}): Promise<FsckResult> {
+    return fsck(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async rebuildCatalog(options: WaitOptions = {}): Promise<RebuildResult> {
+    return rebuildCatalog(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -241,6 +301,7 @@ class Manager implements CheckpointManager {
 
   async #close(): Promise<void> {
     try {
+      await this.#engine.retention.close(this.#engine);
       await this.#catalog.settled();
       this.#closing.abort(new CheckpointError('Aborted', 'the manager was closed'));
       await this.#transfer.close();
@@ -272,7 +333,12 @@ class Manager implements CheckpointManager {
   }
 
   async #summary(checkpoint: CatalogCheckpoint): Promise<CheckpointSummary> {
-    const { state } = await this.#catalog.read(this.#closing.signal);
+    const { state } = await this.#thenRetain(this.#catalog.read(this.#closing.signal));
     return summaryOf(state, checkpoint);
+  }
+
+  /** When what may have committed is over, however it ended, the rules of the run are applied in the background. */
+  #thenRetain<T>(over: Promise<T>): Promise<T> {
+    return over.finally(() => this.#engine.retention.start());
   }
 }

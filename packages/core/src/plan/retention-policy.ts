@@ -61,6 +61,11 @@ export function policyOf(record: Policy | undefined): RetentionPolicy | null {
 /** No rules at all: everything is kept. What is retired already has the default grace. */
 export const NO_RULES: Policy = policyRecord({});
 
+/** As `policyRecord`; `null` means none. */
+export function toPolicyRecord(policy: RetentionPolicy | null): Policy {
+  return policy === null ? NO_RULES : policyRecord(policy);
+}
+
 export function samePolicy(a: Policy, b: Policy): boolean {
   return a.graceMs === b.graceMs && rulesText(a) === rulesText(b);
 }

@@ -1,0 +1,121 @@
+/** What people decide of single checkpoints: keep this one, whatever the rules say; take that one back. */
+
+import type { VersionInput, WaitOptions } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import { type CatalogCheckpoint, type State, toVersion } from '../format/index.ts';
+import type { Pin } from '../plan/transaction.ts';
+import type { Catalog } from './catalog.ts';
+import { decide, readRun } from './decide.ts';
+import type { Engine } from './engine.ts';
+
+const LABEL_LENGTH_MAX = 200;
+const LABEL = new RegExp(`^[^\\p{C}\\p{Zl}\\p{Zp}]{1,${LABEL_LENGTH_MAX}}$`, 'u');
+
+export async function pin(
+  engine: Engine,
+  catalog: Catalog,
+  { version, label }: { version: VersionInput; label: string },
+  { signal }: WaitOptions,
+): Promise<void> {
+  const wanted = toVersion(version);
+  checkLabel(label);
+  await decide(engine, catalog, ({ state }) => pinning(state, 'pin', requireLive(state, wanted), label), {
+    what: `the pin of version ${wanted}`,
+    signal,
+  });
+}
+
+export async function unpin(
+  engine: Engine,
+  catalog: Catalog,
+  { version, label }: { version: VersionInput; label: string | undefined },
+  { signal }: WaitOptions,
+): Promise<readonly string[]> {
+  const wanted = toVersion(version);
+  if (label !== undefined) checkLabel(label);
+  const { state } = await readRun(engine, catalog, signal);
+  const { pins } = requireThere(state, wanted);
+  if (label !== undefined && !pins.includes(label)) {
+    const has = pins.length === 0 ? 'none' : pins.map((each) => `"${each}"`).join(', ');
+    throw notFound(wanted, `has no pin "${label}"; it has ${has}`);
+  }
+  const labels = label === undefined ? pins : [label];
+  for (const each of labels) {
+    await decide(
+      engine,
+      catalog,
+      (head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), each),
+      {
+        what: `taking the pin "${each}" from version ${wanted}`,
+        signal,
+      },
+    );
+  }
+  return labels;
+}
+
+export async function undelete(
+  engine: Engine,
+  catalog: Catalog,
+  version: VersionInput,
+  { signal }: WaitOptions,
+): Promise<void> {
+  const wanted = toVersion(version);
+  await decide(
+    engine,
+    catalog,
+    ({ state }) => {
+      const { lineage, epoch } = state;
+      const { id } = requireRetiring(state, wanted);
+      return { kind: 'unretire', lineage, epoch, checkpoints: [id], reason: 'taken back' };
+    },
+    { what: `taking version ${wanted} back`, signal },
+  );
+}
+
+function pinning(state: State, kind: Pin['kind'], { id }: CatalogCheckpoint, label: string): Pin {
+  const { lineage, epoch } = state;
+  return { kind, lineage, epoch, checkpoint: id, label, reason: label };
+}
+
+function checkLabel(label: string): void {
+  if (LABEL.test(label) && label.trim() !== '') return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `the label ${JSON.stringify(label)} cannot be used: it takes 1 to ${LABEL_LENGTH_MAX} printable characters, not only spaces`,
+  );
+}
+
+/** Of this version, newest first, those on the path before those that a rollback left behind. */
+function allOf(state: State, version: bigint): CatalogCheckpoint[] {
+  const found = state.checkpoints.filter(({ id }) => id.version === version).reverse();
+  return found.sort((a, b) => Number(a.rolledBack) - Number(b.rolledBack));
+}
+
+function requireThere(state: State, version: bigint): CatalogCheckpoint {
+  const [found] = allOf(state, version);
+  if (found) return found;
+  const wasRemoved = state.removedRing.some(({ id }) => id.version === version);
+  throw notFound(version, wasRemoved ? 'was removed' : 'is not in the catalog');
+}
+
+function requireLive(state: State, version: bigint): CatalogCheckpoint {
+  const found = allOf(state, version).find((each) => each.state === 'LIVE');
+  if (found) return found;
+  const { state: is, reason } = requireThere(state, version);
+  const what = is === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${reason}`;
+  throw notFound(version, what);
+}
+
+function requireRetiring(state: State, version: bigint): CatalogCheckpoint {
+  const found = allOf(state, version).find((each) => each.state === 'RETIRING');
+  if (found) return found;
+  const is = requireThere(state, version).state.toLowerCase();
+  throw new CheckpointError('Conflict', `version ${version} is not retired: it is ${is}`, {
+    context: { version },
+  });
+}
+
+function notFound(version: bigint, what: string): CheckpointError {
+  return new CheckpointError('NotFound', `version ${version} ${what}`, { context: { version } });
+}

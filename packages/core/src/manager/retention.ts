@@ -1,0 +1,87 @@
+/** Planning by the rules in force, the catalog and the store's own clock. */
+
+import type { WaitOptions } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import type { RetentionOptions, RetentionPlan, RetentionPolicy } from '../contract/retention.ts';
+import { catalogKey, catalogPrefix, type Policy } from '../format/index.ts';
+import { dependsOnTime, planRetention } from '../plan/retention.ts';
+import { policyOf, policyRecord, timeText, toPolicyRecord } from '../plan/retention-policy.ts';
+import type { Catalog, Head } from './catalog.ts';
+import { withDeadline } from './deadline.ts';
+import { readRun } from './decide.ts';
+import type { Engine } from './engine.ts';
+import { rulesInForce, setRules } from './run-rules.ts';
+
+/** More is no drift: one of the two clocks is wrong, and with the store's every age would be. */
+const CLOCKS_APART_MS_MAX = 24 * 60 * 60_000;
+
+export interface PlannedRetention {
+  readonly head: Head;
+  readonly policy: Policy;
+  readonly storeNowMs: number;
+  readonly plan: RetentionPlan;
+}
+
+/** By `given`, else by the rules that the manager brings, else by the run's. */
+export async function planNow(
+  engine: Engine,
+  catalog: Catalog,
+  given: Policy | undefined,
+  signal: AbortSignal | undefined,
+): Promise<PlannedRetention> {
+  const { clock, settings } = engine;
+  const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'planning retention', signal };
+  return withDeadline(bounds, async (until) => {
+    const head = await readRun(engine, catalog, until);
+    const policy = given ?? engine.rules.brought ?? (await rulesInForce(engine, head, until));
+    const storeNowMs = await storeTimeMs(engine, head, until);
+    if (dependsOnTime(head.state, policy)) assertClocksAgree(engine, storeNowMs);
+    return { head, policy, storeNowMs, plan: planRetention(head.state, policy, storeNowMs) };
+  });
+}
+
+export async function planOnly(
+  engine: Engine,
+  catalog: Catalog,
+  { policy, signal }: RetentionOptions,
+): Promise<RetentionPlan> {
+  const given = policy && policyRecord(policy);
+  return (await planNow(engine, catalog, given, signal)).plan;
+}
+
+export async function setRetention(
+  engine: Engine,
+  catalog: Catalog,
+  policy: RetentionPolicy | null,
+  { signal }: WaitOptions,
+): Promise<void> {
+  await setRules(engine, catalog, toPolicyRecord(policy), signal);
+}
+
+export async function retention(
+  engine: Engine,
+  catalog: Catalog,
+  { signal }: WaitOptions,
+): Promise<RetentionPolicy | null> {
+  return policyOf(await rulesInForce(engine, await readRun(engine, catalog, signal), signal));
+}
+
+/** The store's own clock: one list request that shows the newest entry of the catalog, and little else. */
+async function storeTimeMs(engine: Engine, { seq }: Head, signal: AbortSignal): Promise<number> {
+  const startAfter = seq > 1 ? catalogKey(seq - 1) : undefined;
+  for await (const page of engine.records.list(catalogPrefix, { startAfter, signal }))
+    return page.storeTimeMs;
+  throw new CheckpointError('StoreRegressed', `${catalogKey(seq)} was read and is not listed any more`, {
+    context: { store: engine.store.uri, key: catalogKey(seq) },
+  });
+}
+
+function assertClocksAgree(engine: Engine, storeNowMs: number): void {
+  const nowMs = engine.clock.nowMs();
+  if (Math.abs(nowMs - storeNowMs) <= CLOCKS_APART_MS_MAX) return;
+  throw new CheckpointError(
+    'InvalidConfig',
+    `this machine's clock says ${timeText(nowMs)} and the store's says ${timeText(storeNowMs)}: one of the two is wrong, so nothing is retired or removed by age`,
+    { context: { store: engine.store.uri } },
+  );
+}

@@ -1,0 +1,74 @@
+/** The retention rules of a run: who brings them along, where they stand. */
+
+import { decodeRecord, type Policy, runKey } from '../format/index.ts';
+import { NO_RULES, rulesText, samePolicy } from '../plan/retention-policy.ts';
+import type { Catalog, Head } from './catalog.ts';
+import { decide, readRun } from './decide.ts';
+import type { Engine } from './engine.ts';
+import { getOrNull } from './records.ts';
+
+/** What one manager knows of the rules beyond the catalog. */
+export class RunRules {
+  /** Those that the manager was opened with, until they are the run's. */
+  brought: Policy | undefined;
+  /** Those of run.json, which never change; `undefined`: not read yet. */
+  written: Policy | undefined;
+
+  constructor(brought: Policy | undefined) {
+    this.brought = brought;
+  }
+}
+
+/** The catalog's rules or, where it has none, those of run.json: one GET in the life of a manager. */
+export async function rulesInForce(
+  engine: Engine,
+  { state }: Pick<Head, 'state'>,
+  signal: AbortSignal | undefined,
+): Promise<Policy> {
+  if (state.policy) return state.policy;
+  engine.rules.written ??= await readWritten(engine, signal);
+  return engine.rules.written;
+}
+
+async function readWritten(engine: Engine, signal: AbortSignal | undefined): Promise<Policy> {
+  const bytes = await getOrNull(engine.records, runKey, signal);
+  // The catalog is the run; that this record is gone is for others to say.
+  return bytes ? readRunRecord(engine, bytes).policy : NO_RULES;
+}
+
+/** What run.json says. Its rules are remembered. */
+export function readRunRecord(engine: Engine, bytes: Uint8Array): { runId: string; policy: Policy } {
+  const { runId, policy = NO_RULES } = decodeRecord('run', bytes, { key: runKey, store: engine.store.uri });
+  engine.rules.written = policy;
+  return { runId, policy };
+}
+
+/** Makes the rules that the manager was opened with those of the run, once in its life: what is set later is a newer word. */
+export async function bringRules(
+  engine: Engine,
+  catalog: Catalog,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { brought } = engine.rules;
+  if (!brought) return;
+  await setRules(engine, catalog, brought, signal);
+}
+
+/** Nothing is written if the run has them already. `NotFound`: there is no run. */
+export async function setRules(
+  engine: Engine,
+  catalog: Catalog,
+  policy: Policy,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const inForce = await rulesInForce(engine, await readRun(engine, catalog, signal), signal);
+  if (!samePolicy(inForce, policy)) {
+    await decide(
+      engine,
+      catalog,
+      ({ state: { lineage, epoch } }) => ({ kind: 'policy', lineage, epoch, policy }),
+      { what: `the rules "${rulesText(policy) || 'keep all'}"`, signal },
+    );
+  }
+  engine.rules.brought = undefined;
+}

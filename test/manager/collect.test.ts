@@ -1,0 +1,410 @@
+import { type CheckpointManager, isCheckpointError, type RetentionPolicy } from '@holdfast/core';
+import { MemoryStore } from '@holdfast/core/store';
+import { FaultyStore, type PlannedCall } from '@holdfast/testkit';
+import { describe, expect, test } from 'vitest';
+import { quarantineVersion, takeOver } from '../mirror/changed-runs.ts';
+import { bytes, failure, newBucket, open, SETTINGS } from './memory-run.ts';
+import {
+  entryCount,
+  HOUR_MS,
+  runOf,
+  saveVersions,
+  statesOf,
+  type TimedRun,
+  timedRun,
+  verdictsOf,
+} from './retention-run.ts';
+
+const NEWEST = { keepLast: 1 };
+const AT_ONCE = { keepLast: 1, graceMs: 0 };
+
+function versionsWithObjects({ bucket }: TimedRun): string[] {
+  return [...new Set(bucket.keys().flatMap((key) => /^version_(\d+)\//.exec(key)?.[1] ?? []))];
+}
+
+async function restores(manager: CheckpointManager, version: number): Promise<boolean> {
+  const to = { a: new Uint8Array(1000) };
+  await manager.restore({ version, to });
+  return Buffer.compare(to.a, bytes(1000, version)) === 0;
+}
+
+describe('collect', () => {
+  test('what no rule keeps is retired, is removed when its grace is over, and its objects are gone', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using manager = run.open();
+    const policy = { keepLast: 2 };
+    const first = await manager.collect({ policy });
+    expect([first.retired, first.removed, first.swept.objectCount]).toEqual([[1n], [], 0]);
+    expect(first.postponed).toEqual([
+      { version: 1n, reason: expect.stringContaining('it can be taken back until 2026-11-21 15:03:00 UTC') },
+    ]);
+    expect(verdictsOf(first.plan)).toEqual(['3 keep', '2 keep', '1 retire']);
+    expect(await statesOf(manager)).toEqual(['3 live', '2 live', '1 retiring']);
+
+    await run.clock.advance(HOUR_MS);
+    const second = await manager.collect({ policy });
+    expect([second.retired, second.removed, second.postponed]).toEqual([[], [1n], []]);
+    expect(second.swept).toMatchObject({ objectCount: 3, heldCount: 0 });
+    expect(second.swept.freedBytes).toBeGreaterThanOrEqual(1000);
+    expect(versionsWithObjects(run)).toEqual(['2', '3']);
+    for (const version of [2, 3]) expect(await restores(manager, version)).toBe(true);
+  });
+
+  test('without a grace it is done in one call; the log tells what was retired and removed, and why', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using manager = run.open();
+    const { retired, removed } = await manager.collect({ policy: AT_ONCE, force: true });
+    expect([retired, removed]).toEqual([
+      [1n, 2n],
+      [1n, 2n],
+    ]);
+    expect(versionsWithObjects(run)).toEqual(['3']);
+    const log = (await manager.log({ limit: 2 })).map(({ kind, checkpoints, reason }) => ({
+      kind,
+      versions: checkpoints.map(({ version }) => version),
+      reason,
+    }));
+    expect(log).toEqual([
+      { kind: 'remove', versions: [1n, 2n], reason: 'its grace is over' },
+      { kind: 'retire', versions: [1n, 2n], reason: 'no rule keeps it: newest 1' },
+    ]);
+  });
+
+  test('a second call has nothing to do, and writes nothing', async () => {
+    const run = await runOf([1, 2]);
+    await using manager = run.open();
+    await manager.collect({ policy: AT_ONCE });
+    const keys = run.bucket.keys();
+    const again = await manager.collect({ policy: AT_ONCE });
+    expect([again.retired, again.removed, again.swept.objectCount]).toEqual([[], [], 0]);
+    expect(run.bucket.keys()).toEqual(keys);
+  });
+
+  test('more than half of the bytes are dropped only when it is forced; nothing is changed before', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using manager = run.open();
+    const keys = run.bucket.keys();
+    expect(await failure(manager.collect({ policy: NEWEST }))).toBe(
+      "Conflict: the plan drops 2000 of the run's 3000 bytes, more than half: nothing was changed; look at the plan, then collect with force",
+    );
+    expect(run.bucket.keys()).toEqual(keys);
+    expect((await manager.collect({ policy: NEWEST, force: true })).retired).toEqual([1n, 2n]);
+  });
+
+  test('many checkpoints are retired and removed in few decisions', async () => {
+    const run = await runOf(Array.from({ length: 300 }, (_, index) => index));
+    await using manager = run.open();
+    const before = entryCount(run);
+    const { retired, removed } = await manager.collect({ policy: AT_ONCE, force: true });
+    expect([retired.length, removed.length]).toEqual([299, 299]);
+    expect(retired[0]).toBe(0n);
+    expect(
+      (await manager.log({ limit: 4 })).map(({ kind, checkpoints }) => [kind, checkpoints.length]),
+    ).toEqual([
+      ['remove', 43],
+      ['remove', 256],
+      ['retire', 43],
+      ['retire', 256],
+    ]);
+    expect(entryCount(run)).toBeLessThanOrEqual(before + 4);
+    expect(versionsWithObjects(run)).toEqual(['299']);
+  });
+
+  test('the rules that the manager brings become those of the run first', async () => {
+    const run = await runOf([1, 2]);
+    await using manager = run.open({ retention: NEWEST });
+    expect((await manager.collect()).retired).toEqual([1n]);
+    await using other = run.open();
+    expect(await other.retention()).toEqual({ keepLast: 1, graceMs: HOUR_MS });
+    await other.setRetention({ keepLast: 5 });
+    await manager.collect();
+    expect(await other.retention()).toMatchObject({ keepLast: 5 });
+  });
+
+  test('undelete takes back what was retired; once it is removed it is NotFound', async () => {
+    const run = await runOf([1, 2]);
+    await using manager = run.open();
+    await manager.collect({ policy: NEWEST });
+    expect(await failure(manager.pin(1, 'x'))).toBe(
+      'NotFound: version 1 is being retired: take it back first',
+    );
+    await manager.undelete(1);
+    expect(await statesOf(manager)).toEqual(['2 live', '1 live']);
+    await manager.collect({ policy: AT_ONCE });
+    expect(await failure(manager.undelete(1))).toBe('NotFound: version 1 was removed');
+    expect(await failure(manager.unpin(1))).toBe('NotFound: version 1 was removed');
+  });
+
+  test('I3: where all that is live was quarantined meanwhile, what was retired stays', async () => {
+    const run = await runOf([1, 2]);
+    await using manager = run.open();
+    await manager.collect({ policy: NEWEST });
+    await quarantineVersion(run.bucket, 2n, 'a bit is wrong');
+    const { removed, postponed } = await manager.collect({ policy: AT_ONCE, force: true });
+    expect([removed, postponed]).toEqual([
+      [],
+      [{ version: 1n, reason: expect.stringContaining('no other checkpoint is live: take one back first') }],
+    ]);
+    await manager.undelete(1);
+    expect(await restores(manager, 1)).toBe(true);
+  });
+
+  test('a store that does not let us delete is Denied, after the decisions that stand', async () => {
+    const run = await runOf([1, 2]);
+    const store = new FaultyStore(new MemoryStore(run.bucket), ({ operation }) =>
+      operation === 'deleteMany' ? { effect: 'none', reply: 'error', error: 'Denied' } : undefined,
+    );
+    await using manager = run.open({ store });
+    expect(await failure(manager.collect({ policy: AT_ONCE }))).toContain('Denied');
+    await using other = run.open();
+    expect(await statesOf(other)).toEqual(['2 live']);
+    expect((await other.collect({ policy: AT_ONCE })).swept.objectCount).toBe(3);
+  });
+
+  test('where there is no run it is NotFound', async () => {
+    await using manager = open(newBucket());
+    expect(await failure(manager.collect({ policy: NEWEST }))).toContain('NotFound: there is no run at');
+  });
+});
+
+describe('leases', () => {
+  const lease = { ttlMs: 10 * 60_000, reader: 'evaluation' };
+
+  test('I3: a leased checkpoint is retired but not removed until its lease has ended, by the clock of the store', async () => {
+    const run = await runOf([1, 2]);
+    await using reader = run.open();
+    await reader.lease({ version: 1, ...lease });
+    await using manager = run.open();
+    const held = await manager.collect({ policy: AT_ONCE });
+    expect([held.retired, held.removed]).toEqual([[1n], []]);
+    expect(held.postponed).toEqual([
+      { version: 1n, reason: 'reader evaluation holds a lease that ends at 2026-11-21 14:12:00 UTC' },
+    ]);
+    await run.clock.advance(10 * 60_000);
+    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([]); // the clocks of stores are not that exact
+    await run.clock.advance(60_000);
+    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([1n]);
+  });
+
+  test('a lease of another version holds nothing back, nor does one that was given back', async () => {
+    const run = await runOf([1, 2, 10]);
+    await using reader = run.open();
+    await reader.lease({ version: 10, ...lease });
+    const { id } = await reader.lease({ version: 1, ...lease });
+    await reader.releaseLease(id);
+    await using manager = run.open();
+    expect((await manager.collect({ policy: AT_ONCE, force: true })).removed).toEqual([1n, 2n]);
+  });
+
+  test('I3: a lease that cannot be read counts as one that holds', async () => {
+    const run = await runOf([1, 2]);
+    await using reader = run.open();
+    const { key } = await reader.lease({ version: 1, ...lease });
+    run.bucket.damage(key, (record) => record.fill(0, 10, 20));
+    await run.clock.advance(24 * HOUR_MS);
+    await using manager = run.open();
+    const { removed, postponed } = await manager.collect({ policy: AT_ONCE });
+    expect([removed, postponed[0]?.reason]).toEqual([
+      [],
+      'reader evaluation holds a lease that cannot be read',
+    ]);
+  });
+
+  test('I3: a checkpoint that is retired anew after its leases were listed is not removed', async () => {
+    const run = await runOf([1, 2]);
+    let hasListed = false;
+    const store = meddledStore(
+      run,
+      ({ operation, key }) => {
+        const isDue = !hasListed && operation === 'list' && key.startsWith('leases/1.');
+        hasListed ||= isDue;
+        return isDue;
+      },
+      async () => {
+        await using person = run.open();
+        await person.undelete(1);
+        await person.lease({ version: 1, ...lease });
+        await person.collect({ policy: NEWEST });
+      },
+    );
+    await using manager = run.open({ store });
+    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([]);
+    expect(await statesOf(manager)).toEqual(['2 live', '1 retiring']);
+    expect(versionsWithObjects(run)).toEqual(['1', '2']);
+  });
+});
+
+describe('what changes while it collects', () => {
+  const isFirstDecision = ({ operation, key }: PlannedCall) =>
+    operation === 'create' && key.startsWith('catalog/');
+
+  test('a pin that comes between the plan and its decision is kept', async () => {
+    const run = await runOf([1, 2]);
+    const store = meddledStore(run, isFirstDecision, async () => {
+      await using person = run.open();
+      await person.pin(1, 'paper');
+    });
+    await using manager = run.open({ store });
+    expect((await manager.collect({ policy: AT_ONCE })).retired).toEqual([]);
+    expect(await statesOf(manager)).toEqual(['2 live', '1 live']);
+  });
+
+  test('after a takeover it plans on the new state, whose attempt may have resumed from what was to go', async () => {
+    const run = await runOf([1, 2]);
+    const store = meddledStore(run, isFirstDecision, () => takeOver(run.bucket));
+    await using manager = run.open({ store });
+    expect((await manager.collect({ policy: AT_ONCE })).retired).toEqual([1n]);
+    expect(versionsWithObjects(run)).toEqual(['2']);
+  });
+
+  test('I7: a decision of which the store no longer answers is OutcomeUnknown, and nothing is deleted', async () => {
+    const run = await runOf([1, 2]);
+    let isDown = false;
+    const store = new FaultyStore(new MemoryStore(run.bucket), (call) => {
+      isDown ||= isFirstDecision(call);
+      return isDown ? { effect: 'once', reply: 'error' } : undefined;
+    });
+    const settings = { ...SETTINGS, recordTimeoutMs: 30, retryDelayMsMax: 1 };
+    await using manager = run.open({ store, settings });
+    const error: unknown = await manager.collect({ policy: AT_ONCE }).catch((reason: unknown) => reason);
+    expect(isCheckpointError(error, 'OutcomeUnknown')).toBe(true);
+    expect((error as Error).message).toBe('whether the retirement took effect cannot be known now');
+    expect(store.calls.some(({ operation }) => operation === 'deleteMany')).toBe(false);
+    expect(versionsWithObjects(run)).toEqual(['1', '2']);
+  });
+});
+
+describe('after a commit', () => {
+  test('the rules are applied in the background by the process that committed; close waits for it', async () => {
+    const run = timedRun();
+    const manager = run.open({ retention: AT_ONCE });
+    await saveVersions(manager, [1, 2, 3]);
+    await manager.close();
+    expect(versionsWithObjects(run)).toEqual(['3']);
+    await using other = run.open();
+    expect(await statesOf(other)).toEqual(['3 live']);
+  });
+
+  test('rules that differ from the run’s become those of the run with the first commit', async () => {
+    const run = await runOf([1, 2]);
+    const manager = run.open({ retention: AT_ONCE });
+    await saveVersions(manager, [3]);
+    await manager.close();
+    await using other = run.open();
+    expect(await other.retention()).toEqual(AT_ONCE);
+    // The attempt that saved it began from version 2.
+    expect(await statesOf(other)).toEqual(['3 live', '2 live']);
+  });
+
+  test('a manager without rules of its own applies those of the run', async () => {
+    const run = await runOf([1, 2, 3]);
+    await using person = run.open();
+    await person.setRetention(AT_ONCE);
+    const manager = run.open();
+    await saveVersions(manager, [4]);
+    await manager.close();
+    expect(await statesOf(person)).toEqual(['4 live', '3 live']);
+  });
+
+  test('of two writers one commits, and it alone collects', async () => {
+    const run = timedRun();
+    const shared = { attempt: 'job', retention: AT_ONCE };
+    const managers = [0, 1].map((index) => run.open({ ...shared, writer: { index, count: 2 } }));
+    for (const version of [1, 2]) {
+      const saves = managers.map((manager, index) =>
+        manager.save({ version, noWait: index === 0, buffers: { [`part-${index}`]: bytes(10) } }),
+      );
+      await saves[0];
+      await saves[1];
+    }
+    await Promise.all(managers.map((manager) => manager.close()));
+    await using other = run.open();
+    const kinds = (await other.log()).map(({ kind }) => kind);
+    expect(kinds.filter((kind) => kind === 'retire' || kind === 'remove')).toEqual(['remove', 'retire']);
+    expect(await statesOf(other)).toEqual(['2 live']);
+  });
+
+  test('a save does not fail, and does not wait, when the rules cannot be applied: the log says why', async () => {
+    const run = timedRun();
+    const said: string[] = [];
+    const logger = {
+      log: (level: string, message: string, details?: Record<string, unknown>) =>
+        void said.push(`${level}: ${message} ${details?.['error'] ?? ''}`),
+    };
+    const manager = run.open({ retention: { keepEvery: 1000 }, logger });
+    await saveVersions(manager, [1, 2]);
+    await manager.close();
+    expect(said.filter((line) => line.startsWith('warn')).join('\n')).toContain(
+      'warn: the rules of the run were not applied; the next commit tries again CheckpointError: the rules (multiples of 1000) would keep none',
+    );
+    await using other = run.open();
+    expect(await statesOf(other)).toEqual(['2 live', '1 live']);
+  });
+
+  test('save resolves before anything of it is asked of the store', async () => {
+    const callsOfSaves = async (retention: RetentionPolicy | null): Promise<string[]> => {
+      const run = timedRun();
+      const store = new FaultyStore(new MemoryStore(run.bucket));
+      await using manager = run.open({ store, retention });
+      const calls: string[] = [];
+      for (const version of [1, 2]) {
+        const before = store.calls.length;
+        await manager.save({ version, buffers: { a: bytes(10, version) } });
+        for (const { operation, key } of store.calls.slice(before))
+          calls.push(`${operation} ${key.split('/')[0]}`);
+        await new Promise((resolve) => setTimeout(resolve, 20)); // what follows in the background is not counted
+      }
+      await manager.close();
+      const kinds = store.calls.filter(
+        ({ operation, key }) => operation === 'create' && key.startsWith('catalog/'),
+      );
+      expect(kinds).toHaveLength(retention === null ? 3 : 5); // join and two commits; with rules a retirement and a removal
+      return calls;
+    };
+    expect(await callsOfSaves(AT_ONCE)).toEqual(await callsOfSaves(null));
+  });
+
+  test('a store that does not answer holds close up for ten seconds, not longer', async () => {
+    const run = timedRun();
+    let isStuck = false;
+    const store = new FaultyStore(new MemoryStore(run.bucket), () =>
+      isStuck ? { effect: 'none', reply: 'stall' } : undefined,
+    );
+    const manager = run.open({ store, clock: run.clock, retention: AT_ONCE });
+    await saveVersions(manager, [1]);
+    isStuck = true;
+    let isClosed = false;
+    const closed = manager.close().then(() => {
+      isClosed = true;
+    });
+    await run.clock.advance(9_999);
+    expect(isClosed).toBe(false);
+    await run.clock.advance(1);
+    await closed;
+  });
+});
+
+/** The store of one manager; at the first call that `isDue`, somebody else acts before it is sent. */
+function meddledStore(
+  run: TimedRun,
+  isDue: (call: PlannedCall) => boolean,
+  meddle: () => Promise<void>,
+): MemoryStore {
+  const store = new MemoryStore(run.bucket);
+  let meddled: Promise<void> | undefined;
+  const meddleOnce = () => {
+    meddled ??= meddle();
+    return meddled;
+  };
+  const list = store.list.bind(store);
+  const create = store.create.bind(store);
+  store.list = async function* (prefix, options) {
+    yield* list(prefix, options);
+    if (isDue({ number: 0, operation: 'list', key: prefix })) await meddleOnce();
+  };
+  store.create = async (key, data, options) => {
+    if (isDue({ number: 0, operation: 'create', key })) await meddleOnce();
+    return create(key, data, options);
+  };
+  return store;
+}

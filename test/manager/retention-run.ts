@@ -1,0 +1,64 @@
+/** For the tests of retention: a run whose store, and whose machines, have a date that a test moves. Whoever sleeps does so for real. */
+
+import {
+  type CheckpointManager,
+  type CheckpointManagerOptions,
+  crc32c,
+  type RetentionPlan,
+  systemClock,
+} from '@holdfast/core';
+import { MemoryBucket } from '@holdfast/core/store';
+import { ManualClock } from '@holdfast/testkit';
+import { bytes, open, SETTINGS } from './memory-run.ts';
+
+export const HOUR_MS = 3_600_000;
+export const NOW_MS = Date.UTC(2026, 10, 21, 14);
+
+export interface TimedRun {
+  readonly bucket: MemoryBucket;
+  /** The date, of the store and of the machines alike. */
+  readonly clock: ManualClock;
+  open(options?: Partial<CheckpointManagerOptions>): CheckpointManager;
+}
+
+export function timedRun(): TimedRun {
+  const clock = new ManualClock({ nowMs: NOW_MS });
+  const bucket = new MemoryBucket({ crc32c, clock });
+  const machine = { ...systemClock, nowMs: () => clock.nowMs() };
+  const settings = { ...SETTINGS, deletesPerSecondMax: 1_000_000 };
+  return { bucket, clock, open: (options = {}) => open(bucket, { clock: machine, settings, ...options }) };
+}
+
+/** Saves versions of 1,000 bytes each, a minute apart. */
+export async function saveVersions(
+  manager: CheckpointManager,
+  versions: readonly number[],
+  clock?: ManualClock,
+): Promise<void> {
+  for (const version of versions) {
+    await clock?.advance(60_000);
+    await manager.save({ version, buffers: { a: bytes(1000, version) }, metrics: { loss: version / 10 } });
+  }
+}
+
+/** A run that has these versions, and no manager any more. */
+export async function runOf(versions: readonly number[]): Promise<TimedRun> {
+  const run = timedRun();
+  await using manager = run.open();
+  await saveVersions(manager, versions, run.clock);
+  return run;
+}
+
+/** "5 keep", "4 retire", newest first. */
+export function verdictsOf({ verdicts }: RetentionPlan): string[] {
+  return verdicts.map(({ version, verdict }) => `${version} ${verdict}`);
+}
+
+export async function statesOf(manager: CheckpointManager): Promise<string[]> {
+  return (await manager.list()).map(({ version, state }) => `${version} ${state}`);
+}
+
+/** How many entries the catalog has. */
+export function entryCount({ bucket }: TimedRun): number {
+  return bucket.keys().filter((key) => key.startsWith('catalog/')).length;
+}
