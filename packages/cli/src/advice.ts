@@ -69,7 +69,7 @@ function incomplete(error: CheckpointError, { command: name, subject }: Situatio
 }
 
 function fenced(_: CheckpointError, { command: name, subject }: Situation): string[] {
-  if (name === 'mirror') {
+  if (name === 'mirror' || name === 'fork') {
     return ['another mirror, or a job, writes there now; run it again if this one is to take over'];
   }
   const stop = 'stop this job: nothing it saves can be committed any more';
@@ -96,6 +96,8 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
       '--skip-corrupt passes it over; it can then not be added later',
     ];
   }
+  if (name === 'fsck') return ['what to do stands with each kind of finding'];
+  if (name === 'fork') return ['nothing was committed there; fork another version'];
   if (name !== 'restore' || subject.uri === undefined || subject.path === undefined) return null;
   if (subject.alternative === undefined)
     return ['nothing was restored, and there is no other version to fall back to'];
@@ -105,10 +107,11 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
 
 function notFound(error: CheckpointError, { command: name, subject }: Situation): string[] {
   const { uri } = subject;
+  const checkUri = 'check the URI; a run begins with its first save';
   if (error.context.path !== undefined || uri === undefined) return ['check the path'];
   if (error.context['bucket'] === 'missing')
     return ['check the name of the bucket and the endpoint; Holdfast makes no buckets'];
-  if (error.context['run'] === 'missing') return ['check the URI; a run begins with its first save'];
+  if (error.context['run'] === 'missing' || name === 'fsck') return [checkUri];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];
   const files = name === 'restore' ? `; ${command('show', uri)} the files of the latest` : '';
@@ -118,6 +121,8 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {
   if (name === 'restore') return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
   if (name === 'mirror') return ['what was committed before stays; run it again to go on'];
+  if (name === 'fork')
+    return ['nothing is committed there as far as this process knows; run it again to go on'];
   if (subject.isCollecting === true) {
     return [
       'what it retired until then can be taken back with `holdfast undelete`; what it removed is gone',

@@ -26,7 +26,7 @@ export const askAtTerminal: Ask = async (question, signal) => {
 /** Whoever can be asked. `InvalidArgument`: nobody; `otherwise` says which options say it beforehand. */
 export function requirePerson({ ask, command }: Call, otherwise: string): Ask {
   if (ask !== null) return ask;
-  throw usageError(`${command.name} deletes, and there is no terminal to ask at`, [otherwise]);
+  throw usageError(`${command.name} asks first, and there is no terminal to ask at`, [otherwise]);
 }
 
 /** Goes on once the person has said yes. `Aborted`: the answer was another. */

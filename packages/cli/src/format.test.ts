@@ -10,6 +10,7 @@ import {
   formatPlural,
   formatRoughDuration,
   formatShare,
+  formatVersions,
   formatWriters,
   printable,
   shellQuote,
@@ -151,5 +152,17 @@ describe('numbers and names', () => {
     expect(shellQuote('s3://runs/gpt')).toBe('s3://runs/gpt');
     expect(shellQuote("it's $HOME")).toBe(`'it'\\''s $HOME'`);
     expect(shellQuote('')).toBe("''");
+  });
+});
+
+describe('formatVersions', () => {
+  it.each([
+    [[], ''],
+    [[7n], '7'],
+    [[1n, 2n], '1 and 2'],
+    [[1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n], '1, 2, 3, 4, 5, 6, 7 and 8'],
+    [[1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n, 2n ** 60n], '1, 2, 3 … 1152921504606846976'],
+  ])('%s', (versions, text) => {
+    expect(formatVersions(versions)).toBe(text);
   });
 });

@@ -29,7 +29,7 @@ describe('fsckText', () => {
           problem('garbage', { key: 'c' }),
           problem('unfinished'),
           problem('abandoned-upload'),
-          problem('foreign'),
+          problem('foreign', { message: 'a/b is not ours' }),
         ],
         false,
       ),
@@ -48,7 +48,7 @@ describe('fsckText', () => {
       "  its writers may still be at work; `holdfast commit 'file:///data/my run' --version V` finishes it once all have delivered",
       'abandoned upload  a/b   why',
       "  `holdfast gc 'file:///data/my run'` stops it",
-      'foreign  a/b   why',
+      'foreign  a/b is not ours',
       '  it is none of Holdfast’s and is never touched; keep other things elsewhere',
       'not sound   3 versions   1,034 objects   1.0 GiB',
     ]);

@@ -72,9 +72,11 @@ function groupLines(
 }
 
 function problemText({ id, key, objectCount, sizeBytes, message }: FsckProblem): string {
+  const first = printable(key);
+  const which = objectCount > 1 ? [`${formatPlural(objectCount, 'object')} from ${first} on`] : [first];
   const parts = [
     ...(id === null ? [] : [`version ${id.version}`]),
-    objectCount > 1 ? `${formatPlural(objectCount, 'object')} from ${printable(key)} on` : printable(key),
+    ...(objectCount === 1 && message.includes(key) ? [] : which),
     ...(sizeBytes > 0 ? [formatBytes(sizeBytes)] : []),
     printable(message),
   ];

@@ -2,7 +2,9 @@ import type { CheckpointSummary } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import { bestMetrics } from './best-metrics.ts';
 import { jsonSummary, jsonTime, jsonVersion, toJson } from './json.ts';
+import { listText } from './list-text.ts';
 import { stateText } from './state-text.ts';
+import { plainStyle } from './style.ts';
 import { renderTable } from './table.ts';
 
 function summary(version: number, rest: Partial<CheckpointSummary> = {}): CheckpointSummary {
@@ -77,6 +79,47 @@ describe('stateText', () => {
     );
     expect(stateText(summary(3, { state: 'retiring' }), new Map())).toBe('retiring');
     expect(stateText(summary(4), new Map())).toBe('');
+    expect(stateText(summary(5, { isVerified: true, pins: ['pinned'] }), new Map())).toBe('pinned, verified');
+    const why = { reason: 'nothing has changed' };
+    expect(stateText(summary(6, { isSuspect: true, ...why }), new Map())).toBe(
+      'suspect: nothing has changed',
+    );
+  });
+
+  it('in brief: how long a retired one can be taken back, and not why', () => {
+    const retired = summary(1, { state: 'retiring', reason: 'no rule keeps it', retiringAtMs: 1_000_000 });
+    const at = (nowMs: number) => stateText(retired, new Map(), { graceMs: 3_600_000, nowMs });
+    expect(at(1_000_000)).toBe('retiring (60 min left)');
+    expect(at(4_600_000)).toBe('retiring (its grace is over)');
+    expect(stateText(retired, new Map())).toBe('retiring: no rule keeps it');
+    const suspect = summary(2, { isSuspect: true, reason: 'nothing has changed' });
+    expect(stateText(suspect, new Map(), { graceMs: 0, nowMs: 0 })).toBe('suspect');
+  });
+});
+
+describe('listText', () => {
+  const options = { best: new Map(), graceMs: 0, nowMs: 0, style: plainStyle };
+
+  it('stored bytes are told where some version has a file of another', () => {
+    const shared = [
+      summary(2, { isLatest: true, sizeBytes: 4096, storedBytes: 0 }),
+      summary(1, { sizeBytes: 4096, storedBytes: 4096 }),
+    ];
+    expect(listText(shared, options).split('\n')).toEqual([
+      'VERSION   COMMITTED   FILES      SIZE    STORED   METRICS   STATE',
+      '      2   just now        1   4.0 KiB       0 B             latest',
+      '      1   just now        1   4.0 KiB   4.0 KiB',
+      '2 versions · 8.0 KiB, 4.0 KiB stored',
+    ]);
+  });
+
+  it('and not where none has', () => {
+    expect(listText([summary(1)], options).split('\n')).toEqual([
+      'VERSION   COMMITTED   FILES   SIZE   METRICS   STATE',
+      '      1   just now        1   10 B',
+      '1 version · 10 B',
+    ]);
+    expect(listText([], options)).toBe('no checkpoint yet');
   });
 });
 

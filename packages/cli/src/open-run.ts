@@ -1,4 +1,9 @@
-import type { CheckpointManager, CheckpointSummary, Settings } from '@holdfast/core/contract';
+import type {
+  CheckpointManager,
+  CheckpointSummary,
+  RetentionPolicy,
+  Settings,
+} from '@holdfast/core/contract';
 import { CheckpointError, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { buffer, concurrency } from './common-options.ts';
@@ -10,15 +15,21 @@ const LOOK_TIMEOUT_MS = 60_000;
 
 /**
  * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
- * `isPatient`: it does work that may take hours, and does not give up after a minute; default: with a job.
+ * `rules`: become those of the run. `isPatient`: it does work that may take hours, and does not give up after a minute; default: with a job.
  * `closesOnInterrupt`: for calls that take no signal; the others are to end by themselves and clean up first.
  */
 export async function withRun<T>(
   call: Call,
-  options: { uri: string; job?: Job; isPatient?: boolean; closesOnInterrupt?: boolean },
+  options: {
+    uri: string;
+    job?: Job;
+    rules?: RetentionPolicy | undefined;
+    isPatient?: boolean;
+    closesOnInterrupt?: boolean;
+  },
   use: (manager: CheckpointManager) => Promise<T>,
 ): Promise<T> {
-  const { uri, job, isPatient = job !== undefined, closesOnInterrupt = false } = options;
+  const { uri, job, rules, isPatient = job !== undefined, closesOnInterrupt = false } = options;
   // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
   const { openCheckpointManager, redactUri } = await import('@holdfast/stores');
   call.subject.uri = redactUri(uri);
@@ -27,6 +38,7 @@ export async function withRun<T>(
     env: call.env,
     attempt: job?.attempt?.value,
     writer: job?.writer.value,
+    retention: rules,
     settings: { ...settingsOf(call), ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS }) },
     logger: {
       log: (level, message, details) => {

@@ -7,18 +7,20 @@ export interface Grace {
   readonly nowMs: number;
 }
 
-/** What is special about a checkpoint: `latest, best loss, pinned: paper`. `grace`: of a retired one say how long instead of why. */
+/** What is special about a checkpoint: `latest, best loss, pinned: paper`. `grace`: in brief, and of a retired one how long instead of why. */
 export function stateText(
   summary: CheckpointSummary,
   best: ReadonlyMap<string, CheckpointSummary>,
   grace?: Grace,
 ): string {
   const because = summary.reason === '' ? '' : `: ${printable(summary.reason)}`;
-  const suspect = summary.state === 'live' ? `suspect${because}` : 'suspect';
+  const suspect = summary.state === 'live' && grace === undefined ? `suspect${because}` : 'suspect';
   return [
     ...(summary.isLatest ? ['latest'] : []),
     ...[...best].filter(([, each]) => each === summary).map(([name]) => `best ${printable(name)}`),
-    ...summary.pins.map((label) => (label === '' ? 'pinned' : `pinned: ${printable(label)}`)),
+    ...summary.pins.map((label) =>
+      label === '' || label === 'pinned' ? 'pinned' : `pinned: ${printable(label)}`,
+    ),
     ...(summary.isVerified ? ['verified'] : []),
     ...(summary.state === 'retiring' ? [`retiring${graceText(summary, grace) ?? because}`] : []),
     ...(summary.state === 'quarantined' ? [`quarantined${because}`] : []),

@@ -1,9 +1,4 @@
-import {
-  CheckpointError,
-  type FsckResult,
-  type RebuildResult,
-  type UpkeepCalls,
-} from '@holdfast/core/contract';
+import { CheckpointError, type FsckResult, type RebuildResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { confirm, requirePerson } from '../confirm.ts';
 import { formatPlural } from '../format.ts';
@@ -13,6 +8,7 @@ import { withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { flag } from '../option.ts';
 import { usageError } from '../usage-error.ts';
+import { watchElapsed } from '../watch-elapsed.ts';
 
 const rebuild = flag(
   '--rebuild-catalog',
@@ -40,9 +36,10 @@ async function runFsck(call: Call): Promise<CommandResult> {
   if (call.get(rebuild) === true) return rebuildCatalog(call, uri);
   if (call.sourced(apply)?.source === '--apply')
     throw usageError('--apply goes with --rebuild-catalog', ['fsck by itself changes nothing']);
-  const result = await withRun(call, { uri }, (manager) =>
-    (manager as unknown as UpkeepCalls).fsck({ signal: call.signal }),
-  );
+  const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
+    await watchElapsed(call, 'looking');
+    return manager.fsck({ signal: call.signal });
+  });
   return describe(result, call);
 }
 
@@ -72,7 +69,7 @@ async function rebuildCatalog(call: Call, uri: string): Promise<CommandResult> {
       );
       await confirm(ask, 'write it?', call.signal);
     }
-    return (manager as unknown as UpkeepCalls).rebuildCatalog({ signal: call.signal });
+    return manager.rebuildCatalog({ signal: call.signal });
   });
   return describeRebuild(result, call);
 }

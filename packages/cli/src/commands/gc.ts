@@ -6,7 +6,6 @@ import type {
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { type Ask, confirm, requirePerson } from '../confirm.ts';
-import { formatRoughDuration } from '../format.ts';
 import { collectText } from '../gc/collect-text.ts';
 import { collectJson, planJson } from '../gc/gc-json.ts';
 import { explainText, planText } from '../gc/plan-text.ts';
@@ -16,6 +15,7 @@ import { flag } from '../option.ts';
 import { type GivenRetention, givenRetention, RETENTION_OPTIONS } from '../retention-options.ts';
 import { plainStyle } from '../style.ts';
 import { usageError } from '../usage-error.ts';
+import { watchElapsed } from '../watch-elapsed.ts';
 
 const plan = flag('--plan', 'say what would be done, and do nothing');
 const explain = flag('--explain', 'the same for each version, with the reasons');
@@ -49,9 +49,8 @@ async function runGc(call: Call): Promise<CommandResult> {
   const mode = modeOf(call);
   const ask = mode === 'ask' ? requirePerson(call, OTHERWISE) : null;
   const isPatient = mode === 'apply' || mode === 'ask';
-  return withRun(call, { uri, isPatient }, (opened) =>
-    expectingRun(call, opened, async () => {
-      const manager = opened as unknown as RetentionCalls;
+  return withRun(call, { uri, isPatient }, (manager) =>
+    expectingRun(call, manager, async () => {
       const options = { policy: await policyOf(manager, given, call), signal: call.signal };
       const planned = await manager.planRetention(options);
       return isPatient ? collect(call, manager, { planned, ask, options }) : tell(call, planned, mode);
@@ -109,22 +108,11 @@ async function collect(
     call.messages.warn(shown);
     await confirm(ask, 'do it?', call.signal);
   }
-  await showElapsed(call);
+  await watchElapsed(call, 'collecting');
   call.subject.isCollecting = true;
   const result = await manager.collect({ ...options, force: isForced, onProgress: call.reporter.onProgress });
   return {
     text: collectText(result, call.style),
     json: { uri: call.subject.uri ?? null, ...collectJson(result) },
   };
-}
-
-const SILENCE_MS = 2000;
-
-function showElapsed(call: Call): Promise<void> {
-  const beganMs = call.clock.monotonicMs();
-  const line = (nowMs: number) => `collecting   ${formatRoughDuration(nowMs - beganMs)}`;
-  return call.reporter.watch({
-    bars: (nowMs) => (nowMs - beganMs < SILENCE_MS ? [] : [`  ${line(nowMs)}`]),
-    line,
-  });
 }

@@ -1,4 +1,4 @@
-import type { CheckpointSummary, RetentionCalls } from '@holdfast/core/contract';
+import type { CheckpointSummary } from '@holdfast/core/contract';
 import { bestMetrics } from '../best-metrics.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { GRACE_DEFAULT_MS } from '../gc/rules-text.ts';
@@ -23,7 +23,7 @@ async function runList(call: Call): Promise<CommandResult> {
   const { summaries, graceMs } = await withRun(call, { uri, closesOnInterrupt: true }, async (manager) => {
     const found = await listRun(manager, call.subject.uri as string);
     const isRetiring = found.some((each) => each.state === 'retiring');
-    const rules = isRetiring ? await (manager as unknown as RetentionCalls).retention() : null;
+    const rules = isRetiring ? await manager.retention() : null;
     return { summaries: found, graceMs: rules?.graceMs ?? GRACE_DEFAULT_MS };
   });
   const total = (of: (each: CheckpointSummary) => number) =>

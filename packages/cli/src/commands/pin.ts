@@ -1,4 +1,3 @@
-import type { RetentionCalls } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { label, requiredVersion, version } from '../common-options.ts';
 import { printable } from '../format.ts';
@@ -25,9 +24,7 @@ async function runPin(call: Call): Promise<CommandResult> {
   const given = requiredVersion(call);
   const name = call.get(label) ?? LABEL_DEFAULT;
   await withRun(call, { uri }, (manager) =>
-    expectingRun(call, manager, () =>
-      (manager as unknown as RetentionCalls).pin(given, name, { signal: call.signal }),
-    ),
+    expectingRun(call, manager, () => manager.pin(given, name, { signal: call.signal })),
   );
   return {
     text: `${call.style('green', 'pinned')}  version ${given}   ${printable(name)}`,

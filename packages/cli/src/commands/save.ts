@@ -22,17 +22,35 @@ import { formatBytes, formatPlural, formatWriters, printable } from '../format.t
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeUriLast } from '../operands.ts';
-import { checked, flag } from '../option.ts';
+import { checked, flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import type { ProgressState } from '../progress/progress-state.ts';
+import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
 import { usageError } from '../usage-error.ts';
-import { pairsToRecord } from '../values.ts';
+import { pairsToRecord, parseChoice, parseGlob } from '../values.ts';
 
 const version = {
   ...versionOption,
   help: 'such as the step of the training; default: one above the highest',
 };
 const noWait = flag('--no-wait', 'deliver and leave the commit to the writer that comes last');
+const dedupe = value(
+  '--dedupe <how>',
+  'auto (the default): unchanged files are not sent again; off: everything is',
+  parseChoice(['auto', 'off']),
+  ['auto', 'off'],
+);
+const onStale = value(
+  '--on-stale <what>',
+  'files that look as if nothing had written them: warn (the default), fail or off',
+  parseChoice(['warn', 'fail', 'off']),
+  ['warn', 'fail', 'off'],
+);
+const shouldChange = list(
+  '--should-change <glob>',
+  'files that training changes, such as "*.pt"; "!*.json" excludes; may be repeated; default: any of all',
+  parseGlob,
+);
 
 export const save: Command = {
   name: 'save',
@@ -41,12 +59,19 @@ export const save: Command = {
   description:
     'DIR: every file below it. FILE: under its own name, without the directory.\n' +
     'Each of several writers saves its own files with the same --version and --attempt;\n' +
-    'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.',
+    'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.\n' +
+    'Rules (--keep and those after it) become those of the run, for all its writers; they are applied after each commit.',
   operands: 'DIR|FILE... URI',
-  options: [version, writer, attempt, timeout, noWait, metric, meta, concurrency, buffer],
+  options: [
+    ...[version, writer, attempt, timeout, noWait, metric, meta],
+    ...[dedupe, onStale, shouldChange],
+    ...RETENTION_OPTIONS,
+    ...[concurrency, buffer],
+  ],
   examples: [
     'holdfast save ./ckpt "file://$PWD/run"',
     'holdfast save ./ckpt "file://$PWD/run" --version 1200 --metric loss=2.131 --meta host="$(hostname)"',
+    'holdfast save ./ckpt "file://$PWD/run" --keep 3 --keep-best loss:min:1',
     'for i in 0 1; do echo $i > part-$i; holdfast save part-$i "file://$PWD/pair" --version 1 --writer $i/2 --attempt a & done; wait',
   ],
   isSilentWhenQuiet: true,
@@ -62,11 +87,12 @@ async function runSave(call: Call): Promise<CommandResult> {
   );
   const job = jobOf(call);
   if (isUriFromEnvironment) call.messages.detail(`run ${uri} from HOLDFAST_URI`);
+  const rules = rulesToSet(call);
   const options = { ...saveOptions(call, job), ...sourcesOf(rest) };
   call.subject.path = rest[0] as string;
   call.subject.isLoneWriter = job.attempt === null;
   const beganMs = call.clock.monotonicMs();
-  const result = await withRun(call, { uri, job }, async (manager) => {
+  const result = await withRun(call, { uri, job, rules }, async (manager) => {
     await call.reporter.begin({ verb: 'saved', headline: (event, state) => headline(event, state, call) });
     return manager.save({ ...options, signal: call.signal, onProgress: call.reporter.onProgress });
   });
@@ -96,6 +122,9 @@ function saveOptions(call: Call, job: Job): SaveOptions {
     writer: job.writer.value,
     timeoutMs: call.get(timeout),
     noWait: call.get(noWait),
+    dedupe: call.get(dedupe),
+    onStale: call.get(onStale),
+    shouldChange: call.get(shouldChange),
     metrics: checked('InvalidArgument', '--metric', () => pairsToRecord(call.get(metric) ?? [])),
     metadata: checked('InvalidArgument', '--meta', () => pairsToRecord(call.get(meta) ?? [])),
   };
@@ -152,6 +181,7 @@ function headline(event: ProgressEvent, state: ProgressState, call: Call): strin
     const { index, count } = event.writer;
     return `version ${event.version} → ${call.subject.uri}   writer ${index} of ${count} · epoch ${event.epoch}`;
   }
+  if (event.type === 'suspect') call.messages.warn(`suspect   ${printable(event.reason)}`);
   if (event.type === 'delivered' && event.missingWriters.length > 0 && call.get(noWait) !== true) {
     return `${deliveredText(state.version, state.writer, state.doneBytes)}   waiting for ${formatWriters(event.missingWriters)}`;
   }
@@ -177,6 +207,8 @@ function describe(result: SaveResult, job: Job, call: Call, durationMs: number):
       isCommitted: result.isCommitted,
       wasCommittedBefore: result.wasCommittedBefore,
       sizeBytes: result.sizeBytes,
+      referencedBytes: result.referencedBytes,
+      suspicions: result.suspicions,
       fileCount: result.fileCount,
       writer: { index: position.index, count: position.count },
       missingWriters: result.missingWriters,
@@ -195,6 +227,8 @@ function textOf(result: SaveResult, job: Job, call: Call, durationMs: number): s
   const who = position.count > 1 ? ` (writer ${position.index} of ${position.count})` : '';
   const head = `${call.style('green', 'committed')}  version ${result.version}${who}`;
   if (result.wasCommittedBefore) return `${head}   already, with the same content; nothing was sent`;
-  const size = `${formatBytes(result.sizeBytes)} in ${formatPlural(result.fileCount, 'file')}`;
-  return [head, size, ...elapsedAndRate(durationMs, result.sizeBytes), 'latest'].join('   ');
+  const { sizeBytes, referencedBytes } = result;
+  const unchanged = referencedBytes > 0 ? `, ${formatBytes(referencedBytes)} unchanged` : '';
+  const size = `${formatBytes(sizeBytes)} in ${formatPlural(result.fileCount, 'file')}${unchanged}`;
+  return [head, size, ...elapsedAndRate(durationMs, sizeBytes - referencedBytes), 'latest'].join('   ');
 }

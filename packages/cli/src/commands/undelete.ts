@@ -1,4 +1,3 @@
-import type { RetentionCalls } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { requiredVersion, version } from '../common-options.ts';
 import { jsonVersion } from '../json.ts';
@@ -21,9 +20,7 @@ async function runUndelete(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = requiredVersion(call);
   await withRun(call, { uri }, (manager) =>
-    expectingRun(call, manager, () =>
-      (manager as unknown as RetentionCalls).undelete(given, { signal: call.signal }),
-    ),
+    expectingRun(call, manager, () => manager.undelete(given, { signal: call.signal })),
   );
   return {
     text: `${call.style('green', 'taken back')}  version ${given}   the rules decide on it again; \`holdfast pin\` keeps it`,

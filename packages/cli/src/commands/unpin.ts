@@ -1,4 +1,3 @@
-import type { RetentionCalls } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { label, requiredVersion, version } from '../common-options.ts';
 import { printable } from '../format.ts';
@@ -24,9 +23,7 @@ async function runUnpin(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = requiredVersion(call);
   const labels = await withRun(call, { uri }, (manager) =>
-    expectingRun(call, manager, () =>
-      (manager as unknown as RetentionCalls).unpin(given, call.get(label), { signal: call.signal }),
-    ),
+    expectingRun(call, manager, () => manager.unpin(given, call.get(label), { signal: call.signal })),
   );
   const names = labels.map(printable).join(', ');
   return {

@@ -9,11 +9,13 @@ const HELD_SHOWN_MAX = 10;
 /** What waits, what the store held on to, what the bucket's settings mean, and last what was done. */
 export function collectText(result: CollectResult, style: Style): string {
   const { swept } = result;
+  const { objectCount, uploadCount, leaseCount } = swept;
+  const doneCount = result.retired.length + result.removed.length + objectCount + uploadCount + leaseCount;
   return [
     ...waitLines(result.postponed),
     ...heldLines(swept, style),
     ...swept.notes.map((note) => `note   ${printable(note)}`),
-    doneLine(result, style),
+    doneCount === 0 ? 'nothing to collect' : doneLine(result, style),
   ].join('\n');
 }
 

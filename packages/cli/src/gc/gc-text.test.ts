@@ -123,7 +123,7 @@ describe('planText', () => {
       'rules: none: everything is kept',
       'PLAN   VERSIONS    STORED   WHICH',
       'keep          2   2.0 GiB   5 and 6',
-      'no version goes; files that belong to none are looked for all the same',
+      'no version goes; what belongs to no version is deleted all the same',
     ]);
   });
 
@@ -191,7 +191,7 @@ describe('collectText', () => {
     expect(lines.slice(-3)).toEqual([
       'held   20 objects more',
       'note   versions are kept: what was deleted is still billed',
-      'collected  retired 0, removed 0 (3 wait), deleted 0 objects, 0 B',
+      'nothing to collect',
     ]);
   });
 });

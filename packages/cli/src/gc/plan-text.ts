@@ -78,7 +78,7 @@ function consequences(plan: RetentionPlan): string[] {
       : []),
     ...(plan.needsForce ? [`this drops more than half of the run, ${share}: it needs --force`] : []),
     ...(removed.length + later.length === 0
-      ? ['no version goes; files that belong to none are looked for all the same']
+      ? ['no version goes; what belongs to no version is deleted all the same']
       : []),
   ];
 }

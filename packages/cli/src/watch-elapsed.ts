@@ -1,0 +1,14 @@
+import type { Call } from './command.ts';
+import { formatRoughDuration } from './format.ts';
+
+const SILENCE_MS = 2000;
+
+/** Shows for how long something has gone on that tells nothing else: `collecting   12 s`. What ends soon needs no line. */
+export function watchElapsed(call: Call, doing: string): Promise<void> {
+  const beganMs = call.clock.monotonicMs();
+  const line = (nowMs: number) => `${doing}   ${formatRoughDuration(nowMs - beganMs)}`;
+  return call.reporter.watch({
+    bars: (nowMs) => (nowMs - beganMs < SILENCE_MS ? [] : [`  ${line(nowMs)}`]),
+    line,
+  });
+}

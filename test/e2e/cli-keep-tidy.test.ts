@@ -1,0 +1,86 @@
+/** Collection on a local disk and at a terminal: what is kept can be restored, and what goes frees its bytes. */
+
+import { rm } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { contentOf, HOLDFAST, holdfast, newPlace, type Place, run, writeFiles } from './holdfast-process.ts';
+
+/** The same command line under a pseudo terminal that answers with `input`; both streams come as one text. */
+function atTerminal(args: readonly string[], input: string) {
+  const quoted = [...HOLDFAST, ...args].map((word) => `'${word}'`).join(' ');
+  const script = `script --quiet --return --command "$1" /dev/null <<< "$2"`;
+  return run(['bash', '-c', script, 'bash', quoted, input], { env: { TERM: 'dumb', SHELL: '/bin/sh' } });
+}
+
+/** A run whose versions differ in one of two files. */
+async function grown(...versions: number[]): Promise<Place> {
+  const place = await newPlace();
+  for (const version of versions) {
+    const files = { 'same.bin': Buffer.alloc(200_000, 1), 'model.bin': Buffer.alloc(100_000, version) };
+    const source = await writeFiles(place, 'ckpt', files);
+    const saved = await holdfast(['save', source, place.uri, '--version', String(version), '--quiet']);
+    if (saved.code !== 0) throw new Error(saved.stderr);
+  }
+  return place;
+}
+
+const payloads = async (place: Place) =>
+  Object.keys(await contentOf(place.runDirectory)).filter((key) => key.endsWith('.bin')).length;
+
+describe('gc', () => {
+  it('what goes frees its bytes, but not those that another version has too; what is kept is whole', async () => {
+    const place = await grown(1, 2, 3);
+    expect(await payloads(place)).toBe(4);
+    const listed = await holdfast(['list', place.uri]);
+    expect(listed.stdout).toMatch(/\n3 versions · 879 KiB, 488 KiB stored\n$/);
+    const collected = await holdfast(['gc', place.uri, '--keep', '1', '--grace', '0', '--apply', '--force']);
+    expect(collected.stdout).toMatch(/^collected {2}retired 1, removed 1, deleted \d+ objects, /);
+    expect(collected.code).toBe(0);
+    expect(await payloads(place)).toBe(3);
+    expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
+    expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
+    expect((await holdfast(['fsck', place.uri])).stdout).toMatch(/^sound {3}2 versions/m);
+  });
+
+  it('at a terminal it shows the plan and asks', async () => {
+    const place = await grown(1, 2, 3);
+    const args = ['gc', place.uri, '--keep', '2', '--force', '--no-color'];
+    const refused = await atTerminal(args, 'n');
+    expect(refused.code).toBe(130);
+    expect(refused.stdout).toMatch(/retire +1 .* 1\r\n.*do it\? \[y\/N\] .*the answer was no/s);
+    const done = await atTerminal(args, 'y');
+    expect(done.code).toBe(0);
+    expect(done.stdout).toContain('collected  retired 1');
+  });
+
+  it('a save with rules leaves the run as they say', async () => {
+    const place = await grown(1, 2, 3);
+    const args = ['save', place.path('ckpt'), place.uri, '--keep', '2', '--grace', '0', '--on-stale', 'off'];
+    expect((await holdfast(args)).code).toBe(0);
+    const { checkpoints } = JSON.parse((await holdfast(['list', place.uri, '--json'])).stdout);
+    expect(checkpoints.map(({ version }: { version: number }) => version)).toEqual([4, 3]);
+  });
+});
+
+describe('fsck', () => {
+  it('a file that is gone: exit 5, which, and what to do; a lost catalog is written anew without that version', async () => {
+    const place = await grown(1, 2);
+    const keys = Object.keys(await contentOf(place.runDirectory));
+    await rm(`${place.runDirectory}/${keys.find((key) => /^version_1\/.*model\.bin$/.test(key))}`);
+    const found = await holdfast(['fsck', place.uri]);
+    expect(found.code).toBe(5);
+    expect(found.stdout).toMatch(
+      /^missing {2}version 1 .*model\.bin.*\n {2}`holdfast verify .* --quarantine`/,
+    );
+    expect(found.stderr).toContain('is not sound: 1 finding');
+
+    await rm(`${place.runDirectory}/catalog`, { recursive: true });
+    const lost = await holdfast(['fsck', place.uri]);
+    expect(lost.code).toBe(6);
+    expect(lost.stderr).toContain('--rebuild-catalog');
+    const rebuilt = await holdfast(['fsck', place.uri, '--rebuild-catalog', '--apply']);
+    expect(rebuilt.code).toBe(0);
+    expect(rebuilt.stdout).toMatch(/^left out {2}version_1\/.*\nrebuilt {2}1 version: 2 {3}run [0-9a-f]+\n/);
+    expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
+    expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
+  });
+});
