@@ -30,7 +30,7 @@ export function open(
   return openCheckpointManager({ store, settings: SETTINGS, ...options });
 }
 
-/** Saves versions as so many writers, with the files of `filesOf`. */
+/** Saves versions as so many writers, with the files of `filesOf`. Each version has objects of its own, so one can be damaged alone. */
 export async function saveAll(
   bucket: MemoryBucket,
   versions: readonly bigint[],
@@ -38,7 +38,7 @@ export async function saveAll(
 ): Promise<void> {
   for (const version of versions) {
     const saves = Array.from({ length: count }, async (_, index) => {
-      await using manager = open(bucket, { attempt, writer: { index, count } });
+      await using manager = open(bucket, { attempt, writer: { index, count }, dedupe: 'off' });
       await manager.save({
         version,
         buffers: filesOf(attempt, version, index),

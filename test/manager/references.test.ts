@@ -1,0 +1,385 @@
+/** Unchanged files: referred to instead of being sent, and never at the price of a checkpoint. */
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CheckpointError, type CheckpointManagerOptions, type RandomSource } from '@holdfast/core';
+import type { LocalFiles } from '@holdfast/core/contract';
+import { blake3, decodeRecord } from '@holdfast/core/internal/format/index';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { openCheckpointManager } from '@holdfast/stores';
+import { FaultyStore, refuse } from '@holdfast/testkit';
+import { describe, expect, test } from 'vitest';
+import { quarantineVersion } from '../mirror/changed-runs.ts';
+import { interfered } from '../mirror/two-runs.ts';
+import { bytes, failure, newBucket, open, readAll, SETTINGS } from './memory-run.ts';
+
+const PAYLOAD = /^version_\d+\/[\d.]+\/\d+\.\d+-/;
+const LARGE = bytes(300_000);
+const SMALL = bytes(700, 2);
+const BOTH = { large: LARGE, small: SMALL };
+
+/** A writer of its own, and what it asks of the store. */
+function writer(bucket: MemoryBucket, options: Partial<CheckpointManagerOptions> = {}) {
+  const store = new FaultyStore(options.store ?? new MemoryStore(bucket));
+  const manager = open(bucket, { ...options, store });
+  const sent = () =>
+    store.calls.filter(({ operation, key }) =>
+      ['create', 'beginUpload', 'putPart'].includes(operation) ? PAYLOAD.test(key) : false,
+    ).length;
+  return { manager, store, sent };
+}
+
+/** Saved by one process, one version after the other. */
+async function runWith(...versions: readonly Record<string, Uint8Array>[]): Promise<MemoryBucket> {
+  const bucket = newBucket();
+  await using manager = open(bucket);
+  for (const [index, buffers] of versions.entries()) await manager.save({ version: index + 1, buffers });
+  return bucket;
+}
+
+function keysOf(bucket: MemoryBucket, pattern: RegExp): string[] {
+  return bucket.keys().filter((key) => pattern.test(key));
+}
+
+function receiptOf(bucket: MemoryBucket, version: number, writerIndex = 0) {
+  const [key = ''] = keysOf(bucket, new RegExp(`^version_${version}/.*/receipts/${writerIndex}\\.`));
+  return decodeRecord('receipt', bucket.find(key)?.bytes as Uint8Array, { key, store: 'memory' });
+}
+
+function basesOf(bucket: MemoryBucket, version: number): bigint[] {
+  return receiptOf(bucket, version).bases.map((base) => base.version);
+}
+
+/** Retention takes all but the latest, and the sweep what nothing refers to. */
+async function collectAllButLatest(bucket: MemoryBucket) {
+  await using manager = open(bucket);
+  return await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+}
+
+async function expectToHold(bucket: MemoryBucket, version: number, buffers: Record<string, Uint8Array>) {
+  await using manager = open(bucket);
+  const to = Object.fromEntries(
+    Object.entries(buffers).map(([name, data]) => [name, new Uint8Array(data.length)]),
+  );
+  await manager.restore({ version, to });
+  expect(to).toEqual(buffers);
+  expect((await manager.verify({ version, record: false })).problems).toEqual([]);
+  expect(bucket.violations).toEqual([]);
+}
+
+describe('what is referred to', () => {
+  test('of files that have not changed not one payload byte is sent, and every reader gets them', async () => {
+    const bucket = await runWith(BOTH);
+    const { manager, sent } = writer(bucket);
+    const saved = await manager.save({ version: 2, buffers: BOTH });
+    expect(saved).toMatchObject({ sizeBytes: 300_700, referencedBytes: 300_700, fileCount: 2 });
+    expect([sent(), keysOf(bucket, PAYLOAD).filter((key) => key.startsWith('version_2/'))]).toEqual([0, []]);
+    const [newest] = await manager.list();
+    expect(newest).toMatchObject({ version: 2n, sizeBytes: 300_700, storedBytes: 0 });
+    const stream = (await manager.latest())?.openInputStream('large') as ReadableStream;
+    expect(Buffer.compare(await readAll(stream), LARGE)).toBe(0);
+    await manager.close();
+    await expectToHold(bucket, 2, BOTH);
+  });
+
+  test('under another name too; what has changed is sent, of the same size or not', async () => {
+    const bucket = await runWith(BOTH);
+    const { manager } = writer(bucket);
+    const buffers = { 'sub/renamed': LARGE, small: bytes(700, 3), more: bytes(701, 2) };
+    const saved = await manager.save({ version: 2, buffers });
+    expect([saved.referencedBytes, saved.sizeBytes]).toEqual([300_000, 301_401]);
+    expect((await manager.list())[0]).toMatchObject({ storedBytes: 1401 });
+    await manager.close();
+    await expectToHold(bucket, 2, buffers);
+  });
+
+  test('a file as it was before the last change: the newest four checkpoints are looked at', async () => {
+    const bucket = await runWith({ a: LARGE }, { a: bytes(9, 2) }, { a: bytes(9, 3) }, { a: bytes(9, 4) });
+    await using manager = open(bucket);
+    expect((await manager.save({ version: 5, buffers: { a: LARGE } })).referencedBytes).toBe(300_000);
+    expect(basesOf(bucket, 5)).toEqual([1n]);
+    const another = bytes(9, 2); // of version 2, which is the fifth newest once there is a version 6
+    expect((await manager.save({ version: 6, buffers: { a: bytes(9, 6) } })).referencedBytes).toBe(0);
+    expect((await manager.save({ version: 7, buffers: { a: another } })).referencedBytes).toBe(0);
+  });
+
+  test('what one process saves again and again it reads back once', async () => {
+    const bucket = newBucket();
+    const { manager, store } = writer(bucket);
+    for (let version = 1; version <= 6; version++) {
+      await manager.save({ version, buffers: { ...BOTH, step: Uint8Array.of(version) } });
+    }
+    const read = store.calls.filter(
+      ({ operation, key }) => operation === 'get' && key.includes('/manifest-'),
+    );
+    expect(new Set(read.map(({ key }) => key)).size).toBe(read.length);
+    await manager.close();
+  });
+
+  test('a stream is always sent, and hashed: a file like it is not sent later', async () => {
+    const bucket = await runWith({ a: LARGE });
+    async function* chunks() {
+      yield LARGE;
+    }
+    await using manager = open(bucket);
+    expect((await manager.save({ version: 2, files: { a: chunks() } })).referencedBytes).toBe(0);
+    expect(receiptOf(bucket, 2).files[0]?.blake3).toEqual(blake3(LARGE));
+    expect((await manager.save({ version: 3, buffers: { a: LARGE } })).referencedBytes).toBe(300_000);
+    expect(basesOf(bucket, 3)).toEqual([2n]);
+  });
+
+  test('a checkpoint from create() is hashed as well', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket);
+    const checkpoint = await manager.create(1);
+    const output = checkpoint.openOutputStream('a').getWriter();
+    await output.write(LARGE);
+    await output.close();
+    await checkpoint.commit();
+    expect(receiptOf(bucket, 1).files[0]?.blake3).toEqual(blake3(LARGE));
+    expect((await manager.save({ version: 2, buffers: { a: LARGE } })).referencedBytes).toBe(300_000);
+  });
+
+  test('dedupe: off, of a save or of the manager: all is sent and nothing is hashed', async () => {
+    const bucket = await runWith(BOTH);
+    await using plain = open(bucket, { dedupe: 'off' });
+    expect((await plain.save({ version: 2, buffers: BOTH })).referencedBytes).toBe(0);
+    expect([receiptOf(bucket, 2).files[0]?.blake3.length, basesOf(bucket, 2)]).toEqual([0, []]);
+    expect((await plain.save({ version: 3, buffers: BOTH, dedupe: 'auto' })).referencedBytes).toBe(300_700);
+    await using deduping = open(bucket);
+    expect((await deduping.save({ version: 4, buffers: BOTH, dedupe: 'off' })).referencedBytes).toBe(0);
+    const bad = deduping.save({ version: 5, buffers: BOTH, dedupe: 'some' as 'auto' });
+    expect(await failure(bad)).toBe('InvalidArgument: dedupe is "some"; it takes auto, off');
+  });
+
+  test('several writers refer each to their own, or to what another has sent', async () => {
+    const bucket = newBucket();
+    const both = [0, 1].map((index) => open(bucket, { attempt: 'job', writer: { index, count: 2 } }));
+    const save = (version: number, files: readonly Record<string, Uint8Array>[]) =>
+      Promise.all(both.map((manager, index) => manager.save({ version, buffers: files[index] ?? {} })));
+    await save(1, [{ a: LARGE }, { b: SMALL }]);
+    const saved = await save(2, [{ a: SMALL }, { b: LARGE }]);
+    expect(saved.map((each) => each.referencedBytes)).toEqual([700, 300_000]);
+    for (const manager of both) await manager.close();
+    await expectToHold(bucket, 2, { a: SMALL, b: LARGE });
+  });
+
+  test('a file of a directory, in a store on the local disk, with the mode it has now', async () => {
+    const place = mkdtempSync(join(tmpdir(), 'holdfast-references-'));
+    try {
+      writeFileSync(join(place, 'model'), LARGE, { mode: 0o644 });
+      await using manager = await openCheckpointManager(`file://${place}/run`, { settings: SETTINGS });
+      await manager.save({ version: 1, files: { model: join(place, 'model') } });
+      rmSync(join(place, 'model'));
+      writeFileSync(join(place, 'model'), LARGE, { mode: 0o600 });
+      const saved = await manager.save({ version: 2, files: { model: join(place, 'model') } });
+      expect(saved.referencedBytes).toBe(300_000);
+      const to = { model: new Uint8Array(300_000) };
+      await manager.restore({ to });
+      expect(Buffer.compare(to.model, LARGE)).toBe(0);
+      const [file] = (await (await manager.latest())?.details())?.files ?? [];
+      expect(file?.key).toMatch(/^version_1\//);
+      expect((await manager.verify()).problems).toEqual([]);
+    } finally {
+      rmSync(place, { recursive: true });
+    }
+  });
+});
+
+describe('bases', () => {
+  test('the base is the checkpoint whose manifest lists the object, not the one whose key it lies under', async () => {
+    const bucket = await runWith(BOTH, BOTH);
+    expect((await collectAllButLatest(bucket)).removed).toEqual([1n]);
+    const { manager, sent } = writer(bucket);
+    expect((await manager.save({ version: 3, buffers: BOTH })).referencedBytes).toBe(300_700);
+    expect([basesOf(bucket, 3), sent()]).toEqual([[2n], 0]);
+    await manager.close();
+    await expectToHold(bucket, 3, BOTH);
+    await collectAllButLatest(bucket);
+    await expectToHold(bucket, 3, BOTH);
+  });
+
+  test('the lease comes before the receipt, a look at the catalog between them; after the commit it is gone', async () => {
+    const bucket = await runWith(BOTH);
+    const { manager, store } = writer(bucket);
+    await manager.save({ version: 2, buffers: BOTH });
+    const order = store.calls.map(({ operation, key }) => `${operation} ${key.replace(/[^/]*$/, '')}`);
+    const lease = order.findIndex((call) => call.startsWith('create leases/1.1.1/'));
+    const receipt = order.findIndex(
+      (call) => call.startsWith('create version_2/') && call.endsWith('receipts/'),
+    );
+    expect(lease).toBeGreaterThan(0);
+    expect(order.slice(lease, receipt)).toContain('list catalog/');
+    expect(keysOf(bucket, /^leases\//)).toEqual([]);
+    await manager.close();
+  });
+
+  test('I3: while the save waits for others, collection leaves the base alone', async () => {
+    const bucket = await runWith({ a: LARGE }, { a: SMALL });
+    const [first, second] = [0, 1].map((index) =>
+      open(bucket, { attempt: 'job', writer: { index, count: 2 } }),
+    );
+    const delivered = await first?.save({ version: 3, buffers: { a: LARGE }, noWait: true });
+    expect(delivered).toMatchObject({ isCommitted: false, referencedBytes: 300_000 });
+    await first?.close();
+    expect((await collectAllButLatest(bucket)).postponed).toMatchObject([{ version: 1n }]);
+    await second?.save({ version: 3, buffers: { b: SMALL } });
+    await second?.close();
+    await expectToHold(bucket, 3, { a: LARGE, b: SMALL });
+  });
+
+  test('a base that is removed before the lease is there: its files are sent after all', async () => {
+    const bucket = await runWith(BOTH, { a: bytes(9) });
+    const isLease = (operation: string, key: string) => operation === 'create' && key.startsWith('leases/');
+    const store = interfered(bucket, isLease, () => collectAllButLatest(bucket));
+    const { manager } = writer(bucket, { store });
+    const done: string[] = [];
+    const saved = await manager.save({
+      version: 3,
+      buffers: { ...BOTH, kept: bytes(9) },
+      onProgress: (event) => {
+        if (event.type === 'bytes' && event.doneBytes === event.totalBytes) done.push(event.name);
+      },
+    });
+    expect([saved.referencedBytes, basesOf(bucket, 3), done.sort()]).toEqual([
+      9,
+      [2n],
+      ['kept', 'large', 'small'],
+    ]);
+    await manager.close();
+    await expectToHold(bucket, 3, { ...BOTH, kept: bytes(9) });
+  });
+
+  test('a base that is removed after the receipt: BaseGone, nothing is committed, and the next save sends the bytes', async () => {
+    const bucket = await runWith(BOTH, { a: bytes(9) });
+    const isManifest = (operation: string, key: string) =>
+      operation === 'create' && key.includes('/manifest-');
+    const store = interfered(bucket, isManifest, () => quarantineVersion(bucket, 1n, 'by a test'));
+    const { manager } = writer(bucket, { store });
+    const said = await failure(manager.save({ version: 3, buffers: BOTH }));
+    expect(said).toContain('BaseGone: ');
+    expect(said).toContain('to which it refers, is removed or quarantined');
+    expect((await manager.latest())?.version).toBe(2n);
+    expect(await manager.save({ version: 4, buffers: BOTH })).toMatchObject({
+      isCommitted: true,
+      referencedBytes: 0,
+    });
+    await manager.close();
+    await expectToHold(bucket, 4, BOTH);
+  });
+
+  test('a store that takes no lease: all is sent', async () => {
+    const bucket = await runWith(BOTH);
+    const store = new FaultyStore(new MemoryStore(bucket), ({ operation, key }) =>
+      operation === 'create' && key.startsWith('leases/') ? refuse('Denied') : undefined,
+    );
+    await using manager = open(bucket, { store });
+    expect((await manager.save({ version: 2, buffers: BOTH })).referencedBytes).toBe(0);
+  });
+
+  test('an object of a base that is missing is found before the commit', async () => {
+    const bucket = await runWith(BOTH);
+    bucket.remove(keysOf(bucket, /\/large$/)[0] as string);
+    await using manager = open(bucket);
+    const said = await failure(manager.save({ version: 2, buffers: BOTH }));
+    expect(said).toMatch(
+      /^Corrupt: version 2 cannot be committed: large \(version_1\/.*\/large\) was delivered with/,
+    );
+    expect((await manager.list()).length).toBe(1);
+  });
+
+  test('what a checkpoint that was found damaged lists is sent, although an older one lists it too', async () => {
+    const bucket = await runWith({ a: LARGE, b: SMALL }, { a: LARGE });
+    await quarantineVersion(bucket, 2n, 'a is damaged');
+    await using manager = open(bucket);
+    const saved = await manager.save({ version: 3, buffers: { a: LARGE, b: SMALL } });
+    expect([saved.referencedBytes, basesOf(bucket, 3)]).toEqual([700, [1n]]);
+  });
+
+  test.each([
+    ['missing', (bucket: MemoryBucket, key: string) => bucket.remove(key)],
+    ['damaged', (bucket: MemoryBucket, key: string) => bucket.damage(key, (data) => data.subarray(1))],
+  ])('a manifest that is %s is no reason to fail: all is sent', async (_, harm) => {
+    const bucket = await runWith(BOTH);
+    harm(bucket, keysOf(bucket, /\/manifest-/)[0] as string);
+    const warned: string[] = [];
+    const logger = {
+      log: (level: string, message: string) => void (level === 'warn' && warned.push(message)),
+    };
+    await using manager = open(bucket, { logger });
+    expect((await manager.save({ version: 2, buffers: BOTH })).referencedBytes).toBe(0);
+    expect(warned[0]).toContain('reading the manifest of version 1, to compare with, failed');
+  });
+
+  test('a copy in another run has all files as objects of its own', async () => {
+    const bucket = await runWith(BOTH, { ...BOTH, more: bytes(5) });
+    const copy = newBucket();
+    await using from = open(bucket);
+    {
+      await using to = open(copy);
+      await to.mirrorFrom(from, { versions: [2] });
+      const [only] = await to.list();
+      expect(only).toMatchObject({ sizeBytes: 300_705, storedBytes: 300_705 });
+    }
+    expect([basesOf(bucket, 2), basesOf(copy, 2)]).toEqual([[1n], []]);
+    await expectToHold(copy, 2, { ...BOTH, more: bytes(5) });
+  });
+});
+
+describe('the save ends', () => {
+  test('without having delivered: its leases are gone', async () => {
+    const bucket = await runWith(BOTH);
+    const store = new FaultyStore(new MemoryStore(bucket), ({ operation, key }) =>
+      operation === 'create' && key.includes('/receipts/') ? refuse('Denied') : undefined,
+    );
+    await using manager = open(bucket, { store });
+    expect(await failure(manager.save({ version: 2, buffers: BOTH }))).toContain('Denied');
+    expect(store.calls.some(({ key }) => key.startsWith('leases/'))).toBe(true);
+    expect(keysOf(bucket, /^leases\//)).toEqual([]);
+  });
+
+  test('having delivered, as Incomplete: others may commit it, so its leases are left to expire', async () => {
+    const bucket = await runWith(BOTH);
+    await using manager = open(bucket, { attempt: 'job', writer: { index: 0, count: 2 } });
+    expect(await failure(manager.save({ version: 2, buffers: BOTH, timeoutMs: 0 }))).toContain('Incomplete');
+    expect(keysOf(bucket, /^leases\/1\.1\.1\//).length).toBe(1);
+  });
+
+  test('a lease that cannot be taken for lack of an answer: no lease of the others stays held', async () => {
+    const bucket = await runWith({ a: LARGE }, { b: SMALL });
+    const settings = { ...SETTINGS, recordTimeoutMs: 200, retryDelayMsMax: 5 };
+    const store = new FaultyStore(new MemoryStore(bucket), ({ operation, key }) =>
+      operation === 'create' && key.startsWith('leases/1.') ? refuse('Unavailable') : undefined,
+    );
+    await using manager = open(bucket, { store, settings });
+    const said = await failure(manager.save({ version: 3, buffers: { a: LARGE, b: SMALL } }));
+    expect(said).toContain('taking a read lease');
+    expect([keysOf(bucket, /^leases\//), keysOf(bucket, /^version_3\//)]).toEqual([[], []]);
+  });
+
+  test('a file that changed while it was hashed is not referred to, and nothing is committed', async () => {
+    const bucket = await runWith({ a: LARGE });
+    const files = { openSource: async () => changing(LARGE) } as Partial<LocalFiles> as LocalFiles;
+    await using manager = open(bucket, { files });
+    const said = await failure(manager.save({ version: 2, files: { a: '/somewhere/a' } }));
+    expect(said).toBe('SourceChanged: it was written meanwhile');
+    expect(keysOf(bucket, /^(version_2|leases)\//)).toEqual([]);
+  });
+});
+
+/** Somebody writes to it while it is read. */
+function changing(data: Uint8Array): RandomSource {
+  return {
+    sizeBytes: data.length,
+    async readInto(offsetBytes, buffer) {
+      buffer.set(data.subarray(offsetBytes, offsetBytes + buffer.length));
+    },
+    async assertUnchanged() {
+      throw new CheckpointError('SourceChanged', 'it was written meanwhile');
+    },
+    async close() {
+      // Nothing is open.
+    },
+  };
+}
