@@ -1,6 +1,6 @@
 /** Uploads in parts that nobody can finish any more: by the records of the run, and by what the store shows itself. */
 
-import { isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { CallOptions, OpenUpload, Upload } from '../contract/object-store.ts';
 import { decodeRecord, type State, type UploadRecord } from '../format/index.ts';
 import { isUploadOver } from '../plan/sweep.ts';
@@ -110,10 +110,25 @@ async function withUpload(
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
   try {
     await withDeadline(bounds, (until) =>
-      retrying(() => tryOnce({ signal: until }), requestPolicy(engine, what, until)),
+      retrying(() => unlessSilent(engine, until, tryOnce), requestPolicy(engine, what, until)),
     );
   } catch (error) {
     if (!isCheckpointError(error, 'NotFound')) throw error;
   }
   return sizeBytes;
+}
+
+/** A store that is silent for too long is asked again. */
+async function unlessSilent(
+  { clock, settings }: Engine,
+  signal: AbortSignal,
+  work: (options: CallOptions) => Promise<void>,
+): Promise<void> {
+  const bounds = { clock, timeoutMs: settings.stallTimeoutMs, what: 'the store', signal };
+  try {
+    await withDeadline(bounds, (until) => work({ signal: until }));
+  } catch (error) {
+    if (!isCheckpointError(error, 'TimedOut')) throw error;
+    throw new CheckpointError('Unavailable', error.message, { cause: error });
+  }
 }

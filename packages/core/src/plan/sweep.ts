@@ -2,10 +2,10 @@
  * What a sweep may delete: an object that can never become part of a checkpoint, and that no checkpoint of the catalog holds on to. Both
  * are read off one state of the catalog, and both stay true once they are: so a plan may be carried out late, twice, or in part.
  *
- * - The listing is older than the state. Otherwise a checkpoint that was committed in between would be taken for garbage.
+ * - The listing is older than the state. So no key in it can be of a lineage or epoch that the state has not come to, unless the catalog is
+ *   an old one that somebody has put back: then nothing may be concluded from it.
  * - A checkpoint holds on to what its manifest lists, below whichever prefix it lies, and whatever its own state is.
  * - Age plays no part: a slow writer is not a dead one.
- * - A catalog that is older than what lies beside it was put back by somebody. Nothing may be concluded from it.
  */
 
 import { CheckpointError } from '../contract/errors.ts';

@@ -1,0 +1,65 @@
+/** For the tests of sweeps: a run with a live checkpoint, what a dead attempt has left beside it, and somebody who sweeps. */
+
+import type { CheckpointManagerOptions, ObjectStore } from '@holdfast/core';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { FAULTS, type FaultPlan, FaultyStore, ManualClock } from '@holdfast/testkit';
+import { bytes, newBucket, open, SETTINGS } from './memory-run.ts';
+
+/** Two parts. */
+export const LARGE_BYTES = 70_000;
+
+/** A process with a store of its own, in which things go wrong as planned. */
+export function processOn(
+  bucket: MemoryBucket,
+  options: Partial<CheckpointManagerOptions> & {
+    plan?: FaultPlan | undefined;
+    change?: ((store: ObjectStore) => void) | undefined;
+    maxDeleteKeys?: number | undefined;
+    inspect?: ObjectStore['inspect'];
+  } = {},
+) {
+  const { plan, change, maxDeleteKeys = 1000, inspect, ...rest } = options;
+  const capabilities = { maxDeleteKeys, maxParts: 2 ** 24 };
+  const below = new MemoryStore(bucket, { capabilities });
+  change?.(below);
+  const store = new FaultyStore(below, plan, { whenStopped: 'reject' });
+  if (inspect) Object.assign(store, { inspect });
+  const clock = new ManualClock({ autoAdvance: true });
+  const manager = open(bucket, { store, clock, ...rest, settings: { ...SETTINGS, ...rest.settings } });
+  return { manager, store, clock };
+}
+
+/** Version 1 is committed by job-0, which then dies: version 2 is delivered by one of its two writers, and half sent by the other. */
+export async function runWithGarbage(bucket: MemoryBucket = newBucket()): Promise<MemoryBucket> {
+  const writers = [0, 1].map((index) =>
+    processOn(bucket, {
+      attempt: 'job-0',
+      writer: { index, count: 2 },
+      plan: ({ operation, key }) =>
+        index === 1 && operation === 'complete' && key.startsWith('version_2/')
+          ? FAULTS.stopBefore
+          : undefined,
+    }),
+  );
+  const save = (version: number) =>
+    writers.map(({ manager }, index) =>
+      manager.save({
+        version,
+        buffers: {
+          [`w${index}/large`]: bytes(LARGE_BYTES, version),
+          [`w${index}/small`]: bytes(10, version),
+        },
+        noWait: true,
+      }),
+    );
+  await Promise.all(save(1));
+  await writers[0]?.manager.commit({ version: 1 });
+  await Promise.allSettled(save(2));
+  await Promise.allSettled(writers.map(({ manager }) => manager.close()));
+  return bucket;
+}
+
+/** Keys that begin with one of these. */
+export function keysOf(bucket: MemoryBucket, ...prefixes: string[]): string[] {
+  return bucket.keys().filter((key) => prefixes.some((prefix) => key.startsWith(prefix)));
+}
