@@ -17,6 +17,9 @@ export const VERSION = 7;
 /** Of part 12: what was sent before and what is under way at most are there. */
 export const KILLED_AT = 12;
 
+/** How the ids of this writer's uploads for this version begin. */
+export const OWN = '7.1.1.0-';
+
 export const source = bytesOf(1);
 
 /** No two parts are alike. */

@@ -47,6 +47,7 @@ test('every key has the form that docs/format.md gives', () => {
   );
   expect(keys.manifestKey(id, digest)).toBe('version_30/1.2/manifest-0001020304050607.json');
   expect(keys.uploadKey('up-1')).toBe('uploads/up-1.json');
+  expect(keys.uploadIdPrefix({ lineage: 2, epoch: 3, version: 7n }, 11)).toBe('7.2.3.11-');
   expect(keys.leasePrefix(id)).toBe('leases/30.1.2/');
   expect(keys.leaseKey(id, 'host-a', nonce)).toBe('leases/30.1.2/host-a-0123abcd.json');
 });

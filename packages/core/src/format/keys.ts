@@ -153,6 +153,12 @@ export function parseManifestKey(key: string): { id: CheckpointId; sha256Start: 
   return id === null ? null : { id, sha256Start: match?.[4] ?? '' };
 }
 
+/** Of the ids of uploads that lives of one writer begin for one checkpoint; what follows is drawn. So they are found by one listing. */
+export function uploadIdPrefix(id: CheckpointId, writer: number): string {
+  checkpointPrefix(id); // for its checks
+  return `${id.version}.${id.lineage}.${id.epoch}.${uint32(writer, 'writer')}-`;
+}
+
 /** `uploadId`: 1 to 128 letters, digits, '.', '_' and '-', the first no dot or dash. */
 export function uploadKey(uploadId: string): string {
   return `${uploadsPrefix}${checkedWord(uploadId, 'upload id')}.json`;

@@ -10,6 +10,7 @@ import {
   idEquals,
   parsePayloadKey,
   type UploadRecord,
+  uploadIdPrefix,
   uploadsPrefix,
 } from '../format/index.ts';
 import type { LeftUpload, UploadItem } from '../transfer/index.ts';
@@ -18,7 +19,7 @@ import type { Engine } from './engine.ts';
 import { recordingOf, type UploadPurpose } from './upload-records.ts';
 
 /** Records beyond these are not looked at: what they would save is not worth an endless search. */
-const RECORDS_MAX = 4096;
+const RECORDS_MAX = 1024;
 const READ_AT_ONCE = 16;
 /** A record has about 1 KB, most of it key, name and token. */
 const RECORD_BYTES_MAX = 64 * 1024;
@@ -99,7 +100,9 @@ class LeftUploads {
 
   async #listKeys(signal: AbortSignal): Promise<string[]> {
     const keys: string[] = [];
-    for await (const { objects } of this.#engine.records.list(uploadsPrefix, { signal })) {
+    const { id, writer } = this.#life;
+    const prefix = `${uploadsPrefix}${uploadIdPrefix(id, writer)}`;
+    for await (const { objects } of this.#engine.records.list(prefix, { signal })) {
       keys.push(...objects.map(({ key }) => key));
       if (keys.length >= RECORDS_MAX) break;
     }

@@ -6,7 +6,7 @@
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { Upload } from '../contract/object-store.ts';
-import { encodeRecord, uploadKey } from '../format/index.ts';
+import { encodeRecord, uploadIdPrefix, uploadKey } from '../format/index.ts';
 import type { UploadItem } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import { type Engine, newId, type RecordIo } from './engine.ts';
@@ -37,7 +37,7 @@ export class UploadRecords {
 
   /** Resolves when the record is durable; no part may be sent before. The token may be a secret: it goes nowhere but into the record. */
   async write(upload: Upload, purpose: UploadPurpose, signal: AbortSignal): Promise<void> {
-    const key = uploadKey(newId(this.#engine));
+    const key = uploadKey(`${uploadIdPrefix(purpose.id, purpose.writer)}${newId(this.#engine)}`);
     const { token, partSizeBytes } = upload;
     const record = { format: undefined, ...purpose, key: upload.key, token, partSizeBytes };
     const { bytes } = encodeRecord('upload', record);
