@@ -19,8 +19,8 @@ const newUri = () => `memory://run-cli-${count++}`;
 
 interface CliOptions {
   env?: Environment;
-  /** Fires as soon as something is listening; `when asked`: instead of an answer. */
-  interrupt?: boolean | 'when asked';
+  /** Fires as soon as something is listening; `when asked`: instead of an answer; `at work`: when the call begins to take its time. */
+  interrupt?: boolean | 'when asked' | 'at work';
   /** Of the person at the terminal; without one there is no terminal. */
   answer?: string;
 }
@@ -33,7 +33,13 @@ async function cli(argv: string[], { env = {}, interrupt = false, answer }: CliO
     env,
     stdout: { write: (text) => (stdout += text) },
     stderr: { write: (text) => (stderr += text) },
-    clock: systemClock,
+    clock: {
+      ...systemClock,
+      monotonicMs: () => {
+        if (interrupt === 'at work') controller.abort(new CheckpointError('Aborted', 'interrupted'));
+        return systemClock.monotonicMs();
+      },
+    },
     programVersion: '1.2.3',
     ask:
       answer === undefined
@@ -239,6 +245,16 @@ describe('keep tidy', () => {
     expect(ended.code).toBe(130);
     expect(ended.stderr).toContain('holdfast: interrupted\n  nothing was changed\n');
     expect(await states(uri)).toEqual(['3 live', '2 live', '1 live']);
+  });
+
+  it('gc that is interrupted says what is left behind, and the next one goes on', async () => {
+    const uri = await run();
+    const ended = await cli(['gc', uri, '--keep', '2', '--apply', '--quiet'], { interrupt: 'at work' });
+    expect(ended).toMatchObject({ code: 130, stdout: '' });
+    expect(ended.stderr).toMatch(
+      /^holdfast: interrupted\n {2}what it retired .*\n.* the next gc goes on where this one ended\n/,
+    );
+    expect((await cli(['gc', uri, '--keep', '2', '--apply'])).stdout).toContain('collected  retired 1');
   });
 
   it('what drops more than half needs --force: nobody is asked, nothing is changed', async () => {
