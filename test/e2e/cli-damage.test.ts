@@ -24,7 +24,9 @@ describe('damage', () => {
     const verified = await holdfast(['verify', place.uri]);
     expect(verified.code).toBe(5);
     expect(verified.stdout).toMatch(/^damaged {2}model\.bin {3}.*\n$/);
-    expect(verified.stderr).toContain('holdfast: version 2 is damaged: 1 of 3 files do not match\n');
+    expect(verified.stderr).toContain(
+      'holdfast: version 2 is damaged: 1 of 3 files or their records do not match\n',
+    );
     const asJson = json((await holdfast(['verify', place.uri, '--json'])).stdout);
     expect(asJson.problems).toHaveLength(1);
     expect(asJson.error.code).toBe('Corrupt');

@@ -2,15 +2,24 @@ import type { Command } from '../command.ts';
 import { certify } from './certify.ts';
 import { commit } from './commit.ts';
 import { completionCommand } from './completion.ts';
+import { diff } from './diff.ts';
 import { doctor } from './doctor.ts';
+import { fork } from './fork.ts';
+import { fsck } from './fsck.ts';
+import { gc } from './gc.ts';
 import { latest } from './latest.ts';
+import { lease } from './lease.ts';
 import { list } from './list.ts';
 import { log } from './log.ts';
 import { mirror } from './mirror.ts';
+import { pin } from './pin.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
+import { rollback } from './rollback.ts';
 import { save } from './save.ts';
 import { show } from './show.ts';
+import { undelete } from './undelete.ts';
+import { unpin } from './unpin.ts';
 import { verify } from './verify.ts';
 
 /** All commands, in the order in which they are listed. */
@@ -23,6 +32,15 @@ export const COMMANDS: readonly Command[] = [
   list,
   show,
   log,
+  diff,
+  gc,
+  pin,
+  unpin,
+  undelete,
+  lease,
+  rollback,
+  fork,
+  fsck,
   verify,
   recover,
   doctor,

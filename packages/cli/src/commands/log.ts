@@ -1,7 +1,7 @@
 import type { LogEntry } from '@holdfast/core/contract';
 import { CheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { formatAge, printable } from '../format.ts';
+import { formatAge, formatPlural, formatVersions, printable } from '../format.ts';
 import { jsonId, jsonTime, toJson } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
@@ -10,10 +10,12 @@ import { renderTable } from '../table.ts';
 import { parseWhole } from '../values.ts';
 
 const LIMIT_DEFAULT = 50;
+/** The engine's own. */
+const LIMIT_MAX = 1000;
 const limit = value(
   '--limit <n>',
   `how many decisions, newest first; default ${LIMIT_DEFAULT}`,
-  parseWhole(1, 100_000),
+  parseWhole(1, LIMIT_MAX),
 );
 
 export const log: Command = {
@@ -49,7 +51,7 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
       { title: 'SEQ', align: 'right' },
       { title: 'WHEN', align: 'left' },
       { title: 'WHAT', align: 'left' },
-      { title: 'VERSION', align: 'right' },
+      { title: 'VERSION', align: 'left' },
       { title: 'EPOCH', align: 'right' },
       { title: 'ATTEMPT', align: 'left' },
       { title: 'BY', align: 'left' },
@@ -59,7 +61,7 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
       String(entry.seq),
       formatAge(entry.atMs, nowMs),
       printable(entry.kind),
-      versionsText(entry),
+      versionsText(entry.checkpoints),
       entry.lineage <= 1 ? String(entry.epoch) : `${entry.lineage}.${entry.epoch}`,
       shorten(printable(entry.attempt)),
       `${printable(entry.process.host)}:${entry.process.pid}`,
@@ -69,10 +71,12 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
   return [call.style('bold', titles as string), ...rows].join('\n');
 }
 
-/** The first and how many more: collection takes hundreds at once. */
-function versionsText({ checkpoints: [first, ...rest] }: LogEntry): string {
-  if (first === undefined) return '';
-  return rest.length === 0 ? String(first.version) : `${first.version} +${rest.length}`;
+/** Collection takes hundreds at once: how many, and which as far as they fit. */
+export function versionsText(ids: LogEntry['checkpoints']): string {
+  const versions = ids.map(({ version }) => version);
+  if (versions.length < 2) return versions.join('');
+  const ascending = versions.sort((a, b) => (a < b ? -1 : 1));
+  return `${formatPlural(versions.length, 'version')}: ${formatVersions(ascending)}`;
 }
 
 // A drawn attempt is 128 bits of hex: its beginning tells it from the others.

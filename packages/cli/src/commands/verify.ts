@@ -1,37 +1,40 @@
 import { CheckpointError, type VerifyResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency, versionOrLatest } from '../common-options.ts';
-import { formatBytes, formatPlural, printable } from '../format.ts';
+import { formatBytes, formatPlural, printable, shellQuote } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
-import { value } from '../option.ts';
+import { flag, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { parseWhole } from '../values.ts';
 
 const level = value(
   '--level <n>',
-  '0: records and sizes; 1: the first and last part of each file too; 2 (the default): every byte',
+  '0: records, sizes, checksums that the store keeps; 1: samples of each file too; 2 (the default): every byte',
   parseWhole(0, 2) as (text: string) => 0 | 1 | 2,
   ['0', '1', '2'],
 );
 
-const WHAT_WAS_COMPARED = [
-  'records and sizes',
-  'records, sizes, first and last parts',
-  'every byte',
-] as const;
+const quarantine = flag(
+  '--quarantine',
+  'when something is wrong, take the version out of use for good: latest is then the newest one left',
+);
+const noRecord = flag('--no-record', 'do not note in the run that every byte was verified');
 
 export const verify: Command = {
   name: 'verify',
   group: 'Trust',
-  summary: 'Compare the bytes in the store with the records; changes nothing',
-  description: 'Exit status 5 when something is damaged or missing.',
+  summary: 'Compare the bytes in the store with the records',
+  description:
+    'Exit status 5 when something is damaged or missing. Changes no object; that every byte of a version was verified is noted\n' +
+    'in the run, and gc keeps the last such one.',
   operands: 'URI',
-  options: [versionOrLatest, level, concurrency, buffer],
+  options: [versionOrLatest, level, quarantine, noRecord, concurrency, buffer],
   examples: [
     'holdfast verify "file://$PWD/run"',
     'holdfast verify "file://$PWD/run" --version 1200 --level 0',
+    'holdfast verify "file://$PWD/run" --quarantine',
   ],
   isSilentWhenQuiet: true,
   run: runVerify,
@@ -53,13 +56,18 @@ async function runVerify(call: Call): Promise<CommandResult> {
     const { signal } = call;
     const { onProgress } = call.reporter;
     return expectingRun(call, manager, () =>
-      manager.verify({ version: given, level: call.get(level), signal, onProgress }),
+      manager.verify({
+        ...{ version: given, level: call.get(level), signal, onProgress },
+        quarantine: call.get(quarantine) === true,
+        record: call.get(noRecord) !== true,
+      }),
     );
   });
   return describe(result, call, call.clock.monotonicMs() - beganMs);
 }
 
 function describe(result: VerifyResult, call: Call, durationMs: number): CommandResult {
+  if (result.note !== '') call.messages.warn(`holdfast: ${printable(result.note)}`);
   const json = {
     uri: call.subject.uri ?? null,
     version: jsonVersion(result.version),
@@ -67,34 +75,60 @@ function describe(result: VerifyResult, call: Call, durationMs: number): Command
     level: result.level,
     fileCount: result.fileCount,
     bytesRead: result.bytesRead,
+    storedChecksumCount: result.storedChecksumCount,
     problems: result.problems.map(({ name, message }) => ({ name, message })),
+    recorded: result.recorded,
+    note: result.note,
+    latest: result.latest === null ? null : jsonVersion(result.latest),
     durationMs: Math.round(durationMs),
   };
-  if (result.problems.length === 0) {
-    const head = `${call.style('green', 'verified')}  version ${result.version}   ${formatPlural(result.fileCount, 'file')}`;
-    const read = result.bytesRead === 0 ? [] : [formatBytes(result.bytesRead)];
-    const parts = [
-      head,
-      ...read,
-      ...elapsedAndRate(durationMs, result.bytesRead),
-      WHAT_WAS_COMPARED[result.level],
-    ];
-    return { text: parts.join('   '), json };
-  }
+  if (result.problems.length === 0) return { text: soundText(result, call, durationMs), json };
+  const damage = result.problems.map(
+    ({ name, message }) => `${call.style('red', 'damaged')}  ${printable(name)}   ${printable(message)}`,
+  );
   const damaged = new Set(result.problems.map((problem) => problem.name)).size;
+  const what = `${damaged} of ${formatPlural(result.fileCount, 'file')} or their records`;
+  const context = { version: result.version, advice: adviceOf(result, call) };
   return {
-    text: result.problems
-      .map(
-        ({ name, message }) => `${call.style('red', 'damaged')}  ${printable(name)}   ${printable(message)}`,
-      )
-      .join('\n'),
+    text: damage.join('\n'),
     json,
-    error: new CheckpointError(
-      'Corrupt',
-      `version ${result.version} is damaged: ${damaged} of ${formatPlural(result.fileCount, 'file')} do not match`,
-      {
-        context: { version: result.version },
-      },
-    ),
+    error: new CheckpointError('Corrupt', `version ${result.version} is damaged: ${what} do not match`, {
+      context,
+    }),
   };
+}
+
+function soundText(result: VerifyResult, call: Call, durationMs: number): string {
+  const { version, fileCount, bytesRead } = result;
+  return [
+    `${call.style('green', 'verified')}  version ${version}   ${formatPlural(fileCount, 'file')}`,
+    ...(bytesRead === 0 ? [] : [formatBytes(bytesRead)]),
+    ...elapsedAndRate(durationMs, bytesRead),
+    comparedText(result),
+  ].join('   ');
+}
+
+function comparedText({ level, fileCount, storedChecksumCount }: VerifyResult): string {
+  if (level === 2) return 'every byte';
+  const checksums =
+    storedChecksumCount === 0
+      ? 'records and sizes; this store keeps no checksums'
+      : storedChecksumCount === fileCount
+        ? 'records, sizes and stored checksums'
+        : `records, sizes and ${storedChecksumCount} stored checksums`;
+  return level === 1 ? `samples, ${checksums}` : checksums;
+}
+
+/** What has become of it, and what to do. */
+function adviceOf({ version, recorded, latest }: VerifyResult, call: Call): string[] {
+  const uri = shellQuote(call.subject.uri as string);
+  if (recorded === 'quarantined') {
+    const now =
+      latest === null ? 'no version is left to restart from' : `version ${latest} is the latest now`;
+    return [`version ${version} is quarantined: no restart loads it any more; ${now}`];
+  }
+  return [
+    `\`holdfast restore ${uri} DIR --on-corrupt fallback\` takes the newest version whose bytes all verify`,
+    `\`holdfast verify ${uri} --version ${version} --quarantine\` takes this one out of use for good`,
+  ];
 }

@@ -45,10 +45,8 @@ async function assertFresh(
     throw refuse('InvalidArgument', 'both are one run; rollback goes back within it');
   const newest = state.checkpoints.at(-1)?.id.version;
   if (newest !== undefined) {
-    throw refuse(
-      'Conflict',
-      `it holds ${state.checkpoints.length} checkpoints, version ${newest} among them`,
-    );
+    const more = state.checkpoints.length - 1;
+    throw refuse('Conflict', `it holds version ${newest} already${more > 0 ? `, and ${more} more` : ''}`);
   }
   if (state.top >= 0n) throw refuse('Conflict', `it has held checkpoints, up to version ${state.top}`);
 }

@@ -24,7 +24,7 @@ export async function takeLease(engine: Engine, catalog: Catalog, options: Lease
   if (!Number.isSafeInteger(ttlMs) || ttlMs < TTL_MS_MIN || ttlMs > TTL_MS_MAX) {
     throw new CheckpointError(
       'InvalidArgument',
-      `a lease of ${ttlMs} ms cannot be taken: it lasts from ${TTL_MS_MIN} ms to ${TTL_MS_MAX} ms (30 days)`,
+      `a lease of ${ttlMs} ms cannot be taken: it lasts from 1 second to 30 days`,
     );
   }
   const version = wantedVersion(options.version);
