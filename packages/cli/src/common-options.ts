@@ -45,7 +45,7 @@ export function requiredVersion(call: Call): bigint {
     return given;
   }
   const { name, operands } = call.command;
-  throw usageError(`${name} needs --version`, [`usage: holdfast ${name} ${operands} --version V [options]`]);
+  throw usageError(`${name} needs --version`, [`usage: holdfast ${name} ${operands} [options]`]);
 }
 
 export const writer = value('--writer <i/n>', 'this process is writer I of N; I counts from 0', parseWriter);

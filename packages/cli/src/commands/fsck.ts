@@ -23,8 +23,9 @@ export const fsck: Command = {
   group: 'Keep tidy',
   summary: 'Compare the catalog with the objects, both ways, without reading a payload',
   description:
-    'Exit status 5 when something is missing or damaged. Changes nothing, but for --rebuild-catalog: every version that is\n' +
-    'there with all its files is then in a new catalog, unverified. On a terminal it asks; elsewhere it needs --apply.',
+    'Exit status 5 when something is missing or damaged. Changes nothing, but for --rebuild-catalog:\n' +
+    'every version that is there with all its files is then in a new catalog, unverified. On a terminal\n' +
+    'that asks first; elsewhere it needs --apply.',
   operands: 'URI',
   options: [rebuild, apply],
   examples: ['holdfast fsck "file://$PWD/run"', 'holdfast fsck "file://$PWD/run" --json'],

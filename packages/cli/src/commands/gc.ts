@@ -29,8 +29,9 @@ export const gc: Command = {
   group: 'Keep tidy',
   summary: 'Retire what no rule keeps, remove what was retired, delete what belongs to no version',
   description:
-    'A version is kept if any rule keeps it. Without a rule: those of the run, which save sets. The latest, pinned and\n' +
-    'leased ones are kept whatever the rules say. On a terminal it shows the plan and asks; elsewhere it needs --apply.',
+    'A version is kept if any rule keeps it; the latest, pinned and leased ones are kept whatever the\n' +
+    'rules say. Without a rule here: those of the run, which save sets.\n' +
+    'On a terminal it shows the plan and asks; elsewhere it needs --apply.',
   operands: 'URI',
   options: [...RETENTION_OPTIONS, plan, explain, apply, force],
   examples: [

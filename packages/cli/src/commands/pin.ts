@@ -12,7 +12,7 @@ export const pin: Command = {
   group: 'Keep tidy',
   summary: 'Keep a version until it is unpinned, whatever the rules say',
   description: 'A version may have several labels; it is kept while it has one.',
-  operands: 'URI',
+  operands: 'URI --version V',
   options: [version, { ...label, help: `why, such as paper; default: ${LABEL_DEFAULT}` }],
   examples: ['holdfast pin "file://$PWD/run" --version 1200 --label paper'],
   isSilentWhenQuiet: true,

@@ -60,7 +60,8 @@ export const save: Command = {
     'DIR: every file below it. FILE: under its own name, without the directory.\n' +
     'Each of several writers saves its own files with the same --version and --attempt;\n' +
     'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.\n' +
-    'Rules (--keep and those after it) become those of the run, for all its writers; they are applied after each commit.',
+    'Rules (--keep and those after it) become those of the run, for all its writers; they are applied\n' +
+    'after each commit, in the background.',
   operands: 'DIR|FILE... URI',
   options: [
     ...[version, writer, attempt, timeout, noWait, metric, meta],

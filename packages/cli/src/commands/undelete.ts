@@ -9,7 +9,7 @@ export const undelete: Command = {
   group: 'Keep tidy',
   summary: 'Take back that a version was retired, while it has not been removed',
   description: 'The rules decide on it again at the next collection: pin it to keep it.',
-  operands: 'URI',
+  operands: 'URI --version V',
   options: [version],
   examples: ['holdfast undelete "file://$PWD/run" --version 1200'],
   isSilentWhenQuiet: true,

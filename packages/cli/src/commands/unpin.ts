@@ -9,7 +9,7 @@ export const unpin: Command = {
   name: 'unpin',
   group: 'Keep tidy',
   summary: 'Take the pin of a version away: the rules decide on it again',
-  operands: 'URI',
+  operands: 'URI --version V',
   options: [version, { ...label, help: 'only this one; default: all its labels' }],
   examples: [
     'holdfast unpin "file://$PWD/run" --version 1200 --label paper',
