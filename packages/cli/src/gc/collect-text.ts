@@ -39,7 +39,8 @@ function doneLine({ retired, removed, postponed, swept }: CollectResult, style: 
 }
 
 function waitLines(postponed: readonly Postponed[]): string[] {
-  const byReason = Map.groupBy(postponed, ({ reason }) => reason);
+  const upwards = postponed.toSorted((a, b) => (a.version < b.version ? -1 : 1));
+  const byReason = Map.groupBy(upwards, ({ reason }) => reason);
   return [...byReason].map(
     ([reason, each]) => `waits  ${formatVersions(each.map(({ version }) => version))}   ${printable(reason)}`,
   );

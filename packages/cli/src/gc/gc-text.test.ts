@@ -171,8 +171,8 @@ describe('collectText', () => {
     }));
     const result = collected({
       postponed: [
-        { version: 3n, reason: 'its grace ends in 1 h' },
         { version: 4n, reason: 'its grace ends in 1 h' },
+        { version: 3n, reason: 'its grace ends in 1 h' },
         { version: 1n, reason: 'eval-7 has a lease on it' },
       ],
       swept: {
@@ -184,8 +184,8 @@ describe('collectText', () => {
     });
     const lines = collectText(result, plainStyle).split('\n');
     expect(lines.slice(0, 3)).toEqual([
-      'waits  3 and 4   its grace ends in 1 h',
       'waits  1   eval-7 has a lease on it',
+      'waits  3 and 4   its grace ends in 1 h',
       'held   version_2/0\\x0a   locked',
     ]);
     expect(lines.slice(-3)).toEqual([
