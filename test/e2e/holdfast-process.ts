@@ -138,6 +138,8 @@ export async function savedPlace(...versions: number[]): Promise<Place> {
       String(version),
       '--metric',
       `loss=${3 - version / 10}`,
+      '--on-stale',
+      'off',
     ]);
     if (saved.code !== 0) throw new Error(saved.stderr);
   }

@@ -1,0 +1,25 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { COMMANDS } from './index.ts';
+
+const MANUAL = readFileSync(new URL('../../../../docs/cli.md', import.meta.url), 'utf8');
+
+/** Names of commands in the first cells of the rows below a heading of a table. */
+function namesBelow(heading: string): string[] {
+  const table = MANUAL.slice(MANUAL.indexOf(heading)).split('\n\n')[0] as string;
+  const rows = table.split('\n').slice(2);
+  return rows.flatMap((row) =>
+    Array.from((row.split(' | ')[0] as string).matchAll(/`([a-z]+)/g), ([, name]) => name as string),
+  );
+}
+
+describe('docs/cli.md', () => {
+  const names = COMMANDS.map(({ name }) => name).sort();
+
+  it.each(['| command | what it does |', '| command | fields |'])(
+    'the table "%s" has every command, and no other',
+    (heading) => {
+      expect([...new Set(namesBelow(heading))].sort()).toEqual(names);
+    },
+  );
+});
