@@ -9,6 +9,7 @@ import { benchMirror } from './mirror.ts';
 import { benchResume } from './resume.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 import { benchStart } from './start.ts';
+import { benchVerify } from './verify.ts';
 
 const USAGE = `npm run bench                     all of these in turn
 npm run bench -- local            the local store against dd and cp
@@ -17,6 +18,7 @@ npm run bench -- client           the client's own cost: 4 GiB against a server 
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
+npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
@@ -50,6 +52,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   adapters: benchAdapters,
   mirror: benchMirror,
   resume: benchResume,
+  verify: benchVerify,
   start: benchStart,
 };
 
