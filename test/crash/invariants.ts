@@ -143,7 +143,7 @@ export async function checkInvariants(
   for (const { version, manifestKey } of catalog.live) {
     const owners = await restoreAndIdentify(manager, version, written);
     const manifest = record(run, manifestKey);
-    checkLives(version, manifest.writers as Share[]);
+    checkLives(version, manifest.writers as Share[], ownPrefix(manifestKey));
     checkTold(told, version, owners);
   }
   for (const { version, outcome, attempt } of told) {
@@ -164,10 +164,19 @@ interface Share {
   }[];
 }
 
-/** What a life has delivered it has sent, but for what was sent in parts: there it may have gone on with an upload of a former one. */
-function checkLives(version: bigint, shares: readonly Share[]): void {
+/** Below which a checkpoint's own payloads lie. */
+function ownPrefix(manifestKey: string): string {
+  return manifestKey.slice(0, manifestKey.lastIndexOf('/') + 1);
+}
+
+/**
+ * What a life has delivered it has sent, but for what was sent in parts: there it may have gone on with an upload of a former one. Unchanged
+ * files lie with other checkpoints, and may be of any life.
+ */
+function checkLives(version: bigint, shares: readonly Share[], prefix: string): void {
   for (const { writer = 0, incarnation = 0, files } of shares) {
     for (const { key, sizeBytes = 0, partSizeBytes = 0 } of files) {
+      if (!key.startsWith(prefix)) continue;
       const life = key.split('/')[2] ?? '';
       const [index, ofLife] = (life.split('-')[0] ?? '').split('.').map(Number);
       const isInParts = Number(sizeBytes) > Number(partSizeBytes);

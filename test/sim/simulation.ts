@@ -230,6 +230,7 @@ class Simulation {
     scheduler.calmDown();
     let isOver = false;
     const acting = act(manager)
+      .finally(() => manager.close()) // while the schedule still goes on: what it has in the background wants to end
       .catch((error: unknown) => {
         this.#failure ??= error;
       })
