@@ -24,8 +24,8 @@ export const diff: Command = {
   operands: 'URI A B',
   options: [tensors, concurrency, buffer],
   examples: [
-    'holdfast diff "file://$PWD/run" 1100 1200',
-    'holdfast diff "file://$PWD/run" 1100 latest --tensors',
+    'holdfast diff "file://$PWD/run" 1200 latest',
+    'holdfast diff "file://$PWD/run" 1200 latest --tensors --json',
   ],
   run: runDiff,
 };

@@ -19,8 +19,8 @@ export const fork: Command = {
   operands: 'URI@V URI2',
   options: [concurrency, buffer],
   examples: [
-    'holdfast fork "file://$PWD/run@1100" "file://$PWD/other-learning-rate"',
-    'holdfast fork s3://runs/gpt s3://runs/gpt-finetune',
+    'holdfast fork "file://$PWD/run@1200" "file://$PWD/other-learning-rate"',
+    'holdfast fork "file://$PWD/run" "file://$PWD/fine-tuning"',
   ],
   isSilentWhenQuiet: true,
   run: runFork,

@@ -31,7 +31,6 @@ export const lease: Command = {
   examples: [
     'holdfast lease "file://$PWD/run" --version 1200 --for 2h --reader eval',
     'holdfast lease "file://$PWD/run" --list',
-    'id=$(holdfast lease "file://$PWD/run" --for 2h --json | jq -r .id); holdfast lease "file://$PWD/run" --release "$id"',
   ],
   run: runLease,
 };

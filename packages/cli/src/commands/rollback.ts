@@ -20,7 +20,7 @@ export const rollback: Command = {
     'Versions above V are left behind: no restart loads them, and they stay in the list until retention takes them.',
   operands: 'URI --to V --reason TEXT',
   options: [to, reason],
-  examples: ['holdfast rollback "file://$PWD/run" --to 1100 --reason "loss went up after 1100"'],
+  examples: ['holdfast rollback "file://$PWD/run" --to 1200 --reason "loss went up after 1200"'],
   isSilentWhenQuiet: true,
   run: runRollback,
 };
