@@ -5,6 +5,7 @@ import type { ObjectInfo, OpenUpload } from '../contract/object-store.ts';
 import { leasesPrefix, uploadsPrefix, versionsPrefix, writersPrefix } from '../format/index.ts';
 import type { ListedObject, RunListing } from '../plan/sweep.ts';
 import { retrying } from '../transfer/index.ts';
+import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 
 export interface WholeListing extends RunListing {
@@ -55,15 +56,20 @@ export async function listRun(
 
 /** A store that does not let us see its uploads has those of which there are records: that is nearly all. */
 async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined): Promise<OpenUpload[]> {
-  const { store, logger } = engine;
+  const { store, logger, clock, settings } = engine;
   if (!store.listUploads) return [];
-  const listAll = async () => {
+  const what = 'the list of uploads';
+  const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
+  const listAll = async (until: AbortSignal) => {
     const uploads: OpenUpload[] = [];
-    for await (const upload of store.listUploads?.(versionsPrefix, { signal }) ?? []) uploads.push(upload);
+    for await (const upload of store.listUploads?.(versionsPrefix, { signal: until }) ?? [])
+      uploads.push(upload);
     return uploads;
   };
   try {
-    return await retrying(listAll, requestPolicy(engine, 'list of uploads', signal));
+    return await withDeadline(bounds, (until) =>
+      retrying(() => listAll(until), requestPolicy(engine, what, until)),
+    );
   } catch (error) {
     throwIfAborted(signal);
     if (!isCheckpointError(error) || error.status !== 'permanent') throw error;

@@ -1,0 +1,120 @@
+/**
+ * Every call that a collection makes to the store meets every fault in turn. After each, and again when late effects have landed, nothing
+ * that must stay is missing; and the next collection finishes what this one has left.
+ */
+
+import { crc32c, openCheckpointManager, systemClock } from '@holdfast/core';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { FAULTS, type FaultName, FaultyStore, faultAt, LateEffects, ManualClock } from '@holdfast/testkit';
+import { beforeAll, expect, test } from 'vitest';
+import { SETTINGS, VICTIM_SETTINGS } from './invariants.ts';
+
+const CALLS_MAX = 100;
+const RULES = { policy: { keepLast: 1, graceMs: 0 }, force: true };
+const GARBAGE = 'version_9/1.1/0.0-0f/lost';
+
+/** 1 is pinned, 3 is leased, 5 is what the present attempt resumed from, 6 is the latest; nothing keeps 2 and 4. */
+const STAYS = [1, 3, 5, 6];
+const GOES = [2, 4];
+
+const clock = new ManualClock();
+const objects = new Map<string, Uint8Array>();
+
+function contentOf(version: number): Uint8Array {
+  return new TextEncoder().encode(`the file of version ${version}`);
+}
+
+/** A bucket of its own with all that was there at first. */
+function newBucket(): MemoryBucket {
+  // A doubled request that lingers may bring back what was deleted, with the same bytes: garbage, which nobody reads.
+  const bucket = new MemoryBucket({ crc32c, clock, mayReuseKey: ({ hasSameBytes }) => hasSameBytes });
+  for (const [key, bytes] of objects) bucket.insert(key, bytes);
+  return bucket;
+}
+
+function open(bucket: MemoryBucket, attempt?: string) {
+  const settings = { ...SETTINGS, deletesPerSecondMax: 1_000_000 };
+  return openCheckpointManager({ store: new MemoryStore(bucket), clock: machineClock, attempt, settings });
+}
+
+/** Sleeps for real, at the date that the store has. */
+const machineClock = { ...systemClock, nowMs: () => clock.nowMs() };
+
+beforeAll(async () => {
+  const bucket = newBucket();
+  for (const { attempt, versions } of [
+    { attempt: 'job-0', versions: [1, 2, 3, 4, 5] },
+    { attempt: 'job-1', versions: [6] },
+  ]) {
+    await using manager = open(bucket, attempt);
+    for (const version of versions) await manager.save({ version, buffers: { file: contentOf(version) } });
+  }
+  await using manager = open(bucket);
+  await manager.pin(1, 'paper');
+  await manager.lease({ version: 3, ttlMs: 60_000 });
+  bucket.insert(GARBAGE, new Uint8Array(10));
+  for (const key of bucket.keys()) objects.set(key, bucket.find(key)?.bytes ?? new Uint8Array());
+});
+
+function below(keys: Iterable<string>, version: number): string[] {
+  return [...keys].filter((key) => key.startsWith(`version_${version}/`));
+}
+
+/** Whatever has happened: what must stay is there whole, and what is in the catalog has all of its objects. */
+async function check(bucket: MemoryBucket): Promise<void> {
+  expect(bucket.violations).toEqual([]);
+  await using manager = open(bucket);
+  const listed = await manager.list();
+  const versions = listed.map(({ version }) => Number(version));
+  expect(versions).toEqual(expect.arrayContaining(STAYS));
+  for (const version of versions)
+    expect(below(bucket.keys(), version)).toEqual(below(objects.keys(), version));
+  expect((await manager.latest())?.version).toBe(6n);
+  for (const { version, state } of listed) {
+    const to = { file: new Uint8Array(contentOf(Number(version)).length) };
+    if (state === 'live') await manager.restore({ version, to });
+    if (state === 'live') expect(to.file).toEqual(contentOf(Number(version)));
+    expect(state === 'live' || [...GOES, 3].includes(Number(version))).toBe(true);
+  }
+}
+
+/** `false` when the victim ended before it came to call `number`. */
+async function play(name: FaultName, number: number): Promise<boolean> {
+  const bucket = newBucket();
+  const lateEffects = new LateEffects();
+  const store = new FaultyStore(new MemoryStore(bucket), faultAt(number, FAULTS[name]), { lateEffects });
+  const settings = { ...VICTIM_SETTINGS, deletesPerSecondMax: 1_000_000 };
+  const victim = openCheckpointManager({ store, clock: machineClock, settings });
+  const told = victim.collect(RULES).then(
+    (result) => result,
+    () => null,
+  );
+  const result = await Promise.race([told, store.stopped.then(() => null)]);
+  if (FAULTS[name].effect.endsWith('late')) await check(bucket);
+  await lateEffects.releaseAll();
+  await check(bucket);
+  if (result) expect(below(bucket.keys(), 2)).toEqual([]); // I7: it said that it was done
+
+  // I10: the next one goes on from whatever is left, and so does the job.
+  await using next = open(bucket, 'job-2');
+  await next.collect(RULES);
+  expect((await next.list()).map(({ version, state }) => `${version} ${state}`)).toEqual([
+    ...['6 live', '5 live', '3 retiring', '1 live'],
+  ]);
+  for (const version of [...GOES, 9]) expect(below(bucket.keys(), version)).toEqual([]);
+  expect((await next.save({ version: 50, buffers: { file: contentOf(50) } })).isCommitted).toBe(true);
+  return store.calls.length > number;
+}
+
+test.each(Object.keys(FAULTS) as FaultName[])(
+  'I0, I1, I3, I7, I8 and I10 hold when call after call of a collection meets %s',
+  async (name) => {
+    let number = 0;
+    while (await play(name, number)) {
+      number++;
+      if (number > CALLS_MAX) throw new Error(`the story does not end within ${CALLS_MAX} calls`);
+    }
+    expect(number).toBeGreaterThan(10);
+  },
+  60_000,
+);
