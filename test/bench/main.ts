@@ -7,6 +7,7 @@ import { benchAdapters } from './adapters/command.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
 import { benchResume } from './resume.ts';
+import { benchRetention } from './retention.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
 import { benchStart } from './start.ts';
 import { benchVerify } from './verify.ts';
@@ -17,12 +18,13 @@ npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
+npm run bench -- retention        a plan of retention for 10,000 versions (--versions N)
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
-  --rounds N          repetitions, in turn (5; start: 21)
+  --rounds N          repetitions, in turn (5; retention, start: 21)
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
@@ -51,6 +53,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   client: (args) => benchS3(args, CLIENT_SERIES),
   adapters: benchAdapters,
   mirror: benchMirror,
+  retention: benchRetention,
   resume: benchResume,
   verify: benchVerify,
   start: benchStart,

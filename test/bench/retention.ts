@@ -1,0 +1,75 @@
+/** `bench retention`: how long a plan takes for many checkpoints. */
+
+import { parseArgs } from 'node:util';
+import type { CatalogCheckpoint, State } from '@holdfast/core/internal/format/index';
+import { planRetention } from '@holdfast/core/internal/plan/retention';
+import { policyRecord } from '@holdfast/core/internal/plan/retention-policy';
+import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
+import { positive, say } from './options.ts';
+import { summarize } from './statistics.ts';
+
+const MINUTE_MS = 60_000;
+const LIMIT_MS = 100;
+
+/** All rules at once, which is the most that there is to do. */
+const POLICY = policyRecord({
+  keepLast: 10,
+  keepEvery: 1000,
+  keepEveryMs: 60 * MINUTE_MS,
+  keepForMs: 24 * 60 * MINUTE_MS,
+  keepBest: [
+    { metric: 'loss', mode: 'min', count: 10 },
+    { metric: 'accuracy', mode: 'max', count: 10 },
+  ],
+});
+
+/** Prints the times; resolves to false if a plan for 10,000 versions takes longer than it may. */
+export async function benchRetention(args: readonly string[]): Promise<boolean> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      rounds: { type: 'string', default: '21' },
+      versions: { type: 'string', default: '10000' },
+    },
+  });
+  const rounds = Math.ceil(positive('--rounds', values.rounds));
+  const count = Math.ceil(positive('--versions', values.versions));
+  const state = stateOf(count);
+  const timesMs = Array.from({ length: rounds }, () => {
+    const startMs = performance.now();
+    planRetention(state, POLICY, count * MINUTE_MS);
+    return performance.now() - startMs;
+  });
+  const { median, max } = summarize(timesMs);
+  say(
+    `a plan for ${count} versions, all rules: ${median.toFixed(1)} ms (median of ${rounds}), at most ${max.toFixed(1)} ms; limit ${LIMIT_MS} ms`,
+  );
+  return median <= LIMIT_MS;
+}
+
+/** One checkpoint a minute, some of them verified, rolled back or pinned. */
+function stateOf(count: number): State {
+  const checkpoints = Array.from(
+    { length: count },
+    (_, version): CatalogCheckpoint => ({
+      id: { lineage: 1, epoch: 1, version: BigInt(version) },
+      manifestKey: '',
+      manifestSha256: new Uint8Array(32),
+      sizeBytes: 1000,
+      storedBytes: 1000,
+      fileCount: 1,
+      metrics: { loss: Math.sin(version), accuracy: Math.cos(version) },
+      state: 'LIVE',
+      retiringSeq: 0,
+      retiringAtMs: 0,
+      pins: version % 500 === 0 ? ['kept'] : [],
+      verified: version % 3 === 0,
+      suspect: false,
+      reason: '',
+      committedAtMs: version * MINUTE_MS,
+      bases: [],
+      rolledBack: version % 100 === 99,
+    }),
+  );
+  return { ...EMPTY_STATE, checkpoints, latest: checkpoints.at(-2)?.id };
+}
