@@ -1,5 +1,6 @@
 /** A save that was killed in the middle of a file, and the next life of its writer: what is there already is compared, and not sent again. */
 
+import { createHash } from 'node:crypto';
 import type { Logger, ObjectStore } from '@holdfast/core';
 import { encodeRecord, sha256, toHex, uploadKey } from '@holdfast/core/internal/format/index';
 import { FAULTS, type FaultPlan, ManualClock, type PlannedCall, refuse } from '@holdfast/testkit';
@@ -80,6 +81,27 @@ describe('a writer that begins again after it was killed in the middle of a file
     expect(next.count('putPart')).toBe(PART_COUNT);
     expect(next.events.filter(({ type }) => type === 'resumed')).toEqual([]);
     expect([recordKeys(bucket), bucket.openUploads()]).toEqual([[], []]);
+    await next.manager.close();
+  });
+
+  test('of parts without a CRC32C an MD5 tells which are kept; one that differs is sent again', async () => {
+    const bucket = await leftBehind();
+    const { parts } = leftUpload(bucket).state;
+    const change = changeUploads((upload) => {
+      const listParts = upload.listParts.bind(upload);
+      upload.listParts = async () =>
+        (await listParts()).map(({ crc32c: _, ...part }) => {
+          const md5 = createHash('md5')
+            .update(parts.get(part.index)?.bytes ?? '')
+            .digest('hex');
+          return { ...part, md5: part.index === 0 ? '0'.repeat(32) : md5 };
+        });
+    });
+    const keptParts = parts.size;
+    const next = life(bucket, { change });
+    await next.save(source);
+    await expectSaved(bucket, source);
+    expect(next.count('putPart')).toBe(PART_COUNT - keptParts + 1);
     await next.manager.close();
   });
 

@@ -60,6 +60,7 @@ export {
   dateMs,
   isInTheClear,
   isLoopback,
+  md5OfEtag,
   plainEtag,
   serverOf,
   unescapedXml,

@@ -21,6 +21,11 @@ export function plainEtag(etag: string | undefined): string {
   return (etag ?? '').replace(/^"|"$/g, '');
 }
 
+/** Of a part, where no better checksum is told: most stores take its MD5 for its ETag, and none is mistaken for one by chance. */
+export function md5OfEtag(etag: string): { readonly md5: string } | undefined {
+  return /^[0-9a-f]{32}$/.test(etag) ? { md5: etag } : undefined;
+}
+
 /** Of an HTTP date, milliseconds since 1970; now, where there is none. */
 export function dateMs(date: string | undefined): number {
   const ms = Date.parse(date ?? '');

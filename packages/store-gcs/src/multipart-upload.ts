@@ -8,6 +8,7 @@ import {
   dateMs,
   encodeToken,
   HttpRefusal,
+  md5OfEtag,
   objectError,
   plainEtag,
   type StoreSubject,
@@ -200,10 +201,12 @@ function completion(parts: readonly PartReceipt[]): string {
 }
 
 function partOf(part: string): PartReceipt {
+  const etag = plainEtag(element(part, 'ETag'));
   return {
     index: Number(element(part, 'PartNumber')) - 1,
     sizeBytes: Number(element(part, 'Size')),
-    etag: plainEtag(element(part, 'ETag')),
+    ...md5OfEtag(etag),
+    etag,
   };
 }
 

@@ -16,6 +16,7 @@ import {
   decodeToken,
   encodeToken,
   isTokenPartSize,
+  md5OfEtag,
   objectError,
   plainEtag,
   type StoreCalls,
@@ -205,11 +206,12 @@ export class S3Upload implements Upload {
         const { output } = await this.#listPage(marker, signal);
         for (const part of output.Parts ?? []) {
           const crc32c = crcOfBase64(part.ChecksumCRC32C);
+          const etag = plainEtag(part.ETag);
           parts.push({
             index: (part.PartNumber ?? 0) - 1,
             sizeBytes: part.Size ?? 0,
-            ...(crc32c !== undefined && { crc32c }),
-            etag: plainEtag(part.ETag),
+            ...(crc32c === undefined ? md5OfEtag(etag) : { crc32c }),
+            etag,
           });
         }
         marker = output.IsTruncated ? output.NextPartNumberMarker : undefined;

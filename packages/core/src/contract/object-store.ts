@@ -256,6 +256,8 @@ export interface PartReceipt {
   readonly sizeBytes: number;
   /** Absent where the store does not keep it. */
   readonly crc32c?: number | undefined;
+  /** 32 lower-case hex digits. Only told by stores that keep no `crc32c`, and may be something else there: unequal says nothing. */
+  readonly md5?: string | undefined;
   /** The store's name for the part. */
   readonly etag: string;
 }

@@ -175,6 +175,11 @@ export function startBlake3(): Blake3 {
   };
 }
 
+/** Hex. Only to recognise what somebody else has hashed so. */
+export function md5(bytes: Uint8Array): string {
+  return createHash('md5').update(bytes).digest('hex');
+}
+
 export function sha256(bytes: Uint8Array): Uint8Array {
   return new Uint8Array(createHash('sha256').update(bytes).digest());
 }

@@ -7,7 +7,7 @@ import {
   type PartReceipt,
   type Upload,
 } from '../contract/index.ts';
-import { crc32c as computeCrc32c } from '../format/checksum.ts';
+import { crc32c as computeCrc32c, md5 } from '../format/checksum.ts';
 import { hexCrc } from '../plan/ranges.ts';
 import type { UploadItem } from './api.ts';
 import type { PartsDestination, Piece, Whole } from './destination.ts';
@@ -55,8 +55,8 @@ export class StoreParts implements PartsDestination {
 
   async sendPart(index: number, piece: Piece): Promise<void> {
     const left = this.#left?.get(index);
-    if (left && left.crc32c === piece.crc32c && left.sizeBytes === piece.bytes.byteLength) {
-      this.#receipts[index] = left;
+    if (left && isLeftPiece(left, piece)) {
+      this.#receipts[index] = { ...left, crc32c: piece.crc32c };
       this.#keptBytes += left.sizeBytes;
       return;
     }
@@ -157,6 +157,14 @@ export class StoreParts implements PartsDestination {
       this.#run.store.head(this.key, { signal }),
     );
   }
+}
+
+/** MD5 costs as much as sending on a fast network, so it is computed only where nothing else tells. */
+function isLeftPiece(left: PartReceipt, { bytes, crc32c }: Piece): boolean {
+  if (left.sizeBytes !== bytes.byteLength) return false;
+  return left.crc32c === undefined
+    ? left.md5 !== undefined && left.md5 === md5(bytes)
+    : left.crc32c === crc32c;
 }
 
 /**
