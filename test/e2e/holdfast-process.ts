@@ -125,7 +125,7 @@ export const FILES = {
   'notes.txt': 'hello',
 };
 
-/** A place with a run that holds these versions of FILES. */
+/** A place with a run that holds these versions of FILES, each with bytes of its own. */
 export async function savedPlace(...versions: number[]): Promise<Place> {
   const place = await newPlace();
   const source = await writeFiles(place, 'ckpt', FILES);
@@ -138,8 +138,7 @@ export async function savedPlace(...versions: number[]): Promise<Place> {
       String(version),
       '--metric',
       `loss=${3 - version / 10}`,
-      '--on-stale',
-      'off',
+      ...['--dedupe', 'off', '--on-stale', 'off'],
     ]);
     if (saved.code !== 0) throw new Error(saved.stderr);
   }
