@@ -25,7 +25,11 @@ describe('rollback', () => {
     const result = await manager.rollback({ to: 1, reason: 'loss went up' });
     expect(result).toMatchObject({ version: 1n, lineage: 2, leftBehind: [2n, 3n] });
     expect(await latestOf(manager)).toBe(1n);
-    expect((await manager.list()).map(({ version }) => version)).toEqual([3n, 2n, 1n]);
+    expect((await manager.list()).map(({ version, isLeftBehind }) => [version, isLeftBehind])).toEqual([
+      [3n, true],
+      [2n, true],
+      [1n, false],
+    ]);
     expect(await manager.get(3)).toBeNull();
     const to = { a: new Uint8Array(100) };
     expect(await manager.restore({ to })).toMatchObject({ version: 1n });

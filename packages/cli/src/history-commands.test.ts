@@ -70,6 +70,9 @@ describe('rollback', () => {
       stderr: '',
     });
     expect((await cli('latest', uri)).stdout).toBe('1\n');
+    expect((await cli('list', uri)).stdout).toMatch(
+      /^ +3 .* left behind\n +2 .* left behind\n +1 .* latest$/m,
+    );
     expect((await cli('log', uri, '--limit', '1')).stdout).toMatch(/rollback {3}1 .* loss went up\n$/);
     expect(await asJson('rollback', uri, '--to', '1', '--reason', 'again')).toEqual({
       uri,

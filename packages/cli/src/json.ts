@@ -34,6 +34,7 @@ export function jsonSummary(summary: CheckpointSummary): JsonObject {
     pins: summary.pins,
     isVerified: summary.isVerified,
     isSuspect: summary.isSuspect,
+    isLeftBehind: summary.isLeftBehind,
     reason: summary.reason,
     committedAt: jsonTime(summary.committedAtMs),
     retiringAt: jsonTime(summary.retiringAtMs ?? 0),

@@ -20,6 +20,7 @@ function summary(version: number, rest: Partial<CheckpointSummary> = {}): Checkp
     pins: [],
     isVerified: false,
     isSuspect: false,
+    isLeftBehind: false,
     reason: '',
     committedAtMs: 0,
     retiringAtMs: null,

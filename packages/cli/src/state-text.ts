@@ -22,6 +22,7 @@ export function stateText(
       label === '' || label === 'pinned' ? 'pinned' : `pinned: ${printable(label)}`,
     ),
     ...(summary.isVerified ? ['verified'] : []),
+    ...(summary.isLeftBehind ? ['left behind'] : []),
     ...(summary.state === 'retiring' ? [`retiring${graceText(summary, grace) ?? because}`] : []),
     ...(summary.state === 'quarantined' ? [`quarantined${because}`] : []),
     ...(summary.isSuspect ? [suspect] : []),

@@ -44,6 +44,8 @@ export interface CheckpointSummary {
   readonly pins: readonly string[];
   readonly isVerified: boolean;
   readonly isSuspect: boolean;
+  /** A rollback went back to before it: no restart loads it, and its version may be written anew. */
+  readonly isLeftBehind: boolean;
   readonly reason: string;
   /** By the store's own clock. A copy has the time of its original. */
   readonly committedAtMs: number;

@@ -9,6 +9,7 @@ import { chooseCheckpoint, requireLive } from '../plan/select.ts';
 import { findById } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
+import { inBatches } from './in-batches.ts';
 import { newLeaseKey, writeLease } from './lease.ts';
 import { deleteForTidiness, getOrNull } from './records.ts';
 import { wantedVersion } from './restore.ts';
@@ -93,13 +94,10 @@ export async function listLeases(
     storeTimeMs ||= page.storeTimeMs;
     objects.push(...page.objects);
   }
-  const leases: Lease[] = [];
-  for (let at = 0; at < objects.length; at += READ_AT_ONCE) {
-    const some = objects.slice(at, at + READ_AT_ONCE);
-    const read = await Promise.all(some.map((object) => readLease(engine, object, storeTimeMs, signal)));
-    leases.push(...read.filter((lease) => lease !== null));
-  }
-  return leases;
+  const leases = await inBatches(objects, READ_AT_ONCE, (object) =>
+    readLease(engine, object, storeTimeMs, signal),
+  );
+  return leases.filter((lease) => lease !== null);
 }
 
 async function readLease(

@@ -4,6 +4,7 @@ import type { LogEntry } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { CatalogEntry } from '../format/index.ts';
 import type { Catalog } from './catalog.ts';
+import { inBatches } from './in-batches.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 1000;
@@ -22,13 +23,8 @@ export async function readLog(
     );
   }
   const seqs = (await catalog.listSeqs(signal)).reverse().slice(0, limit);
-  const entries: LogEntry[] = [];
-  for (let at = 0; at < seqs.length; at += READ_AT_ONCE) {
-    const batch = seqs.slice(at, at + READ_AT_ONCE);
-    const read = await Promise.all(batch.map((seq) => catalog.entry(seq, signal)));
-    for (const entry of read) if (entry) entries.push(logEntry(entry)); // one that is missing was pruned meanwhile
-  }
-  return entries;
+  const read = await inBatches(seqs, READ_AT_ONCE, (seq) => catalog.entry(seq, signal));
+  return read.filter((entry) => entry !== null).map(logEntry); // one that is missing was pruned meanwhile
 }
 
 function logEntry({ seq, transaction, state }: CatalogEntry): LogEntry {

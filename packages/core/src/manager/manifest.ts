@@ -71,6 +71,7 @@ export function summaryOf(state: State, checkpoint: CatalogCheckpoint): Checkpoi
     pins: checkpoint.pins,
     isVerified: checkpoint.verified,
     isSuspect: checkpoint.suspect,
+    isLeftBehind: checkpoint.rolledBack,
     reason: checkpoint.reason,
     committedAtMs: checkpoint.committedAtMs,
     retiringAtMs: checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs : null,

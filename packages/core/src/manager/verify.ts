@@ -13,6 +13,7 @@ import { chooseCheckpoint, requireById, requireLive } from '../plan/select.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { decide } from './decide.ts';
 import type { Engine } from './engine.ts';
+import { inBatches } from './in-batches.ts';
 import { filesOf, readManifest } from './manifest.ts';
 import { getByDigest } from './records.ts';
 import { leaseCheckpoint, wantedVersion } from './restore.ts';
@@ -84,17 +85,10 @@ async function problemOf<T>(
 }
 
 async function badReceipts(engine: Engine, { writers }: Manifest, signal: AbortSignal): Promise<Problem[]> {
-  const problems: Problem[] = [];
-  for (let at = 0; at < writers.length; at += RECEIPTS_AT_ONCE) {
-    const some = writers.slice(at, at + RECEIPTS_AT_ONCE);
-    const read = await Promise.all(
-      some.map(({ receiptKey: key, receiptSha256: digest }) =>
-        problemOf(key, () => getByDigest(engine, key, digest, signal)),
-      ),
-    );
-    problems.push(...read.flatMap((each) => ('problem' in each ? [each.problem] : [])));
-  }
-  return problems;
+  const read = await inBatches(writers, RECEIPTS_AT_ONCE, ({ receiptKey: key, receiptSha256: digest }) =>
+    problemOf(key, () => getByDigest(engine, key, digest, signal)),
+  );
+  return read.flatMap((each) => ('problem' in each ? [each.problem] : []));
 }
 
 /** By listings alone: one page per 1,000 objects. */
