@@ -18,7 +18,7 @@ npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
-npm run bench -- retention        a plan of retention for 10,000 versions (--versions N)
+npm run bench -- retention        a plan of retention for 10,000 versions
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests
 npm run bench -- start            the command line: its start, and opening a run in each store
