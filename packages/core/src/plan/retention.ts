@@ -65,18 +65,20 @@ function judgeLive(
   }
   const kept = keptByRules(live, policy, storeNowMs);
   if (kept.size === 0 && live.length > 0) throw keepsNothing(live, policy, storeNowMs);
+  // What the catalog guards for its own sake: as if there were another that is live and verified.
+  const [first] = live;
+  const beside: State = { ...state, checkpoints: first ? [{ ...first, verified: true }] : [] };
   for (const checkpoint of live) {
-    // What the catalog guards for its own sake: as if others were live and verified.
-    const others = [{ ...checkpoint, verified: true }];
-    const problem = retireProblem({ ...state, checkpoints: others }, checkpoint);
+    const problem = retireProblem(beside, checkpoint);
     if (problem !== undefined) addReason(kept, checkpoint, problem);
   }
   // It also guards the last live and the last verified one: of those that stay, one of each is enough to know.
   const stays = [...kept.keys()];
   const witnesses = [...stays.slice(0, 1), ...stays.filter(({ verified }) => verified).slice(0, 1)];
+  const left: State = { ...state, checkpoints: witnesses };
   for (const checkpoint of live.toReversed()) {
     if (kept.has(checkpoint)) continue;
-    const problem = retireProblem({ ...state, checkpoints: witnesses }, checkpoint);
+    const problem = retireProblem(left, checkpoint);
     if (problem === undefined) continue;
     addReason(kept, checkpoint, problem);
     witnesses.push(checkpoint);
@@ -103,11 +105,11 @@ function keptByRules(live: readonly CatalogCheckpoint[], policy: Policy, storeNo
   if (policy.keepLast > 0)
     for (const each of path.slice(-policy.keepLast)) keep(each, lastText(policy.keepLast));
   const { keepEvery, keepEveryMs, keepForMs } = policy;
+  const multiple = `multiple of ${keepEvery}`;
+  const young = `younger than ${durationText(keepForMs)}`;
   for (const each of live) {
-    if (keepEvery > 0n && each.id.version % keepEvery === 0n) keep(each, `multiple of ${keepEvery}`);
-    if (keepForMs > 0 && storeNowMs - each.committedAtMs <= keepForMs) {
-      keep(each, `younger than ${durationText(keepForMs)}`);
-    }
+    if (keepEvery > 0n && each.id.version % keepEvery === 0n) keep(each, multiple);
+    if (keepForMs > 0 && storeNowMs - each.committedAtMs <= keepForMs) keep(each, young);
   }
   if (keepEveryMs > 0) {
     for (const each of chosen(live, (pool) => firstOfSpans(pool, keepEveryMs))) {
