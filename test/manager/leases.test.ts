@@ -58,6 +58,16 @@ describe('a lease', () => {
     expect(await manager.leases({ version: 1 })).toEqual([]);
   });
 
+  test('a leased version is not removed before its lease has ended', async () => {
+    const { manager } = await savedRun();
+    const { id } = await manager.lease({ version: 1, ttlMs: 3_600_000 });
+    const collect = () => manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+    await collect();
+    expect(await collect()).toMatchObject({ removed: [], postponed: [{ version: 1n }] });
+    await manager.releaseLease(id);
+    expect((await collect()).removed).toEqual([1n]);
+  });
+
   test('released it is gone; releasing again does nothing and says so', async () => {
     const { bucket, manager } = await savedRun();
     const { id } = await manager.lease({ ttlMs: HOUR_MS });

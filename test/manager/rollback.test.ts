@@ -160,4 +160,31 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
     expect(await refused(3)).toBe('NotFound: version 3 was left behind by an earlier rollback');
     expect(bucket.keys()).toEqual(before);
   });
+
+  test('one that is being retired is a Conflict until it is taken back; one that was removed is NotFound', async () => {
+    const { manager } = await savedRun([1, 2, 3]);
+    const refused = (to: number) => failure(manager.rollback({ to, reason: 'x' }));
+    const rules = { keepLast: 1, graceMs: 3_600_000 };
+    await manager.collect({ policy: rules, force: true });
+    expect(await refused(1)).toBe('Conflict: version 1 is being retired: take it back first');
+    expect(await failure(manager.lease({ version: 1, ttlMs: 1000 }))).toContain(
+      'NotFound: version 1 is being retired',
+    );
+    expect(await failure(manager.diff(1, 3))).toContain('NotFound: version 1 is being retired');
+    await manager.undelete(2);
+    await manager.pin(2, 'kept');
+    await manager.collect({ policy: { ...rules, graceMs: 0 }, force: true });
+    expect((await manager.list()).map(({ version }) => version)).toEqual([3n, 2n]);
+    expect(await refused(1)).toBe('NotFound: version 1 was removed');
+    expect(await manager.rollback({ to: 2, reason: 'x' })).toMatchObject({ version: 2n, leftBehind: [3n] });
+    const reasons = (await manager.log()).map(({ kind, reason }) => [kind, reason !== '']);
+    expect(
+      reasons.filter(([kind]) => ['retire', 'remove', 'unretire', 'pin'].includes(String(kind))),
+    ).toEqual([
+      ['remove', true],
+      ['pin', true],
+      ['unretire', true],
+      ['retire', true],
+    ]);
+  });
 });
