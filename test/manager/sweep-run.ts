@@ -2,7 +2,7 @@
 
 import type { CheckpointManagerOptions, ObjectStore } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
-import { FAULTS, type FaultPlan, FaultyStore, ManualClock } from '@holdfast/testkit';
+import { FAULTS, type FaultPlan, FaultyStore, type LateEffects, ManualClock } from '@holdfast/testkit';
 import { bytes, newBucket, open, SETTINGS } from './memory-run.ts';
 
 /** Two parts. */
@@ -16,13 +16,14 @@ export function processOn(
     change?: ((store: ObjectStore) => void) | undefined;
     maxDeleteKeys?: number | undefined;
     inspect?: ObjectStore['inspect'];
+    lateEffects?: LateEffects;
   } = {},
 ) {
-  const { plan, change, maxDeleteKeys = 1000, inspect, ...rest } = options;
+  const { plan, change, maxDeleteKeys = 1000, inspect, lateEffects, ...rest } = options;
   const capabilities = { maxDeleteKeys, maxParts: 2 ** 24 };
   const below = new MemoryStore(bucket, { capabilities });
   change?.(below);
-  const store = new FaultyStore(below, plan, { whenStopped: 'reject' });
+  const store = new FaultyStore(below, plan, { whenStopped: 'reject', lateEffects });
   if (inspect) Object.assign(store, { inspect });
   const clock = new ManualClock({ autoAdvance: true });
   const manager = open(bucket, { store, clock, ...rest, settings: { ...SETTINGS, ...rest.settings } });
