@@ -5,6 +5,9 @@ import type { CheckpointId, CheckpointStateName, VersionInput, WaitOptions } fro
 /**
  * A checkpoint is kept if any rule keeps it; without any rule all are. Whatever the rules say, these are kept: the latest, those with a pin,
  * the one that the present attempt resumed from, the last live and the last verified one. Ages are by the store's own clock.
+ *
+ * Checkpoints that a rollback left behind follow the same rules, but never take the place of one on the way to the latest: `keepLast` does
+ * not count them, and of the best and the first they are kept if they are it among all. Quarantined ones are left alone.
  */
 export interface RetentionPolicy {
   /** The newest so many; at least 1. */
@@ -13,11 +16,14 @@ export interface RetentionPolicy {
   keepEvery?: VersionInput | undefined;
   /** The first that was committed in each such span of time, counted from 1970; at least 1,000. */
   keepEveryMs?: number | undefined;
-  /** Those committed no longer ago; at least 1,000. */
+  /** Those committed no longer ago than so many milliseconds; at least 1,000. */
   keepForMs?: number | undefined;
   /** The best by metrics; checkpoints without the metric do not count. */
   keepBest?: readonly KeepBest[] | undefined;
-  /** How long one that no rule keeps can be taken back before it is removed. Default: 1 hour. */
+  /**
+   * How long one that no rule keeps can be taken back before it is removed, milliseconds from 0 on. By the rules in force when it is to be
+   * removed, not by those that retired it. Default: 1 hour.
+   */
   graceMs?: number | undefined;
 }
 
@@ -99,7 +105,8 @@ export interface SweepResult {
 
 export interface RetentionCalls {
   /**
-   * What `collect` would do now. Changes nothing. `InvalidArgument`: the rules would keep nothing, or name a metric that no checkpoint has;
+   * What `collect` would do now. Changes nothing. At most four requests. `InvalidArgument`: the rules would keep nothing, or name a metric
+   * that no checkpoint has; `InvalidConfig`: the clocks of this machine and of the store are more than a day apart, and the time matters;
    * `NotFound`: there is no run.
    */
   planRetention(options?: RetentionOptions): Promise<RetentionPlan>;
@@ -107,16 +114,23 @@ export interface RetentionCalls {
    * Retires what no rule keeps, removes what was retired and has neither grace nor lease left, and deletes what nothing refers to any more.
    * Stopped at any point, it loses nothing and the next call goes on. Deletes at the pace of setting `deletesPerSecondMax`.
    * `Conflict`: the plan drops more than half of the run's bytes and `force` is not set. `Denied`: the store does not let us delete.
+   * `OutcomeUnknown`: whether a decision took effect is not known; nothing was deleted, and the next call goes on. Also as `planRetention`.
    */
   collect(options?: CollectOptions): Promise<CollectResult>;
   /** Sets the rules of the run for all its writers, or with `null` none. They are applied after each commit, in the background. */
   setRetention(policy: RetentionPolicy | null, options?: WaitOptions): Promise<void>;
   /** The rules of the run; `null`: none. */
   retention(options?: WaitOptions): Promise<RetentionPolicy | null>;
-  /** Keeps a checkpoint until it is unpinned, whatever the rules say. `NotFound`: there is no such live version. Safe to repeat. */
+  /**
+   * Keeps a checkpoint until it is unpinned, whatever the rules say. `label`: 1 to 200 printable characters, not only spaces. `NotFound`:
+   * there is no such live version. Safe to repeat.
+   */
   pin(version: VersionInput, label: string, options?: WaitOptions): Promise<void>;
   /** Takes one label away, or without one all. `NotFound`: there is no such version, or no such label. Resolves to the labels taken away. */
   unpin(version: VersionInput, label?: string, options?: WaitOptions): Promise<readonly string[]>;
-  /** Takes back a retirement. `NotFound`: it is removed already, or was never there. `Conflict`: it is not retired. */
+  /**
+   * Takes back a retirement. Rules that do not keep it retire it again, so pin it next. `NotFound`: it is removed already, or was never
+   * there. `Conflict`: it is not retired.
+   */
   undelete(version: VersionInput, options?: WaitOptions): Promise<void>;
 }
