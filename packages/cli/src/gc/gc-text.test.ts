@@ -103,7 +103,7 @@ describe('planText', () => {
       'wait            1   1.0 GiB   3',
       'remove          1   1.0 GiB   2',
       'removed for good: 1.0 GiB',
-      'removed after 2 h of grace: 2.0 GiB; until then `holdfast undelete` takes them back',
+      'removed after 2 h of grace: 2.0 GiB; until then `holdfast undelete` undoes it',
     ]);
   });
 

@@ -70,7 +70,7 @@ function consequences(plan: RetentionPlan): string[] {
     ...(removed.length > 0 ? [`removed for good: ${formatBytes(storedBytes(removed))}`] : []),
     ...(later.length > 0 && graceMs > 0
       ? [
-          `removed after ${spanText(graceMs)} of grace: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` takes them back`,
+          `removed after ${spanText(graceMs)} of grace: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` undoes it`,
         ]
       : []),
     ...(later.length > 0 && graceMs === 0
