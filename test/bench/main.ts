@@ -6,6 +6,7 @@
 import { benchAdapters } from './adapters/command.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
+import { benchReferences } from './references.ts';
 import { benchResume } from './resume.ts';
 import { benchRetention } from './retention.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
@@ -18,6 +19,7 @@ npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
+npm run bench -- references       what hashing costs a save, and what a save of unchanged files costs
 npm run bench -- retention        a plan of retention for 10,000 versions
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests
@@ -28,7 +30,7 @@ all of them:
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
-local, s3, client, mirror, resume:
+local, s3, client, mirror, references, resume:
   --dir DIR           the disk to measure (the directory for temporary files)
 s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
@@ -53,6 +55,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   client: (args) => benchS3(args, CLIENT_SERIES),
   adapters: benchAdapters,
   mirror: benchMirror,
+  references: benchReferences,
   retention: benchRetention,
   resume: benchResume,
   verify: benchVerify,
