@@ -115,13 +115,13 @@ async function examine(
     if (!isUnreadable(error)) throw error;
     const message = `${error.message}; which objects are the checkpoint's own is not known, so no garbage is told and no sweep goes on`;
     const problem = {
-      kind: 'damaged',
+      kind: sizes.has(key) ? ('damaged' as const) : ('missing' as const),
       id,
       key,
       objectCount: 1,
       sizeBytes: sizes.get(key) ?? 0,
       message,
-    } as const;
+    };
     return { checkpoint, keys: undefined, problems: [problem] };
   }
 }
