@@ -40,9 +40,11 @@ export async function findStrayUploads(
   const strays: StrayUpload[] = [];
   const unreadable: { key: string; reason: string }[] = [];
   let unfinishedCount = 0;
-  const tokens = new Set<string>();
+  // A store may show an upload under another token than the one that was recorded. A key has one upload; should a request have come twice
+  // and begun two, the other is found by the next sweep.
+  const recorded = new Set<string>();
   const add = (recordKey: string | undefined, upload: Pick<OpenUpload, 'key' | 'token'>, isOver: boolean) => {
-    tokens.add(upload.token);
+    if (recordKey !== undefined) recorded.add(upload.key);
     if (isOver) strays.push({ recordKey, key: upload.key, token: upload.token });
     else unfinishedCount++;
   };
@@ -52,7 +54,7 @@ export async function findStrayUploads(
     else add(found.key, found.record, isUploadOver(found.record, state, found.key));
   }
   for (const upload of openUploads) {
-    if (tokens.has(upload.token)) continue;
+    if (recorded.has(upload.key)) continue;
     add(undefined, upload, isUploadOver(upload, state));
   }
   return { strays, unfinishedCount, unreadable };
