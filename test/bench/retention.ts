@@ -61,6 +61,7 @@ function stateOf(count: number): State {
       state: 'LIVE',
       retiringSeq: 0,
       retiringAtMs: 0,
+      graceMs: 0,
       pins: version % 500 === 0 ? ['kept'] : [],
       verified: version % 3 === 0,
       suspect: false,

@@ -108,7 +108,7 @@ describe('save, look, restore', () => {
       isLeftBehind: false,
       reason: '',
       committedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-      retiringAt: null,
+      graceUntil: null,
     };
     const { uri } = place;
     expect(await asJson('list', uri)).toEqual({

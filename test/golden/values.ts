@@ -106,6 +106,7 @@ const live: CatalogCheckpoint = {
   bases: [BASE],
   rolledBack: false,
   retiringAtMs: 0,
+  graceMs: 0,
   storedBytes: 0,
 };
 
@@ -218,7 +219,7 @@ const retired: CatalogEntry = {
   },
   state: {
     ...(entry.state as State),
-    checkpoints: [{ ...live, state: 'RETIRING', retiringSeq: 43, retiringAtMs: AT_MS, storedBytes: 19999999 }],
+    checkpoints: [{ ...live, state: 'RETIRING', retiringSeq: 43, retiringAtMs: AT_MS, graceMs: 7200000, storedBytes: 19999999 }],
     policy: {
       keepLast: 1,
       keepEvery: 9007199254740993n,

@@ -217,6 +217,7 @@ function thousandVersions(): Uint8Array {
     bases: [],
     rolledBack: false,
     retiringAtMs: 0,
+    graceMs: 0,
     storedBytes: 1e12,
   }));
   const id = checkpoints[999]?.id as { lineage: number; epoch: number; version: bigint };

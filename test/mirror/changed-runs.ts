@@ -39,7 +39,7 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
 /** What retention and its collector do: the version is gone from the catalog, and so are its objects. */
 export async function removeVersion(bucket: MemoryBucket, version: bigint): Promise<void> {
   const some = (head: Head) => ({ ...about(head, version), checkpoints: [about(head, version).checkpoint] });
-  await decide(bucket, (head) => ({ ...some(head), kind: 'retire', atMs: 0 }));
+  await decide(bucket, (head) => ({ ...some(head), kind: 'retire', atMs: 0, graceMs: 0 }));
   await decide(bucket, (head) => {
     const retiringSeqs = [checkpointOf(head, version).retiringSeq];
     return { ...some(head), kind: 'remove', retiringSeqs };

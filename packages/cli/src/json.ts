@@ -37,7 +37,7 @@ export function jsonSummary(summary: CheckpointSummary): JsonObject {
     isLeftBehind: summary.isLeftBehind,
     reason: summary.reason,
     committedAt: jsonTime(summary.committedAtMs),
-    retiringAt: jsonTime(summary.retiringAtMs ?? 0),
+    graceUntil: jsonTime(summary.graceUntilMs ?? 0),
   };
 }
 

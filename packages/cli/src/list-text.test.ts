@@ -23,7 +23,7 @@ function summary(version: number, rest: Partial<CheckpointSummary> = {}): Checkp
     isLeftBehind: false,
     reason: '',
     committedAtMs: 0,
-    retiringAtMs: null,
+    graceUntilMs: null,
     ...rest,
   };
 }
@@ -88,18 +88,18 @@ describe('stateText', () => {
   });
 
   it('in brief: how long a retired one can be taken back, and not why', () => {
-    const retired = summary(1, { state: 'retiring', reason: 'no rule keeps it', retiringAtMs: 1_000_000 });
-    const at = (nowMs: number) => stateText(retired, new Map(), { graceMs: 3_600_000, nowMs });
+    const retired = summary(1, { state: 'retiring', reason: 'no rule keeps it', graceUntilMs: 4_600_000 });
+    const at = (nowMs: number) => stateText(retired, new Map(), nowMs);
     expect(at(1_000_000)).toBe('retiring (60 min left)');
     expect(at(4_600_000)).toBe('retiring (its grace is over)');
     expect(stateText(retired, new Map())).toBe('retiring: no rule keeps it');
     const suspect = summary(2, { isSuspect: true, reason: 'nothing has changed' });
-    expect(stateText(suspect, new Map(), { graceMs: 0, nowMs: 0 })).toBe('suspect');
+    expect(stateText(suspect, new Map(), 0)).toBe('suspect');
   });
 });
 
 describe('listText', () => {
-  const options = { best: new Map(), graceMs: 0, nowMs: 0, style: plainStyle };
+  const options = { best: new Map(), nowMs: 0, style: plainStyle };
 
   it('stored bytes are told where some version has a file of another', () => {
     const shared = [

@@ -1,10 +1,11 @@
 import type { CheckpointSummary } from '@holdfast/core/contract';
 import { formatAge, formatBytes, formatCount, formatMetrics, formatPlural } from './format.ts';
-import { type Grace, stateText } from './state-text.ts';
+import { stateText } from './state-text.ts';
 import type { Style } from './style.ts';
 import { type Column, renderTable } from './table.ts';
 
-export interface ListTextOptions extends Grace {
+export interface ListTextOptions {
+  readonly nowMs: number;
   readonly best: ReadonlyMap<string, CheckpointSummary>;
   readonly style: Style;
 }
@@ -28,7 +29,7 @@ export function listText(summaries: readonly CheckpointSummary[], options: ListT
         ]
       : []),
     { title: 'METRICS', align: 'left', of: (each) => formatMetrics(each.metrics) },
-    { title: 'STATE', align: 'left', of: (each) => stateText(each, options.best, options) },
+    { title: 'STATE', align: 'left', of: (each) => stateText(each, options.best, options.nowMs) },
   ];
   const rows = summaries.map((each) => columns.map(({ of }) => of(each)));
   const [titles, ...lines] = renderTable(columns, rows);

@@ -41,10 +41,12 @@ export interface Checkpoint {
   readonly bases: readonly CheckpointId[];
   /** A rollback went back to before it: kept, but no longer on the path that `latest` and `get` look at. */
   readonly rolledBack: boolean;
-  /** The store's own clock when it was retired; 0 when it is not retiring. The grace counts from it. */
+  /** The store's own clock when it was retired; 0 when it is not retiring. */
   readonly retiringAtMs: number;
   /** Of size_bytes: what was sent for this checkpoint. The rest lies in objects of its bases. */
   readonly storedBytes: number;
+  /** While it is retiring: how long from retiring_at_ms it can be taken back. */
+  readonly graceMs: number;
 }
 
 /** The whole name of a checkpoint. A version alone is not one: numbers repeat after a rollback. */
@@ -136,7 +138,7 @@ export interface Policy {
   /** Those committed no longer ago, by the store's time; 0: absent. */
   readonly keepForMs: number;
   readonly keepBest: readonly KeepBest[];
-  /** What is retired can be taken back for so long. */
+  /** What these rules retire can be taken back for so long. */
   readonly graceMs: number;
 }
 
@@ -236,7 +238,7 @@ export interface State {
 export interface Transaction {
   /** 128 random bits, hex; also in the ring of the state. */
   readonly id: string;
-  /** takeover, register, commit, abandon, verify, quarantine, retire, unretire, remove, pin, unpin, rollback, policy. */
+  /** takeover, register, commit, abandon, verify, quarantine, retire, unretire, remove, pin, unpin, rollback, policy, rebuild. */
   readonly kind: string;
   /** Of the state after it. */
   readonly lineage: number;
@@ -328,6 +330,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'rolledBack', kind: 'scalar', type: 'bool' },
     { name: 'retiringAtMs', kind: 'scalar', type: 'int64-number' },
     { name: 'storedBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'graceMs', kind: 'scalar', type: 'int64-number' },
   ],
   CheckpointId: [
     { name: 'lineage', kind: 'scalar', type: 'uint32' },

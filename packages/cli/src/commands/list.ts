@@ -1,7 +1,6 @@
 import type { CheckpointSummary } from '@holdfast/core/contract';
 import { bestMetrics } from '../best-metrics.ts';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { GRACE_DEFAULT_MS } from '../gc/rules-text.ts';
 import { jsonSummary } from '../json.ts';
 import { listText } from '../list-text.ts';
 import { listRun, withRun } from '../open-run.ts';
@@ -20,18 +19,14 @@ export const list: Command = {
 
 async function runList(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const { summaries, graceMs } = await withRun(call, { uri, closesOnInterrupt: true }, async (manager) => {
-    const found = await listRun(manager, call.subject.uri as string);
-    const isRetiring = found.some((each) => each.state === 'retiring');
-    const rules = isRetiring ? await manager.retention() : null;
-    return { summaries: found, graceMs: rules?.graceMs ?? GRACE_DEFAULT_MS };
-  });
+  const summaries = await withRun(call, { uri, closesOnInterrupt: true }, (manager) =>
+    listRun(manager, call.subject.uri as string),
+  );
   const total = (of: (each: CheckpointSummary) => number) =>
     summaries.reduce((sum, each) => sum + of(each), 0);
   return {
     text: listText(summaries, {
       best: bestMetrics(summaries),
-      graceMs,
       nowMs: call.clock.nowMs(),
       style: call.style,
     }),

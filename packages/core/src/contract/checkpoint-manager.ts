@@ -49,8 +49,8 @@ export interface CheckpointSummary {
   readonly reason: string;
   /** By the store's own clock. A copy has the time of its original. */
   readonly committedAtMs: number;
-  /** When it was retired, by the store's own clock: its grace counts from then. `null`: it is not. */
-  readonly retiringAtMs: number | null;
+  /** Until when a retired one can be taken back, by the store's own clock. `null`: it is not retired. */
+  readonly graceUntilMs: number | null;
 }
 
 export interface CheckpointFile {

@@ -87,6 +87,7 @@ const state: CatalogEntry['state'] = {
       bases: [],
       rolledBack: false,
       retiringAtMs: 0,
+      graceMs: 0,
       storedBytes: 0,
     },
   ],

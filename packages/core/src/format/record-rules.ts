@@ -26,6 +26,7 @@ const SHA256: Rule = {
 export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'CatalogEntry.seq': atLeast(1),
   'Checkpoint.fileCount': atLeast(0),
+  'Checkpoint.graceMs': atLeast(0),
   'Checkpoint.manifestKey': {
     accepted: 'the key of a manifest',
     holds: (value) => parseManifestKey(value as string) !== null,

@@ -42,6 +42,7 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'Checkpoint.manifestKey': fc.constant(MANIFEST_KEY),
   'Checkpoint.manifestSha256': bytesOf(32),
   'Checkpoint.retiringSeq': count,
+  'Checkpoint.graceMs': count,
   'Checkpoint.retiringAtMs': count,
   'Checkpoint.sizeBytes': count,
   'Checkpoint.storedBytes': count,

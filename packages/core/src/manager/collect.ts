@@ -16,7 +16,7 @@ import type {
 } from '../contract/retention.ts';
 import { type CheckpointId, leasePrefix } from '../format/index.ts';
 import { planRetention } from '../plan/retention.ts';
-import { policyRecord, timeText } from '../plan/retention-policy.ts';
+import { timeText } from '../plan/retention-policy.ts';
 import { findById } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
@@ -39,9 +39,8 @@ export async function collect(
   options: CollectOptions,
 ): Promise<CollectResult> {
   const { policy, force = false, signal } = options;
-  const given = policy && policyRecord(policy);
   await bringRules(engine, catalog, signal);
-  const planned = await planNow(engine, catalog, given, signal);
+  const planned = await planNow(engine, catalog, policy, signal);
   const done = await retireAndRemove(engine, catalog, { planned, force, signal });
   return { plan: planned.plan, ...done, swept: await sweep(engine, catalog, options) };
 }
@@ -71,7 +70,8 @@ async function retireAndRemove(engine: Engine, catalog: Catalog, collecting: Col
   const retired = await retireAll(engine, catalog, collecting);
   // Planned again: what was retired without any grace is to be removed now.
   const { state } = await readRun(engine, catalog, signal);
-  const { verdicts } = planRetention(state, planned.policy, planned.storeNowMs);
+  const { policy, storeNowMs, graceMs } = planned;
+  const { verdicts } = planRetention(state, policy, storeNowMs, graceMs);
   const due = verdicts.filter(({ verdict }) => verdict === 'remove').reverse();
   const waiting = verdicts
     .filter(({ verdict }) => verdict === 'wait')
@@ -94,18 +94,19 @@ async function retireAll(
   catalog: Catalog,
   { planned, force, signal }: Collecting,
 ): Promise<bigint[]> {
-  const { policy, storeNowMs } = planned;
+  const { policy, storeNowMs, graceMs } = planned;
   const retired: bigint[] = [];
   for (let isLast = false; !isLast; ) {
     let batch: RetentionPlan['verdicts'] = [];
     const retire = ({ state }: Head) => {
-      const plan = planRetention(state, policy, storeNowMs);
+      const plan = planRetention(state, policy, storeNowMs, graceMs);
       assertMayDrop(plan, force);
       batch = plan.verdicts.filter(({ verdict }) => verdict === 'retire').slice(-DECIDED_AT_ONCE);
       const { lineage, epoch } = state;
       const checkpoints = batch.map(({ id }) => id).reverse();
       const reason = batch[0]?.reasons.join('; ') ?? '';
-      return { kind: 'retire' as const, lineage, epoch, checkpoints, reason, atMs: storeNowMs };
+      const times = { atMs: storeNowMs, graceMs: policy.graceMs };
+      return { kind: 'retire' as const, lineage, epoch, checkpoints, reason, ...times };
     };
     await decide(engine, catalog, retire, {
       what: 'the retirement',

@@ -74,7 +74,7 @@ export function summaryOf(state: State, checkpoint: CatalogCheckpoint): Checkpoi
     isLeftBehind: checkpoint.rolledBack,
     reason: checkpoint.reason,
     committedAtMs: checkpoint.committedAtMs,
-    retiringAtMs: checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs : null,
+    graceUntilMs: checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs + checkpoint.graceMs : null,
   };
 }
 

@@ -18,6 +18,8 @@ const CLOCKS_APART_MS_MAX = 24 * 60 * 60_000;
 export interface PlannedRetention {
   readonly head: Head;
   readonly policy: Policy;
+  /** Asked for, and so for those as well that were retired with another. */
+  readonly graceMs: number | undefined;
   readonly storeNowMs: number;
   readonly plan: RetentionPlan;
 }
@@ -26,17 +28,20 @@ export interface PlannedRetention {
 export async function planNow(
   engine: Engine,
   catalog: Catalog,
-  given: Policy | undefined,
+  given: RetentionPolicy | undefined,
   signal: AbortSignal | undefined,
 ): Promise<PlannedRetention> {
+  const wanted = given && policyRecord(given);
+  const graceMs = given?.graceMs;
   const { clock, settings } = engine;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'planning retention', signal };
   return withDeadline(bounds, async (until) => {
     const head = await readRun(engine, catalog, until);
-    const policy = given ?? engine.rules.brought ?? (await rulesInForce(engine, head, until));
+    const policy = wanted ?? engine.rules.brought ?? (await rulesInForce(engine, head, until));
     const storeNowMs = await storeTimeMs(engine, head, until);
-    if (dependsOnTime(head.state, policy)) assertClocksAgree(engine, storeNowMs);
-    return { head, policy, storeNowMs, plan: planRetention(head.state, policy, storeNowMs) };
+    if (dependsOnTime(head.state, policy, graceMs)) assertClocksAgree(engine, storeNowMs);
+    const plan = planRetention(head.state, policy, storeNowMs, graceMs);
+    return { head, policy, graceMs, storeNowMs, plan };
   });
 }
 
@@ -45,8 +50,7 @@ export async function planOnly(
   catalog: Catalog,
   { policy, signal }: RetentionOptions,
 ): Promise<RetentionPlan> {
-  const given = policy && policyRecord(policy);
-  return (await planNow(engine, catalog, given, signal)).plan;
+  return (await planNow(engine, catalog, policy, signal)).plan;
 }
 
 export async function setRetention(

@@ -118,6 +118,7 @@ export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
     bases: txn.bases,
     rolledBack: false,
     retiringAtMs: 0,
+    graceMs: 0,
     storedBytes: txn.storedBytes,
   };
 }

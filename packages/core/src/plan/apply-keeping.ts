@@ -22,7 +22,13 @@ export function applyKeeping(
       return allOf(state, txn.checkpoints, (next, id) => retire(next, id, txn, seq));
     case 'unretire':
       return allOf(state, txn.checkpoints, (next, id) =>
-        change(next, id, ['RETIRING'], { state: 'LIVE', retiringSeq: 0, retiringAtMs: 0, reason: '' }),
+        change(next, id, ['RETIRING'], {
+          state: 'LIVE',
+          retiringSeq: 0,
+          retiringAtMs: 0,
+          graceMs: 0,
+          reason: '',
+        }),
       );
     case 'remove':
       return allOf(state, txn.checkpoints, (next, id, index) => remove(next, id, txn.retiringSeqs[index]));
@@ -65,6 +71,7 @@ function retire(state: State, id: CheckpointId, txn: Retire, seq: number): Decis
     state: 'RETIRING',
     retiringSeq: seq,
     retiringAtMs: txn.atMs,
+    graceMs: txn.graceMs,
     reason: txn.reason,
   });
 }

@@ -71,7 +71,7 @@ function on(
 ): Decided {
   const id = at(1, 1, version);
   const about = { lineage, epoch, reason: 'because' };
-  if (kind === 'retire') return { ...about, kind, checkpoints: [id], atMs: 7 };
+  if (kind === 'retire') return { ...about, kind, checkpoints: [id], atMs: 7, graceMs: 0 };
   return kind === 'unretire' ? { ...about, kind, checkpoints: [id] } : { ...about, kind, checkpoint: id };
 }
 
@@ -280,6 +280,7 @@ describe('retention', () => {
       checkpoints: checkpoints.map((version) => at(1, 1, version)),
       reason: 'old',
       atMs: 7,
+      graceMs: 0,
     });
     const state = committed(4);
     expect(reasonOf(decide(state, both([1n, 4n])))).toBe('refused');

@@ -23,6 +23,7 @@ import {
   type Manifest,
   type State,
 } from '../format/index.ts';
+import { committedCheckpoint } from './apply-commit.ts';
 import { totalBytes } from './assemble.ts';
 import { EMPTY_STATE } from './state.ts';
 
@@ -101,25 +102,22 @@ function compareIds(a: CheckpointId, b: CheckpointId): number {
 function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpoint {
   const { id, key, sha256, createdAtMs, manifest } = found;
   const files = manifest.writers.flatMap((share) => share.files);
-  return {
-    id,
+  const checkpoint = committedCheckpoint({
+    kind: 'commit',
+    checkpoint: id,
+    worldSize: manifest.worldSize,
+    writers: manifest.writers,
     manifestKey: key,
     manifestSha256: sha256,
     sizeBytes: totalBytes(files),
+    storedBytes: totalBytes(files.filter((file) => file.key.startsWith(checkpointPrefix(id)))),
     fileCount: files.length,
     metrics: manifest.metrics,
-    state: 'LIVE',
-    retiringSeq: 0,
-    pins: [],
-    verified: false,
-    suspect: manifest.suspicions.length > 0,
-    reason: manifest.suspicions.join('; '),
-    committedAtMs: Math.round(createdAtMs),
     bases: manifest.bases,
-    rolledBack,
-    retiringAtMs: 0,
-    storedBytes: totalBytes(files.filter((file) => file.key.startsWith(checkpointPrefix(id)))),
-  };
+    suspicions: manifest.suspicions,
+    atMs: Math.round(createdAtMs),
+  });
+  return { ...checkpoint, rolledBack };
 }
 
 /** Nobody has joined it: the next writer takes it over, whatever its attempt. */

@@ -23,6 +23,7 @@ function checkpoint(version: number, changes: Partial<CatalogCheckpoint> = {}): 
     state: 'LIVE',
     retiringSeq: 0,
     retiringAtMs: 0,
+    graceMs: 0,
     pins: [],
     verified: false,
     suspect: false,
@@ -45,7 +46,7 @@ function versions(from: number, to: number): CatalogCheckpoint[] {
 }
 
 function plan(state: State, policy: RetentionPolicy, nowMs = NOW_MS): RetentionPlan {
-  return planRetention(state, policyRecord(policy), nowMs);
+  return planRetention(state, policyRecord(policy), nowMs, policy.graceMs);
 }
 
 function keptOf({ verdicts }: RetentionPlan): number[] {
@@ -165,11 +166,18 @@ describe('retired checkpoints', () => {
     state: 'RETIRING',
     retiringSeq: 9,
     retiringAtMs: NOW_MS - HOUR_MS,
+    graceMs: HOUR_MS + 1,
     reason: 'old',
   });
   const state = stateOf([retired, ...versions(2, 3)]);
 
-  test('they wait for their grace, by the time of the store, and are removed after it', () => {
+  test('they wait for the grace they were retired with, whatever that of the rules is now', () => {
+    expect(reasonsFor(plan(state, { keepLast: 2 }), 1)).toMatch(/^wait: /);
+    const later = { ...retired, graceMs: HOUR_MS };
+    expect(reasonsFor(plan(stateOf([later, ...versions(2, 3)]), { keepLast: 2 }), 1)).toMatch(/^remove: /);
+  });
+
+  test('or for one that is asked for, by the time of the store, and are removed after it', () => {
     expect(reasonsFor(plan(state, { keepLast: 2, graceMs: HOUR_MS + 1 }), 1)).toBe(
       'wait: retired (old); it can be taken back until 2026-11-21 14:30:00 UTC',
     );
@@ -232,9 +240,10 @@ describe('rules that cannot be meant', () => {
 });
 
 test('only rules by time, a grace, and what waits for one depend on the time', () => {
-  const of = (state: State, policy: RetentionPolicy) => dependsOnTime(state, policyRecord(policy));
+  const of = (state: State, policy: RetentionPolicy) =>
+    dependsOnTime(state, policyRecord(policy), policy.graceMs);
   const live = stateOf(versions(1, 2));
-  const waiting = stateOf([checkpoint(1, { state: 'RETIRING' }), checkpoint(2)]);
+  const waiting = stateOf([checkpoint(1, { state: 'RETIRING', graceMs: 1 }), checkpoint(2)]);
   expect([of(live, {}), of(live, { keepLast: 1, graceMs: 0 }), of(waiting, { graceMs: 0 })]).toEqual([
     false,
     false,
@@ -322,7 +331,11 @@ describe('in any run, under any rules', () => {
         if (!planned) return;
         const ids = idsOf(planned, 'retire');
         const checkpoints = isReversed ? ids.toReversed() : ids;
-        const retired = apply(state, { ...inEpoch, kind: 'retire', id: 'a', checkpoints, atMs: NOW_MS }, 7);
+        const retired = apply(
+          state,
+          { ...inEpoch, kind: 'retire', id: 'a', checkpoints, atMs: NOW_MS, graceMs: 0 },
+          7,
+        );
         expect(retired.kind).toBe(ids.length > 0 ? 'applied' : 'already');
         const removed = idsOf(planned, 'remove');
         const retiringSeqs = removed.map(() => 3);
@@ -355,7 +368,11 @@ describe('in any run, under any rules', () => {
         const planned = tryPlan(state, policy);
         const ids = planned ? idsOf(planned, 'retire') : [];
         if (ids.length === 0) return;
-        const done = apply(state, { ...inEpoch, kind: 'retire', id: 'a', checkpoints: ids, atMs: NOW_MS }, 7);
+        const done = apply(
+          state,
+          { ...inEpoch, kind: 'retire', id: 'a', checkpoints: ids, atMs: NOW_MS, graceMs: 0 },
+          7,
+        );
         if (done.kind !== 'applied') throw new Error('the plan was not accepted');
         expect(idsOf(plan(done.state, policy), 'retire')).toEqual([]);
       }),

@@ -22,15 +22,21 @@ const METRICS_NAMED_MAX = 10;
 
 /**
  * The verdict on every checkpoint of the catalog. Those to retire, together and in any order, pass the guard of the catalog.
+ * `graceMs`: for those that are retired already, in place of what each was retired with.
  * `InvalidArgument`: the rules keep no checkpoint at all, or name a metric that none has. Cost: n log n.
  */
-export function planRetention(state: State, policy: Policy, storeNowMs: number): RetentionPlan {
+export function planRetention(
+  state: State,
+  policy: Policy,
+  storeNowMs: number,
+  graceMs?: number,
+): RetentionPlan {
   const live = state.checkpoints.filter((checkpoint) => checkpoint.state === 'LIVE');
   const judged = judgeLive(state, live, policy, storeNowMs);
   const verdicts = state.checkpoints
     .map((checkpoint): RetentionVerdict => {
       const { id, sizeBytes, storedBytes } = checkpoint;
-      const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, policy, storeNowMs, live.length);
+      const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, storeNowMs, live.length, graceMs);
       return { id, version: id.version, sizeBytes, storedBytes, state: stateName(checkpoint), ...judgement };
     })
     .reverse();
@@ -46,10 +52,10 @@ export function planRetention(state: State, policy: Policy, storeNowMs: number):
 }
 
 /** Whether the plan depends on the time, so that a wrong clock could do harm. */
-export function dependsOnTime(state: State, policy: Policy): boolean {
+export function dependsOnTime(state: State, policy: Policy, graceMs?: number): boolean {
   const isTimed = policy.keepForMs > 0 || policy.keepEveryMs > 0 || policy.graceMs > 0;
   if (rulesText(policy) !== '' && isTimed) return true;
-  return policy.graceMs > 0 && state.checkpoints.some((checkpoint) => checkpoint.state === 'RETIRING');
+  return state.checkpoints.some((each) => each.state === 'RETIRING' && (graceMs ?? each.graceMs) > 0);
 }
 
 function judgeLive(
@@ -163,15 +169,15 @@ function best(
 
 function judgeOther(
   checkpoint: CatalogCheckpoint,
-  policy: Policy,
   storeNowMs: number,
   liveCount: number,
+  graceMs = checkpoint.graceMs,
 ): Judgement {
   const { state, reason, retiringAtMs } = checkpoint;
   if (state === 'QUARANTINED') {
     return { verdict: 'keep', reasons: [`quarantined (${reason}): no rule takes it`] };
   }
-  const untilMs = retiringAtMs + policy.graceMs;
+  const untilMs = retiringAtMs + graceMs;
   if (storeNowMs < untilMs) {
     return {
       verdict: 'wait',
@@ -186,7 +192,7 @@ function judgeOther(
   }
   return {
     verdict: 'remove',
-    reasons: [`retired (${reason}), and its grace of ${durationText(policy.graceMs)} is over`],
+    reasons: [`retired (${reason}), and its grace of ${durationText(graceMs)} is over`],
   };
 }
 

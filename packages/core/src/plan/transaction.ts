@@ -75,6 +75,8 @@ export interface Retire extends OnCheckpoints {
   readonly kind: 'retire';
   /** The store's own clock. */
   readonly atMs: number;
+  /** How long they can be taken back. */
+  readonly graceMs: number;
 }
 export interface Unretire extends OnCheckpoints {
   readonly kind: 'unretire';
