@@ -128,11 +128,29 @@ async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOpt
         context: context(engine, id),
       });
     }
-    await assertPayloads(engine, id, receipts, signal);
+    if (!(await hasPayloads(engine, catalog, { id, head, receipts, signal }))) continue;
     const manifest = assembleManifest(id, receipts);
     await createRecord(engine, manifest.key, manifest.bytes, signal);
     const result = await commit(engine, catalog, { ...options, head, manifest, receipts, storeTimeMs });
     if (result !== 'again') return result;
+  }
+}
+
+/** `false`: some are missing, and the run has gone on: a collection may have deleted what can no longer be committed. */
+async function hasPayloads(
+  engine: Engine,
+  catalog: Catalog,
+  at: { id: CheckpointId; head: Head; receipts: readonly StoredReceipt[]; signal: AbortSignal | undefined },
+): Promise<boolean> {
+  const { id, head, receipts, signal } = at;
+  try {
+    await assertPayloads(engine, id, receipts, signal);
+    return true;
+  } catch (error) {
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    const { seq } = await catalog.read(signal);
+    if (seq === head.seq) throw error;
+    return false;
   }
 }
 
