@@ -4,6 +4,7 @@
  */
 
 import { benchAdapters } from './adapters/command.ts';
+import { benchCollect } from './collect.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
 import { benchReferences } from './references.ts';
@@ -23,6 +24,7 @@ npm run bench -- references       what hashing costs a save, and what a save of 
 npm run bench -- retention        a plan of retention for 10,000 versions
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests
+npm run bench -- collect          10,000 objects that nothing refers to, deleted from MinIO
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
@@ -55,6 +57,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   client: (args) => benchS3(args, CLIENT_SERIES),
   adapters: benchAdapters,
   mirror: benchMirror,
+  collect: benchCollect,
   references: benchReferences,
   retention: benchRetention,
   resume: benchResume,
