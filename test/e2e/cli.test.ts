@@ -98,6 +98,7 @@ describe('save, look, restore', () => {
       id: { lineage: 1, epoch: 1, version: 3 },
       sizeBytes: 301_005,
       storedBytes: 301_005,
+      bases: [],
       fileCount: 3,
       metrics: { loss: 2.7 },
       state: 'live',

@@ -27,6 +27,7 @@ export function jsonSummary(summary: CheckpointSummary): JsonObject {
     id: jsonId(summary.id),
     sizeBytes: summary.sizeBytes,
     storedBytes: summary.storedBytes,
+    bases: summary.bases.map(jsonId),
     fileCount: summary.fileCount,
     metrics: summary.metrics,
     state: summary.state,

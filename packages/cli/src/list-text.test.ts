@@ -13,6 +13,7 @@ function summary(version: number, rest: Partial<CheckpointSummary> = {}): Checkp
     version: BigInt(version),
     sizeBytes: 10,
     storedBytes: 10,
+    bases: [],
     fileCount: 1,
     metrics: {},
     state: 'live',
@@ -100,6 +101,12 @@ describe('stateText', () => {
 
 describe('listText', () => {
   const options = { best: new Map(), nowMs: 0, style: plainStyle };
+
+  it('files that are shared with a version that is gone are stored, too', () => {
+    const gone = { lineage: 0, epoch: 1, version: 1n };
+    const text = listText([summary(2, { sizeBytes: 4096, storedBytes: 0, bases: [gone] })], options);
+    expect(text).toMatch(/\n1 version · 4\.0 KiB, at least 0 B stored$/);
+  });
 
   it('stored bytes are told where some version has a file of another', () => {
     const shared = [

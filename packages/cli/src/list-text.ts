@@ -1,4 +1,4 @@
-import type { CheckpointSummary } from '@holdfast/core/contract';
+import type { CheckpointId, CheckpointSummary } from '@holdfast/core/contract';
 import { formatAge, formatBytes, formatCount, formatMetrics, formatPlural } from './format.ts';
 import { stateText } from './state-text.ts';
 import type { Style } from './style.ts';
@@ -39,6 +39,14 @@ export function listText(summaries: readonly CheckpointSummary[], options: ListT
 function footer(summaries: readonly CheckpointSummary[], isShared: boolean): string {
   const total = (of: (each: CheckpointSummary) => number) =>
     formatBytes(summaries.reduce((sum, each) => sum + of(each), 0));
-  const stored = isShared ? `, ${total((each) => each.storedBytes)} stored` : '';
+  const atLeast = sharesWithRemoved(summaries) ? 'at least ' : '';
+  const stored = isShared ? `, ${atLeast}${total((each) => each.storedBytes)} stored` : '';
   return `${formatPlural(summaries.length, 'version')} · ${total((each) => each.sizeBytes)}${stored}`;
+}
+
+/** Then objects that were sent for versions which are not listed any more are stored, too. */
+function sharesWithRemoved(summaries: readonly CheckpointSummary[]): boolean {
+  const nameOf = ({ lineage, epoch, version }: CheckpointId) => `${lineage}.${epoch}.${version}`;
+  const there = new Set(summaries.map(({ id }) => nameOf(id)));
+  return summaries.some(({ bases }) => bases.some((base) => !there.has(nameOf(base))));
 }

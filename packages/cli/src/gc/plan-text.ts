@@ -4,7 +4,6 @@ import type { RetentionPlan, RetentionVerdict } from '@holdfast/core/contract';
 import { formatBytes, formatCount, formatVersions, printable } from '../format.ts';
 import type { Style } from '../style.ts';
 import { renderTable } from '../table.ts';
-import { GRACE_DEFAULT_MS, NO_RULES, rulesText, spanText } from './rules-text.ts';
 
 type Verdict = RetentionVerdict['verdict'];
 
@@ -57,24 +56,20 @@ const of = ({ verdicts }: RetentionPlan, verdict: Verdict): readonly RetentionVe
 const storedBytes = (verdicts: readonly RetentionVerdict[]): number =>
   verdicts.reduce((sum, each) => sum + each.storedBytes, 0);
 
-function rulesLine({ policy }: RetentionPlan): string {
-  return `rules: ${policy === null ? NO_RULES : rulesText(policy)}`;
+function rulesLine({ rules }: RetentionPlan): string {
+  return `rules: ${printable(rules)}`;
 }
 
 function consequences(plan: RetentionPlan): string[] {
-  const graceMs = plan.policy?.graceMs ?? GRACE_DEFAULT_MS;
   const removed = of(plan, 'remove');
   const later = [...of(plan, 'retire'), ...of(plan, 'wait')];
   const share = `${formatBytes(plan.droppedBytes)} of ${formatBytes(plan.totalBytes)}`;
   return [
     ...(removed.length > 0 ? [`removed for good: ${formatBytes(storedBytes(removed))}`] : []),
-    ...(later.length > 0 && graceMs > 0
+    ...(later.length > 0
       ? [
-          `removed after ${spanText(graceMs)} of grace: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` undoes it`,
+          `removed when the grace is over: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` undoes it`,
         ]
-      : []),
-    ...(later.length > 0 && graceMs === 0
-      ? [`removed for good, without any grace: ${formatBytes(storedBytes(later))}`]
       : []),
     ...(plan.needsForce ? [`this drops more than half of the run, ${share}: it needs --force`] : []),
     ...(removed.length + later.length === 0

@@ -37,6 +37,8 @@ export interface CheckpointSummary {
   readonly sizeBytes: number;
   /** Of `sizeBytes`: what was sent for this checkpoint; the rest are unchanged files that lie with earlier ones. */
   readonly storedBytes: number;
+  /** Checkpoints with whose files it shares objects; some of them may be removed by now. */
+  readonly bases: readonly CheckpointId[];
   readonly fileCount: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly state: CheckpointStateName;

@@ -51,6 +51,8 @@ export interface RetentionVerdict {
 export interface RetentionPlan {
   /** The rules it was made with; `null`: there are none, so that nothing is retired. */
   readonly policy: RetentionPolicy | null;
+  /** The same in words, with the grace of what is retired now: `newest 3, multiples of 1000; grace 1 h`. */
+  readonly rules: string;
   /** All in the catalog, newest first. */
   readonly verdicts: readonly RetentionVerdict[];
   /** Stored bytes of all in the catalog. */

@@ -64,6 +64,7 @@ export function summaryOf(state: State, checkpoint: CatalogCheckpoint): Checkpoi
     version: id.version,
     sizeBytes: checkpoint.sizeBytes,
     storedBytes: checkpoint.storedBytes,
+    bases: checkpoint.bases,
     fileCount: checkpoint.fileCount,
     metrics: checkpoint.metrics,
     state: names[checkpoint.state],

@@ -5,6 +5,7 @@ import {
   NO_RULES,
   policyOf,
   policyRecord,
+  policyText,
   rulesText,
   samePolicy,
   timeText,
@@ -85,6 +86,8 @@ test('rules, spans and times read as words', () => {
   expect(rulesText(policyRecord(ALL))).toBe(
     'newest 3, multiples of 1000, first of every 1 h, younger than 90 s, best 2 by loss (lowest), best 1 by accuracy (highest)',
   );
+  expect(policyText(policyRecord({ keepLast: 3, graceMs: 0 }))).toBe('newest 3; grace 0 s');
+  expect(policyText(policyRecord({ graceMs: 5 }))).toBe('none: everything is kept');
   expect([86_400_000, 90_000_000, 1500].map(durationText)).toEqual(['1 d', '25 h', '1500 ms']);
   expect(timeText(Date.UTC(2026, 10, 21, 14))).toBe('2026-11-21 14:00:00 UTC');
   expect(timeText(1e18)).toBe('1000000000000000000 ms');

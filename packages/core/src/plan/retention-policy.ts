@@ -83,6 +83,12 @@ export function rulesText(policy: Policy): string {
     .join(', ');
 }
 
+/** With the grace: "newest 3; grace 1 h". */
+export function policyText(policy: Policy): string {
+  const rules = rulesText(policy);
+  return rules === '' ? 'none: everything is kept' : `${rules}; grace ${durationText(policy.graceMs)}`;
+}
+
 export function lastText(count: number): string {
   return `newest ${count}`;
 }
@@ -94,6 +100,7 @@ export function bestText({ metric, count }: KeepBestRecord): string {
 /** In the largest unit that divides it: "36 h", "90 s", "1500 ms". */
 export function durationText(ms: number): string {
   const unit = UNITS_MS.find(([, unitMs]) => ms >= unitMs && ms % unitMs === 0);
+  if (ms === 0) return '0 s';
   return unit ? `${ms / unit[1]} ${unit[0]}` : `${ms} ms`;
 }
 

@@ -11,7 +11,15 @@ import { CheckpointError } from '../contract/errors.ts';
 import type { RetentionPlan, RetentionVerdict } from '../contract/retention.ts';
 import type { CatalogCheckpoint, KeepBestRecord, Policy, State } from '../format/index.ts';
 import { retireProblem } from './apply-keeping.ts';
-import { bestText, durationText, lastText, policyOf, rulesText, timeText } from './retention-policy.ts';
+import {
+  bestText,
+  durationText,
+  lastText,
+  policyOf,
+  policyText,
+  rulesText,
+  timeText,
+} from './retention-policy.ts';
 
 /** Decided of one checkpoint. */
 type Judgement = Pick<RetentionVerdict, 'verdict' | 'reasons'>;
@@ -44,6 +52,7 @@ export function planRetention(
   const droppedBytes = sumBytes(verdicts.filter(({ verdict }) => verdict !== 'keep'));
   return {
     policy: policyOf(policy),
+    rules: policyText(policy),
     verdicts,
     totalBytes,
     droppedBytes,
