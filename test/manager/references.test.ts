@@ -151,6 +151,7 @@ describe('what is referred to', () => {
     expect((await deduping.save({ version: 4, buffers: BOTH, dedupe: 'off' })).referencedBytes).toBe(0);
     const bad = deduping.save({ version: 5, buffers: BOTH, dedupe: 'some' as 'auto' });
     expect(await failure(bad)).toBe('InvalidArgument: dedupe is "some"; it takes auto, off');
+    expect(() => open(bucket, { dedupe: 'some' as 'auto' })).toThrow('dedupe is "some"');
   });
 
   test('several writers refer each to their own, or to what another has sent', async () => {

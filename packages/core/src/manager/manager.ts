@@ -76,7 +76,7 @@ import { planOnly, retention, setRetention } from './retention.ts';
 import { rollback } from './rollback.ts';
 import { RunRules } from './run-rules.ts';
 import { finishVersion, save } from './save.ts';
-import { checkWriter } from './sources.ts';
+import { assertOneOf, checkWriter } from './sources.ts';
 import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
@@ -113,6 +113,7 @@ export interface CheckpointManagerOptions {
 export function openCheckpointManager(options: CheckpointManagerOptions): CheckpointManager {
   const settings = completeSettings(options.settings);
   const writer = checkWriter(options.writer ?? { index: 0, count: 1 });
+  assertOneOf('dedupe', options.dedupe, ['auto', 'off']);
   const rules = new RunRules(options.retention === undefined ? undefined : toPolicyRecord(options.retention));
   const parts = {
     store: options.store,

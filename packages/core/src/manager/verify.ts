@@ -2,19 +2,14 @@
 
 import type { VerifyOptions, VerifyResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import {
-  type CatalogCheckpoint,
-  checkpointPrefix,
-  type FileRecord,
-  type Manifest,
-  parsePayloadKey,
-} from '../format/index.ts';
+import type { CatalogCheckpoint, FileRecord, Manifest } from '../format/index.ts';
 import { chooseCheckpoint, requireById, requireLive } from '../plan/select.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { decide } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { filesOf, readManifest } from './manifest.ts';
+import { listSizes } from './receipts.ts';
 import { getByDigest } from './records.ts';
 import { leaseCheckpoint, wantedVersion } from './restore.ts';
 import { plannedEvent, transferOptions } from './session.ts';
@@ -97,17 +92,7 @@ async function missingOrResized(
   files: readonly FileRecord[],
   signal: AbortSignal,
 ): Promise<Problem[]> {
-  const prefixes = new Set<string>();
-  for (const file of files) {
-    const key = parsePayloadKey(file.key);
-    if (key) prefixes.add(checkpointPrefix(key.id));
-  }
-  const sizes = new Map<string, number>();
-  for (const prefix of prefixes) {
-    for await (const page of engine.records.list(prefix, { signal })) {
-      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
-    }
-  }
+  const sizes = await listSizes(engine, files, signal);
   const problems: Problem[] = [];
   for (const { name, key, sizeBytes } of files) {
     const found = sizes.get(key);
