@@ -230,6 +230,21 @@ describe('a sweep that may not go on deletes nothing', () => {
     await expectUntouched(bucket, 'Corrupt', /nothing is deleted.*version_1\/1\.1\/manifest-/);
   });
 
+  test('unless its checkpoint is quarantined: then all that was sent for it stays, and the rest goes', async () => {
+    const bucket = await runWithGarbage();
+    const { manager } = processOn(bucket, { attempt: 'job-1' });
+    await manager.join();
+    const [key = ''] = keysOf(bucket, 'version_1/').filter((each) => each.includes('manifest'));
+    bucket.remove(key);
+    expect(await failure(manager.collect())).toContain('Corrupt');
+    const { recorded } = await manager.verify({ version: 1, quarantine: true });
+    expect(recorded).toBe('quarantined');
+    const kept = keysOf(bucket, 'version_1/');
+    expect((await manager.collect()).swept.objectCount).toBeGreaterThan(3);
+    expect([keysOf(bucket, 'version_1/'), keysOf(bucket, 'version_2/')]).toEqual([kept, []]);
+    await manager.close();
+  });
+
   test('a manifest that is missing: Corrupt names it', async () => {
     const bucket = await abandonedRun();
     const [key = ''] = keysOf(bucket, 'version_1/').filter((each) => each.includes('manifest'));
@@ -357,6 +372,19 @@ test('leases go when they expired long ago by the clock of the store, whatever t
   expect((await sweepOnce(bucket)).swept.leaseCount).toBe(1);
   // One that cannot be read counts as one that holds.
   expect(keysOf(bucket, 'leases/')).toEqual([`leases/1.1.1/r-${'a'.repeat(16)}.json`]);
+});
+
+test('what is retiring or rolled back holds on to its objects as what is live does', async () => {
+  const bucket = newBucket();
+  const { manager } = processOn(bucket, { clock: systemClock, retention: { keepLast: 2, graceMs: HOUR_MS } });
+  for (const version of [1, 2, 3, 4]) await manager.save({ version, buffers: { a: bytes(50_000, version) } });
+  await manager.rollback({ to: 3, reason: 'a test' });
+  const before = keysOf(bucket, 'version_');
+  await manager.collect({ force: true });
+  const states = (await manager.list()).map(({ version, state }) => `${version} ${state}`);
+  expect(states).toEqual(['4 retiring', '3 live', '2 live', '1 retiring']);
+  expect(keysOf(bucket, 'version_')).toEqual(before);
+  await manager.close();
 });
 
 test('an object that a later checkpoint refers to stays when its own checkpoint is removed, and goes with the last', async () => {
