@@ -1,6 +1,7 @@
 /** What the checkpoints of the catalog hold on to, as their manifests say. */
 
-import { type CatalogCheckpoint, type Manifest, toHex } from '../format/index.ts';
+import { isCheckpointError } from '../contract/errors.ts';
+import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '../format/index.ts';
 import type { HeldKeys } from '../plan/sweep.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
@@ -14,7 +15,8 @@ const remembered = new WeakMap<Engine, Map<string, HeldKeys>>();
 
 /**
  * Of each checkpoint, all its keys. One GET each, but for those that this manager has read before. The first manifest that cannot be read
- * is thrown: without it nobody knows what must stay.
+ * is thrown: without it nobody knows what must stay. Only where the checkpoint is out of the way already, and shares no files, is that
+ * known: all that lies below its prefix.
  */
 export async function readHeldKeys(
   engine: Engine,
@@ -25,11 +27,25 @@ export async function readHeldKeys(
   const { preferredConcurrency } = engine.store.capabilities;
   const held = await inBatches(checkpoints, preferredConcurrency, async (checkpoint) => {
     const name = nameOf(checkpoint);
-    const keys = known.get(name) ?? heldKeys(checkpoint, await readManifest(engine, checkpoint, signal));
+    const keys = known.get(name) ?? (await readKeys(engine, checkpoint, signal));
     return { name, keys };
   });
   remembered.set(engine, newest(held));
   return held.map(({ keys }) => keys);
+}
+
+async function readKeys(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  signal: AbortSignal | undefined,
+): Promise<HeldKeys> {
+  try {
+    return heldKeys(checkpoint, await readManifest(engine, checkpoint, signal));
+  } catch (error) {
+    const { id, state, bases } = checkpoint;
+    if (!isCheckpointError(error, 'Corrupt') || state !== 'QUARANTINED' || bases.length > 0) throw error;
+    return [checkpointPrefix(id)];
+  }
 }
 
 export function heldKeys({ manifestKey }: CatalogCheckpoint, manifest: Manifest): HeldKeys {

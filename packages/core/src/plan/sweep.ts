@@ -11,6 +11,7 @@
 import { CheckpointError } from '../contract/errors.ts';
 import {
   type CheckpointId,
+  checkpointPrefix,
   parseCheckpointPrefix,
   parseClaimKey,
   parseLeaseKey,
@@ -37,7 +38,7 @@ export interface RunListing {
   readonly leases: readonly (ListedObject & { readonly createdAtMs: number })[];
 }
 
-/** All keys that one checkpoint of the catalog holds on to: manifest, receipts, payloads. */
+/** All keys that one checkpoint of the catalog holds on to: manifest, receipts, payloads; or its prefix, for all that lies below it. */
 export type HeldKeys = readonly string[];
 
 /** To be deleted in this order, so that whoever finds a manifest finds all of its checkpoint, or sees what is missing. */
@@ -72,7 +73,7 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
   for (const object of listing.objects) {
     const found = kindOf(object.key);
     if (found === null) plan.foreign.push(object);
-    else if (isHeld.has(object.key)) continue;
+    else if (isHeld.has(object.key) || isHeld.has(checkpointPrefix(found.id))) continue;
     else if (isOver(found, state)) plan[found.kind].push(object);
     else plan.unfinished.push(object);
   }
