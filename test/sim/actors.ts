@@ -142,15 +142,56 @@ export async function survive(stage: Stage, process: SimProcess): Promise<void> 
   await manager.close();
 }
 
+/** Collects by rules of its own, again and again; now and then somebody keeps a version before. */
+export async function tidy(stage: Stage, process: SimProcess): Promise<void> {
+  const { manager, random } = process;
+  for (let calls = 2 + random.integer(4); calls > 0; calls--) {
+    await stage.scheduler.turn(process, 'comes to collect', stage.scheduler.steps + random.integer(60));
+    const policy = { keepLast: random.pick([1, 1, 2]), graceMs: random.pick([0, 0, 20]) };
+    const version = 1 + random.integer(4);
+    const told = await codeOf(async () => {
+      if (random.fraction() < 0.2) {
+        await manager.pin(version, process.name);
+        return `pinned ${version}`;
+      }
+      const { retired, removed, swept } = await manager.collect({ policy, force: true });
+      return `retired ${retired}, removed ${removed}, deleted ${swept.objectCount}`;
+    });
+    stage.trace.add(process.name, `is told: ${told}`);
+  }
+  await manager.close();
+}
+
 /** Looks for the latest and restores it, again and again. */
 export async function read(stage: Stage, process: SimProcess): Promise<void> {
   const { random } = process;
   for (let calls = 1 + random.integer(3); calls > 0; calls--) {
     await stage.scheduler.turn(process, 'comes to read', stage.scheduler.steps + random.integer(120));
-    const told = await codeOf(() => readOnce(stage, process, random.fraction() < 0.5));
+    const isOlder = stage.story.collectors > 0 && random.fraction() < 0.7;
+    const told = await codeOf(() =>
+      isOlder
+        ? readOlder(stage, process, 1 + random.integer(4))
+        : readOnce(stage, process, random.fraction() < 0.5),
+    );
     stage.trace.add(process.name, `is told: ${told}`);
   }
   await process.manager.close();
+}
+
+/** One that retention may be about to take: it is not there any more, or it is read whole. */
+async function readOlder(stage: Stage, process: SimProcess, version: number): Promise<string> {
+  const target = new MemoryTarget();
+  const { top } = stage.history;
+  await process.manager.restore({ version, to: target }).catch((error: unknown) => {
+    if (target.isPublished) violated('I9', `${process.name}: a restore that failed was published`);
+    const isGone = ['NotFound', 'Unavailable', 'TimedOut'].some((code) =>
+      isCheckpointError(error, code as 'NotFound'),
+    );
+    if (isGone) throw error;
+    violated('I3', `${process.name} cannot restore what it holds a lease on: ${error}`);
+  });
+  assertRestored(stage, process, target, version, Math.min(top, version));
+  return `restored ${version}`;
 }
 
 async function readOnce(stage: Stage, process: SimProcess, asksFirst: boolean): Promise<string> {

@@ -3,6 +3,8 @@
  * to be found must be there exactly once, so that a mutant cannot quietly stop being one.
  */
 
+import { FIRST_COLLECTING_SEED } from './story.ts';
+
 export interface EngineMutant {
   /** Below packages/core/src. */
   readonly file: string;
@@ -108,9 +110,9 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'the receipt is written before the files': {
     file: 'manager/save.ts',
-    find: 'const files = await session.upload(sources, options);\n    await session.deliver(files, meta, options.signal);',
+    find: 'const files = await session.upload(sources, options);\n    const suspicions = await session.deliver(files, meta, options);',
     replace:
-      'const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await engine.transfer.checksum(items, {});\n  await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options.signal);\n  const files = await session.upload(sources, options);',
+      'const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await engine.transfer.checksum(items, {});\n  const suspicions = await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options);\n  const files = await session.upload(sources, options);',
   },
   'an upload in parts is not recorded': {
     file: 'manager/upload-records.ts',
@@ -122,5 +124,29 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'plan/assemble.ts',
     find: 'life.writer === writer && life.incarnation === current',
     replace: 'life.writer === writer',
+  },
+  'a lease holds nothing back': {
+    file: 'manager/collect.ts',
+    find: 'if (!valid) return undefined;',
+    replace: 'return undefined;',
+    seed: FIRST_COLLECTING_SEED + 17,
+  },
+  'retention takes what the attempt resumed from': {
+    file: 'plan/apply-keeping.ts',
+    find: "if (state.resumedFrom && idEquals(state.resumedFrom, id)) return 'the present attempt resumed from it';",
+    replace: '',
+    seed: FIRST_COLLECTING_SEED + 43,
+  },
+  'retention takes what is pinned': {
+    file: 'plan/apply-keeping.ts',
+    find: 'if (pins.length > 0) return',
+    replace: 'if (pins.length > 99) return',
+    seed: FIRST_COLLECTING_SEED + 99,
+  },
+  'a sweep takes what can still be committed': {
+    file: 'plan/state.ts',
+    find: 'id.lineage < state.lineage || id.epoch < state.epoch || id.version <= state.top || isAbandoned(state, id)',
+    replace: 'true',
+    seed: FIRST_COLLECTING_SEED,
   },
 };

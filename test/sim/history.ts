@@ -17,6 +17,9 @@ interface RawId {
 
 interface RawCheckpoint {
   readonly id: RawId;
+  readonly state?: string;
+  readonly pins?: readonly string[];
+  readonly retiringSeq?: string;
   readonly manifestKey: string;
   readonly manifestSha256: string;
 }
@@ -27,6 +30,7 @@ interface RawState {
   readonly worldSize?: number;
   readonly incarnations?: Readonly<Record<string, number>>;
   readonly latest?: RawId;
+  readonly resumedFrom?: RawId;
   readonly checkpoints?: readonly RawCheckpoint[];
 }
 
@@ -83,6 +87,14 @@ export class History {
     return this.committed.at(-1)?.version ?? -1;
   }
 
+  /** Of those committed, the ones that readers are offered. */
+  get live(): Committed[] {
+    const live = new Set(
+      this.state.checkpoints?.filter(({ state }) => state === 'LIVE').map(({ manifestKey }) => manifestKey),
+    );
+    return this.committed.filter(({ manifestKey }) => live.has(manifestKey));
+  }
+
   find(version: number): Committed | undefined {
     return this.committed.find((each) => each.version === version);
   }
@@ -132,6 +144,9 @@ export class History {
     if (kind === 'takeover') this.#takeover(key, before, entry.state);
     else if (kind === 'commit') this.#commit(key, before, entry.state);
     else if (kind === 'register') this.#register(key, before, entry.state);
+    else if (kind === 'retire') this.#retire(key, before, entry.state);
+    else if (kind === 'remove') this.#remove(key, before, entry.state);
+    else if (kind === 'pin') this.#assertHeld(key, before.checkpoints, entry.state.checkpoints);
     else violated('I0', `${key} is a ${kind}, which nobody asked for`);
   }
 
@@ -170,6 +185,41 @@ export class History {
       violated('I2', `${key}: latest is ${after.latest?.version}`);
     const marks = this.#marksOf(checkpoint, before);
     this.committed.push({ version, epoch, manifestKey: checkpoint.manifestKey, marks });
+  }
+
+  /** I3: what retention may not take. */
+  #retire(key: string, before: RawState, after: RawState): void {
+    this.#assertHeld(key, before.checkpoints, after.checkpoints);
+    for (const [index, { id, pins = [], state }] of (before.checkpoints ?? []).entries()) {
+      if (after.checkpoints?.[index]?.state === state) continue;
+      const isGuarded = [before.latest, before.resumedFrom].some(
+        (each) => each && JSON.stringify(each) === JSON.stringify(id),
+      );
+      if (isGuarded || pins.length > 0) violated('I3', `${key} retires version ${id.version}`);
+    }
+    if (!after.checkpoints?.some(({ state }) => state === 'LIVE'))
+      violated('I3', `${key} retires the last one`);
+  }
+
+  /** What is gone was retired; all else is as it was. */
+  #remove(key: string, before: RawState, after: RawState): void {
+    const left = new Set(after.checkpoints?.map(({ id }) => JSON.stringify(id)));
+    const gone = before.checkpoints?.filter(({ id }) => !left.has(JSON.stringify(id))) ?? [];
+    for (const { id, state } of gone)
+      if (state !== 'RETIRING') violated('I3', `${key} removes version ${id.version}, which is ${state}`);
+    const rest = before.checkpoints?.filter((checkpoint) => !gone.includes(checkpoint));
+    this.#assertSame(key, rest, after.checkpoints);
+  }
+
+  /** The same checkpoints as before, whatever is said of them. */
+  #assertHeld(
+    key: string,
+    before: readonly RawCheckpoint[] = [],
+    after: readonly RawCheckpoint[] = [],
+  ): void {
+    const held = (all: readonly RawCheckpoint[]) =>
+      all.map(({ id, manifestSha256 }) => ({ id, manifestSha256 }));
+    this.#assertSame(key, held(before) as RawCheckpoint[], held(after) as RawCheckpoint[]);
   }
 
   #assertSame(

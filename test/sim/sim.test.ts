@@ -8,10 +8,13 @@ import { ENGINE_MUTANTS } from './engine-mutants.ts';
 import type { Prey } from './hunt.ts';
 import { type Outcome, simulate } from './simulation.ts';
 import { STORE_MUTANTS } from './store-mutants.ts';
+import { FIRST_COLLECTING_SEED } from './story.ts';
 
 /** The same for everybody, so that a failure is one of this change; long runs begin elsewhere. */
 const FIRST_SEED = 1;
 const SCHEDULE_COUNT = 240;
+/** With collectors beside the others. */
+const COLLECTING_COUNT = 60;
 /** Each has found a mistake in the engine once. */
 const SEEDS_KEPT = [10_822, 11_343, 100_748];
 const REPLAYED_COUNT = 100;
@@ -22,6 +25,7 @@ const PROMISES = {
   I0: 'the catalog is one history',
   I1: 'whatever is committed is there, whole, and can be restored',
   I2: 'the latest never goes back, and no reader is offered less than was committed before it asked',
+  I3: 'retention takes nothing that it may not, and no reader loses what it holds a lease on',
   I4: 'a version is committed once, and stays as it is',
   I5: 'nothing of a passed attempt is committed',
   I6: 'attempts and lives of a writer never mix in a checkpoint',
@@ -40,6 +44,7 @@ describe('writers, zombies, survivors and readers in random order under random f
     for (let seed = FIRST_SEED; seed < FIRST_SEED + SCHEDULE_COUNT; seed++)
       outcomes.push(await simulate(seed));
     for (const seed of SEEDS_KEPT) outcomes.push(await simulate(seed));
+    for (let at = 0; at < COLLECTING_COUNT; at++) outcomes.push(await simulate(FIRST_COLLECTING_SEED + at));
   }, TIMEOUT_MS);
 
   test.each(Object.entries(PROMISES))('%s: %s', (invariant) => {
@@ -70,7 +75,9 @@ describe('writers, zombies, survivors and readers in random order under random f
       for (const { seed, hash } of outcomes.slice(0, REPLAYED_COUNT)) {
         expect({ seed, hash: (await simulate(seed)).hash }).toEqual({ seed, hash });
       }
-      expect(new Set(outcomes.map(({ hash }) => hash)).size).toBe(SCHEDULE_COUNT + SEEDS_KEPT.length);
+      expect(new Set(outcomes.map(({ hash }) => hash)).size).toBe(
+        SCHEDULE_COUNT + SEEDS_KEPT.length + COLLECTING_COUNT,
+      );
     },
     TIMEOUT_MS,
   );

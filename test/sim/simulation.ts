@@ -5,7 +5,7 @@ import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore, type MemoryStoreOptions } from '@holdfast/core/store';
 import { LateEffects, SeededRandom } from '@holdfast/testkit';
 import { checkInvariants, viewOfBucket } from '../crash/invariants.ts';
-import { MemoryTarget, read, type Stage, survive, type WriterRole, write } from './actors.ts';
+import { MemoryTarget, read, type Stage, survive, tidy, type WriterRole, write } from './actors.ts';
 import { filesOf, markIn, markOf } from './contents.ts';
 import { type Committed, History } from './history.ts';
 import { InvariantError, violated } from './invariant-error.ts';
@@ -13,7 +13,7 @@ import { SimProcess } from './process.ts';
 import { reclaimMemory, reuseMemory } from './reused-memory.ts';
 import { ScheduledStore } from './scheduled-store.ts';
 import { type Scheduled, Scheduler } from './scheduler.ts';
-import { type AttemptStory, drawStory, type Story } from './story.ts';
+import { type AttemptStory, collectingStory, drawStory, FIRST_COLLECTING_SEED, type Story } from './story.ts';
 import { Ledger } from './told.ts';
 import { Trace } from './trace.ts';
 
@@ -77,7 +77,9 @@ class Simulation {
 
   constructor(seed: number, sabotage: Sabotage | undefined) {
     const random = new SeededRandom(seed);
-    const story = drawStory(random);
+    const collects = seed >= FIRST_COLLECTING_SEED;
+    const drawn = drawStory(random);
+    const story = collects ? collectingStory(drawn, 1 + (seed % 2)) : drawn;
     const trace = new Trace();
     const lateEffects = new LateEffects();
     const scheduler = new Scheduler(random.fork(), trace, story.pressure, lateEffects);
@@ -85,7 +87,9 @@ class Simulation {
     const bucket = new MemoryBucket({
       crc32c,
       clock: scheduler.clock,
-      mayReuseKey: ({ hasSameBytes }) => hasSameBytes,
+      // A writer of a passed epoch may claim anew what a sweep has deleted; its epoch is over, so nothing that it does counts.
+      mayReuseKey: ({ key, hasSameBytes }) =>
+        hasSameBytes || (collects && /^writers\/|\/receipts\//.test(key)),
     });
     this.#bucket = bucket;
     const history = new History(bucket);
@@ -107,6 +111,7 @@ class Simulation {
     }
     for (let index = 0; index < story.survivors; index++) this.#begin({ name: `survivor-${index}` }, survive);
     for (let index = 0; index < story.readers; index++) this.#begin({ name: `reader-${index}` }, read);
+    for (let index = 0; index < story.collectors; index++) this.#begin({ name: `collector-${index}` }, tidy);
     await scheduler.run(() => this.#failure !== undefined);
     if (this.#failure !== undefined) throw this.#failure;
     for (const process of this.#running.keys()) {
@@ -201,7 +206,7 @@ class Simulation {
   async #goOn(): Promise<void> {
     await this.#healthily('next-job', async (manager) => {
       await this.#saveLast(manager);
-      for (const committed of this.stage.history.committed) await restoreAll(manager, committed);
+      for (const committed of this.stage.history.live) await restoreAll(manager, committed);
     });
   }
 

@@ -18,6 +18,7 @@ export interface Story {
   readonly attempts: readonly AttemptStory[];
   readonly survivors: number;
   readonly readers: number;
+  readonly collectors: number;
   /** Files of two parts, the same in every life of a writer; checked by the crash stories' checks too. */
   readonly isLarge: boolean;
   readonly livesWriteTheSame: boolean;
@@ -31,6 +32,8 @@ export interface Story {
 }
 
 export const VERSION_MAX = 4;
+/** From this seed on there are collectors, and no files that only the checks of the crash stories know. */
+export const FIRST_COLLECTING_SEED = 10_000_000;
 
 const FAULT_NAMES: readonly FaultName[] = [
   'loseRequest',
@@ -57,6 +60,7 @@ export function drawStory(random: SeededRandom): Story {
     attempts,
     survivors: random.pick([0, 0, 1, 1, 2]),
     readers: random.pick([0, 1, 1, 2]),
+    collectors: 0,
     isLarge,
     livesWriteTheSame: isLarge || random.fraction() < 0.3,
     maxListKeys: random.pick([2, 5, 1000, 1000]),
@@ -66,6 +70,11 @@ export function drawStory(random: SeededRandom): Story {
     restartChance: random.pick([0, 0.7, 0.9]),
     doubleChance: random.pick([0, 0.1, 0.3]),
   };
+}
+
+/** The same with collectors, and with readers of what they may be about to take. */
+export function collectingStory(story: Story, collectors: number): Story {
+  return { ...story, collectors, isLarge: false, readers: story.readers + 2 };
 }
 
 function drawAttempt(random: SeededRandom, index: number, notBefore: number): AttemptStory {

@@ -23,6 +23,7 @@ const POSSIBLE = new Set([
   'recovered: committed',
   'recovered: not-committed',
   'recovered: pending',
+  'recovered: unknown',
   'Fenced',
   'Conflict',
   'Incomplete',
