@@ -245,6 +245,20 @@ describe('a sweep that may not go on deletes nothing', () => {
     await manager.close();
   });
 
+  test('so is one that a rollback left behind', async () => {
+    const bucket = newBucket();
+    const { manager } = processOn(bucket, { attempt: undefined, writer: undefined });
+    for (const version of [1, 2]) await manager.save({ version, buffers: { a: bytes(10, version) } });
+    await manager.rollback({ to: 1, reason: 'diverged' });
+    const [key = ''] = keysOf(bucket, 'version_2/').filter((each) => each.includes('manifest'));
+    bucket.remove(key);
+    const message = await failure(manager.collect());
+    expect(message).toContain('version 2: ');
+    expect((await manager.verify({ version: 2, quarantine: true })).recorded).toBe('quarantined');
+    await manager.collect();
+    await manager.close();
+  });
+
   test('a manifest that is missing: Corrupt names it', async () => {
     const bucket = await abandonedRun();
     const [key = ''] = keysOf(bucket, 'version_1/').filter((each) => each.includes('manifest'));

@@ -1,6 +1,6 @@
 /** What the checkpoints of the catalog hold on to, as their manifests say. */
 
-import { isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '../format/index.ts';
 import type { HeldKeys } from '../plan/sweep.ts';
 import type { Engine } from './engine.ts';
@@ -43,8 +43,13 @@ async function readKeys(
     return heldKeys(checkpoint, await readManifest(engine, checkpoint, signal));
   } catch (error) {
     const { id, state, bases } = checkpoint;
-    if (!isCheckpointError(error, 'Corrupt') || state !== 'QUARANTINED' || bases.length > 0) throw error;
-    return [checkpointPrefix(id)];
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    if (state === 'QUARANTINED' && bases.length === 0) return [checkpointPrefix(id)];
+    const context = { ...error.context, version: id.version };
+    throw new CheckpointError('Corrupt', `version ${id.version}: ${error.message}`, {
+      context,
+      cause: error,
+    });
   }
 }
 

@@ -3,6 +3,7 @@
 import type { VersionInput, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, type State, toVersion } from '../format/index.ts';
+import { allOfVersion } from '../plan/state.ts';
 import type { Pin } from '../plan/transaction.ts';
 import type { Catalog } from './catalog.ts';
 import { decide, readRun } from './decide.ts';
@@ -86,21 +87,15 @@ function checkLabel(label: string): void {
   );
 }
 
-/** Of this version, newest first, those on the path before those that a rollback left behind. */
-function allOf(state: State, version: bigint): CatalogCheckpoint[] {
-  const found = state.checkpoints.filter(({ id }) => id.version === version).reverse();
-  return found.sort((a, b) => Number(a.rolledBack) - Number(b.rolledBack));
-}
-
 function requireThere(state: State, version: bigint): CatalogCheckpoint {
-  const [found] = allOf(state, version);
+  const [found] = allOfVersion(state, version);
   if (found) return found;
   const wasRemoved = state.removedRing.some(({ id }) => id.version === version);
   throw notFound(version, wasRemoved ? 'was removed' : 'is not in the catalog');
 }
 
 function requireLive(state: State, version: bigint): CatalogCheckpoint {
-  const found = allOf(state, version).find((each) => each.state === 'LIVE');
+  const found = allOfVersion(state, version).find((each) => each.state === 'LIVE');
   if (found) return found;
   const { state: is, reason } = requireThere(state, version);
   const what = is === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${reason}`;
@@ -108,7 +103,7 @@ function requireLive(state: State, version: bigint): CatalogCheckpoint {
 }
 
 function requireRetiring(state: State, version: bigint): CatalogCheckpoint {
-  const found = allOf(state, version).find((each) => each.state === 'RETIRING');
+  const found = allOfVersion(state, version).find((each) => each.state === 'RETIRING');
   if (found) return found;
   const is = requireThere(state, version).state.toLowerCase();
   throw new CheckpointError('Conflict', `version ${version} is not retired: it is ${is}`, {

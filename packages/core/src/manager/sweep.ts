@@ -70,7 +70,11 @@ async function planOn(
 
 function stopped(error: CheckpointError): CheckpointError {
   const message = `nothing is deleted, since it is not known what must stay: ${error.message}`;
-  return new CheckpointError('Corrupt', message, { context: error.context, cause: error });
+  const version = String(error.context['version']);
+  const advice = [
+    `\`holdfast verify URI --version ${version} --quarantine\` takes it out of the way, and collection goes on`,
+  ];
+  return new CheckpointError('Corrupt', message, { context: { ...error.context, advice }, cause: error });
 }
 
 /** `NotFound`: there is nothing at all. `StoreRegressed`: there is something, and no catalog that says what it is. */

@@ -4,6 +4,7 @@ import type { VerifyOptions, VerifyResult } from '../contract/checkpoint-manager
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { CatalogCheckpoint, FileRecord, Manifest } from '../format/index.ts';
 import { chooseCheckpoint, requireById, requireLive } from '../plan/select.ts';
+import { allOfVersion } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { decide } from './decide.ts';
 import type { Engine } from './engine.ts';
@@ -32,7 +33,11 @@ export async function verify(
     throw new CheckpointError('InvalidArgument', `there is no level ${String(level)}: 0, 1 and 2`);
   }
   const version = wantedVersion(options.version);
-  const choose = ({ state }: Head) => chooseCheckpoint(state, version);
+  const choose = ({ state }: Head) => {
+    // One that a rollback left behind can be damaged as well, and stand in the way of collection.
+    const [found] = version === 'latest' ? [] : allOfVersion(state, version);
+    return found?.rolledBack ? found : chooseCheckpoint(state, version);
+  };
   const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, options.signal);
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   try {

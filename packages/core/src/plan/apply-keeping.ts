@@ -82,6 +82,10 @@ function remove(state: State, id: CheckpointId, retiringSeq: number | undefined)
   if (found.state !== 'RETIRING' || found.retiringSeq !== retiringSeq) {
     return rejected('refused', 'it was taken back or retired again since its leases were listed');
   }
+  // All that were live may have been quarantined since: then this one is to be taken back.
+  if (!state.checkpoints.some((other) => other.state === 'LIVE')) {
+    return rejected('refused', `${idText(id)} cannot be removed: no other checkpoint is live`);
+  }
   const item = { id, manifestSha256: found.manifestSha256 };
   const dropped = state.removedRing.length >= REMOVED_RING_LENGTH ? state.removedRing[0]?.id : undefined;
   return {

@@ -293,6 +293,16 @@ describe('retention', () => {
     ]);
   });
 
+  test('I3: where nothing is live any more, what was retired is not removed', () => {
+    const retired = after(committed(2), on('retire', 1n));
+    const seqOfIt = retired.checkpoints[0]?.retiringSeq ?? 0;
+    const alone = after(retired, on('quarantine', 2n));
+    expect(decide(alone, remove(1n, seqOfIt))).toMatchObject({
+      message: expect.stringContaining('no other checkpoint is live'),
+    });
+    expect(reasonOf(decide(after(alone, on('unretire', 1n)), on('unretire', 1n)))).toBe('refused');
+  });
+
   test('I5: nothing of an older epoch retires or removes', () => {
     const state = after(committed(3), takeover('job-1'));
     expect(reasonOf(decide(state, on('retire', 1n)))).toBe('fenced');

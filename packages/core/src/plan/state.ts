@@ -49,6 +49,12 @@ export function findByVersion(state: State, version: bigint): CatalogCheckpoint 
   return onPath(state).find((checkpoint) => checkpoint.id.version === version);
 }
 
+/** All of this version, those on the present path before those that a rollback left behind, newest first. */
+export function allOfVersion(state: State, version: bigint): CatalogCheckpoint[] {
+  const found = state.checkpoints.filter(({ id }) => id.version === version).reverse();
+  return found.sort((a, b) => Number(a.rolledBack) - Number(b.rolledBack));
+}
+
 /** What readers are offered; `undefined` when there is nothing. */
 export function latestOf(state: State): CatalogCheckpoint | undefined {
   return state.latest && findById(state, state.latest);
