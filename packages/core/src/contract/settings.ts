@@ -86,7 +86,7 @@ export const SETTINGS = {
     min: 1000,
     max: 7 * 24 * 60 * MINUTE_MS,
     meaning:
-      'How long a restore protects its checkpoint from collection without renewing; renewed at a third of it.',
+      'How long a restore, or a save that refers to unchanged files, protects a checkpoint from collection without renewing; renewed at a third of it.',
   },
   deletesPerSecondMax: {
     default: 1000, // S3 takes 3,500 a second below one prefix; saves share them
