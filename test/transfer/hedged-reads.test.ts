@@ -156,7 +156,7 @@ describe('a read that is far slower than others', () => {
   test('verify and streams profit too, and a chunk stays the reader’s own', async () => {
     const verified = setUpSlow(slowOnce);
     const report = await verified.transfer.verify([{ file: verified.file, level: 2 }]);
-    expect(report).toEqual({ bytesRead: DATA.byteLength, problems: [] });
+    expect(report).toEqual({ bytesRead: DATA.byteLength, storedChecksumCount: 0, problems: [] });
     expect(verified.slowReads().map(({ outcome }) => outcome)).toEqual(['stopped', 'answered']);
 
     const streamed = setUpSlow((offset, n) =>

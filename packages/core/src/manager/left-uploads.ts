@@ -16,6 +16,7 @@ import {
 import type { LeftUpload, UploadItem } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
+import { LeftObjects } from './left-objects.ts';
 import { recordingOf, type UploadPurpose } from './upload-records.ts';
 
 /** Records beyond these are not looked at: what they would save is not worth an endless search. */
@@ -28,21 +29,22 @@ const RECORD_BYTES_MAX = 64 * 1024;
 type Life = Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'>;
 type Left = LeftUpload & Pick<UploadRecord, 'name' | 'sizeBytes' | 'partSizeBytes' | 'incarnation'>;
 
-/** How the uploads of one save are recorded, and go on where a former life was interrupted. */
+/** How the uploads of one save are recorded, and go on where a former life was interrupted; nothing is sent that it had finished. */
 export function recorderOf(
   engine: Engine,
   life: Life,
   onProgress: ((event: ProgressEvent) => void) | undefined,
-): (name: string) => Pick<UploadItem, 'onBegun' | 'onEnded' | 'takeLeft' | 'onKept'> {
+): (name: string) => Pick<UploadItem, 'onBegun' | 'onEnded' | 'takeLeft' | 'findFinished' | 'onKept'> {
   const { version } = life.id;
-  if (!engine.store.capabilities.resumesUploads || life.incarnation === 0)
-    return (name) => recordingOf(engine, { ...life, name });
-  const left = new LeftUploads(engine, life);
+  if (life.incarnation === 0) return (name) => recordingOf(engine, { ...life, name });
+  const finished = new LeftObjects(engine, life);
+  const left = engine.store.capabilities.resumesUploads ? new LeftUploads(engine, life) : undefined;
   return (name) => ({
     ...recordingOf(engine, { ...life, name }),
-    takeLeft: ({ signal, ...sizes }) => left.take({ name, ...sizes }, signal),
+    takeLeft: left && (({ signal, ...sizes }) => left.take({ name, ...sizes }, signal)),
+    findFinished: ({ sizeBytes, signal }) => finished.find(name, sizeBytes, signal),
     onKept: (keptBytes) => {
-      engine.logger.log('info', `"${name}": ${keptBytes} bytes of an interrupted upload were kept`);
+      engine.logger.log('info', `"${name}": ${keptBytes} bytes that a former process had sent were kept`);
       onProgress?.({ type: 'resumed', version, name, keptBytes });
     },
   });

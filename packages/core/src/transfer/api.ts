@@ -121,10 +121,27 @@ export interface UploadItem {
         readonly signal: AbortSignal;
       }) => Promise<LeftUpload | undefined>)
     | undefined;
+  /**
+   * Objects that a former process has finished for this file. Asked before a file of known size is sent: one with the CRC32C of the source is
+   * taken, and nothing is sent.
+   */
+  readonly findFinished?:
+    | ((about: {
+        readonly sizeBytes: number;
+        readonly signal: AbortSignal;
+      }) => Promise<readonly FinishedObject[]>)
+    | undefined;
   /** The object is there, and so many of its bytes were left by a former process: they were compared, and not sent. More than 0. */
   readonly onKept?: ((keptBytes: number) => void) | undefined;
   /** An upload that `onBegun` or `onResumed` was told of is completed, or aborted and confirmed so; of one that can be neither, nothing more is heard. */
   readonly onEnded?: ((upload: Upload) => void) | undefined;
+}
+
+/** Of the size that was asked for. */
+export interface FinishedObject {
+  readonly key: string;
+  /** As the store keeps it. */
+  readonly crc32c: number;
 }
 
 export interface LeftUpload {

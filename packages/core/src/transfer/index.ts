@@ -3,6 +3,7 @@
 export type { StoredFile } from '../plan/stored-file.ts';
 export type {
   DownloadItem,
+  FinishedObject,
   LeftUpload,
   Loan,
   MemoryUse,

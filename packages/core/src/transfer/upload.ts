@@ -5,9 +5,9 @@
 
 import { CheckpointError, type RandomSource } from '../contract/index.ts';
 import { blake3 as computeBlake3, crc32c as computeCrc32c } from '../format/checksum.ts';
-import { Candidates, type KnownFiles } from '../plan/known-files.ts';
+import { Candidates } from '../plan/known-files.ts';
 import { planWholeParts } from '../plan/parts.ts';
-import type { UploadedFile, UploadItem } from './api.ts';
+import type { FinishedObject, UploadedFile, UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
 import { copyInStore } from './copy-in-store.ts';
 import { type Destination, NOTHING, nowhere, type PartsDestination, type Piece } from './destination.ts';
@@ -97,21 +97,21 @@ type ReadPiece = Piece & { readonly buffer: PooledBuffer };
 /** A source of known size that can be read again. */
 class SourceUpload {
   readonly #name: string;
-  readonly #known: KnownFiles | undefined;
+  readonly #item: Pick<UploadItem, 'known' | 'findFinished' | 'onKept'>;
   readonly #source: OpenSource;
   readonly #destination: Destination;
   readonly #run: Run;
   readonly #progress: FileProgress;
 
   constructor(
-    { name, known }: Pick<UploadItem, 'name' | 'known'>,
+    item: Pick<UploadItem, 'name' | 'known' | 'findFinished' | 'onKept'>,
     source: OpenSource,
     destination: Destination,
     run: Run,
-    progress = new FileProgress(name, source.sizeBytes, run.options),
+    progress = new FileProgress(item.name, source.sizeBytes, run.options),
   ) {
-    this.#name = name;
-    this.#known = known;
+    this.#name = item.name;
+    this.#item = item;
     this.#source = source;
     this.#destination = destination;
     this.#run = run;
@@ -121,9 +121,11 @@ class SourceUpload {
   async send(): Promise<UploadedFile> {
     const { sizeBytes, mode, unitBytes = 0 } = this.#source;
     const plan = planWholeParts({ sizeBytes, unitBytes }, this.#run.settings, this.#run.capabilities);
+    const { signal } = this.#run;
+    const finished = (await this.#item.findFinished?.({ sizeBytes, signal })) ?? [];
     const file = plan.isWhole
-      ? await this.#sendWhole(plan.partSizeBytes)
-      : ((await this.#findUnchanged(plan.partSizeBytes)) ??
+      ? await this.#sendWhole(plan.partSizeBytes, finished)
+      : ((await this.#findInStore(plan.partSizeBytes, finished)) ??
         (await retrying(
           () => this.#sendParts(plan.partSizeBytes),
           this.#run.retryPolicy(`upload of "${this.#name}"`, RESENDS_MAX),
@@ -132,60 +134,80 @@ class SourceUpload {
     return mode === undefined ? file : { ...file, mode };
   }
 
-  async #sendWhole(partSizeBytes: number): Promise<UploadedFile> {
+  async #sendWhole(partSizeBytes: number, finished: readonly FinishedObject[]): Promise<UploadedFile> {
     const { sizeBytes, turns } = this.#source;
     const checksums = new PartChecksums();
     const read = () => this.#readWhole(checksums);
     const run = this.#run;
     const sent = turns
-      ? turns.turn(read).then((piece) => run.turn(() => this.#sendUnlessKnown(piece)))
-      : run.turn(async () => this.#sendUnlessKnown(await read()));
+      ? turns.turn(read).then((piece) => run.turn(() => this.#sendUnlessThere(piece, finished)))
+      : run.turn(async () => this.#sendUnlessThere(await read(), finished));
     return { name: this.#name, ...(await sent), ...checksums.describe(sizeBytes, partSizeBytes) };
   }
 
   /** A whole file, in memory that is given back. */
-  async #sendUnlessKnown({ bytes, crc32c, buffer }: Piece): Promise<Sent> {
+  async #sendUnlessThere(
+    { bytes, crc32c, buffer }: Piece,
+    finished: readonly FinishedObject[],
+  ): Promise<Sent> {
     try {
-      const piece = { bytes, crc32c, buffer };
-      if (!this.#known) return { key: await this.#destination.sendWhole(piece) };
-      const blake3 = computeBlake3(bytes);
-      const known = this.#known.find({ sizeBytes: bytes.byteLength, crc32c, blake3 });
-      return { key: known?.key ?? (await this.#destination.sendWhole(piece)), blake3, known };
+      const files = this.#item.known;
+      const blake3 = files && computeBlake3(bytes);
+      const known = blake3 && files.find({ sizeBytes: bytes.byteLength, crc32c, blake3 });
+      const key =
+        known?.key ??
+        this.#keyOfFinished(finished, crc32c) ??
+        (await this.#destination.sendWhole({ bytes, crc32c, buffer }));
+      return { key, blake3, known };
     } finally {
       buffer?.release();
     }
   }
 
+  #keyOfFinished(finished: readonly FinishedObject[], crc32c: number): string | undefined {
+    const found = finished.find((each) => each.crc32c === crc32c);
+    if (found) this.#item.onKept?.(this.#source.sizeBytes);
+    return found?.key;
+  }
+
   /**
    * The file in parts as it lies in the store already; `null`: it is to be sent. It is read part after part as long as some known file has
-   * the same ones, the first one alone: so a file that has changed costs the reading of one part.
+   * the same ones, the first one alone: so a file that has changed costs the reading of one part. What a former process had finished tells
+   * by its whole only.
    */
-  async #findUnchanged(partSizeBytes: number): Promise<UploadedFile | null> {
+  async #findInStore(
+    partSizeBytes: number,
+    finished: readonly FinishedObject[],
+  ): Promise<UploadedFile | null> {
     const { sizeBytes } = this.#source;
-    const candidates = new Candidates(this.#known?.ofSize(sizeBytes) ?? [], partSizeBytes);
-    if (candidates.isEmpty) return null;
+    const { known: files } = this.#item;
+    const candidates = new Candidates(files?.ofSize(sizeBytes) ?? [], partSizeBytes);
+    const isOver = () => candidates.isEmpty && finished.length === 0;
+    if (isOver()) return null;
     const checksums = new PartChecksums();
-    const hash = new OrderedHash();
+    const hash = files && new OrderedHash();
     const turns = new FileTurns(this.#run, true);
     const compare = async (start: number) => {
       const reading = this.#readPart(start, partSizeBytes);
-      const hashed = hash.add(reading);
+      const hashed = hash?.add(reading);
       const { crc32c, buffer } = await reading;
       checksums.set(start / partSizeBytes, crc32c);
       candidates.keepThoseWith(start / partSizeBytes, crc32c);
-      await hashed.finally(() => buffer.release());
+      await (hashed ?? Promise.resolve()).finally(() => buffer.release());
     };
     for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes) {
       await turns.next(() => compare(start));
       if (start === 0) await turns.settled();
-      if (candidates.isEmpty) break;
+      if (isOver()) break;
     }
     await turns.settled();
-    if (candidates.isEmpty) return null;
-    const described = { ...checksums.describe(sizeBytes, partSizeBytes), blake3: await hash.digest() };
+    if (isOver()) return null;
+    const described = { ...checksums.describe(sizeBytes, partSizeBytes), blake3: await hash?.digest() };
     await this.#assertUnchanged(described.crc32c);
-    const known = candidates.find(described);
-    return known ? { name: this.#name, key: known.key, ...described, known } : null;
+    const { blake3 } = described;
+    const known = blake3 && candidates.find({ ...described, blake3 });
+    const key = known?.key ?? this.#keyOfFinished(finished, described.crc32c);
+    return key === undefined ? null : { name: this.#name, key, ...described, known };
   }
 
   /** All of the source, in memory that the caller gives back. */
@@ -212,7 +234,7 @@ class SourceUpload {
     const parts = await this.#run.turn(() => this.#destination.begin(partSizeBytes, sizeBytes));
     try {
       const checksums = new PartChecksums();
-      const hash = this.#known && new OrderedHash();
+      const hash = this.#item.known && new OrderedHash();
       const turns = new FileTurns(this.#run, true, this.#source.turns);
       for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes) {
         await turns.next(() => this.#sendPart({ start, partSizeBytes, parts, checksums, hash, turns }));

@@ -1,0 +1,81 @@
+/**
+ * Objects that former lives of a writer have finished for a checkpoint that is still open: whoever was killed after some of its files need
+ * not send those again. As with parts that were left, what decides is a checksum that the store keeps; the transfer compares it with what
+ * the source holds now.
+ */
+
+import { throwIfAborted, toCheckpointError } from '../contract/errors.ts';
+import { checkpointPrefix, parsePayloadKey } from '../format/index.ts';
+import type { FinishedObject } from '../transfer/index.ts';
+import { withDeadline } from './deadline.ts';
+import type { Engine } from './engine.ts';
+import type { UploadPurpose } from './upload-records.ts';
+
+/** To ask for a smaller one takes as long as to send it. */
+const SIZE_BYTES_MIN = 1024 * 1024;
+/** Of one name and size: further ones are the same file, sent again. */
+const OBJECTS_PER_FILE_MAX = 4;
+
+interface Left {
+  readonly key: string;
+  readonly sizeBytes: number;
+  readonly incarnation: number;
+}
+
+export class LeftObjects {
+  readonly #engine: Engine;
+  readonly #life: Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'>;
+  readonly #sizeBytesMin: number;
+  #byName: Promise<Map<string, Left[]>> | undefined;
+
+  constructor(engine: Engine, life: Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'>) {
+    this.#engine = engine;
+    this.#life = life;
+    this.#sizeBytesMin = Math.min(SIZE_BYTES_MIN, engine.settings.partSizeBytesMin);
+  }
+
+  /** Those of younger lives first; one listing for all files, one request for each object. Without an answer of the store, none. */
+  async find(name: string, sizeBytes: number, signal: AbortSignal): Promise<FinishedObject[]> {
+    if (sizeBytes < this.#sizeBytesMin) return [];
+    const { clock, settings, logger } = this.#engine;
+    const what = `looking for what a former process has sent of "${name}"`;
+    const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
+    try {
+      return await withDeadline(bounds, (until) => this.#find(name, sizeBytes, until));
+    } catch (error) {
+      throwIfAborted(signal);
+      logger.log('info', `${what} failed: ${toCheckpointError(error).message}`);
+      return [];
+    }
+  }
+
+  async #find(name: string, sizeBytes: number, signal: AbortSignal): Promise<FinishedObject[]> {
+    this.#byName ??= this.#list(signal);
+    const left = (await this.#byName).get(name)?.filter((each) => each.sizeBytes === sizeBytes) ?? [];
+    const found: FinishedObject[] = [];
+    for (const { key } of left.slice(0, OBJECTS_PER_FILE_MAX)) {
+      const { crc32c } = await this.#engine.records.head(key, { signal });
+      if (crc32c === undefined) break; // this store keeps none
+      found.push({ key, crc32c });
+    }
+    return found;
+  }
+
+  async #list(signal: AbortSignal): Promise<Map<string, Left[]>> {
+    const { id, writer, incarnation } = this.#life;
+    const byName = new Map<string, Left[]>();
+    for await (const { objects } of this.#engine.records.list(`${checkpointPrefix(id)}${writer}.`, {
+      signal,
+    })) {
+      for (const { key, sizeBytes } of objects) {
+        const payload = parsePayloadKey(key);
+        if (payload?.writer !== writer || payload.incarnation >= incarnation) continue;
+        const ofName = byName.get(payload.name) ?? [];
+        ofName.push({ key, sizeBytes, incarnation: payload.incarnation });
+        byName.set(payload.name, ofName);
+      }
+    }
+    for (const ofName of byName.values()) ofName.sort((a, b) => b.incarnation - a.incarnation);
+    return byName;
+  }
+}
