@@ -87,7 +87,8 @@ export class CutRun {
     this.#places = places;
     this.#name = name;
     this.#store = stores.proxied;
-    const options = { settings: SETTINGS, attempt: 'job' };
+    // Every version has the same bytes, and a reference to them would be held by a lease, which is deleted in the end.
+    const options = { settings: SETTINGS, attempt: 'job', dedupe: 'off' as const };
     this.#writer = openCheckpointManager({ ...options, store: stores.proxied, clock: this.#clock });
     this.#observer = openCheckpointManager({ ...options, store: stores.direct });
   }

@@ -45,5 +45,5 @@ function isInCatalog(text: string): boolean {
 function isNumberedBlock(path: string): boolean {
   const query = new URLSearchParams(path.slice(path.indexOf('?')));
   const name = Buffer.from(query.get('blockid') ?? '', 'base64').toString();
-  return query.get('comp') === 'block' && /\d{7}$/.test(name);
+  return query.get('comp') === 'block' && /^[0-9a-f]{32}\d+[0-9a-f]{8}$/.test(name);
 }
