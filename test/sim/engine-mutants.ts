@@ -118,7 +118,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/upload-records.ts',
     find: 'if (!store.capabilities.resumesUploads) return {};',
     replace: 'return {};',
-    seed: 563,
+    seed: 1250,
   },
   'a receipt of any life of a writer is taken': {
     file: 'plan/assemble.ts',
