@@ -1,5 +1,5 @@
 /**
- * Every call that a collection makes to the store meets every fault in turn. After each, and again when late effects have landed, nothing
+ * Every call that a collection makes to the store meets the death of the process, and every second one every other fault. After each, and again when late effects have landed, nothing
  * that must stay is missing; and the next collection finishes what this one has left.
  */
 
@@ -109,9 +109,11 @@ async function play(name: FaultName, number: number): Promise<boolean> {
 test.each(Object.keys(FAULTS) as FaultName[])(
   'I0, I1, I3, I7, I8 and I10 hold when call after call of a collection meets %s',
   async (name) => {
+    // A process may die at every call; of the other faults, half of the calls tell as much.
+    const step = name.startsWith('stop') ? 1 : 2;
     let number = 0;
     while (await play(name, number)) {
-      number++;
+      number += step;
       if (number > CALLS_MAX) throw new Error(`the story does not end within ${CALLS_MAX} calls`);
     }
     expect(number).toBeGreaterThan(10);

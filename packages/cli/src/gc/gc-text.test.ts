@@ -69,6 +69,11 @@ describe('planText', () => {
     ]);
   });
 
+  it('without a grace says so', () => {
+    const text = planText(plan(MIXED.slice(0, 3), { policy: { keepLast: 2, graceMs: 0 } }), plainStyle);
+    expect(text).toMatch(/\nremoved for good, without any grace: 1\.0 GiB$/);
+  });
+
   it('says what needs --force, with the numbers', () => {
     const text = planText(plan(MIXED, { needsForce: true }), plainStyle);
     expect(text).toMatch(/\nthis drops more than half of the run, 3\.0 GiB of 5\.0 GiB: it needs --force$/);

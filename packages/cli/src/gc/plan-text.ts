@@ -66,14 +66,15 @@ function consequences(plan: RetentionPlan): string[] {
   const share = `${formatBytes(plan.droppedBytes)} of ${formatBytes(plan.totalBytes)}`;
   return [
     ...(removed.length > 0 ? [`removed for good: ${formatBytes(storedBytes(removed))}`] : []),
-    ...(later.length > 0
-      ? [
-          `removed when the grace is over: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` undoes it`,
-        ]
-      : []),
+    ...(later.length > 0 ? [laterText(plan, formatBytes(storedBytes(later)))] : []),
     ...(plan.needsForce ? [`this drops more than half of the run, ${share}: it needs --force`] : []),
     ...(removed.length + later.length === 0
       ? ['no version goes; what belongs to no version is deleted all the same']
       : []),
   ];
+}
+
+function laterText({ policy }: RetentionPlan, stored: string): string {
+  if (policy?.graceMs === 0) return `removed for good, without any grace: ${stored}`;
+  return `removed when the grace is over: ${stored}; until then \`holdfast undelete\` undoes it`;
 }

@@ -44,7 +44,7 @@ export function recorderOf(
     takeLeft: left && (({ signal, ...sizes }) => left.take({ name, ...sizes }, signal)),
     findFinished: ({ sizeBytes, signal }) => finished.find(name, sizeBytes, signal),
     onKept: (keptBytes) => {
-      engine.logger.log('info', `"${name}": ${keptBytes} bytes that a former process had sent were kept`);
+      engine.logger.log('debug', `"${name}": ${keptBytes} bytes that a former process had sent were kept`);
       onProgress?.({ type: 'resumed', version, name, keptBytes });
     },
   });
