@@ -17,6 +17,7 @@ import type { UploadedFile, UploadItem } from '../transfer/index.ts';
 import { type RunSide, rejectionError } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
+import { inBatches } from './in-batches.ts';
 import type { Membership } from './join.ts';
 import { filesOf, readManifest } from './manifest.ts';
 import type { OwnReceipt } from './receipts.ts';
@@ -200,10 +201,7 @@ class Copying {
     const byWriter = new Map<number, FileRecord[]>(writers.map(({ writer }) => [writer, []]));
     for (const { writer, file } of copies) byWriter.get(writer)?.push(file);
     const [first, ...rest] = writers.map(({ writer }) => writer);
-    for (let at = 0; at < rest.length; at += RECEIPTS_AT_ONCE) {
-      const some = rest.slice(at, at + RECEIPTS_AT_ONCE);
-      await Promise.all(some.map((writer) => this.#deliver(writer, byWriter.get(writer) ?? [])));
-    }
+    await inBatches(rest, RECEIPTS_AT_ONCE, (writer) => this.#deliver(writer, byWriter.get(writer) ?? []));
     return this.#deliver(first ?? 0, byWriter.get(first ?? 0) ?? []);
   }
 

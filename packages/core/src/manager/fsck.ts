@@ -6,11 +6,10 @@
  */
 
 import type { CheckpointId, WaitOptions } from '../contract/checkpoint-manager.ts';
-import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError } from '../contract/errors.ts';
 import type { FsckProblem, FsckProblemKind, FsckResult } from '../contract/upkeep.ts';
 import {
   type CatalogCheckpoint,
-  checkpointPrefix,
   idText,
   type Manifest,
   parseCatalogKey,
@@ -18,6 +17,7 @@ import {
   parseManifestKey,
   runKey,
 } from '../format/index.ts';
+import { totalBytes } from '../plan/assemble.ts';
 import { findById } from '../plan/state.ts';
 import { type HeldKeys, type ListedObject, planSweep, type SweepPlan } from '../plan/sweep.ts';
 import type { Catalog, Head } from './catalog.ts';
@@ -25,7 +25,8 @@ import type { Engine } from './engine.ts';
 import { heldKeys } from './held-keys.ts';
 import { inBatches } from './in-batches.ts';
 import { filesOf, readManifest } from './manifest.ts';
-import { getByDigest } from './records.ts';
+import { listSizes } from './receipts.ts';
+import { getByDigest, isUnreadable } from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
 import { findStrayUploads, measureUpload } from './stray-uploads.ts';
 
@@ -56,7 +57,7 @@ export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOpt
   return {
     checkpointCount: there.length,
     objectCount: all.length + listing.uploadRecords.length,
-    totalBytes: totalOf(all),
+    totalBytes: totalBytes(all),
     problems,
     isSound: broken.length === 0,
   };
@@ -126,10 +127,6 @@ async function examine(
   }
 }
 
-function isUnreadable(error: unknown): error is CheckpointError {
-  return isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
-}
-
 async function missingFiles(
   engine: Engine,
   id: CheckpointId,
@@ -140,32 +137,13 @@ async function missingFiles(
   const files = filesOf(manifest);
   const suspects = files.filter((file) => sizes.get(file.key) !== file.sizeBytes);
   if (suspects.length === 0) return [];
-  const now = await sizesBelow(engine, suspects, signal);
+  const now = await listSizes(engine, suspects, signal);
   const missing = suspects.filter((file) => now.get(file.key) !== file.sizeBytes);
   return grouped('missing', id, missing, ({ name, key, sizeBytes }) => {
     const found = now.get(key);
     const what = found === undefined ? 'is missing' : `has ${found} bytes; the manifest says ${sizeBytes}`;
     return `${name} of version ${id.version}: ${key} ${what}`;
   });
-}
-
-/** By the prefixes of the checkpoints for which they were written. */
-async function sizesBelow(
-  engine: Engine,
-  files: readonly { readonly key: string }[],
-  signal: AbortSignal | undefined,
-): Promise<Map<string, number>> {
-  const prefixes = new Set<string>();
-  for (const { key } of files) {
-    const id = parseCheckpointPrefix(key);
-    if (id) prefixes.add(checkpointPrefix(id));
-  }
-  const sizes = new Map<string, number>();
-  for (const prefix of prefixes) {
-    for await (const page of engine.records.list(prefix, { signal }))
-      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
-  }
-  return sizes;
 }
 
 /** One GET per writer. No reader needs them, but they are what a manifest stands on. */
@@ -219,7 +197,7 @@ function together(
   message: string,
 ): FsckProblem {
   const key = objects[0]?.key ?? '';
-  return { kind, id, key, objectCount: objects.length, sizeBytes: totalOf(objects), message };
+  return { kind, id, key, objectCount: objects.length, sizeBytes: totalBytes(objects), message };
 }
 
 function garbageOf(plan: SweepPlan): FsckProblem[] {
@@ -285,8 +263,4 @@ function foreignOf({ others }: WholeListing, plan: SweepPlan): FsckProblem[] {
     foreign,
     ({ key }) => `${key} is none of Holdfast's keys; it is left alone`,
   );
-}
-
-function totalOf(objects: readonly ListedObject[]): number {
-  return objects.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }

@@ -11,7 +11,7 @@ import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { newLeaseKey, writeLease } from './lease.ts';
-import { deleteForTidiness, getOrNull } from './records.ts';
+import { deleteForTidiness, getOrNull, isUnreadable } from './records.ts';
 import { wantedVersion } from './restore.ts';
 
 const TTL_MS_MIN = 1000;
@@ -129,8 +129,7 @@ async function recordOf(
     const bytes = await getOrNull(engine.records, key, signal);
     return bytes && decodeRecord('read-lease', bytes, { key, store: engine.store.uri });
   } catch (error) {
-    const isUnreadable = isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
-    if (isUnreadable) return 'damaged';
+    if (isUnreadable(error)) return 'damaged';
     throw error;
   }
 }

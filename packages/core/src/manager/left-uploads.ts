@@ -16,6 +16,7 @@ import {
 import type { LeftUpload, UploadItem } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
+import { inBatches } from './in-batches.ts';
 import { LeftObjects } from './left-objects.ts';
 import { recordingOf, type UploadPurpose } from './upload-records.ts';
 
@@ -91,13 +92,8 @@ class LeftUploads {
 
   async #readAll(signal: AbortSignal): Promise<Left[]> {
     const keys = await this.#listKeys(signal);
-    const found: Left[] = [];
-    for (let at = 0; at < keys.length; at += READ_AT_ONCE) {
-      const some = keys.slice(at, at + READ_AT_ONCE);
-      for (const left of await Promise.all(some.map((key) => this.#read(key, signal))))
-        if (left) found.push(left);
-    }
-    return found;
+    const read = await inBatches(keys, READ_AT_ONCE, (key) => this.#read(key, signal));
+    return read.filter((left) => left !== null);
   }
 
   async #listKeys(signal: AbortSignal): Promise<string[]> {

@@ -40,6 +40,11 @@ export function isUnanswered(error: unknown): error is CheckpointError {
   return isCheckpointError(error) && error.status !== 'permanent';
 }
 
+/** A record that is there and that nobody here can read: damaged, or written by a newer Holdfast. */
+export function isUnreadable(error: unknown): error is CheckpointError {
+  return isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
+}
+
 /** Between the calls of a loop that is bounded by a deadline. `error`: what the last one failed with. */
 export async function backOff(
   engine: RecordIo,

@@ -68,7 +68,7 @@ async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined):
   };
   try {
     return await withDeadline(bounds, (until) =>
-      retrying(() => listAll(until), requestPolicy(engine, what, until)),
+      retrying(() => listAll(until), engine.transfer.retryPolicy(what, { signal: until })),
     );
   } catch (error) {
     throwIfAborted(signal);
@@ -76,20 +76,4 @@ async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined):
     logger.log('info', `uploads without a record are not seen: ${toCheckpointError(error).message}`);
     return [];
   }
-}
-
-/** For a request that may be repeated and is none of `engine.records`. */
-export function requestPolicy(engine: Engine, what: string, signal: AbortSignal | undefined) {
-  const { clock, random, logger, settings, transfer } = engine;
-  return {
-    what,
-    countMax: settings.retryCountMax,
-    delayMsBase: settings.retryDelayMsBase,
-    delayMsMax: settings.retryDelayMsMax,
-    clock,
-    random,
-    budget: transfer.retryBudget,
-    signal,
-    onRetry: (detail: string) => logger.log('info', detail),
-  };
 }

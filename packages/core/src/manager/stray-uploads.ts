@@ -8,8 +8,8 @@ import { retrying } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
-import { getOrNull } from './records.ts';
-import { requestPolicy, type WholeListing } from './run-listing.ts';
+import { getOrNull, isUnreadable } from './records.ts';
+import type { WholeListing } from './run-listing.ts';
 
 export interface StrayUpload {
   /** Absent: there is no record of it. */
@@ -69,8 +69,7 @@ async function readUpload(
     const bytes = await getOrNull(engine.records, key, signal);
     return bytes && { key, record: decodeRecord('upload', bytes, { key, store: engine.store.uri }) };
   } catch (error) {
-    const isUnreadable = isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
-    if (isUnreadable) return { key, reason: error.message };
+    if (isUnreadable(error)) return { key, reason: error.message };
     throw error;
   }
 }
@@ -112,7 +111,10 @@ async function withUpload(
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
   try {
     await withDeadline(bounds, (until) =>
-      retrying(() => unlessSilent(engine, until, tryOnce), requestPolicy(engine, what, until)),
+      retrying(
+        () => unlessSilent(engine, until, tryOnce),
+        engine.transfer.retryPolicy(what, { signal: until }),
+      ),
     );
   } catch (error) {
     if (!isCheckpointError(error, 'NotFound')) throw error;

@@ -16,7 +16,7 @@ import type { Engine } from './engine.ts';
 import { readHeldKeys } from './held-keys.ts';
 import { inBatches } from './in-batches.ts';
 import { PacedDeletion } from './paced-deletion.ts';
-import { getOrNull } from './records.ts';
+import { getOrNull, isUnreadable } from './records.ts';
 import { listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
 import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.ts';
 
@@ -123,8 +123,7 @@ async function readTtlMs(
     const bytes = await getOrNull(engine.records, key, signal);
     return bytes && decodeRecord('read-lease', bytes, { key, store: engine.store.uri }).ttlMs;
   } catch (error) {
-    const isUnreadable = isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
-    if (isUnreadable) return null;
+    if (isUnreadable(error)) return null;
     throw error;
   }
 }

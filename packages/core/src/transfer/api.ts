@@ -11,7 +11,7 @@ import type {
 import type { KnownFile, KnownFiles } from '../plan/known-files.ts';
 import type { StoredFile } from '../plan/stored-file.ts';
 import type { LentFile } from './lent-file.ts';
-import type { RetryBudget } from './retry.ts';
+import type { RetryPolicy } from './retry.ts';
 
 export interface TransferParts {
   readonly store: ObjectStore;
@@ -35,8 +35,8 @@ export interface Transfer {
    * repeated. All but `readInto` and the uploads are stopped when the store is silent for too long.
    */
   readonly records: ObjectStore;
-  /** Of all repeats of this transfer, for callers that use `retrying` themselves. */
-  readonly retryBudget: RetryBudget;
+  /** For a request that is none of `records`, and that its caller repeats with `retrying`: within the budget of this transfer. */
+  retryPolicy(what: string, caller: Pick<TransferOptions, 'signal' | 'onRetry'>): RetryPolicy;
   /**
    * So many streams are uploaded at the same time, over all calls; further ones wait unread. Of producers that wait for each other there
    * must be no more than this. At least 1.

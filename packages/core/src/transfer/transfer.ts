@@ -12,7 +12,7 @@ import { ReadTimes } from './read-times.ts';
 import { retryingRecords } from './records.ts';
 import { RetryBudget } from './retry.ts';
 import { Run } from './run.ts';
-import type { Shared } from './shared.ts';
+import { retryPolicy, type Shared } from './shared.ts';
 import { uploadFile } from './upload.ts';
 import { verifyFile } from './verify.ts';
 
@@ -39,7 +39,7 @@ export function createTransfer(parts: TransferParts): Transfer {
   };
   return {
     records: retryingRecords(shared),
-    retryBudget: shared.retryBudget,
+    retryPolicy: (what, caller) => retryPolicy(shared, what, caller),
     streamCountMax,
     get memory() {
       const { totalBytes, freeBytes, peakBytes } = shared.pool;
