@@ -51,6 +51,20 @@ test('a run that is as it should be is sound, and its figures are those of the s
 });
 
 describe('a checkpoint that is damaged', () => {
+  test('without a manifest no garbage is told, until it is quarantined: then what was sent for it is known to stay', async () => {
+    const bucket = await runWithGarbage();
+    const { manager } = processOn(bucket, { attempt: 'job-1' });
+    await manager.join();
+    bucket.remove(only(keysOf(bucket, 'version_1/'), '/manifest-'));
+    const kinds = async () => (await check(bucket)).problems.map(({ kind, id }) => `${kind} ${id?.version}`);
+    expect(await kinds()).not.toContain('garbage 2');
+    await manager.verify({ version: 1, quarantine: true });
+    await manager.close();
+    const found = await kinds();
+    expect(found).toEqual(expect.arrayContaining(['missing 1', 'garbage 2']));
+    expect(found).not.toContain('garbage 1');
+  });
+
   test('a file that is gone is missing from every checkpoint that refers to it', async () => {
     const bucket = await cleanRun();
     const key = only(keysOf(bucket, 'version_1/'), '/w0/b');

@@ -22,7 +22,7 @@ import { findById } from '../plan/state.ts';
 import { type HeldKeys, type ListedObject, planSweep, type SweepPlan } from '../plan/sweep.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
-import { heldKeys } from './held-keys.ts';
+import { heldKeys, heldWithoutManifest } from './held-keys.ts';
 import { inBatches } from './in-batches.ts';
 import { filesOf, readManifest } from './manifest.ts';
 import { listSizes } from './receipts.ts';
@@ -83,7 +83,7 @@ async function readCatalog(
 
 interface Examined {
   readonly checkpoint: CatalogCheckpoint;
-  /** `undefined`: its manifest cannot be read. */
+  /** `undefined`: they are not known. */
   readonly keys: HeldKeys | undefined;
   readonly problems: readonly FsckProblem[];
 }
@@ -114,16 +114,19 @@ async function examine(
     return { checkpoint, keys: heldKeys(checkpoint, manifest), problems: [...missing, ...damaged] };
   } catch (error) {
     if (!isUnreadable(error)) throw error;
-    const message = `${error.message}; which objects are the checkpoint's own is not known, so no garbage is told and no sweep goes on`;
+    const keys = heldWithoutManifest(checkpoint);
+    const consequence = keys
+      ? 'the version is quarantined already, and all that was sent for it stays'
+      : "which objects are the checkpoint's own is not known, so no garbage is told and no sweep goes on";
     const problem = {
       kind: sizes.has(key) ? ('damaged' as const) : ('missing' as const),
       id,
       key,
       objectCount: 1,
       sizeBytes: sizes.get(key) ?? 0,
-      message,
+      message: `${error.message}; ${consequence}`,
     };
-    return { checkpoint, keys: undefined, problems: [problem] };
+    return { checkpoint, keys, problems: [problem] };
   }
 }
 

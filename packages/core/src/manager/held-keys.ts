@@ -6,6 +6,7 @@ import type { HeldKeys } from '../plan/sweep.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { filesOf, readManifest } from './manifest.ts';
+import { isUnreadable } from './records.ts';
 
 /** Of all manifests that are remembered: about 20 MB. */
 const KEYS_REMEMBERED_MAX = 100_000;
@@ -15,8 +16,7 @@ const remembered = new WeakMap<Engine, Map<string, HeldKeys>>();
 
 /**
  * Of each checkpoint, all its keys. One GET each, but for those that this manager has read before. The first manifest that cannot be read
- * is thrown: without it nobody knows what must stay. Only where the checkpoint is out of the way already, and shares no files, is that
- * known: all that lies below its prefix.
+ * is thrown: without it nobody knows what must stay, but for what `heldWithoutManifest` knows.
  */
 export async function readHeldKeys(
   engine: Engine,
@@ -42,9 +42,10 @@ async function readKeys(
   try {
     return heldKeys(checkpoint, await readManifest(engine, checkpoint, signal));
   } catch (error) {
-    const { id, state, bases } = checkpoint;
+    const held = isUnreadable(error) ? heldWithoutManifest(checkpoint) : undefined;
+    if (held) return held;
     if (!isCheckpointError(error, 'Corrupt')) throw error;
-    if (state === 'QUARANTINED' && bases.length === 0) return [checkpointPrefix(id)];
+    const { id } = checkpoint;
     const context = { ...error.context, version: id.version };
     throw new CheckpointError('Corrupt', `version ${id.version}: ${error.message}`, {
       context,
@@ -56,6 +57,11 @@ async function readKeys(
 export function heldKeys({ manifestKey }: CatalogCheckpoint, manifest: Manifest): HeldKeys {
   const receipts = manifest.writers.map(({ receiptKey }) => receiptKey);
   return [manifestKey, ...receipts, ...filesOf(manifest).map(({ key }) => key)];
+}
+
+/** Of one that is out of the way already, and shares no files: all that lies below its prefix. `undefined`: only its manifest knows. */
+export function heldWithoutManifest({ id, state, bases }: CatalogCheckpoint): HeldKeys | undefined {
+  return state === 'QUARANTINED' && bases.length === 0 ? [checkpointPrefix(id)] : undefined;
 }
 
 /** Those of checkpoints that are gone are forgotten; of the others as many as there is room for, from the newest on. */
