@@ -43,11 +43,22 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'node:url',
   ],
 
+  'packages/elasticdl/src/': [...CORE, '@holdfast/local-files', '@holdfast/wire', 'node:crypto', 'node:path'],
+
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
-  'packages/cli/': [...CORE, '@holdfast/stores', '@holdfast/testkit', '@holdfast/wire', ANY_NODE, 'npm:*'],
+  'packages/cli/': [
+    ...CORE,
+    '@holdfast/elasticdl',
+    '@holdfast/local-files',
+    '@holdfast/stores',
+    '@holdfast/testkit',
+    '@holdfast/wire',
+    ANY_NODE,
+    'npm:*',
+  ],
   'test/': ['*'],
   // What a user can write: public exports.
-  'examples/': [...CORE, '@holdfast/stores', ANY_NODE, 'npm:*'],
+  'examples/': [...CORE, '@holdfast/elasticdl', '@holdfast/stores', ANY_NODE, 'npm:*'],
   'scripts/': [ANY_NODE, 'vitest'],
   'vitest.config.ts': ['node:os', 'vitest/config'],
 };

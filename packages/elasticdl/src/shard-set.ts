@@ -1,0 +1,23 @@
+/** The files of one checkpoint of ElasticDL, wherever they lie. */
+
+import type { RandomSource } from '@holdfast/core/contract';
+
+export interface ShardFile {
+  /** As it is called there: `variables-0-of-2.ckpt`. */
+  readonly name: string;
+  readonly index: number;
+  readonly count: number;
+  readonly source: RandomSource;
+}
+
+/** All shards, each once, by index: whoever opens a set refuses one that lacks any. */
+export interface ShardSet extends AsyncDisposable {
+  /** For messages: a directory, or a URI with the version. */
+  readonly where: string;
+  /** By the directory's name or by the catalog; `null`: neither tells. Each file holds its own as well. */
+  readonly version: bigint | null;
+  /** At least one. */
+  readonly shards: readonly ShardFile[];
+  /** Closes every source. Safe to repeat. */
+  close(): Promise<void>;
+}
