@@ -43,7 +43,13 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'node:url',
   ],
 
-  'packages/elasticdl/src/': [...CORE, '@holdfast/local-files', '@holdfast/wire', 'node:crypto', 'node:path'],
+  'packages/elasticdl/src/': [
+    ...CORE,
+    '@holdfast/local-files',
+    '@holdfast/wire/elasticdl',
+    'node:crypto',
+    'node:path',
+  ],
 
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   'packages/cli/': [

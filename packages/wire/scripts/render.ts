@@ -41,7 +41,7 @@ interface FieldFacts {
 }
 
 /** The name of a field in JSON, by proto3's rule: each '_' goes, and the letter after it becomes upper case. */
-function jsonName(name: string): string {
+export function jsonName(name: string): string {
   return name.replace(/_(.)/g, (_match, next: string) => next.toUpperCase());
 }
 

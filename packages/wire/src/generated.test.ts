@@ -12,7 +12,7 @@ function rendered(source: string): string {
   return render(root);
 }
 
-test('generated.ts is what proto/ says', () => {
+test('generated.ts and elasticdl.ts are what proto/ says', () => {
   const script = fileURLToPath(new URL('../scripts/generate.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8' });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
