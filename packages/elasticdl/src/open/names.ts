@@ -1,0 +1,49 @@
+/**
+ * How ElasticDL calls directories and files. Its code wrote `version-N/variables-i-of-n.ckpt`, for two days with `.chkpt`; its design
+ * document says `version_N` and `.chkpt`. All of these are read, and the first is written.
+ */
+
+import { CheckpointError } from '@holdfast/core/contract';
+
+export type ShardExtension = 'ckpt' | 'chkpt';
+
+export interface ShardName {
+  /** The name itself. */
+  readonly name: string;
+  readonly index: number;
+  readonly count: number;
+}
+
+const VERSION_MAX = 2n ** 63n - 1n;
+const VERSION_FOLDER = /^version[-_](\d+)$/;
+const SHARD_FILE = /^variables-(\d+)-of-(\d+)\.(?:ckpt|chkpt)$/;
+
+/** `null`: not a directory of a version. Leading zeros are read over, as Python's `int` does; above 2^63 - 1 it is no version. */
+export function parseVersionFolder(name: string): bigint | null {
+  const digits = VERSION_FOLDER.exec(name)?.[1];
+  if (digits === undefined) return null;
+  const version = BigInt(digits);
+  return version <= VERSION_MAX ? version : null;
+}
+
+/** `version-N`. `InvalidArgument`: not from 0 to 2^63 - 1. */
+export function versionFolder(version: bigint): string {
+  if (version >= 0n && version <= VERSION_MAX) return `version-${version}`;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `version ${version} cannot be written; versions are 0 to ${VERSION_MAX}`,
+  );
+}
+
+/** `null`: not a file of a shard. That `index` is below `count` is not asked here. */
+export function parseShardFile(name: string): ShardName | null {
+  const match = SHARD_FILE.exec(name);
+  const index = Number(match?.[1]);
+  const count = Number(match?.[2]);
+  return Number.isSafeInteger(index) && Number.isSafeInteger(count) ? { name, index, count } : null;
+}
+
+/** `variables-i-of-n.ckpt`. */
+export function shardFile(index: number, count: number, extension: ShardExtension = 'ckpt'): string {
+  return `variables-${index}-of-${count}.${extension}`;
+}
