@@ -10,9 +10,10 @@ import type { Environment, Sourced } from './sourced.ts';
 import type { Style } from './style.ts';
 
 /** The groups in which commands are listed. */
-export type CommandGroup = 'Save and restore' | 'Look' | 'Keep tidy' | 'Trust' | 'Shell';
+export type CommandGroup = 'Save and restore' | 'Look' | 'Keep tidy' | 'Trust' | 'ElasticDL' | 'Shell';
 
 export interface Command {
+  /** A word, or two: a family of commands and the one in it. */
   readonly name: string;
   readonly group: CommandGroup;
   /** One line, no full stop. */

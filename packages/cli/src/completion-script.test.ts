@@ -16,13 +16,20 @@ describe('completionScript', () => {
   it.each(SHELLS)('%s: names every command and option', (shell) => {
     const script = completionScript(shell, COMMANDS);
     for (const command of COMMANDS) {
-      expect(script).toContain(command.name);
+      for (const word of command.name.split(' ')) expect(script).toContain(word);
       for (const option of command.options) expect(script).toContain(option.name);
     }
   });
 
   it('bash completes commands', () => {
     expect(complete('holdfast', 're')).toEqual(['restore', 'recover']);
+  });
+
+  it('bash completes the second word of a command, and then what belongs to both', () => {
+    expect(complete('holdfast', 'ela')).toEqual(['elasticdl']);
+    expect(complete('holdfast', 'elasticdl', 'be')).toEqual(['best']);
+    expect(complete('holdfast', 'elasticdl', 'best', '--met')).toEqual(['--metric']);
+    expect(complete('holdfast', 'best', '--met')).toEqual([]);
   });
 
   it('bash completes the options of the command', () => {

@@ -24,8 +24,19 @@ const optionsOf = (command: Command): readonly Option<unknown>[] => [...command.
 /** What `completion` takes as its operand. */
 const operandChoices = (command: Command): readonly string[] => (command.name === 'completion' ? SHELLS : []);
 
+/** The words that may come first, and for those that name a family the ones that may follow. */
+function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly Command[]> {
+  const first = (command: Command) => command.name.split(' ')[0] as string;
+  return Map.groupBy(commands, first);
+}
+
+const isFamily = (word: string, members: readonly Command[]) => members[0]?.name !== word;
+
+const lastWord = ({ name }: Command): string => name.split(' ').at(-1) as string;
+
 function bash(commands: readonly Command[]): string {
-  const names = commands.map((command) => command.name).join(' ');
+  const words = wordsOf(commands);
+  const families = [...words].filter(([word, members]) => isFamily(word, members));
   const choices = new Map(commands.flatMap(optionsOf).map((option) => [`--${option.name}`, option.choices]));
   const values = [...choices].filter(([, words]) => words.length > 0);
   return `# bash completion for holdfast
@@ -33,14 +44,25 @@ _holdfast() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} command=\${COMP_WORDS[1]}
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "${names} --help --version" -- "$current"))
+    COMPREPLY=($(compgen -W "${[...words.keys()].join(' ')} --help --version" -- "$current"))
     return
+  fi
+  case $command in
+${families.map(([word, members]) => `    ${word}) local family="${members.map(lastWord).join(' ')}" ;;`).join('\n')}
+    *) local family="" ;;
+  esac
+  if [ -n "$family" ]; then
+    if [ "$COMP_CWORD" -eq 2 ]; then
+      COMPREPLY=($(compgen -W "$family --help" -- "$current"))
+      return
+    fi
+    command="$command \${COMP_WORDS[2]}"
   fi
   case $previous in
 ${values.map(([flag, words]) => `    ${flag}) COMPREPLY=($(compgen -W "${words.join(' ')}" -- "$current")); return ;;`).join('\n')}
   esac
   case $command in
-${commands.map((command) => `    ${command.name}) local options="${bashOptions(command)}" operands="${operandChoices(command).join(' ')}" ;;`).join('\n')}
+${commands.map((command) => `    "${command.name}") local options="${bashOptions(command)}" operands="${operandChoices(command).join(' ')}" ;;`).join('\n')}
     *) return ;;
   esac
   case $current in
@@ -58,27 +80,59 @@ function bashOptions(command: Command): string {
 }
 
 function zsh(commands: readonly Command[]): string {
-  const described = commands.map((command) => `    '${command.name}:${zshText(command.summary)}'`).join('\n');
-  const cases = commands
-    .map((command) => `    ${command.name}) _arguments ${zshArguments(command)} ;;`)
-    .join('\n');
+  const words = wordsOf(commands);
   return `#compdef holdfast
 _holdfast() {
-  local -a commands=(
-${described}
-  )
-  if (( CURRENT == 2 )); then
-    _describe command commands
-    return
-  fi
+${zshChoice(
+  [...words].map(([word, members]) => ({
+    word,
+    about: isFamily(word, members) ? `commands for ${members[0]?.group}` : (members[0]?.summary ?? ''),
+  })),
+  '  ',
+)}
   local command=$words[2]
   shift words
   (( CURRENT-- ))
   case $command in
-${cases}
+${[...words].map(([word, members]) => (isFamily(word, members) ? zshFamily(word, members) : zshCase(members[0] as Command, '    '))).join('\n')}
   esac
 }
 if [ "$funcstack[1]" = _holdfast ]; then _holdfast "$@"; else compdef _holdfast holdfast; fi`;
+}
+
+/** Offers words, each with what it is about, where the second word stands. */
+function zshChoice(words: readonly { word: string; about: string }[], indent: string): string {
+  const described = words.map(({ word, about }) => `  '${word}:${zshText(about)}'`);
+  return [
+    'local -a commands=(',
+    ...described,
+    ')',
+    'if (( CURRENT == 2 )); then',
+    '  _describe command commands',
+    '  return',
+    'fi',
+  ]
+    .map((line) => `${indent}${line}`)
+    .join('\n');
+}
+
+function zshFamily(family: string, members: readonly Command[]): string {
+  const choice = zshChoice(
+    members.map((command) => ({ word: lastWord(command), about: command.summary })),
+    '      ',
+  );
+  return `    ${family})
+${choice}
+      command=$words[2]
+      shift words
+      (( CURRENT-- ))
+      case $command in
+${members.map((command) => zshCase(command, '        ')).join('\n')}
+      esac ;;`;
+}
+
+function zshCase(command: Command, indent: string): string {
+  return `${indent}${lastWord(command)}) _arguments ${zshArguments(command)} ;;`;
 }
 
 function zshArguments(command: Command): string {
@@ -103,24 +157,42 @@ function zshText(text: string): string {
 
 function fish(commands: readonly Command[]): string {
   const lines = ['# fish completion for holdfast'];
-  for (const command of commands) {
-    lines.push(
-      `complete -c holdfast -f -n __fish_use_subcommand -a ${command.name} -d ${fishText(command.summary)}`,
-    );
-    const here = `complete -c holdfast -n '__fish_seen_subcommand_from ${command.name}'`;
-    for (const option of optionsOf(command)) {
-      const value =
-        option.kind === 'flag'
-          ? ''
-          : option.choices.length > 0
-            ? ` -x -a '${option.choices.join(' ')}'`
-            : ' -r';
-      lines.push(`${here} -l ${option.name}${value} -d ${fishText(option.help)}`);
+  for (const [word, members] of wordsOf(commands)) {
+    const offer = `complete -c holdfast -f -n __fish_use_subcommand -a ${word}`;
+    if (!isFamily(word, members)) {
+      const [command] = members as [Command];
+      lines.push(`${offer} -d ${fishText(command.summary)}`);
+      lines.push(...fishOptions(command, `__fish_seen_subcommand_from ${word}`));
+      continue;
     }
-    const operands = operandChoices(command);
-    if (operands.length > 0) lines.push(`${here} -f -a '${operands.join(' ')}'`);
+    lines.push(`${offer} -d ${fishText(`commands for ${members[0]?.group}`)}`);
+    const inFamily = `__fish_seen_subcommand_from ${word}`;
+    const names = members.map(lastWord).join(' ');
+    for (const command of members) {
+      const isFirst = `${inFamily}; and not __fish_seen_subcommand_from ${names}`;
+      lines.push(
+        `complete -c holdfast -f -n '${isFirst}' -a ${lastWord(command)} -d ${fishText(command.summary)}`,
+        ...fishOptions(command, `${inFamily}; and __fish_seen_subcommand_from ${lastWord(command)}`),
+      );
+    }
   }
   return lines.join('\n');
+}
+
+/** `condition`: where the command has been written. */
+function fishOptions(command: Command, condition: string): string[] {
+  const here = `complete -c holdfast -n '${condition}'`;
+  const lines = optionsOf(command).map((option) => {
+    const value =
+      option.kind === 'flag'
+        ? ''
+        : option.choices.length > 0
+          ? ` -x -a '${option.choices.join(' ')}'`
+          : ' -r';
+    return `${here} -l ${option.name}${value} -d ${fishText(option.help)}`;
+  });
+  const operands = operandChoices(command);
+  return operands.length > 0 ? [...lines, `${here} -f -a '${operands.join(' ')}'`] : lines;
 }
 
 function fishText(text: string): string {

@@ -2,16 +2,21 @@
 
 import type { Command, CommandGroup } from './command.ts';
 
-const GROUPS: readonly CommandGroup[] = ['Save and restore', 'Look', 'Keep tidy', 'Trust', 'Shell'];
+const GROUPS: readonly CommandGroup[] = [
+  'Save and restore',
+  'Look',
+  'Keep tidy',
+  'Trust',
+  'ElasticDL',
+  'Shell',
+];
 
 /** The program's own: the commands in groups. */
 export function programHelp(commands: readonly Command[]): string {
-  const term = (command: Command) => `${command.name} ${command.operands}`.trim();
   const width = Math.max(...commands.map((command) => term(command).length));
   const groups = GROUPS.map((group) => {
     const members = commands.filter((command) => command.group === group);
-    const lines = members.map((command) => `  ${term(command).padEnd(width)}   ${command.summary}`);
-    return [`${group}:`, ...lines, ''].join('\n');
+    return [`${group}:`, ...members.map((command) => line(command, width)), ''].join('\n');
   });
   return `Saves checkpoints of a training job and restores them, whole and verified, or not at all.
 
@@ -22,6 +27,21 @@ A URI names a run, such as file:///data/runs/gpt; HOLDFAST_URI stands in for one
 \`holdfast COMMAND --help\` shows the options of a command, and examples; \`holdfast --version\` prints the version.
 `;
 }
+
+/** That of the commands whose first word is `family`. */
+export function familyHelp(family: string, commands: readonly Command[]): string {
+  const members = commands.filter(({ name }) => name.startsWith(`${family} `));
+  const width = Math.max(...members.map((command) => term(command).length));
+  return `Usage: holdfast ${family} COMMAND [operands] [options]
+
+${members.map((command) => line(command, width)).join('\n')}
+
+\`holdfast ${family} COMMAND --help\` shows the options of a command, and examples.
+`;
+}
+
+const term = ({ name, operands }: Command) => `${name} ${operands}`.trim();
+const line = (command: Command, width: number) => `  ${term(command).padEnd(width)}   ${command.summary}`;
 
 /** What follows the options of a command. */
 export function commandEpilogue(command: Command): string {

@@ -51,13 +51,24 @@ describe('texts', () => {
     '%s --help shows its options, those of every command, and examples',
     (name) => {
       const command = COMMANDS.find((each) => each.name === name);
-      const printed = text([name, '--help']);
+      const printed = text([...name.split(' '), '--help']);
       for (const option of [...(command?.options ?? []), ...GLOBAL_OPTIONS])
         expect(printed).toContain(`--${option.name}`);
       for (const example of command?.examples ?? []) expect(printed).toContain(`$ ${example}`);
       expect(printed).toContain(`Usage: holdfast ${name} ${command?.operands}`);
     },
   );
+
+  it('a family of commands, alone, prints those in it', () => {
+    const printed = text(['elasticdl']);
+    const family = COMMANDS.filter(({ name }) => name.startsWith('elasticdl '));
+    expect(family).not.toEqual([]);
+    for (const command of family) expect(printed).toContain(`  ${command.name} ${command.operands}`);
+    expect(printed).not.toContain('save');
+    expect(text(['elasticdl', '--help'])).toBe(printed);
+    expect(text(['help', 'elasticdl'])).toBe(printed);
+    expect(text(['elasticdl', 'help'])).toBe(printed);
+  });
 
   it('options of one command do not share a name in the environment', () => {
     for (const command of COMMANDS) {
@@ -77,6 +88,13 @@ describe('calls', () => {
       version: 3n,
       writer: { index: 1, count: 2 },
     });
+  });
+
+  it('a command of two words takes options of every command before, between and after them', () => {
+    const parsed = call(['--json', 'elasticdl', '-q', 'best', 'memory://a', '--metric', 'auc', '--no-color']);
+    expect(parsed.command.name).toBe('elasticdl best');
+    expect(parsed.operands).toEqual(['memory://a']);
+    expect([...parsed.values.keys()].sort()).toEqual(['json', 'metric', 'no-color', 'quiet']);
   });
 
   it('what may be repeated is kept in order', () => {
@@ -111,6 +129,15 @@ describe('mistakes', () => {
     [['lsit'], "unknown command 'lsit'", 'did you mean list?'],
     [['save', 'a', 'memory://a', '--tiemout', '3s'], "unknown option '--tiemout'", 'did you mean --timeout?'],
     [['restore', 'memory://a', 'd', '--ony', '*'], "unknown option '--ony'", 'did you mean --only?'],
+    [['elasticdl', 'bset'], "unknown command 'bset'", 'did you mean best?'],
+    [['elasticdl', 'save'], "unknown command 'save'", '`holdfast elasticdl` alone lists the commands'],
+    [['elasticdl', 'best', '--metrc', 'auc'], "unknown option '--metrc'", 'did you mean --metric?'],
+    [
+      ['elasticdl', 'best', '-x'],
+      "unknown option '-x'",
+      '`holdfast elasticdl best --help` lists its options',
+    ],
+    [['elastcdl', 'best'], "unknown command 'elastcdl'", 'did you mean elasticdl?'],
     [['list', '--frobnicate'], "unknown option '--frobnicate'", '`holdfast list --help` lists its options'],
     [
       ['save', 'a', 'memory://a', '--version'],

@@ -5,7 +5,7 @@ import type { Command } from './command.ts';
 import { COMMANDS } from './commands/index.ts';
 import { GLOBAL_OPTIONS } from './common-options.ts';
 import { optionFromEnvironment } from './env.ts';
-import { commandEpilogue, programHelp } from './help.ts';
+import { commandEpilogue, familyHelp, programHelp } from './help.ts';
 import { type Option, readOption } from './option.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { usageError } from './usage-error.ts';
@@ -29,27 +29,37 @@ export function parseCommandLine(
   env: Environment,
   programVersion: string,
 ): ParsedCommandLine {
-  let printed = '';
-  let chosen: { command: Command; operands: readonly string[]; parsed: CommanderCommand } | null = null;
-  const program = createProgram(programVersion, (text) => {
-    printed += text;
-  });
-  for (const command of COMMANDS) {
-    const parsed = addCommand(program, command);
-    parsed.action(() => {
-      chosen = { command, operands: parsed.args, parsed };
-    });
-  }
+  const { program, outcome } = createProgram(programVersion);
+  for (const command of COMMANDS) addCommand(parentOf(command, program, outcome), command, outcome);
   try {
     program.parse(argv, { from: 'user' });
   } catch (error) {
-    return answer(error, printed, argv);
+    return answer(error, outcome);
   }
-  const { command, operands, parsed } = chosen as unknown as NonNullable<typeof chosen>;
-  return { kind: 'call', command, operands, values: optionValues(command, [parsed, program], env) };
+  const { command, operands, levels } = outcome.chosen as Chosen;
+  return { kind: 'call', command, operands, values: optionValues(command, levels, env) };
 }
 
-function createProgram(programVersion: string, print: (text: string) => void): CommanderCommand {
+/** What parsing comes to. */
+interface Outcome {
+  printed: string;
+  chosen: Chosen | null;
+  /** The words before which it ended without a call: of a command, of a family, or none. */
+  endedAt: string;
+}
+
+interface Chosen {
+  readonly command: Command;
+  readonly operands: readonly string[];
+  /** The command, its family if it has one, and the program. */
+  readonly levels: readonly CommanderCommand[];
+}
+
+function createProgram(programVersion: string): { program: CommanderCommand; outcome: Outcome } {
+  const outcome: Outcome = { printed: '', chosen: null, endedAt: '' };
+  const print = (text: string) => {
+    outcome.printed += text;
+  };
   const program = new CommanderCommand('holdfast')
     .enablePositionalOptions() // `--version` is the program's own before the command, and the checkpoint's after it
     .version(`holdfast ${programVersion}`, '-V, --version')
@@ -57,12 +67,39 @@ function createProgram(programVersion: string, print: (text: string) => void): C
     .configureOutput({ writeOut: print, writeErr: () => undefined, outputError: () => undefined })
     .configureHelp({ formatHelp: () => programHelp(COMMANDS) });
   addOptions(program, GLOBAL_OPTIONS, 'Output');
-  return program;
+  return { program, outcome };
 }
 
-function addCommand(program: CommanderCommand, command: Command): CommanderCommand {
+/** Under what a command hangs: the program, or the family that its first word names. */
+function parentOf(command: Command, program: CommanderCommand, outcome: Outcome): CommanderCommand {
+  const family = familyOf(command);
+  if (family === null) return program;
+  const known = program.commands.find((each) => each.name() === family);
+  if (known !== undefined) return known;
   const parsed = program
-    .command(command.name)
+    .command(family)
+    .enablePositionalOptions()
+    .configureHelp({ formatHelp: () => familyHelp(family, COMMANDS) });
+  noteEnd(parsed, family, outcome);
+  addOptions(parsed, GLOBAL_OPTIONS, 'Output');
+  return parsed;
+}
+
+function familyOf({ name }: Command): string | null {
+  const at = name.indexOf(' ');
+  return at === -1 ? null : name.slice(0, at);
+}
+
+function noteEnd(parsed: CommanderCommand, words: string, outcome: Outcome): void {
+  parsed.exitOverride((error) => {
+    outcome.endedAt = words;
+    throw error;
+  });
+}
+
+function addCommand(parent: CommanderCommand, command: Command, outcome: Outcome): void {
+  const parsed = parent
+    .command(command.name.split(' ').at(-1) as string)
     .summary(command.summary)
     .description(
       command.description === undefined
@@ -74,9 +111,13 @@ function addCommand(program: CommanderCommand, command: Command): CommanderComma
     .addHelpOption(new CommanderOption('-h, --help', 'print this help').helpGroup('Output:'))
     .configureHelp({ formatHelp: Help.prototype.formatHelp, visibleArguments: () => [], helpWidth: 100 })
     .addHelpText('after', commandEpilogue(command));
+  noteEnd(parsed, command.name, outcome);
   addOptions(parsed, command.options, 'Options');
   addOptions(parsed, GLOBAL_OPTIONS, 'Output');
-  return parsed;
+  parsed.action(() => {
+    const levels = parent.parent === null ? [parsed, parent] : [parsed, parent, parent.parent];
+    outcome.chosen = { command, operands: parsed.args, levels };
+  });
 }
 
 function addOptions(parsed: CommanderCommand, options: readonly Option<unknown>[], group: string): void {
@@ -88,25 +129,29 @@ function addOptions(parsed: CommanderCommand, options: readonly Option<unknown>[
   }
 }
 
-function answer(thrown: unknown, printed: string, argv: readonly string[]): ParsedCommandLine {
+function answer(thrown: unknown, { printed, endedAt }: Outcome): ParsedCommandLine {
   const error = thrown as CommanderError;
   switch (error.code) {
     case 'commander.version':
     case 'commander.helpDisplayed':
-    case 'commander.help':
-      return { kind: 'text', text: printed || programHelp(COMMANDS) };
+      return { kind: 'text', text: printed };
+    case 'commander.help': // asked for with `help`, or no command is given
+      return {
+        kind: 'text',
+        text: printed || (endedAt === '' ? programHelp(COMMANDS) : familyHelp(endedAt, COMMANDS)),
+      };
     default:
-      throw error.code?.startsWith('commander.') ? explained(error, argv) : thrown;
+      throw error.code?.startsWith('commander.') ? explained(error, endedAt) : thrown;
   }
 }
 
-function explained(error: CommanderError, argv: readonly string[]): Error {
+function explained(error: CommanderError, endedAt: string): Error {
   const [what = '', ...hints] = error.message.replace(/^error: /, '').split('\n');
   const near = hints.map((line) => line.replace(/^\(Did you mean (.*)\?\)$/, 'did you mean $1?'));
-  const command = COMMANDS.find(({ name }) => argv.includes(name));
-  const list = command
-    ? `\`holdfast ${command.name} --help\` lists its options`
-    : '`holdfast` alone lists the commands';
+  const isCommand = COMMANDS.some(({ name }) => name === endedAt);
+  const list = isCommand
+    ? `\`holdfast ${endedAt} --help\` lists its options`
+    : `\`${['holdfast', endedAt].join(' ').trim()}\` alone lists the commands`;
   return usageError(what, [...near, list]);
 }
 

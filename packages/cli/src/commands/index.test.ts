@@ -9,7 +9,10 @@ function namesBelow(heading: string): string[] {
   const table = MANUAL.slice(MANUAL.indexOf(heading)).split('\n\n')[0] as string;
   const rows = table.split('\n').slice(2);
   return rows.flatMap((row) =>
-    Array.from((row.split(' | ')[0] as string).matchAll(/`([a-z]+)/g), ([, name]) => name as string),
+    Array.from(
+      (row.split(' | ')[0] as string).matchAll(/`((?:elasticdl )?[a-z]+)/g),
+      ([, name]) => name as string,
+    ),
   );
 }
 

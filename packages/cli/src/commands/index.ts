@@ -4,6 +4,7 @@ import { commit } from './commit.ts';
 import { completionCommand } from './completion.ts';
 import { diff } from './diff.ts';
 import { doctor } from './doctor.ts';
+import { elasticdlBest } from './elasticdl-best.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { gc } from './gc.ts';
@@ -45,5 +46,6 @@ export const COMMANDS: readonly Command[] = [
   recover,
   doctor,
   certify,
+  elasticdlBest,
   completionCommand(() => COMMANDS),
 ];

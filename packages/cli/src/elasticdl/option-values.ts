@@ -1,0 +1,15 @@
+/** Values of options that only the commands for ElasticDL have. Pure. */
+
+import { BadValue } from '../values.ts';
+
+export interface RankedMetric {
+  readonly metric: string;
+  readonly mode: 'min' | 'max';
+}
+
+/** `auc`, `auc:max`, `loss:min`: without a mode, the highest is best. The name may hold colons of its own. */
+export function parseRankedMetric(text: string): RankedMetric {
+  const match = /^(.+?)(?::(min|max))?$/.exec(text);
+  if (match === null) throw new BadValue(`"${text}" names no metric; write it like auc, auc:max or loss:min`);
+  return { metric: match[1] as string, mode: (match[2] ?? 'max') as 'min' | 'max' };
+}
