@@ -7,7 +7,7 @@
  */
 
 import type { ProcessName } from './components.ts';
-import type { RestoreTarget } from './files.ts';
+import type { RandomSource, RestoreTarget } from './files.ts';
 import type { HistoryCalls } from './history.ts';
 import type { RetentionCalls } from './retention.ts';
 import type { UpkeepCalls } from './upkeep.ts';
@@ -348,6 +348,17 @@ export interface Checkpoint extends AsyncDisposable {
 
   /** A stream of the file's bytes in order, each verified before it is handed out. Only on a committed checkpoint. `NotFound`: no such file. */
   openInputStream(name: string): ReadableStream<Uint8Array>;
+
+  /**
+   * A file's bytes at any position, for tools that want parts of a large one. What `readInto` gives is not to be trusted before
+   * `assertUnchanged` has resolved, which proves all that was read until then: it reads what is missing of each part of which something was
+   * read (the manifest has a checksum for each), and where reads overlapped, those and what adjoins them once more; all else is read only
+   * once. `Corrupt` names file, range, expected and found. One request for each gap; reads that adjoin are kept in mind as one.
+   *
+   * Any number of reads at once, within the memory of the manager. A read lease is held until `close`, or until `signal` or the manager's
+   * end stop everything with `Aborted`. Only on a committed checkpoint. `NotFound`: no such file. A range outside it is `InvalidArgument`.
+   */
+  openSource(name: string, options?: WaitOptions): Promise<RandomSource>;
 
   /** Names, sizes and checksums. Only on a committed checkpoint. One read. */
   details(options?: WaitOptions): Promise<CheckpointDetails>;

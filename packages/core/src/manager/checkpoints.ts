@@ -10,16 +10,23 @@ import type {
   WaitOptions,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import { type CatalogCheckpoint, checkLogicalName, checkLogicalNames } from '../format/index.ts';
+import type { RandomSource } from '../contract/files.ts';
+import {
+  type CatalogCheckpoint,
+  checkLogicalName,
+  checkLogicalNames,
+  type FileRecord,
+} from '../format/index.ts';
 import { planStream } from '../plan/parts.ts';
 import { requireById } from '../plan/select.ts';
 import type { UploadedFile } from '../transfer/index.ts';
-import type { Catalog } from './catalog.ts';
+import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { Handoff } from './handoff.ts';
+import type { LeaseHolder } from './lease.ts';
 import { detailsOf, filesOf, readManifest } from './manifest.ts';
 import { leaseCheckpoint } from './restore.ts';
-import type { SaveSession } from './session.ts';
+import { type SaveSession, transferOptions } from './session.ts';
 import { checkMeta, checkStaleOptions } from './sources.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
@@ -88,10 +95,11 @@ export class WritableCheckpoint implements Checkpoint {
   }
 
   openInputStream(): ReadableStream<Uint8Array> {
-    throw new CheckpointError(
-      'InvalidArgument',
-      'this checkpoint is being written: read it through get() or latest() once it is committed',
-    );
+    throw notReadable();
+  }
+
+  async openSource(): Promise<RandomSource> {
+    throw notReadable();
   }
 
   async details(): Promise<CheckpointDetails> {
@@ -150,6 +158,13 @@ export class WritableCheckpoint implements Checkpoint {
   }
 }
 
+function notReadable(): CheckpointError {
+  return new CheckpointError(
+    'InvalidArgument',
+    'this checkpoint is being written: read it through get() or latest() once it is committed',
+  );
+}
+
 /** A checkpoint from `get()` or `latest()`. */
 export class CommittedCheckpoint implements Checkpoint {
   readonly #engine: Engine;
@@ -195,27 +210,44 @@ export class CommittedCheckpoint implements Checkpoint {
 
   /** Holds a read lease from the first chunk to the last. */
   async *#read(name: string): AsyncGenerator<Uint8Array, void, void> {
-    const closed = this.#closed.signal;
-    const { id } = this.summary;
-    const { lease } = await leaseCheckpoint(
-      this.#engine,
-      this.#catalog,
-      (head) => requireById(head.state, id),
-      closed,
-    );
-    const signal = AbortSignal.any([closed, lease.lost]);
+    const { lease, signal } = await this.#lease(this.#closed.signal);
     try {
-      const files = filesOf(await readManifest(this.#engine, this.#checkpoint, signal));
-      const file = files.find((each) => each.name === name);
-      if (!file) {
-        throw new CheckpointError('NotFound', `version ${this.version} has no file "${name}"`, {
-          context: { name, version: this.version },
-        });
-      }
-      yield* this.#engine.transfer.stream(file, { signal });
+      yield* this.#engine.transfer.stream(await this.#find(name, signal), { signal });
     } finally {
       await lease.release();
     }
+  }
+
+  async openSource(name: string, options: WaitOptions = {}): Promise<RandomSource> {
+    const closed = this.#closed.signal;
+    const { lease, signal } = await this.#lease(
+      options.signal ? AbortSignal.any([options.signal, closed]) : closed,
+    );
+    try {
+      const file = await this.#find(name, signal);
+      const onEnd = () => lease.release();
+      return this.#engine.transfer.source(file, { ...transferOptions({ ...options, signal }), onEnd });
+    } catch (error) {
+      await lease.release();
+      throw error;
+    }
+  }
+
+  /** `signal`: fires with the one given, and when the lease is lost. */
+  async #lease(stop: AbortSignal): Promise<{ lease: LeaseHolder; signal: AbortSignal }> {
+    const { id } = this.summary;
+    const wanted = (head: Head) => requireById(head.state, id);
+    const { lease } = await leaseCheckpoint(this.#engine, this.#catalog, wanted, stop);
+    return { lease, signal: AbortSignal.any([stop, lease.lost]) };
+  }
+
+  async #find(name: string, signal: AbortSignal): Promise<FileRecord> {
+    const files = filesOf(await readManifest(this.#engine, this.#checkpoint, signal));
+    const file = files.find((each) => each.name === name);
+    if (file) return file;
+    throw new CheckpointError('NotFound', `version ${this.version} has no file "${name}"`, {
+      context: { name, version: this.version },
+    });
   }
 
   async details(options: WaitOptions = {}): Promise<CheckpointDetails> {

@@ -98,7 +98,8 @@ export function hexCrc(crc32c: number): string {
   return crc32c.toString(16).padStart(8, '0');
 }
 
-function rangeOf(file: StoredFile, firstPart: number, partCount: number): FileRange {
+/** So many whole parts. The file is checked, and has them. */
+export function rangeOf(file: StoredFile, firstPart: number, partCount: number): FileRange {
   const startBytes = firstPart * file.partSizeBytes;
   const lengthBytes = Math.min(partCount * file.partSizeBytes, file.sizeBytes - startBytes);
   return { startBytes, lengthBytes, firstPart, partCount };

@@ -63,6 +63,16 @@ export interface Transfer {
    */
   stream(file: StoredFile, options?: TransferOptions): ReadableStream<Uint8Array>;
   /**
+   * The bytes of one file at any position, not compared before `assertUnchanged`; see `Checkpoint.openSource`. `Corrupt`: the record does
+   * not hold together. `onEnd` is called once, after the last request: at `close`, or when `signal` or the end of this transfer stop it.
+   */
+  source(
+    file: StoredFile,
+    options: Pick<TransferOptions, 'signal' | 'onRetry'> & { readonly onEnd: () => Promise<void> },
+  ): RandomSource;
+  /** The same of an object without a record; see `openObjectSource`. */
+  objectSource(key: string, options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Promise<RandomSource>;
+  /**
    * Offers stored files to uploads of another transfer, until `end`. They are read in turns of this transfer, with its repeats, into the
    * memory of the other. An upload that fails ends the loan: its other reads stop too.
    */

@@ -184,7 +184,7 @@ function compare(
   return found === expected ? null : mismatch(file, startBytes, bytes.byteLength, expected, found);
 }
 
-function mismatch(
+export function mismatch(
   file: StoredFile,
   startBytes: number,
   lengthBytes: number,

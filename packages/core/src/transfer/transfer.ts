@@ -6,8 +6,10 @@ import { BufferPool } from './buffer-pool.ts';
 import { Deadlines } from './deadlines.ts';
 import { nowhere, StoreDestination } from './destination.ts';
 import { downloadFile } from './download.ts';
+import { StoredFileSource } from './file-source.ts';
 import { openFileStream } from './file-stream.ts';
 import { LentFile } from './lent-file.ts';
+import { ObjectSource } from './object-source.ts';
 import { ReadTimes } from './read-times.ts';
 import { retryingRecords } from './records.ts';
 import { RetryBudget } from './retry.ts';
@@ -59,6 +61,9 @@ export function createTransfer(parts: TransferParts): Transfer {
       during(shared, options, async (run) =>
         mergeReports(await run.files(items, (item) => verifyFile(item, run))),
       ),
+    source: (file, { onEnd, ...options }) =>
+      new StoredFileSource(file, () => new Run(shared, options), onEnd),
+    objectSource: async (key, options) => ObjectSource.open(key, new Run(shared, options ?? {})),
     stream: (file, options) => openFileStream(file, () => new Run(shared, options ?? {})),
     lend: (options) => {
       const run = new Run(shared, options ?? {});

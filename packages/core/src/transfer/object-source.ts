@@ -1,0 +1,88 @@
+import { CheckpointError, isCheckpointError, type ObjectInfo, type RandomSource } from '../contract/index.ts';
+import { type ReadMemory, readHedged } from './hedged-read.ts';
+import { OpenReads } from './open-reads.ts';
+import { retryingRecords } from './records.ts';
+import type { Run } from './run.ts';
+import type { RequestCall } from './stall.ts';
+
+/**
+ * An object that no record describes, read at any position. Nothing tells what its bytes should be, only that it is the object that was
+ * opened. See `openObjectSource`.
+ */
+export class ObjectSource implements RandomSource {
+  readonly sizeBytes: number;
+  readonly #opened: ObjectInfo;
+  readonly #run: Run;
+  readonly #reads: OpenReads;
+
+  private constructor(opened: ObjectInfo, run: Run) {
+    this.sizeBytes = opened.sizeBytes;
+    this.#opened = opened;
+    this.#run = run;
+    const about = { name: opened.key, sizeBytes: opened.sizeBytes };
+    this.#reads = new OpenReads(run, about, (startBytes, memory) => this.#readPiece(startBytes, memory));
+  }
+
+  /** The run ends with the source, or here if there is no such object. */
+  static async open(key: string, run: Run): Promise<ObjectSource> {
+    try {
+      return new ObjectSource(await head(key, run), run);
+    } catch (error) {
+      await run.end();
+      throw error;
+    }
+  }
+
+  async readInto(offsetBytes: number, buffer: Uint8Array): Promise<void> {
+    try {
+      await this.#reads.readInto(offsetBytes, buffer, () => undefined);
+    } catch (error) {
+      // It is gone, or what was read is not of one object: for most readers that is news of the object, not of its bytes.
+      if (isCheckpointError(error, 'NotFound') || isCheckpointError(error, 'Corrupt'))
+        await this.assertUnchanged();
+      throw error;
+    }
+  }
+
+  async assertUnchanged(): Promise<void> {
+    const { key, etag, sizeBytes } = this.#opened;
+    const now = await this.#reads
+      .during(() => head(key, this.#run))
+      .catch((error: unknown) => {
+        throw isCheckpointError(error, 'NotFound') ? this.#changed('is gone', error) : error;
+      });
+    if (now.etag === etag && now.sizeBytes === sizeBytes) return;
+    throw this.#changed(
+      `is another object by now: ${now.sizeBytes} bytes with etag ${now.etag}; it had ${sizeBytes} bytes with etag ${etag}`,
+    );
+  }
+
+  close(): Promise<void> {
+    return this.#reads.close();
+  }
+
+  async #readPiece(startBytes: number, memory: ReadMemory): Promise<void> {
+    const { key, etag } = this.#opened;
+    const { store } = this.#run;
+    const lengthBytes = memory.bytes.byteLength;
+    const into = (bytes: Uint8Array, { signal, onBytes }: RequestCall) =>
+      store.readInto(key, startBytes, bytes, { etag, signal, onBytes });
+    const what = `read of ${key} at ${startBytes}`;
+    const count = await readHedged(this.#run, { what, memory, lengthBytes, into });
+    if (count === lengthBytes) return;
+    const message = `${key} ends after ${startBytes + count} of ${this.sizeBytes} bytes`;
+    throw new CheckpointError('Corrupt', message, { context: { store: store.uri, key } });
+  }
+
+  #changed(what: string, cause?: unknown): CheckpointError {
+    const { key } = this.#opened;
+    return new CheckpointError('SourceChanged', `${key} ${what}`, {
+      context: { store: this.#run.store.uri, key },
+      cause,
+    });
+  }
+}
+
+function head(key: string, run: Run): Promise<ObjectInfo> {
+  return retryingRecords(run.shared).head(key, { signal: run.signal });
+}

@@ -1,0 +1,122 @@
+/**
+ * Objects of any store that no checkpoint describes, such as those that another program has written: read with the same repeats, the same
+ * limit on silence and the same bounded memory as a checkpoint's files.
+ */
+
+import {
+  CheckpointError,
+  type Clock,
+  completeSettings,
+  type Logger,
+  type ObjectInfo,
+  type ObjectStore,
+  type Random,
+  type RandomSource,
+  type Settings,
+  silentLogger,
+  systemClock,
+  systemRandom,
+} from '../contract/index.ts';
+import type { Transfer } from './api.ts';
+import { createTransfer } from './transfer.ts';
+
+export interface ObjectOptions {
+  /** Stops the call and, of a source, whatever is done with it later. */
+  signal?: AbortSignal | undefined;
+  settings?: Partial<Settings> | undefined;
+  clock?: Clock | undefined;
+  random?: Random | undefined;
+  logger?: Logger | undefined;
+}
+
+interface Use {
+  readonly transfer: Transfer;
+  count: number;
+}
+
+/** What is open now, by store. */
+const uses = new WeakMap<ObjectStore, Use>();
+
+/**
+ * An object's bytes at any position. `readInto` and `assertUnchanged` repeat what fails for a while; nothing tells whether the bytes are
+ * the right ones, but all are of one object: `SourceChanged` as soon as it is gone or another has its key. Any number of reads at once.
+ * `NotFound`: there is no such object. A range outside it is `InvalidArgument`. Closing the source leaves the store open; what is under
+ * way is stopped, with `Aborted`, as by `signal`.
+ *
+ * All that is open of one store shares one byte budget, of `settings.bufferBytes`: with the settings of whoever came first.
+ */
+export async function openObjectSource(
+  store: ObjectStore,
+  key: string,
+  options: ObjectOptions = {},
+): Promise<RandomSource> {
+  const { transfer, release } = use(store, options);
+  try {
+    const source = await transfer.objectSource(key, { signal: options.signal });
+    return {
+      sizeBytes: source.sizeBytes,
+      readInto: (offsetBytes, buffer) => source.readInto(offsetBytes, buffer),
+      assertUnchanged: () => source.assertUnchanged(),
+      close: () => source.close().then(release),
+    };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}
+
+/**
+ * The objects whose keys start with `prefix`, in ascending order of the key's UTF-8 bytes. One request per page, repeated if it fails for a
+ * while. `InvalidArgument`: there are more than `countMax`.
+ */
+export async function listObjects(
+  store: ObjectStore,
+  prefix: string,
+  options: ObjectOptions & { readonly countMax: number },
+): Promise<ObjectInfo[]> {
+  const { transfer, release } = use(store, options);
+  const found: ObjectInfo[] = [];
+  try {
+    for await (const { objects } of transfer.records.list(prefix, { signal: options.signal })) {
+      found.push(...objects);
+      if (found.length > options.countMax) throw tooMany(store, prefix, options.countMax);
+    }
+    return found;
+  } finally {
+    await release();
+  }
+}
+
+function use(
+  store: ObjectStore,
+  { settings, clock, random, logger }: ObjectOptions,
+): { readonly transfer: Transfer; readonly release: () => Promise<void> } {
+  const complete = completeSettings(settings);
+  const open = uses.get(store) ?? {
+    count: 0,
+    transfer: createTransfer({
+      store,
+      settings: complete,
+      clock: clock ?? systemClock,
+      random: random ?? systemRandom,
+      logger: logger ?? silentLogger,
+    }),
+  };
+  open.count += 1;
+  uses.set(store, open);
+  let isReleased = false;
+  const release = async () => {
+    if (isReleased) return;
+    isReleased = true;
+    open.count -= 1;
+    if (open.count > 0) return;
+    uses.delete(store);
+    await open.transfer.close();
+  };
+  return { transfer: open.transfer, release };
+}
+
+function tooMany(store: ObjectStore, prefix: string, countMax: number): CheckpointError {
+  const message = `more than ${countMax} objects below "${prefix}" of ${store.uri}; name a place with fewer`;
+  return new CheckpointError('InvalidArgument', message, { context: { store: store.uri } });
+}

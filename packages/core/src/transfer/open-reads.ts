@@ -1,0 +1,145 @@
+/**
+ * Reads at any position of one object, for as long as somebody keeps it open. They go through memory of the pool: so a read that is far
+ * slower than others can be sent a second time, and a call that never ends keeps the pool's memory and not the caller's.
+ */
+
+import { CheckpointError, throwIfAborted } from '../contract/index.ts';
+import { ReadMemory } from './hedged-read.ts';
+import type { Run } from './run.ts';
+
+/** Of one request. Large reads are cut into such pieces, which are read at the same time. */
+const PIECE_BYTES_MAX = 4 * 1024 * 1024;
+/** A request for less takes as long as one for nothing: it takes its turn among those that move no payload. */
+const SMALL_READ_BYTES = 64 * 1024;
+
+/** Fills the memory. Repeats what may be repeated. */
+type ReadPiece = (startBytes: number, memory: ReadMemory) => Promise<void>;
+
+export class OpenReads {
+  readonly run: Run;
+  readonly #name: string;
+  readonly #sizeBytes: number;
+  readonly #readPiece: ReadPiece;
+  readonly #onEnd: () => Promise<void>;
+  readonly #underWay = new Set<Promise<unknown>>();
+  #ended: Promise<void> | undefined;
+
+  /** `onEnd` is called once, when nothing is read any more. It never rejects. */
+  constructor(
+    run: Run,
+    about: { readonly name: string; readonly sizeBytes: number; readonly onEnd?: () => Promise<void> },
+    readPiece: ReadPiece,
+  ) {
+    this.run = run;
+    this.#name = about.name;
+    this.#sizeBytes = about.sizeBytes;
+    this.#onEnd = about.onEnd ?? (() => Promise.resolve());
+    this.#readPiece = readPiece;
+    run.signal.addEventListener('abort', () => void this.#end(), { once: true });
+  }
+
+  /** `onRead`: told of each piece, which is in the caller's buffer by then. */
+  async readInto(
+    offsetBytes: number,
+    buffer: Uint8Array,
+    onRead: (startBytes: number, bytes: Uint8Array) => void,
+  ): Promise<void> {
+    throwIfAborted(this.run.signal);
+    this.#assertInside(offsetBytes, buffer.byteLength);
+    const isSmall = buffer.byteLength <= SMALL_READ_BYTES;
+    const take = (startBytes: number, bytes: Uint8Array) => {
+      buffer.set(bytes, startBytes - offsetBytes);
+      onRead(startBytes, bytes);
+    };
+    const works = pieces(offsetBytes, offsetBytes + buffer.byteLength).map(
+      (piece) => () => this.#readOne(piece, take),
+    );
+    await this.during(() => this.together(works, isSmall));
+  }
+
+  /** Reads one piece after the other, within a turn that the caller has. */
+  async readInOrder(
+    range: { readonly startBytes: number; readonly endBytes: number },
+    onRead: (startBytes: number, bytes: Uint8Array) => void,
+  ): Promise<void> {
+    for (const piece of pieces(range.startBytes, range.endBytes)) {
+      throwIfAborted(this.run.signal);
+      await this.#readOne(piece, onRead);
+    }
+  }
+
+  /** Work that has to settle before this is over. */
+  during<T>(work: () => Promise<T>): Promise<T> {
+    throwIfAborted(this.run.signal);
+    const call = work();
+    this.#underWay.add(call);
+    const settled = () => this.#underWay.delete(call);
+    call.then(settled, settled);
+    return call;
+  }
+
+  /** Each in its turn. After the first failure no other is begun; it is thrown when those that were have settled. */
+  async together(works: readonly (() => Promise<void>)[], isSmall: boolean): Promise<void> {
+    let failure: { readonly error: unknown } | undefined;
+    const inTurn = async (work: () => Promise<void>) => {
+      if (failure) return;
+      try {
+        throwIfAborted(this.run.signal);
+        await work();
+      } catch (error) {
+        failure ??= { error };
+      }
+    };
+    const { run } = this;
+    const turn = (work: () => Promise<void>) =>
+      isSmall ? run.turn(() => inTurn(work)) : run.partTurn(() => inTurn(work));
+    await Promise.all(works.map(turn));
+    if (failure) throw failure.error;
+  }
+
+  /** Stops what is under way. Safe to call again. */
+  close(): Promise<void> {
+    this.run.fail(new CheckpointError('Aborted', `"${this.#name}" was closed`));
+    return this.#end();
+  }
+
+  async #readOne(
+    { startBytes, endBytes }: Piece,
+    onRead: (startBytes: number, bytes: Uint8Array) => void,
+  ): Promise<void> {
+    const memory = ReadMemory.of(await this.run.pool.acquire(endBytes - startBytes, this.run.signal));
+    try {
+      await this.#readPiece(startBytes, memory);
+      onRead(startBytes, memory.bytes);
+    } finally {
+      memory.release();
+    }
+  }
+
+  #assertInside(offsetBytes: number, lengthBytes: number): void {
+    const isOffset = Number.isSafeInteger(offsetBytes) && offsetBytes >= 0;
+    if (isOffset && offsetBytes + lengthBytes <= this.#sizeBytes) return;
+    const message = `${lengthBytes} bytes from ${offsetBytes} on lie outside "${this.#name}", which has ${this.#sizeBytes}`;
+    throw new CheckpointError('InvalidArgument', message, { context: { name: this.#name } });
+  }
+
+  #end(): Promise<void> {
+    this.#ended ??= Promise.allSettled(this.#underWay).then(async () => {
+      await this.#onEnd();
+      await this.run.end();
+    });
+    return this.#ended;
+  }
+}
+
+interface Piece {
+  readonly startBytes: number;
+  readonly endBytes: number;
+}
+
+function pieces(startBytes: number, endBytes: number): Piece[] {
+  return Array.from({ length: Math.ceil((endBytes - startBytes) / PIECE_BYTES_MAX) }, (_, index) => {
+    const start = startBytes + index * PIECE_BYTES_MAX;
+    return { startBytes: start, endBytes: Math.min(start + PIECE_BYTES_MAX, endBytes) };
+  });
+}
