@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { type AzureAccess, azureClient } from './azure-access.ts';
-import { ServerUnavailable } from './go-program.ts';
+import { ServerUnavailable } from './cached-build.ts';
 import { type RunningServer, startServer } from './start-server.ts';
 
 export const AZURITE_TITLE = 'Azurite';

@@ -14,7 +14,8 @@ import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { type GoProgram, goProgram, ServerUnavailable } from './go-program.ts';
+import { ServerUnavailable } from './cached-build.ts';
+import { type GoProgram, goProgram } from './go-program.ts';
 
 const PROGRAM: GoProgram = {
   name: 'fake',

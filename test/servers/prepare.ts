@@ -1,21 +1,15 @@
 /**
- * Builds the servers that tests need, so that no test has to wait for it. What cannot be had is said; it is a failure only if
+ * Builds the servers and the Python that tests need, so that no test has to wait for it. What cannot be had is said; it is a failure only if
  * `HOLDFAST_REQUIRE` names a suite that needs it.
  *
  *   node --conditions=holdfast-source test/servers/prepare.ts
  */
 
+import { PYTHON_TITLE, pythonProgram } from '../python/python-program.ts';
 import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
+import { ServerUnavailable } from './cached-build.ts';
 import { type Suite, testConfig } from './config.ts';
-import {
-  FAKE_GCS,
-  type GoProgram,
-  goProgram,
-  MINIO,
-  ServerUnavailable,
-  TOXIPROXY,
-  VERSITYGW,
-} from './go-program.ts';
+import { FAKE_GCS, type GoProgram, goProgram, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
 
 interface Need {
   readonly title: string;
@@ -36,6 +30,7 @@ const NEEDS: readonly Need[] = [
   go(FAKE_GCS, 'gcs'),
   { title: AZURITE_TITLE, suites: ['azure'], find: async () => azuriteModule() },
   go(TOXIPROXY, 's3', 'gcs', 'azure'),
+  { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
 ];
 
 for (const { title, suites, find } of NEEDS) {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { Program } from '../e2e/program.ts';
+import { PYTHON_HOME } from '../python/python-program.ts';
 import { describeOnAzurite } from './describe-on-azure.ts';
 import { describeOnFakeGcs } from './describe-on-gcs.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
@@ -149,6 +150,9 @@ describe('where nothing can be built', () => {
     expect(strict.exitCode).toBe(1);
     expect(strict.stderr).toMatch(/MinIO cannot be had, which HOLDFAST_REQUIRE asks for: Go was not found/);
     expect(strict.stderr).toMatch(/fake-gcs-server cannot be had, so its tests will be SKIPPED: Go was not/);
+    expect(strict.stderr).toMatch(
+      /Python with .* cannot be had, so its tests will be SKIPPED: Python 3\.9 or/,
+    );
   });
 
   test('what was built before is good enough', async () => {
@@ -157,7 +161,10 @@ describe('where nothing can be built', () => {
       mkdirSync(dirname(binary), { recursive: true });
       writeFileSync(binary, '');
     }
-    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure' };
+    const python = join(directory, 'cache', PYTHON_HOME, 'bin', 'python');
+    mkdirSync(dirname(python), { recursive: true });
+    writeFileSync(python, '');
+    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,python' };
     const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });

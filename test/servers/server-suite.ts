@@ -1,8 +1,8 @@
 /** Suites that need a server: whether they run, and for how long their server does. */
 
 import { afterAll, beforeAll, describe } from 'vitest';
+import { ServerUnavailable } from './cached-build.ts';
 import { type Suite, testConfig } from './config.ts';
-import { ServerUnavailable } from './go-program.ts';
 import { createIfAbsentFault } from './probe.ts';
 import { type RunningServer, requireServerRoom } from './start-server.ts';
 import type { BucketView, TestBucket, TestServer } from './test-bucket.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { ServerUnavailable } from './go-program.ts';
+import { ServerUnavailable } from './cached-build.ts';
 import { freePort, type ServerPlan, startServer } from './start-server.ts';
 
 /** Answers with its environment, once it has said that it listens. */

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ServerUnavailable } from './go-program.ts';
+import { ServerUnavailable } from './cached-build.ts';
 import { readLogEnd } from './log-end.ts';
 import { spawnTied, type TiedProcess } from './tied-process.ts';
 

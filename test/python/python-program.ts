@@ -1,0 +1,49 @@
+/** A Python with the libraries that files are held against, in a virtual environment of its own. */
+
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { cachedBuild, runBuildStep, ServerUnavailable, say } from '../servers/cached-build.ts';
+import { hasErrorCode } from '../servers/error-code.ts';
+
+export const PYTHON_TITLE = 'Python with protobuf, numpy and safetensors';
+
+// No release of numpy is there for both 3.9 and 3.14.
+const REQUIREMENTS = [
+  'protobuf==6.33.6',
+  'safetensors==0.7.0',
+  "numpy==2.0.2; python_version < '3.11'",
+  "numpy==2.3.5; python_version >= '3.11'",
+];
+
+/** Of the directory in the cache: other requirements, another Python. */
+export const PYTHON_HOME = `python-${createHash('sha256').update(REQUIREMENTS.join('\n')).digest('hex').slice(0, 12)}`;
+
+/** Path of the interpreter; prepares it if it is not there, as `cachedBuild` does. `ServerUnavailable` if it cannot. */
+export async function pythonProgram(): Promise<string> {
+  return cachedBuild({ title: PYTHON_TITLE, home: PYTHON_HOME, file: 'bin/python', build });
+}
+
+const IS_NEW_ENOUGH = 'import sys, venv; sys.exit(sys.version_info < (3, 9))';
+
+async function requirePython(): Promise<void> {
+  try {
+    await promisify(execFile)('python3', ['-c', IS_NEW_ENOUGH]);
+  } catch (error) {
+    const why = hasErrorCode(error, 'ENOENT') ? 'was not found' : 'does not run, or is older, or lacks venv';
+    throw new ServerUnavailable(`Python 3.9 or newer (python3) ${why}; install it with its module venv`);
+  }
+}
+
+async function build(directory: string): Promise<void> {
+  await requirePython();
+  say(`preparing ${PYTHON_TITLE}, less than a minute, once`);
+  const env = { ...process.env } as Record<string, string>;
+  const options = ['--disable-pip-version-check', '--no-input', '--only-binary', ':all:'];
+  const commands = [
+    ['python3', '-m', 'venv', directory],
+    [join(directory, 'bin', 'python'), '-m', 'pip', 'install', ...options, ...REQUIREMENTS],
+  ];
+  for (const words of commands) await runBuildStep({ title: PYTHON_TITLE, words, env, directory });
+}

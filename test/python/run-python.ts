@@ -1,0 +1,41 @@
+/** Tests that hold our files against what Python's libraries read and write. */
+
+import { spawn } from 'node:child_process';
+import { buffer, text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { describeOnServer, whyNone } from '../servers/server-suite.ts';
+import { PYTHON_TITLE, pythonProgram } from './python-program.ts';
+
+const TIMEOUT_MS = 60_000;
+
+/**
+ * Runs a script, the text of one or the URL of its file, and resolves with what it prints, as UTF-8. `input` is its standard input.
+ * An exit status other than 0 is an error with what it wrote to standard error. `protobuf`, `numpy` and `safetensors` are there.
+ */
+export async function runPython(
+  script: string | URL,
+  args: readonly string[] = [],
+  input: string | Uint8Array = '',
+): Promise<string> {
+  const what = script instanceof URL ? [fileURLToPath(script)] : ['-c', script];
+  // -B: no __pycache__ beside the scripts, which are the repository's.
+  const child = spawn(await pythonProgram(), ['-B', ...what, ...args], { timeout: TIMEOUT_MS });
+  // A script that ends early need not read all of it.
+  child.stdin.on('error', () => child.stdin.destroy());
+  child.stdin.end(input);
+  const ended = new Promise<string>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) => resolve(signal ? `signal ${signal}` : `status ${code}`));
+  });
+  const [how, output, errors] = await Promise.all([ended, buffer(child.stdout), text(child.stderr)]);
+  if (how !== 'status 0') throw new Error(`Python ended with ${how}:\n${errors}`);
+  return output.toString('utf8');
+}
+
+const WHY_NO_PYTHON = await whyNone(PYTHON_TITLE, pythonProgram, async () => undefined);
+
+/** A `describe` for tests that call `runPython`: skipped, with a line that says why, where there is no Python, unless it is required. */
+export function describeWithPython(name: string, body: () => void): void {
+  const open = async () => ({ stop: async () => undefined });
+  describeOnServer({ suite: 'python', name, whyNone: WHY_NO_PYTHON, open }, body);
+}
