@@ -1,0 +1,137 @@
+/** When training has learnt enough: decided after each evaluation, from all that there were. */
+
+import { CheckpointError, type CheckpointManager } from '@holdfast/core/contract';
+import { checkRanked, gain, type Metrics, measured, type RankedMetric, unknownMetric } from './metrics.ts';
+
+export interface Evaluation {
+  /** Of the model that was evaluated. */
+  readonly version: bigint | number;
+  /** Finite numbers. */
+  readonly metrics: Metrics;
+}
+
+/** Sees all evaluations, oldest first. True: stop. It is asked once after each evaluation. */
+export type StopFunction = (history: readonly Evaluation[]) => boolean;
+
+export interface StopRule extends RankedMetric {
+  /** So many evaluations in a row without an improvement, and it is time to stop: at least 1. */
+  readonly patience: number;
+  /** What is better by no more than this is no improvement. Default 0. */
+  readonly minDelta?: number | undefined;
+}
+
+/** Tells after each evaluation whether to stop. What became better after it has said so counts again: it does not stop anything itself. */
+export class EarlyStopper {
+  readonly #stop: StopFunction;
+  /** That every evaluation has to have. */
+  readonly #metric: string | undefined;
+  readonly #history: Evaluation[] = [];
+  #shouldStop = false;
+
+  /** `InvalidArgument`: the rule has no metric, no mode, or a number out of its range. */
+  constructor(stop: StopRule | StopFunction) {
+    this.#stop = typeof stop === 'function' ? stop : stopWithoutGain(stop);
+    this.#metric = typeof stop === 'function' ? undefined : stop.metric;
+  }
+
+  /**
+   * With the evaluations that the run's checkpoints hold, oldest first, so that a job that was restarted goes on counting. What retention
+   * has removed is not among them, nor what a rollback left behind, what is quarantined, or what was saved without the metric (for a
+   * function: without any). Keep the best by the metric (`keepBest`), or the first evaluation after the restart is held against a worse one.
+   * At most two requests.
+   */
+  static async fromCheckpoints(
+    manager: CheckpointManager,
+    stop: StopRule | StopFunction,
+  ): Promise<EarlyStopper> {
+    const stopper = new EarlyStopper(stop);
+    const metric = stopper.#metric;
+    const isEvaluated = (metrics: Metrics) =>
+      metric === undefined ? Object.keys(metrics).length > 0 : measured(metrics, metric) !== undefined;
+    const checkpoints = (await manager.list()).reverse();
+    for (const { version, metrics, state, isLeftBehind } of checkpoints) {
+      if (state !== 'quarantined' && !isLeftBehind && isEvaluated(metrics)) {
+        stopper.#history.push({ version, metrics });
+      }
+    }
+    if (stopper.#history.length > 0) stopper.#ask();
+    return stopper;
+  }
+
+  /** Oldest first. */
+  get history(): readonly Evaluation[] {
+    return this.#history;
+  }
+
+  /** Its last answer; false before the first evaluation. */
+  get shouldStop(): boolean {
+    return this.#shouldStop;
+  }
+
+  /**
+   * Adds the next evaluation, the newest, and tells whether to stop. `InvalidArgument`: a metric is not a finite number, or the rule's is not
+   * among them, and the evaluation is not added; or the function's answer is neither true nor false.
+   */
+  add(evaluation: Evaluation): boolean {
+    checkFinite(evaluation.metrics);
+    const metric = this.#metric;
+    if (metric !== undefined && measured(evaluation.metrics, metric) === undefined) {
+      const lacks = `the evaluation of version ${evaluation.version} lacks`;
+      throw unknownMetric(metric, lacks, [evaluation.metrics]);
+    }
+    this.#history.push({ version: evaluation.version, metrics: { ...evaluation.metrics } });
+    return this.#ask();
+  }
+
+  #ask(): boolean {
+    const answer: unknown = this.#stop(this.#history);
+    if (typeof answer !== 'boolean') {
+      const what = answer instanceof Promise ? 'a promise' : String(answer);
+      throw new CheckpointError(
+        'InvalidArgument',
+        `the stop function returned ${what}; it returns true or false at once`,
+      );
+    }
+    this.#shouldStop = answer;
+    return answer;
+  }
+}
+
+function stopWithoutGain(rule: StopRule): StopFunction {
+  checkRanked(rule);
+  const { metric, mode, patience, minDelta = 0 } = rule;
+  if (!Number.isSafeInteger(patience) || patience < 1) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `patience is ${patience}; it takes a whole number of evaluations from 1 on`,
+    );
+  }
+  if (!Number.isFinite(minDelta) || minDelta < 0) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `minDelta is ${minDelta}; it takes a finite number from 0 on`,
+    );
+  }
+  return (history) => {
+    let best: number | undefined;
+    let sinceBest = 0;
+    for (const { metrics } of history) {
+      const value = measured(metrics, metric) as number;
+      if (best === undefined || gain(value, best, mode) > minDelta) {
+        best = value;
+        sinceBest = 0;
+      } else sinceBest++;
+    }
+    return sinceBest >= patience;
+  };
+}
+
+function checkFinite(metrics: Metrics): void {
+  for (const [name, value] of Object.entries(metrics)) {
+    if (typeof value === 'number' && Number.isFinite(value)) continue;
+    throw new CheckpointError(
+      'InvalidArgument',
+      `metric "${name}" is ${String(value)}; it takes a finite number`,
+    );
+  }
+}

@@ -1,0 +1,47 @@
+/** What choosing among evaluations has in common: names of metrics, and which of two values is better. */
+
+import { CheckpointError } from '@holdfast/core/contract';
+
+/** A metric, and which way it is good. */
+export interface RankedMetric {
+  /** As it was given to the save. */
+  readonly metric: string;
+  /** `min`: the lowest value is the best. */
+  readonly mode: 'min' | 'max';
+}
+
+export type Metrics = Readonly<Record<string, number>>;
+
+const METRICS_NAMED_MAX = 10;
+
+/** `undefined`: it was not measured. Whatever a record inherits is no metric. */
+export function measured(metrics: Metrics, metric: string): number | undefined {
+  return Object.hasOwn(metrics, metric) ? metrics[metric] : undefined;
+}
+
+/** By how much `value` is better than `other`; negative if it is worse. */
+export function gain(value: number, other: number, mode: RankedMetric['mode']): number {
+  return mode === 'max' ? value - other : other - value;
+}
+
+/** `InvalidArgument` unless it names a metric and one of the two modes. */
+export function checkRanked({ metric, mode }: RankedMetric): void {
+  if (typeof metric !== 'string' || metric === '') {
+    throw new CheckpointError('InvalidArgument', 'there is no metric to rank by: give its name');
+  }
+  if (mode === 'min' || mode === 'max') return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `the mode of metric "${metric}" is ${JSON.stringify(mode)}; it takes min (low values are good) or max`,
+  );
+}
+
+/** `InvalidArgument` that names those that there are. `lacks`: who has it not, such as `no checkpoint has`. */
+export function unknownMetric(metric: string, lacks: string, known: Iterable<Metrics>): CheckpointError {
+  const names = new Set<string>();
+  for (const metrics of known) for (const name of Object.keys(metrics)) names.add(name);
+  const shown = [...names].sort().slice(0, METRICS_NAMED_MAX).join(', ');
+  const more = names.size > METRICS_NAMED_MAX ? `, … (${names.size} in all)` : '';
+  const there = names.size === 0 ? 'there are none at all' : `there are: ${shown}${more}`;
+  return new CheckpointError('InvalidArgument', `${lacks} the metric "${metric}"; ${there}`);
+}
