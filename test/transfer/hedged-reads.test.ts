@@ -312,3 +312,19 @@ describe('an object that is changed in mid-restore is an error, not a mix', () =
     expect(isWhole(rig.transfer)).toBe(true);
   });
 });
+
+describe('a file that is read at any position', () => {
+  test('the answer of the second request counts; the first, which goes on all the same, does not touch the caller’s memory', async () => {
+    const answer = (offsetBytes: number, n: number): Answer =>
+      offsetBytes === SLOW && n === 0 ? { ms: VERY_SLOW_MS, isDeaf: true } : { ms: USUAL_MS };
+    const { file, slowReads, transfer } = setUpSlow(answer);
+    const source = transfer.source(file, { onEnd: async () => undefined });
+    const buffer = new Uint8Array(PART);
+    for (let part = 0; part <= SLOW / PART; part += 1) await source.readInto(part * PART, buffer);
+    expect(isEqual(buffer, DATA.subarray(SLOW, SLOW + PART))).toBe(true);
+    expect(slowReads().map(({ outcome }) => outcome)).toEqual(['under way', 'answered']);
+    expect(slowReads().every((read) => read.buffer.buffer !== buffer.buffer)).toBe(true);
+    await source.assertUnchanged();
+    await source.close();
+  });
+});
