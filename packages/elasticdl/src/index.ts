@@ -2,7 +2,7 @@
 
 export type * from './layout.ts';
 export type * from './model.ts';
-export { bestCheckpoint } from './saver/best-checkpoint.ts';
+export { bestCheckpoint, rankCheckpoints } from './saver/best-checkpoint.ts';
 export { EarlyStopper, type Evaluation, type StopFunction, type StopRule } from './saver/early-stopper.ts';
 export type { RankedMetric } from './saver/metrics.ts';
 export type * from './shard-set.ts';

@@ -1,9 +1,10 @@
-import { CheckpointError, type CheckpointSummary } from '@holdfast/core/contract';
+import type { CheckpointSummary } from '@holdfast/core/contract';
+import type { RankedMetric } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { parseRankedMetric, type RankedMetric } from '../elasticdl/option-values.ts';
+import { parseRankedMetric } from '../elasticdl/option-values.ts';
 import { formatAge, formatMetric, printable } from '../format.ts';
 import { jsonSummary, jsonVersion } from '../json.ts';
-import { emptyRun, listRun, withRun } from '../open-run.ts';
+import { emptyRun, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { type Column, renderTable } from '../table.ts';
@@ -42,40 +43,19 @@ async function runBest(call: Call): Promise<CommandResult> {
       `usage: holdfast ${call.command.name} ${call.command.operands} [options]`,
     ]);
   }
-  const summaries = await withRun(call, { uri, closesOnInterrupt: true }, (manager) =>
-    listRun(manager, call.subject.uri as string),
-  );
-  const ranked = rank(summaries, by, call.subject.uri as string);
-  return describe(ranked, by, call);
-}
-
-/** Best first; not empty. `NotFound`: no checkpoint; `InvalidArgument`: none with the metric. */
-function rank(
-  summaries: readonly CheckpointSummary[],
-  { metric: name, mode }: RankedMetric,
-  uri: string,
-): CheckpointSummary[] {
-  const usable = summaries.filter(({ state, isLeftBehind }) => state === 'live' && !isLeftBehind);
-  if (usable.length === 0) throw emptyRun(uri);
-  const sign = mode === 'max' ? -1 : 1;
-  const ranked = usable
-    .filter(({ metrics }) => Object.hasOwn(metrics, name))
-    .sort((a, b) => sign * (figureOf(a, name) - figureOf(b, name)) || (a.version < b.version ? 1 : -1));
-  if (ranked.length > 0) return ranked;
-  throw new CheckpointError('InvalidArgument', `no checkpoint in ${uri} has the metric "${name}"`, {
-    context: { store: uri, advice: [metricsText(usable)] },
+  const ranked = await withRun(call, { uri, closesOnInterrupt: true }, async (manager) => {
+    const { rankCheckpoints } = await import('@holdfast/elasticdl');
+    const found = await rankCheckpoints(manager, by);
+    const shown = call.subject.uri as string;
+    if (found.length > 0) return found;
+    await requireRun(manager, shown);
+    throw emptyRun(shown);
   });
+  return describe(ranked, by, call);
 }
 
 function figureOf({ metrics }: CheckpointSummary, name: string): number {
   return metrics[name] as number;
-}
-
-function metricsText(summaries: readonly CheckpointSummary[]): string {
-  const names = [...new Set(summaries.flatMap(({ metrics }) => Object.keys(metrics)))].sort();
-  return names.length === 0
-    ? 'none was saved with any metric; `save --metric NAME=NUMBER` gives one'
-    : `metrics that there are: ${names.map(printable).join(', ')}`;
 }
 
 function describe(ranked: readonly CheckpointSummary[], by: RankedMetric, call: Call): CommandResult {

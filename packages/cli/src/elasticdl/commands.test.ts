@@ -95,9 +95,15 @@ describe('best', () => {
   test('no metric given, none of that name, none at all, no run: each says so', async () => {
     const uri = await savedRun(['auc=0.5', 'loss=2']);
     await refused(2, 'elasticdl best needs --metric', ...best, uri);
-    await refused(2, `no checkpoint in ${uri} has the metric "acu"`, ...best, uri, '--metric', 'acu');
-    await refused(2, 'metrics that there are: auc, loss', ...best, uri, '--metric', 'acu');
-    await refused(2, 'none was saved with any metric', ...best, await savedRun([]), '--metric', 'auc');
+    await refused(
+      2,
+      'no checkpoint has the metric "acu"; there are: auc, loss',
+      ...best,
+      uri,
+      '--metric',
+      'acu',
+    );
+    await refused(2, 'there are none at all', ...best, await savedRun([]), '--metric', 'auc');
     await refused(2, '--metric: "" names no metric', ...best, uri, '--metric', '');
     await refused(6, 'no run at memory://', ...best, newUri(), '--metric', 'auc');
   });

@@ -1,11 +1,7 @@
 /** Values of options that only the commands for ElasticDL have. Pure. */
 
+import type { RankedMetric } from '@holdfast/elasticdl';
 import { BadValue } from '../values.ts';
-
-export interface RankedMetric {
-  readonly metric: string;
-  readonly mode: 'min' | 'max';
-}
 
 /** `auc`, `auc:max`, `loss:min`: without a mode, the highest is best. The name may hold colons of its own. */
 export function parseRankedMetric(text: string): RankedMetric {
