@@ -2,6 +2,27 @@
 
 export type * from './layout.ts';
 export type * from './model.ts';
+export { type CheckpointShardsOptions, openCheckpointShards } from './open/checkpoint.ts';
+export { directoryPlace, openDirectoryShards } from './open/directory.ts';
+export { shardsInMemory } from './open/memory.ts';
+export {
+  parseShardFile,
+  parseVersionFolder,
+  type ShardExtension,
+  type ShardName,
+  shardFile,
+  versionFolder,
+} from './open/names.ts';
+export {
+  type FoundVersion,
+  findVersions,
+  type OpenOptions,
+  openFound,
+  openShards,
+  openVersion,
+  type Place,
+} from './open/place.ts';
+export { openPrefixShards, prefixPlace } from './open/prefix.ts';
 export { bestCheckpoint, rankCheckpoints } from './saver/best-checkpoint.ts';
 export { EarlyStopper, type Evaluation, type StopFunction, type StopRule } from './saver/early-stopper.ts';
 export type { RankedMetric } from './saver/metrics.ts';

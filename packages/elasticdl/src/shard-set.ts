@@ -8,6 +8,8 @@ export interface ShardFile {
   readonly index: number;
   readonly count: number;
   readonly source: RandomSource;
+  /** Of a file of this machine: where it lies. */
+  readonly path?: string | undefined;
 }
 
 /** All shards, each once, by index: whoever opens a set refuses one that lacks any. */

@@ -1,0 +1,76 @@
+import { basename, join, resolve } from 'node:path';
+import { throwIfAborted } from '@holdfast/core/contract';
+import { errnoOf, type FileSystem, fileError, localFiles, nodeFileSystem } from '@holdfast/local-files';
+import type { ShardSet } from '../shard-set.ts';
+import { parseShardFile, parseVersionFolder } from './names.ts';
+import { type OpenOptions, openShards, type Place } from './place.ts';
+
+/** The version directory that ElasticDL has written; see `openShards` for errors. Links count as what they lead to. */
+export function openDirectoryShards(directory: string, options: OpenOptions = {}): Promise<ShardSet> {
+  return openShards(directoryPlace(directory), options);
+}
+
+/** A directory of this machine: of one version, or the one that holds them all. Nothing is looked at yet. */
+export function directoryPlace(directory: string, fileSystem: FileSystem = nodeFileSystem): Place {
+  const root = resolve(directory);
+  const pathOf = (name: string) => join(root, name);
+  return {
+    name: basename(root),
+    where: pathOf,
+    list: (signal) => listDirectory(root, fileSystem, signal),
+    open: (name) => localFiles.openSource(pathOf(name)),
+    pathOf,
+  };
+}
+
+interface Entries {
+  readonly files: readonly string[];
+  readonly versions: readonly string[];
+}
+
+async function listDirectory(
+  root: string,
+  fileSystem: FileSystem,
+  signal: AbortSignal | undefined,
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  throwIfAborted(signal);
+  const { files, versions } = await entriesOf(root, fileSystem);
+  const folders = new Map([['', files]]);
+  for (const version of versions) {
+    throwIfAborted(signal);
+    const inside = await entriesOf(join(root, version), fileSystem).catch((error: unknown) => {
+      if (errnoOf((error as Error).cause) === 'ENOENT') return null; // ElasticDL removes old versions while it runs
+      throw error;
+    });
+    if (inside) folders.set(version, inside.files);
+  }
+  return folders;
+}
+
+async function entriesOf(path: string, fileSystem: FileSystem): Promise<Entries> {
+  const files: string[] = [];
+  const versions: string[] = [];
+  try {
+    for (const entry of await fileSystem.readdir(path)) {
+      const name = entry.name.toString();
+      const isShard = parseShardFile(name) !== null;
+      if (!isShard && parseVersionFolder(name) === null) continue;
+      const what = entry.isSymbolicLink() ? await behind(join(path, name), fileSystem) : entry;
+      if (isShard && what?.isFile()) files.push(name);
+      if (!isShard && what?.isDirectory()) versions.push(name);
+    }
+  } catch (error) {
+    throw fileError(error, `read the directory ${path}`, { path });
+  }
+  return { files, versions };
+}
+
+/** `null`: a link to nothing. */
+async function behind(path: string, fileSystem: FileSystem) {
+  try {
+    return await fileSystem.stat(path);
+  } catch (error) {
+    if (['ENOENT', 'ELOOP', 'ENOTDIR'].includes(errnoOf(error) ?? '')) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,31 @@
+import { CheckpointError, type RandomSource } from '@holdfast/core/contract';
+import type { ShardSet } from '../shard-set.ts';
+import { setOf, wholeShards } from './open-set.ts';
+
+/**
+ * The shards among `files`, by their names; others beside them are passed over. The bytes must not change while the set is in use.
+ * `NotFound`: there is none. `Corrupt`: they are no whole checkpoint.
+ */
+export function shardsInMemory(files: Readonly<Record<string, Uint8Array>>, where = 'memory'): ShardSet {
+  const shards = wholeShards({ where, names: Object.keys(files) });
+  return setOf(
+    { where, version: null },
+    shards.map((shard) => ({ ...shard, source: sourceOf(shard.name, files[shard.name] as Uint8Array) })),
+  );
+}
+
+function sourceOf(name: string, bytes: Uint8Array): RandomSource {
+  return {
+    sizeBytes: bytes.byteLength,
+    async readInto(offsetBytes, buffer) {
+      const end = offsetBytes + buffer.byteLength;
+      if (!(offsetBytes >= 0 && end <= bytes.byteLength)) {
+        const message = `bytes ${offsetBytes} to ${end} lie outside "${name}", which has ${bytes.byteLength}`;
+        throw new CheckpointError('InvalidArgument', message, { context: { name } });
+      }
+      buffer.set(bytes.subarray(offsetBytes, end));
+    },
+    assertUnchanged: async () => undefined,
+    close: async () => undefined,
+  };
+}

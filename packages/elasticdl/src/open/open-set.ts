@@ -1,0 +1,72 @@
+import { CheckpointError, type RandomSource, throwIfAborted } from '@holdfast/core/contract';
+import type { ShardFile, ShardSet } from '../shard-set.ts';
+import { findShards } from './complete.ts';
+import type { ShardName } from './names.ts';
+
+/** Where shards were found, and how to reach them. */
+export interface ShardPlace {
+  /** See `ShardSet`. */
+  readonly where: string;
+  readonly version: bigint | null;
+  /** What lies there, shards or not. */
+  readonly names: Iterable<string>;
+  open(name: string): Promise<RandomSource>;
+  /** Of a directory of this machine. */
+  pathOf?(name: string): string | undefined;
+}
+
+/** Opening waits for a disk or a server each time; files of one checkpoint are few. */
+const OPENED_AT_A_TIME = 16;
+
+/** The shards of a place. `NotFound`: there is none. `Corrupt`: they are no whole checkpoint; the message says what is there and what is not. */
+export function wholeShards({ where, names }: Pick<ShardPlace, 'where' | 'names'>): readonly ShardName[] {
+  const { shards, problem } = findShards(names);
+  if (problem === null) return shards;
+  throw new CheckpointError(shards.length === 0 ? 'NotFound' : 'Corrupt', `${where} ${problem}`);
+}
+
+/** Opens all shards. After an error none of them is open. */
+export async function openSet(place: ShardPlace, signal: AbortSignal | undefined): Promise<ShardSet> {
+  const shards = wholeShards(place);
+  const opened: ShardFile[] = [];
+  const openOne = async (shard: ShardName) => {
+    throwIfAborted(signal);
+    const source = await place.open(shard.name);
+    opened.push({ ...shard, source, path: place.pathOf?.(shard.name) });
+  };
+  try {
+    for (let at = 0; at < shards.length; at += OPENED_AT_A_TIME)
+      await allSettled(shards.slice(at, at + OPENED_AT_A_TIME).map(openOne));
+  } catch (error) {
+    await closeAll(opened).catch(() => undefined); // why it was not opened matters more
+    throw error;
+  }
+  return setOf(
+    place,
+    opened.sort((a, b) => a.index - b.index),
+  );
+}
+
+/** A set of what is open already: all shards, by index. */
+export function setOf(
+  { where, version }: Pick<ShardSet, 'where' | 'version'>,
+  shards: readonly ShardFile[],
+): ShardSet {
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= closeAll(shards);
+    return closing;
+  };
+  return { where, version, shards, close, [Symbol.asyncDispose]: close };
+}
+
+function closeAll(shards: readonly ShardFile[]): Promise<void> {
+  return allSettled(shards.map(({ source }) => source.close()));
+}
+
+/** As `Promise.all`, but nothing is under way any more when it fails. */
+async function allSettled(calls: readonly Promise<unknown>[]): Promise<void> {
+  const results = await Promise.allSettled(calls);
+  const failed = results.find(({ status }) => status === 'rejected');
+  if (failed?.status === 'rejected') throw failed.reason;
+}

@@ -1,0 +1,61 @@
+import { listObjects, type ObjectOptions, openObjectSource } from '@holdfast/core';
+import type { ObjectStore } from '@holdfast/core/contract';
+import type { ShardSet } from '../shard-set.ts';
+import { parseVersionFolder } from './names.ts';
+import { openShards, type Place } from './place.ts';
+
+/** 10,000 versions of 100 shards; what is listed takes about 200 bytes for each. */
+const OBJECTS_MAX = 1_000_000;
+
+/**
+ * The shards that ElasticDL, or whoever copied them, has put below a prefix (`ckpt/version-100`; `''`: the whole store); see `openShards` for
+ * errors. The store stays open when the set is closed, and must until then.
+ */
+export function openPrefixShards(
+  store: ObjectStore,
+  prefix: string,
+  options: ObjectOptions = {},
+): Promise<ShardSet> {
+  return openShards(prefixPlace(store, prefix, options), options);
+}
+
+/**
+ * A prefix of an object store: of one version, or of all. Nothing is looked at yet; listing it takes one request for each 1,000 objects, and
+ * is refused with `InvalidArgument` above 1,000,000.
+ */
+export function prefixPlace(
+  store: ObjectStore,
+  prefix: string,
+  options: Omit<ObjectOptions, 'signal'> = {},
+): Place {
+  const root = prefix.replace(/^\/+|\/+$/g, '');
+  const keyOf = (name: string) => [root, name].filter((part) => part !== '').join('/');
+  return {
+    name: lastSegment(root) || lastSegment(store.uri.replace(/[?#].*$/, '')),
+    where: (folder) => (keyOf(folder) === '' ? store.uri : `${keyOf(folder)} in ${store.uri}`),
+    open: (name, signal) => openObjectSource(store, keyOf(name), { ...options, signal }),
+    pathOf: () => undefined,
+    async list(signal) {
+      const below = root === '' ? '' : `${root}/`;
+      const objects = await listObjects(store, below, { ...options, signal, countMax: OBJECTS_MAX });
+      return byFolder(objects.map(({ key }) => key.slice(below.length)));
+    },
+  };
+}
+
+function lastSegment(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}
+
+function byFolder(names: readonly string[]): ReadonlyMap<string, readonly string[]> {
+  const folders = new Map<string, string[]>([['', []]]);
+  for (const name of names) {
+    const start = name.lastIndexOf('/') + 1;
+    const folder = name.slice(0, Math.max(0, start - 1));
+    if (start > 0 && parseVersionFolder(folder) === null) continue;
+    const found = folders.get(folder);
+    if (found) found.push(name.slice(start));
+    else folders.set(folder, [name.slice(start)]);
+  }
+  return folders;
+}
