@@ -1,0 +1,127 @@
+/** Which parameter server holds what: ElasticDL's hash_utils, in Python as in Go, save that Go's loses negative ids. */
+
+import { createHash } from 'node:crypto';
+import { CheckpointError } from '@holdfast/core/contract';
+import { HIGH, LOW, wordsOf } from './id-halves.ts';
+
+/** The most parts that a model can be divided into. */
+const BUCKET_COUNT_MAX = 2 ** 31 - 1;
+
+function checkBucketCount(bucketCount: number): void {
+  if (Number.isInteger(bucketCount) && bucketCount >= 1 && bucketCount <= BUCKET_COUNT_MAX) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `${bucketCount} parts are asked for; it takes an integer from 1 to ${BUCKET_COUNT_MAX}`,
+  );
+}
+
+/**
+ * Part of a dense variable, 0 to `bucketCount - 1`: the hexadecimal digits of the SHA-256 of its name, read as digits in base 32, modulo
+ * `bucketCount` (1 to 2^31 - 1, else `InvalidArgument`). Base 32 is what ElasticDL has: with 32 parts, none is ever in 16 to 31.
+ */
+export function stringToId(name: string, bucketCount: number): number {
+  checkBucketCount(bucketCount);
+  let id = 0;
+  for (const byte of createHash('sha256').update(name, 'utf8').digest()) {
+    id = (id * 32 + (byte >> 4)) % bucketCount;
+    id = (id * 32 + (byte & 15)) % bucketCount;
+  }
+  return id;
+}
+
+/** Part of the row of an id, 0 to `bucketCount - 1`: modulo as in Python, so that a negative id has one too. `bucketCount` as above. */
+export function intToId(id: bigint, bucketCount: number): number {
+  checkBucketCount(bucketCount);
+  const count = BigInt(bucketCount);
+  return Number(((id % count) + count) % count);
+}
+
+/** `intToId` of each id, into as many elements of `into`. `InvalidArgument` if it has fewer. */
+export function bucketsOf(ids: BigInt64Array, bucketCount: number, into: Uint32Array): void {
+  checkBucketCount(bucketCount);
+  if (into.length < ids.length) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `there is room for the parts of ${into.length} ids; there are ${ids.length}`,
+    );
+  }
+  if (bucketCount <= 2 ** 15) fewBuckets(ids, bucketCount, into);
+  else manyBuckets(ids, bucketCount, into);
+}
+
+/** Nothing here leaves 32 bits, so it is integer arithmetic throughout. */
+function fewBuckets(ids: BigInt64Array, bucketCount: number, into: Uint32Array): void {
+  const words = wordsOf(ids);
+  // 2^32 modulo the count: below 2^15, as each half's remainder is, so that their product is below 2^30.
+  const highWeight = 2 ** 32 % bucketCount;
+  for (let i = 0; i < ids.length; i += 1) {
+    const low = (words[2 * i + LOW] as number) % bucketCount;
+    const high = (words[2 * i + HIGH] as number) | 0;
+    // The remainder of a negative number is negative here, and is not in Python.
+    const remainder = high === 0 ? 0 : (high % bucketCount) + (high < 0 ? bucketCount : 0);
+    into[i] = (((remainder * highWeight) | 0) + low) % bucketCount;
+  }
+}
+
+/** In steps of 16 bits: a remainder below 2^31 with 16 bits more is below 2^47, which a double holds exactly. */
+function manyBuckets(ids: BigInt64Array, bucketCount: number, into: Uint32Array): void {
+  const words = wordsOf(ids);
+  for (let i = 0; i < ids.length; i += 1) {
+    const low = words[2 * i + LOW] as number;
+    const high = (words[2 * i + HIGH] as number) | 0;
+    let remainder = (high % bucketCount) + (high < 0 ? bucketCount : 0);
+    remainder = (remainder * 65_536 + (low >>> 16)) % bucketCount;
+    into[i] = (remainder * 65_536 + (low & 0xffff)) % bucketCount;
+  }
+}
+
+export interface ScatteredRows {
+  readonly ids: BigInt64Array;
+  readonly values: Uint8Array;
+}
+
+/**
+ * Divides rows of `rowBytes` bytes by the ids they belong to, as `scatter_embedding_vector` does: parts appear in the order of their first
+ * id, and only those that have any; within one, rows keep their order, and an id that is there twice stays so. Copies everything.
+ * `InvalidArgument` if there are not as many rows as ids.
+ */
+export function scatterEmbeddingVector(
+  ids: BigInt64Array,
+  values: Uint8Array,
+  rowBytes: number,
+  bucketCount: number,
+): Map<number, ScatteredRows> {
+  if (values.length !== ids.length * rowBytes) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `${ids.length} ids go with rows of ${ids.length} × ${rowBytes} bytes; the rows have ${values.length} bytes`,
+    );
+  }
+  const buckets = new Uint32Array(ids.length);
+  bucketsOf(ids, bucketCount, buckets);
+  const counts = new Map<number, number>();
+  for (const bucket of buckets) counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
+
+  const scattered = new Map<number, ScatteredRows>();
+  const writers = new Map<number, RowWriter>();
+  for (const [bucket, count] of counts) {
+    const rows = { ids: new BigInt64Array(count), values: new Uint8Array(count * rowBytes) };
+    scattered.set(bucket, rows);
+    writers.set(bucket, { words: wordsOf(rows.ids), values: rows.values, rowCount: 0 });
+  }
+  const words = wordsOf(ids);
+  buckets.forEach((bucket, row) => {
+    const writer = writers.get(bucket) as RowWriter;
+    writer.words[2 * writer.rowCount] = words[2 * row] as number;
+    writer.words[2 * writer.rowCount + 1] = words[2 * row + 1] as number;
+    writer.values.set(values.subarray(row * rowBytes, (row + 1) * rowBytes), writer.rowCount * rowBytes);
+    writer.rowCount += 1;
+  });
+  return scattered;
+}
+
+interface RowWriter {
+  readonly words: Uint32Array;
+  readonly values: Uint8Array;
+  rowCount: number;
+}
