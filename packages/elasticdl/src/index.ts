@@ -1,5 +1,7 @@
 /** ElasticDL's checkpoints: read in every form, written in two, divided anew among any number of parameter servers. */
 
+export { itemBytes } from './dtype.ts';
+export { bucketsOf, intToId, type ScatteredRows, scatterEmbeddingVector, stringToId } from './hash.ts';
 export type * from './layout.ts';
 export type * from './model.ts';
 export { type CheckpointShardsOptions, openCheckpointShards } from './open/checkpoint.ts';
