@@ -6,7 +6,8 @@ import { HIGH, LOW, wordsOf } from '../id-halves.ts';
 /** A negative id takes this many bytes, and none takes more. */
 export const ID_BYTES_MAX = 10;
 
-function idBytes(high: number, low: number): number {
+/** Of one id, by its halves; 1 to 10. */
+export function idBytes(high: number, low: number): number {
   const bits = high === 0 ? 32 - Math.clz32(low | 1) : 64 - Math.clz32(high);
   return Math.ceil(bits / 7);
 }
