@@ -13,6 +13,7 @@ export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from '
 export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';
 export { OpenFiles } from './open-files.ts';
+export { openTargetFile } from './target-file.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 
 /** Files through the given system calls; a test passes some that fail. */

@@ -22,6 +22,7 @@ import {
 import { DirectFile } from './direct-file.ts';
 import { DirectorySync } from './directory-sync.ts';
 import { errnoOf, fileError } from './errno.ts';
+import { FileSink } from './file-sink.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
@@ -80,7 +81,8 @@ async function existingMode(fileSystem: FileSystem, path: string, replace: boole
   return Number(stats.mode) & 0o7777;
 }
 
-function siblingName(name: string): string {
+/** Hidden, and of nobody else: `name` is to take its place later. */
+export function siblingName(name: string): string {
   const start = Buffer.from(name)
     .subarray(0, SIBLING_NAME_BYTES_MAX)
     .toString('utf8')
@@ -208,57 +210,6 @@ function assertInside(root: string, path: string, name: string): void {
   });
 }
 
-function targetError(code: ErrorCode, path: string, what: string, cause?: unknown): CheckpointError {
+export function targetError(code: ErrorCode, path: string, what: string, cause?: unknown): CheckpointError {
   return new CheckpointError(code, `${path} ${what}`, { context: { path }, cause });
-}
-
-class FileSink implements RandomSink {
-  readonly #target: SinkFile;
-  readonly #file: DirectFile;
-
-  constructor(target: SinkFile, file: DirectFile) {
-    this.#target = target;
-    this.#file = file;
-  }
-
-  async writeAt(offsetBytes: number, buffer: Uint8Array): Promise<void> {
-    const { name, sizeBytes } = this.#target;
-    if (offsetBytes < 0 || offsetBytes + buffer.byteLength > sizeBytes) {
-      const range = `bytes ${offsetBytes} to ${offsetBytes + buffer.byteLength}`;
-      throw new CheckpointError('InvalidArgument', `${range} lie outside "${name}", which has ${sizeBytes}`, {
-        context: { name },
-      });
-    }
-    await this.#translated('write', () => this.#file.write(offsetBytes, buffer));
-  }
-
-  async close(): Promise<void> {
-    const { name, sizeBytes, mode } = this.#target;
-    try {
-      const written = Number((await this.#translated('look at', () => this.#file.stat())).size);
-      if (written !== sizeBytes) {
-        const message = `"${name}" was to have ${sizeBytes} bytes, and ${written} were written`;
-        throw new CheckpointError('InvalidArgument', message, { context: { name } });
-      }
-      if (mode !== undefined) await this.#translated('set the mode of', () => this.#file.chmod(mode & 0o777));
-      await this.#translated('make durable', () => this.#file.datasync());
-    } finally {
-      await this.abandon();
-    }
-  }
-
-  /** Releases the descriptors; never throws. */
-  async abandon(): Promise<void> {
-    // After fdatasync a close has nothing left to report, and a file that is given up is removed.
-    await this.#file.close().catch(() => undefined);
-  }
-
-  async #translated<T>(action: string, call: () => Promise<T>): Promise<T> {
-    const { name } = this.#target;
-    try {
-      return await call();
-    } catch (error) {
-      throw fileError(error, `${action} "${name}"`, { name });
-    }
-  }
 }

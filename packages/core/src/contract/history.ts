@@ -150,9 +150,9 @@ export interface HistoryCalls {
   ): Promise<DiffResult>;
 
   /**
-   * Keeps collection away from a checkpoint for a while; `restore`, `openInputStream` and `openSource` do so by themselves. It is never extended:
-   * to hold on longer, take another before it ends. `NotFound`: there is no such version, or it is no longer live. `Denied`, `ReadOnly`: the store
-   * cannot be written, and there is no lease without that.
+   * Keeps collection away from a checkpoint for a while; `restore`, `openInputStream` and `openSource` do so by themselves. It is never
+   * extended: to hold on longer, take another before it ends. `NotFound`: there is no such version, or it is no longer live. `Denied`,
+   * `ReadOnly`: the store cannot be written, and there is no lease without that.
    */
   lease(options: LeaseOptions): Promise<Lease>;
   /** Ends a claim before its time. `false`: there was none; it was released or has been swept. Safe to repeat. */

@@ -1,0 +1,55 @@
+import { CheckpointError, type RandomSink, type SinkFile } from '@holdfast/core/contract';
+import type { DirectFile } from './direct-file.ts';
+import { fileError } from './errno.ts';
+
+/** One file of a target. It has its size when it is closed, or there is an error. */
+export class FileSink implements RandomSink {
+  readonly #target: SinkFile;
+  readonly #file: DirectFile;
+
+  constructor(target: SinkFile, file: DirectFile) {
+    this.#target = target;
+    this.#file = file;
+  }
+
+  async writeAt(offsetBytes: number, buffer: Uint8Array): Promise<void> {
+    const { name, sizeBytes } = this.#target;
+    if (offsetBytes < 0 || offsetBytes + buffer.byteLength > sizeBytes) {
+      const range = `bytes ${offsetBytes} to ${offsetBytes + buffer.byteLength}`;
+      throw new CheckpointError('InvalidArgument', `${range} lie outside "${name}", which has ${sizeBytes}`, {
+        context: { name },
+      });
+    }
+    await this.#translated('write', () => this.#file.write(offsetBytes, buffer));
+  }
+
+  async close(): Promise<void> {
+    const { name, sizeBytes, mode } = this.#target;
+    try {
+      const written = Number((await this.#translated('look at', () => this.#file.stat())).size);
+      if (written !== sizeBytes) {
+        const message = `"${name}" was to have ${sizeBytes} bytes, and ${written} were written`;
+        throw new CheckpointError('InvalidArgument', message, { context: { name } });
+      }
+      if (mode !== undefined) await this.#translated('set the mode of', () => this.#file.chmod(mode & 0o777));
+      await this.#translated('make durable', () => this.#file.datasync());
+    } finally {
+      await this.abandon();
+    }
+  }
+
+  /** Releases the descriptors; never throws. */
+  async abandon(): Promise<void> {
+    // After fdatasync a close has nothing left to report, and a file that is given up is removed.
+    await this.#file.close().catch(() => undefined);
+  }
+
+  async #translated<T>(action: string, call: () => Promise<T>): Promise<T> {
+    const { name } = this.#target;
+    try {
+      return await call();
+    } catch (error) {
+      throw fileError(error, `${action} "${name}"`, { name });
+    }
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * One file that appears whole or not at all: a temporary sibling that only its owner can read; `publish` gives it its name when its bytes
+ * are durable. A link never takes the place of a file that somebody else has made meanwhile; a rename, which replaces, does so at once.
+ */
+
+import { constants } from 'node:fs';
+import { basename, dirname, resolve, sep } from 'node:path';
+import {
+  type CheckpointError,
+  type ErrorCode,
+  type RandomSink,
+  type RestoreTarget,
+  type SinkFile,
+  type TargetOptions,
+  throwIfAborted,
+} from '@holdfast/core/contract';
+import { DirectFile } from './direct-file.ts';
+import { DirectorySync } from './directory-sync.ts';
+import { errnoOf, fileError } from './errno.ts';
+import { FileSink } from './file-sink.ts';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { makeDirectories } from './make-directories.ts';
+import { fileSystemAt } from './mounts.ts';
+import { siblingName, targetError } from './target.ts';
+
+/** What `link` says where there are no hard links; `EPERM` is Linux's word for it (link(2)). */
+const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK']);
+
+/**
+ * Prepares a file at `path`, as `LocalFiles.openTarget` prepares a directory: its one `open` gives the sink, whatever name it is asked for;
+ * `publish`, after the sink is closed, makes the file visible and durable. Missing parent directories are created. With `replace` a
+ * symbolic link stands for the file that it names, and a file that was there leaves its mode to the new one.
+ *
+ * `TargetExists`: there is a file, unless `replace`, or something that is no regular file. `Unsupported`: the file system has no hard
+ * links, which it takes not to replace anything.
+ */
+export async function openTargetFile(
+  path: string,
+  options: TargetOptions = {},
+  fileSystem: FileSystem = nodeFileSystem,
+): Promise<RestoreTarget> {
+  throwIfAborted(options.signal);
+  const replace = options.replace ?? false;
+  let target = resolve(path);
+  try {
+    const mode = await existingMode(fileSystem, target, replace);
+    if (mode !== null) target = await fileSystem.realpath(target);
+    await makeDirectories(fileSystem, dirname(target));
+    const quickest = fileSystem === nodeFileSystem ? await fileSystemAt(dirname(target)) : fileSystem;
+    const sibling = `${dirname(target)}${sep}${siblingName(basename(target))}`;
+    const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
+    const file = await DirectFile.open(sibling, flags, { fileSystem: quickest });
+    const parts = { fileSystem: quickest, path: target, sibling, replace, mode, file };
+    return await FileTarget.prepare(parts);
+  } catch (error) {
+    throw fileError(error, `prepare ${target}`, { path: target });
+  }
+}
+
+/** Permission bits of the file that is replaced; `null`: there is none. */
+async function existingMode(fileSystem: FileSystem, path: string, replace: boolean): Promise<number | null> {
+  const found = await fileSystem.lstat(path).catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return null;
+    throw error;
+  });
+  if (found === null) return null;
+  if (!replace) throw targetError('TargetExists', path, 'exists');
+  const stats = await fileSystem.stat(path).catch((error: unknown) => {
+    throw errnoOf(error) === 'ENOENT'
+      ? targetError('TargetExists', path, 'is a symbolic link to nothing', error)
+      : error;
+  });
+  if (!stats.isFile()) throw targetError('TargetExists', path, 'exists and is no regular file');
+  return Number(stats.mode) & 0o777;
+}
+
+interface TargetParts {
+  readonly fileSystem: FileSystem;
+  readonly path: string;
+  readonly sibling: string;
+  readonly replace: boolean;
+  /** Of the file; `null`: that of any new one. */
+  readonly mode: number | null;
+  readonly file: DirectFile;
+}
+
+class FileTarget implements RestoreTarget {
+  readonly #parts: TargetParts;
+  #sink: FileSink | undefined;
+  #state: 'empty' | 'open' | 'closed' | 'settled' = 'empty';
+
+  private constructor(parts: TargetParts) {
+    this.#parts = parts;
+  }
+
+  static async prepare(parts: TargetParts): Promise<FileTarget> {
+    const target = new FileTarget(parts);
+    try {
+      // The kernel has applied the umask: this is the mode that any new file would have.
+      const newMode = Number((await parts.file.stat()).mode) & 0o777;
+      await parts.file.chmod(0o600);
+      return new FileTarget({ ...parts, mode: parts.mode ?? newMode });
+    } catch (error) {
+      await target.discard();
+      throw error;
+    }
+  }
+
+  async open(file: SinkFile): Promise<RandomSink> {
+    if (this.#state !== 'empty') throw this.#error('InvalidArgument', 'takes one file, once');
+    this.#state = 'open';
+    const mode = file.mode ?? this.#parts.mode ?? undefined;
+    const sink = new FileSink({ ...file, mode }, this.#parts.file);
+    this.#sink = sink;
+    return {
+      writeAt: (offsetBytes, buffer) => sink.writeAt(offsetBytes, buffer),
+      close: async () => {
+        await sink.close();
+        if (this.#state === 'open') this.#state = 'closed';
+      },
+    };
+  }
+
+  async publish(): Promise<void> {
+    const { path, fileSystem } = this.#parts;
+    if (this.#state === 'settled') throw this.#error('InvalidArgument', 'is published or discarded already');
+    if (this.#state !== 'closed') throw this.#error('InvalidArgument', 'is not written to its end yet');
+    try {
+      await this.#moveIntoPlace();
+      this.#state = 'settled';
+      await new DirectorySync({ fileSystem }).sync(dirname(path));
+    } catch (error) {
+      throw fileError(error, `publish ${path}`, { path });
+    }
+  }
+
+  async discard(): Promise<void> {
+    if (this.#state === 'settled') return;
+    this.#state = 'settled';
+    const { file, fileSystem, sibling } = this.#parts;
+    await (this.#sink?.abandon() ?? file.close().catch(() => undefined));
+    // What cannot be removed is a hidden file that takes room; the failure that led here matters more.
+    await fileSystem.unlink(sibling).catch(() => undefined);
+  }
+
+  async #moveIntoPlace(): Promise<void> {
+    const { fileSystem, sibling, path, replace } = this.#parts;
+    if (replace) return fileSystem.rename(sibling, path);
+    try {
+      await fileSystem.link(sibling, path);
+    } catch (error) {
+      const errno = errnoOf(error) ?? '';
+      if (errno === 'EEXIST') throw this.#error('TargetExists', 'was made by somebody else meanwhile');
+      if (!NO_LINKS.has(errno)) throw error;
+      throw this.#error(
+        'Unsupported',
+        'is on a file system without hard links; replace the file there',
+        error,
+      );
+    }
+    // The file is there; its second name, should this fail, is a hidden one.
+    await fileSystem.unlink(sibling).catch(() => undefined);
+  }
+
+  #error(code: ErrorCode, what: string, cause?: unknown): CheckpointError {
+    return targetError(code, this.#parts.path, what, cause);
+  }
+}
