@@ -1,5 +1,13 @@
 /** ElasticDL's checkpoints: read in every form, written in two, divided anew among any number of parameter servers. */
 
+export { type EncodedShard, encodeShard } from './codec/encode.ts';
+export {
+  type ContentPiece,
+  type FileOutline,
+  type FilePiece,
+  type LiteralPiece,
+  outlineFile,
+} from './codec/outline-file.ts';
 export { itemBytes } from './dtype.ts';
 export { bucketsOf, intToId, type ScatteredRows, scatterEmbeddingVector, stringToId } from './hash.ts';
 export type * from './layout.ts';

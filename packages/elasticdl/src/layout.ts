@@ -13,6 +13,9 @@ import type { Dtype, TableInfo } from './model.ts';
  */
 export type Form = 'S0' | 'S1' | 'S2' | 'S2a' | 'S3' | 'S4' | 'S5' | 'S6' | 'S7';
 
+/** The forms that are written: that of the design document, and that of the last release. */
+export type WrittenForm = Extract<Form, 'S4' | 'S7'>;
+
 /** Which numbers stand for types: ElasticDL's own up to S4, TensorFlow's from S5 on. The same field holds both. */
 export type DtypeNumbering = 'elasticdl' | 'tensorflow';
 

@@ -1,0 +1,170 @@
+/** Where everything will lie in a file of ElasticDL's that holds a given shard, before any of its values is there. */
+
+import { FORMS, TENSORFLOW } from '@holdfast/wire/elasticdl';
+import { itemBytes, numberOfDtype } from '../dtype.ts';
+import type { DtypeNumbering, WrittenForm } from '../layout.ts';
+import type { Dtype, TableInfo } from '../model.ts';
+import type { DenseOutline, ShardOutline, TableOutline } from '../sink.ts';
+import { checkOutline, elementCount, noTypeNumber } from './write-checks.ts';
+import { type Content, Message, type MessagePart } from './write-message.ts';
+
+export interface LiteralPiece {
+  readonly kind: 'literal';
+  readonly offsetBytes: number;
+  readonly bytes: Uint8Array;
+}
+
+/** Place of the elements of a dense variable, or of the rows or the ids (varints, one after the other) of a table. Never empty. */
+export interface ContentPiece extends Content {
+  readonly offsetBytes: number;
+}
+
+export type FilePiece = LiteralPiece | ContentPiece;
+
+export interface FileOutline {
+  readonly sizeBytes: number;
+  /** In the order of the file, without a gap. What has no bytes has no piece. */
+  readonly pieces: readonly FilePiece[];
+}
+
+/**
+ * The same bytes as google.protobuf's deterministic serialization of the same model: maps of S7 in the order of their keys' UTF-8, lists in
+ * the given order, in S4 dense variables before tables. S4 leaves out tables without rows: their infos say that they exist. Sizes
+ * go up to 2^53; google.protobuf itself, and so ElasticDL, reads no file of more than 2 GiB.
+ *
+ * `InvalidArgument` for an outline that contradicts itself or lacks the info of a table with rows. In S4 also for a table without rows
+ * or info, for a scalar, for a type that ElasticDL had no number for, and for a dense variable that an info says is a table.
+ */
+export function outlineFile(outline: ShardOutline, form: WrittenForm): FileOutline {
+  checkOutline(outline, form);
+  const message = form === 'S4' ? modelOfS4(outline) : modelOfS7(outline);
+  return { sizeBytes: message.lengthBytes, pieces: piecesOf(message.parts) };
+}
+
+function numberOf(dtype: Dtype, numbering: DtypeNumbering, what: string): number {
+  const number = numberOfDtype(dtype, numbering);
+  if (number === null) throw noTypeNumber(dtype, what);
+  return number;
+}
+
+function denseContent({ name, dtype, shape }: DenseOutline): Content {
+  return { kind: 'dense', name, lengthBytes: elementCount(shape) * itemBytes(dtype) };
+}
+
+function valuesContent({ name, dtype, dim, rowCount }: TableOutline): Content {
+  return { kind: 'values', name, lengthBytes: elementCount([rowCount, dim]) * itemBytes(dtype) };
+}
+
+function idsContent({ name, idsBytes }: TableOutline): Content {
+  return { kind: 'ids', name, lengthBytes: idsBytes };
+}
+
+function modelOfS4({ version, infos, dense, tables }: ShardOutline): Message {
+  const fields = FORMS.S4;
+  const model = new Message().number(fields.Model.version, version);
+  const tensor = (name: string, shape: readonly number[], content: Content) =>
+    new Message()
+      .text(fields.Tensor.name, name)
+      .packed(fields.Tensor.dim, shape)
+      .content(fields.Tensor.content, content);
+  for (const variable of dense) {
+    const { name, dtype, shape } = variable;
+    const type = numberOf(dtype, 'elasticdl', `variable "${name}"`);
+    const message = tensor(name, shape, denseContent(variable)).number(fields.Tensor.dtype, type);
+    model.message(fields.Model.param, message);
+  }
+  for (const table of tables.filter(({ rowCount }) => rowCount > 0)) {
+    const type = numberOf(table.dtype, 'elasticdl', `table "${table.name}"`);
+    const message = tensor(table.name, [table.rowCount, table.dim], valuesContent(table))
+      .content(fields.Tensor.indices, idsContent(table))
+      .number(fields.Tensor.dtype, type);
+    model.message(fields.Model.param, message);
+  }
+  for (const info of infos)
+    model.message(fields.Model.embeddingTableInfo, infoMessage(info, fields.EmbeddingTableInfo));
+  return model;
+}
+
+function modelOfS7({ version, infos, dense, tables }: ShardOutline): Message {
+  const fields = FORMS.S7;
+  const model = new Message().number(fields.Model.version, version);
+  for (const info of infos) {
+    const { dtype } = fields.EmbeddingTableInfo;
+    const type = info.dtype === null ? 0 : numberOf(info.dtype, 'tensorflow', `table "${info.name}"`);
+    const message = infoMessage(info, fields.EmbeddingTableInfo).number(dtype, type);
+    model.message(fields.Model.embeddingTableInfos, message);
+  }
+  for (const variable of sortedByKey(dense)) {
+    const { name, dtype, shape } = variable;
+    const tensor = tensorProto(name, dtype, shape, denseContent(variable));
+    model.message(fields.Model.denseParameters, mapEntry(name, tensor));
+  }
+  for (const table of sortedByKey(tables)) {
+    const { name, dtype, rowCount, dim } = table;
+    const slices = new Message()
+      .message(
+        fields.IndexedSlicesProto.concatTensors,
+        tensorProto(name, dtype, [rowCount, dim], valuesContent(table)),
+      )
+      .content(fields.IndexedSlicesProto.ids, idsContent(table));
+    model.message(fields.Model.embeddingTables, mapEntry(name, slices));
+  }
+  return model;
+}
+
+/** What both forms have; the type, which only S7 has, comes last in it. */
+function infoMessage(
+  { name, dim, initializer }: TableInfo,
+  fields: { readonly name: number; readonly dim: number; readonly initializer: number },
+): Message {
+  return new Message().text(fields.name, name).number(fields.dim, dim).text(fields.initializer, initializer);
+}
+
+function tensorProto(name: string, dtype: Dtype, shape: readonly number[], content: Content): Message {
+  const { TensorProto, TensorShapeProto, Dim } = TENSORFLOW;
+  const tensor = new Message().number(TensorProto.dtype, numberOf(dtype, 'tensorflow', `"${name}"`));
+  const dims = new Message();
+  for (const size of shape) dims.message(TensorShapeProto.dim, new Message().number(Dim.size, size));
+  // ElasticDL leaves the shape of a scalar out.
+  if (shape.length > 0) tensor.message(TensorProto.tensorShape, dims);
+  return tensor.content(TensorProto.tensorContent, content);
+}
+
+/** A map is a list of messages with these two fields; both are always written. https://protobuf.dev/programming-guides/encoding/#maps */
+const MAP_ENTRY = { key: 1, value: 2 } as const;
+
+function mapEntry(name: string, value: Message): Message {
+  return new Message().key(MAP_ENTRY.key, name).message(MAP_ENTRY.value, value);
+}
+
+function sortedByKey<T extends { readonly name: string }>(entries: readonly T[]): T[] {
+  return entries
+    .map((entry) => ({ entry, key: Buffer.from(entry.name, 'utf8') }))
+    .sort((a, b) => Buffer.compare(a.key, b.key))
+    .map(({ entry }) => entry);
+}
+
+/** Bytes that follow one another become one piece. */
+function piecesOf(parts: readonly MessagePart[]): FilePiece[] {
+  const pieces: FilePiece[] = [];
+  let offsetBytes = 0;
+  let literals: Uint8Array[] = [];
+  const endLiteral = () => {
+    if (literals.length === 0) return;
+    const bytes = Buffer.concat(literals);
+    pieces.push({ kind: 'literal', offsetBytes, bytes });
+    offsetBytes += bytes.length;
+    literals = [];
+  };
+  for (const part of parts) {
+    if (part instanceof Uint8Array) {
+      literals.push(part);
+      continue;
+    }
+    endLiteral();
+    pieces.push({ ...part, offsetBytes });
+    offsetBytes += part.lengthBytes;
+  }
+  endLiteral();
+  return pieces;
+}

@@ -1,0 +1,127 @@
+/** What a shard has to be for a file to say what it is: everything that contradicts itself is `InvalidArgument` before a byte is written. */
+
+import { CheckpointError } from '@holdfast/core/contract';
+import { itemBytes } from '../dtype.ts';
+import type { WrittenForm } from '../layout.ts';
+import type { Dtype, EmbeddingRows, TableInfo, Tensor } from '../model.ts';
+import type { ShardOutline, TableOutline } from '../sink.ts';
+import { ID_BYTES_MAX } from './write-ids.ts';
+
+function invalid(message: string, expected: string, found: string): CheckpointError {
+  const text = `${message}: expected ${expected}, found ${found}`;
+  return new CheckpointError('InvalidArgument', text, { context: { expected, found } });
+}
+
+/** `InvalidArgument`: only S4 lacks numbers. */
+export function noTypeNumber(dtype: Dtype, what: string): CheckpointError {
+  return new CheckpointError(
+    'InvalidArgument',
+    `${what} is of type ${dtype}, for which the form S4 has no number; it has bool, int8 to int64 and float16 to float64. Write S7`,
+  );
+}
+
+/** May leave the integers that a number holds exactly; `checkOutline` refuses that. */
+export function elementCount(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/** `InvalidArgument` unless all of it can be written in this form, and read back as what it is. */
+export function checkOutline(outline: ShardOutline, form: WrittenForm): void {
+  checkVersion(outline.version);
+  const infos = checkInfos(outline.infos);
+  const names = new Set<string>();
+  for (const { name, dtype, shape } of outline.dense) {
+    checkName(name, 'variable', names);
+    checkShape(`variable "${name}"`, dtype, shape);
+    if (form === 'S4') checkDenseOfS4(name, shape, infos);
+  }
+  for (const table of outline.tables) {
+    checkName(table.name, 'table', names);
+    checkTable(table, infos.get(table.name), form);
+  }
+}
+
+function checkVersion(version: number): void {
+  if (Number.isInteger(version) && version >= -(2 ** 31) && version < 2 ** 31) return;
+  throw invalid('version of the shard', 'an integer from -2147483648 to 2147483647', String(version));
+}
+
+function checkInfos(infos: readonly TableInfo[]): Map<string, TableInfo> {
+  const byName = new Map<string, TableInfo>();
+  const names = new Set<string>();
+  for (const info of infos) {
+    checkName(info.name, 'info of table', names);
+    checkSize(`info of table "${info.name}"`, 'dim', info.dim);
+    if (!info.initializer.isWellFormed())
+      throw invalid(`info of table "${info.name}"`, 'an initializer in Unicode', 'half a surrogate pair');
+    byName.set(info.name, info);
+  }
+  return byName;
+}
+
+function checkName(name: string, what: string, names: Set<string>): void {
+  // Written as UTF-8 it would be another name.
+  if (!name.isWellFormed())
+    throw invalid(`${what} ${JSON.stringify(name)}`, 'a name in Unicode', 'half a surrogate pair');
+  if (names.has(name)) throw invalid(`${what} "${name}"`, 'a name of its own', 'one that is there already');
+  names.add(name);
+}
+
+function checkSize(what: string, part: string, size: number): void {
+  if (Number.isSafeInteger(size) && size >= 0) return;
+  throw invalid(`${part} of ${what}`, 'an integer from 0 to 2^53 - 1', String(size));
+}
+
+function checkShape(what: string, dtype: Dtype, shape: readonly number[]): void {
+  for (const size of shape) checkSize(what, 'shape', size);
+  const bytes = elementCount(shape) * itemBytes(dtype);
+  if (!Number.isSafeInteger(bytes))
+    throw invalid(`size of ${what}`, 'less than 2^53 bytes', `${bytes} bytes`);
+}
+
+function checkDenseOfS4(name: string, shape: readonly number[], infos: ReadonlyMap<string, TableInfo>): void {
+  if (shape.length === 0) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `variable "${name}" is a scalar, which the form S4 cannot hold. Write S7`,
+    );
+  }
+  if (infos.has(name)) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `variable "${name}" is dense, and an info says that it is a table; the form S4 cannot tell the two apart. Write S7`,
+    );
+  }
+}
+
+function checkTable(table: TableOutline, info: TableInfo | undefined, form: WrittenForm): void {
+  const { name, dtype, dim, rowCount, idsBytes } = table;
+  const what = `table "${name}"`;
+  checkShape(what, dtype, [rowCount, dim]);
+  checkSize(what, 'bytes of ids', idsBytes);
+  if (idsBytes < rowCount || idsBytes > rowCount * ID_BYTES_MAX) {
+    const expected = `${rowCount} to ${rowCount * ID_BYTES_MAX} for ${rowCount} rows`;
+    throw invalid(`bytes of ids of ${what}`, expected, String(idsBytes));
+  }
+  // Of a table without rows, S4 holds nothing but the info.
+  if ((rowCount > 0 || form === 'S4') && info?.dim !== dim) {
+    const found = info === undefined ? 'none' : `one with rows of ${info.dim}`;
+    throw invalid(what, `an info with rows of ${dim} elements`, found);
+  }
+}
+
+/** `InvalidArgument` unless there are exactly as many bytes as type and shape ask for. */
+export function checkTensor(name: string, { dtype, shape, data }: Tensor): void {
+  const bytes = elementCount(shape) * itemBytes(dtype);
+  if (data.length === bytes) return;
+  const expected = `${bytes} bytes for ${dtype} [${shape.join(', ')}]`;
+  throw invalid(`elements of variable "${name}"`, expected, `${data.length}`);
+}
+
+/** `InvalidArgument` unless each id has a row, and no row is without. */
+export function checkRows(name: string, { dtype, dim, ids, values }: EmbeddingRows): void {
+  const bytes = ids.length * dim * itemBytes(dtype);
+  if (values.length === bytes) return;
+  const expected = `${bytes} bytes for ${ids.length} ids with ${dim} × ${dtype} each`;
+  throw invalid(`rows of table "${name}"`, expected, `${values.length}`);
+}

@@ -1,0 +1,75 @@
+/** Protobuf messages whose large fields are left open: their places are known, and somebody else fills them. */
+
+import { encodeIds, idsBytes } from './write-ids.ts';
+
+/** What fills a place: the elements of a dense variable, or of a table its rows or its ids. */
+export interface Content {
+  readonly kind: 'dense' | 'values' | 'ids';
+  /** Of the variable or table. */
+  readonly name: string;
+  readonly lengthBytes: number;
+}
+
+export type MessagePart = Uint8Array | Content;
+
+const VARINT = 0;
+const LENGTH_DELIMITED = 2;
+
+/** `value` is an integer from -2^53 to 2^53; a negative one takes 10 bytes, as in protobuf's int32 and int64. */
+export function encodeVarint(value: number): Uint8Array {
+  const id = BigInt64Array.of(BigInt(value));
+  const bytes = new Uint8Array(idsBytes(id));
+  encodeIds(id, bytes);
+  return bytes;
+}
+
+/** Fields come in the order of the calls. As in proto3, a number of 0 and an empty text, list or content are not written. */
+export class Message {
+  readonly parts: MessagePart[] = [];
+  lengthBytes = 0;
+
+  number(field: number, value: number): this {
+    return value === 0 ? this : this.#add([encodeVarint(field * 8 + VARINT), encodeVarint(value)]);
+  }
+
+  text(field: number, text: string): this {
+    return text === '' ? this : this.key(field, text);
+  }
+
+  /** A text that is written even if it is empty, as the key of an entry of a map is. */
+  key(field: number, text: string): this {
+    const bytes = new TextEncoder().encode(text);
+    return this.#head(field, bytes.length).#add([bytes]);
+  }
+
+  packed(field: number, values: readonly number[]): this {
+    if (values.length === 0) return this;
+    const varints = values.map(encodeVarint);
+    return this.#head(field, sum(varints.map((bytes) => bytes.length))).#add(varints);
+  }
+
+  content(field: number, content: Content): this {
+    return content.lengthBytes === 0 ? this : this.#head(field, content.lengthBytes).#add([content]);
+  }
+
+  /** Written even if it is empty. */
+  message(field: number, message: Message): this {
+    return this.#head(field, message.lengthBytes).#add(message.parts);
+  }
+
+  #head(field: number, lengthBytes: number): this {
+    return this.#add([encodeVarint(field * 8 + LENGTH_DELIMITED), encodeVarint(lengthBytes)]);
+  }
+
+  #add(parts: readonly MessagePart[]): this {
+    for (const part of parts) {
+      this.parts.push(part);
+      this.lengthBytes += part instanceof Uint8Array ? part.length : part.lengthBytes;
+    }
+    return this;
+  }
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
