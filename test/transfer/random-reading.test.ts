@@ -193,16 +193,15 @@ describe('a file read at any position', () => {
   });
 
   test('large reads are cut into requests that run at once; gaps of a part into requests of 4 MiB', async () => {
-    const data = bytesOf(21 * MIB + 3);
-    const { fetched, open, store, transfer } = setUpSource(data, 20 * MIB);
+    const data = bytesOf(10 * MIB + 3);
+    const { fetched, open, store, transfer } = setUpSource(data, 10 * MIB);
     const source = open();
-    expect(isEqual(await read(source, 1, 9 * MIB), data.subarray(1, 1 + 9 * MIB))).toBe(true);
-    expect(store.calls).toHaveLength(3);
+    expect(isEqual(await read(source, 1, 5 * MIB), data.subarray(1, 1 + 5 * MIB))).toBe(true);
+    expect(store.calls).toHaveLength(2);
     await source.assertUnchanged();
-    expect(store.calls).toHaveLength(3 + 1 + 3);
-    expect(fetched.subarray(0, 20 * MIB).every((count) => count === 1)).toBe(true);
-    expect(fetched.subarray(20 * MIB).every((count) => count === 0)).toBe(true);
-    expect(transfer.memory.peakBytes).toBeLessThanOrEqual(12 * MIB + 4096);
+    expect(store.calls).toHaveLength(2 + 1 + 2);
+    expect(isEqual(fetched, new Uint8Array(data.byteLength).fill(1, 0, 10 * MIB))).toBe(true);
+    expect(transfer.memory.peakBytes).toBeLessThanOrEqual(8 * MIB);
     await source.close();
   });
 
