@@ -34,6 +34,12 @@ export {
 } from './open/place.ts';
 export { openPrefixShards, prefixPlace } from './open/prefix.ts';
 export { bestCheckpoint, rankCheckpoints } from './saver/best-checkpoint.ts';
+export {
+  CheckpointSaver,
+  type CheckpointSaverOptions,
+  type ShardSaveOptions,
+} from './saver/checkpoint-saver.ts';
 export { EarlyStopper, type Evaluation, type StopFunction, type StopRule } from './saver/early-stopper.ts';
 export type { RankedMetric } from './saver/metrics.ts';
+export { snapshotShard } from './saver/snapshot.ts';
 export type * from './shard-set.ts';

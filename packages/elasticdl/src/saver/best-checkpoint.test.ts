@@ -1,7 +1,7 @@
 import { type CheckpointManager, crc32c, isCheckpointError, openCheckpointManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
-import { bestCheckpoint } from './best-checkpoint.ts';
+import { bestCheckpoint, rankCheckpoints } from './best-checkpoint.ts';
 
 describe('bestCheckpoint', () => {
   test('the lowest or the highest, as the mode says', async () => {
@@ -17,6 +17,20 @@ describe('bestCheckpoint', () => {
   test('of equals the newer one; those without the metric do not count', async () => {
     await using run = await runOf([1, { auc: 0.7 }], [2, { auc: 0.7 }], [3, {}], [4, { loss: 1 }]);
     expect((await bestCheckpoint(run, { metric: 'auc', mode: 'max' }))?.version).toBe(2n);
+  });
+
+  test('all of them, best first, and of equals the newer before the older', async () => {
+    await using run = await runOf(
+      [1, { auc: 0.5 }],
+      [2, { auc: 0.7 }],
+      [3, {}],
+      [4, { auc: 0.5 }],
+      [5, { auc: 0.6 }],
+    );
+    const versions = async (mode: 'min' | 'max') =>
+      (await rankCheckpoints(run, { metric: 'auc', mode })).map(({ version }) => Number(version));
+    expect(await versions('max')).toEqual([2, 5, 4, 1]);
+    expect(await versions('min')).toEqual([4, 1, 5, 2]);
   });
 
   test('values at or below zero count like any others', async () => {
