@@ -1,5 +1,6 @@
 /** ElasticDL's checkpoints: read in every form, written in two, divided anew among any number of parameter servers. */
 
+export { type DecodeOptions, decodeShard } from './codec/decode.ts';
 export { type EncodedShard, encodeShard } from './codec/encode.ts';
 export {
   type ContentPiece,
@@ -8,12 +9,25 @@ export {
   type LiteralPiece,
   outlineFile,
 } from './codec/outline-file.ts';
+export { type IdChunk, type ReadIdsOptions, readIds } from './codec/read-ids.ts';
+export { type LayoutOptions, readShardLayout } from './codec/read-layout.ts';
 export { itemBytes } from './dtype.ts';
 export { bucketsOf, intToId, type ScatteredRows, scatterEmbeddingVector, stringToId } from './hash.ts';
 export type * from './layout.ts';
 export type * from './model.ts';
+export { type CheckOptions, checkShards } from './open/check.ts';
 export { type CheckpointShardsOptions, openCheckpointShards } from './open/checkpoint.ts';
 export { directoryPlace, openDirectoryShards } from './open/directory.ts';
+export { type ExportPlainOptions, exportPlain, type PlainFile } from './open/export-plain.ts';
+export {
+  type ImportAllOptions,
+  type ImportAllResult,
+  type ImportOptions,
+  type ImportResult,
+  importAll,
+  importCheckpoint,
+} from './open/import.ts';
+export { type LatestOptions, latestValid } from './open/latest.ts';
 export { shardsInMemory } from './open/memory.ts';
 export {
   parseShardFile,

@@ -14,7 +14,8 @@ export function shardsInMemory(files: Readonly<Record<string, Uint8Array>>, wher
   );
 }
 
-function sourceOf(name: string, bytes: Uint8Array): RandomSource {
+/** What lies in memory, as a source. The bytes must not change while it is in use. */
+export function sourceOf(name: string, bytes: Uint8Array): RandomSource {
   return {
     sizeBytes: bytes.byteLength,
     async readInto(offsetBytes, buffer) {

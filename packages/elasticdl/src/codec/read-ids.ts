@@ -1,0 +1,192 @@
+/** The ids of a table's rows: varints, decoded as they come by, without a BigInt for any of them. */
+
+import { type RandomSource, throwIfAborted } from '@holdfast/core/contract';
+import { HIGH, LOW, wordsOf } from '../id-halves.ts';
+import type { IdRun, TablePlace } from '../layout.ts';
+import { corrupt, quoted } from './read-errors.ts';
+import { VARINT_BYTES_MAX } from './wire-cursor.ts';
+
+export interface IdChunk {
+  /** The row of the table that the first id belongs to; the others follow it. */
+  readonly firstRow: number;
+  /** At least 1, at most 65,536. */
+  readonly ids: BigInt64Array;
+}
+
+export interface ReadIdsOptions {
+  /** Of the file, in messages. */
+  name: string;
+  /** How many bytes are read at once: 1 MiB unless told, and never more. */
+  bufferBytes?: number | undefined;
+  signal?: AbortSignal | undefined;
+}
+
+const CHUNK_IDS = 65_536;
+const READ_BYTES_MAX = 1_048_576;
+const READ_BYTES_MIN = 64;
+/** A tag and a varint. */
+const ITEM_BYTES_MAX = 1 + VARINT_BYTES_MAX;
+
+/**
+ * The ids in the order of rows; no byte is read twice. The memory of a chunk is used again after the next pull.
+ * `Corrupt`, with file, table and offset: there are not as many as rows, which shows when all are read (more than the rows are never given),
+ * or a varint runs over its end.
+ */
+export async function* readIds(
+  source: RandomSource,
+  place: TablePlace,
+  options: ReadIdsOptions,
+): AsyncGenerator<IdChunk, void, undefined> {
+  const { name: file, signal } = options;
+  const what = `table ${quoted(place.name)}`;
+  const decoder = new IdDecoder();
+  let firstRow = 0;
+  const runs = new RunReader(source, options.bufferBytes ?? READ_BYTES_MAX);
+  for (const run of place.ids) {
+    runs.begin(run);
+    while (await runs.fill(signal)) {
+      while (runs.at < runs.stop) {
+        if (!decoder.decode(runs, !run.isPacked)) {
+          const problem = 'the varint of an id has no end, or more than 64 bits';
+          throw corrupt({ file, what, offsetBytes: runs.offsetBytes, problem });
+        }
+        if (!decoder.isFull) continue;
+        yield chunkFrom(firstRow);
+        firstRow += decoder.count;
+        decoder.count = 0;
+      }
+    }
+  }
+  if (decoder.count > 0) yield chunkFrom(firstRow);
+  if (firstRow + decoder.count !== place.rowCount) throw otherCount(firstRow + decoder.count);
+
+  function chunkFrom(row: number): IdChunk {
+    const seen = row + decoder.count;
+    if (seen > place.rowCount) throw otherCount(`${seen} or more`);
+    return { firstRow: row, ids: decoder.ids };
+  }
+
+  function otherCount(found: number | string): Error {
+    const problem = 'ids and rows of different count';
+    const offsetBytes = place.ids[0]?.offsetBytes ?? place.values.offsetBytes;
+    return corrupt({ file, what, offsetBytes, problem, expected: `${place.rowCount}`, found: `${found}` });
+  }
+}
+
+/** Reads runs piece by piece. What a piece ends in the middle of comes first in the next one. */
+class RunReader {
+  readonly #source: RandomSource;
+  /** With zeros behind, which end every varint that has no end of its own. */
+  readonly bytes: Uint8Array;
+  readonly #readBytes: number;
+  /** Where the next item begins. */
+  at = 0;
+  /** Items that begin before it can be decoded. */
+  stop = 0;
+  #filledBytes = 0;
+  /** In the file, behind what is filled. */
+  #nextBytes = 0;
+  #endBytes = 0;
+
+  constructor(source: RandomSource, readBytes: number) {
+    this.#source = source;
+    this.#readBytes = Math.max(READ_BYTES_MIN, Math.min(readBytes, READ_BYTES_MAX));
+    this.bytes = new Uint8Array(this.#readBytes + 2 * ITEM_BYTES_MAX);
+  }
+
+  /** Of the next item, in the file. */
+  get offsetBytes(): number {
+    return this.#nextBytes - this.#filledBytes + this.at;
+  }
+
+  begin({ offsetBytes, lengthBytes }: IdRun): void {
+    this.at = 0;
+    this.stop = 0;
+    this.#filledBytes = 0;
+    this.#nextBytes = offsetBytes;
+    this.#endBytes = offsetBytes + lengthBytes;
+  }
+
+  /** False: the run is at its end. */
+  async fill(signal: AbortSignal | undefined): Promise<boolean> {
+    const leftBytes = this.#endBytes - this.#nextBytes;
+    if (leftBytes === 0) return false;
+    throwIfAborted(signal);
+    this.bytes.copyWithin(0, this.at, this.#filledBytes);
+    const keptBytes = this.#filledBytes - this.at;
+    const moreBytes = Math.min(leftBytes, this.#readBytes);
+    await this.#source.readInto(this.#nextBytes, this.bytes.subarray(keptBytes, keptBytes + moreBytes));
+    this.at = 0;
+    this.#filledBytes = keptBytes + moreBytes;
+    this.#nextBytes += moreBytes;
+    this.bytes.fill(0, this.#filledBytes, this.#filledBytes + ITEM_BYTES_MAX);
+    this.stop = moreBytes === leftBytes ? this.#filledBytes : Math.max(0, this.#filledBytes - ITEM_BYTES_MAX);
+    return true;
+  }
+
+  /** Whether an item that ends here has its end in the run. */
+  reaches(at: number): boolean {
+    return at <= this.#filledBytes;
+  }
+}
+
+/** A chunk that fills up. */
+class IdDecoder {
+  readonly #ids = new BigInt64Array(CHUNK_IDS);
+  readonly #words = wordsOf(this.#ids);
+  count = 0;
+
+  get isFull(): boolean {
+    return this.count === CHUNK_IDS;
+  }
+
+  /** Those that it holds: its own memory. */
+  get ids(): BigInt64Array {
+    return this.#ids.subarray(0, this.count);
+  }
+
+  /** Until the chunk is full or the piece at its end. False: the item at `run.at` is none. */
+  decode(run: RunReader, hasTags: boolean): boolean {
+    const { bytes, stop } = run;
+    const words = this.#words;
+    const tagBytes = hasTags ? 1 : 0;
+    let { at } = run;
+    let index = 2 * this.count;
+    while (at < stop && index < words.length) {
+      const start = at;
+      at += tagBytes;
+      let byte = bytes[at++] as number;
+      let low = byte & 0x7f;
+      let high = 0;
+      for (let shift = 7; byte >= 0x80 && shift < 28; shift += 7) {
+        byte = bytes[at++] as number;
+        low |= (byte & 0x7f) << shift;
+      }
+      if (byte >= 0x80) {
+        byte = bytes[at++] as number;
+        low |= byte << 28;
+        high = (byte & 0x7f) >>> 4;
+        let shift = 3;
+        for (; byte >= 0x80 && shift < 32; shift += 7) {
+          byte = bytes[at++] as number;
+          high |= (byte & 0x7f) << shift;
+        }
+        // The tenth byte has one bit.
+        if (byte >= 0x80 || (shift > 32 && byte > 1)) {
+          run.at = start;
+          return false;
+        }
+      }
+      if (!run.reaches(at)) {
+        run.at = start;
+        return false;
+      }
+      words[index + LOW] = low;
+      words[index + HIGH] = high;
+      index += 2;
+    }
+    run.at = at;
+    this.count = index / 2;
+    return true;
+  }
+}
