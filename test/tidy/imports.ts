@@ -50,6 +50,14 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'node:crypto',
     'node:path',
   ],
+  // Ids that do not fit into memory wait in a file.
+  'packages/elasticdl/src/scatter/id-spool.ts': [
+    '@holdfast/core/contract',
+    '@holdfast/local-files',
+    'node:fs',
+    'node:os',
+    'node:path',
+  ],
 
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   'packages/cli/': [

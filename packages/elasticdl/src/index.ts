@@ -56,4 +56,19 @@ export {
 export { EarlyStopper, type Evaluation, type StopFunction, type StopRule } from './saver/early-stopper.ts';
 export type { RankedMetric } from './saver/metrics.ts';
 export { snapshotShard } from './saver/snapshot.ts';
+export { FileSink } from './scatter/file-sink.ts';
+export {
+  type MergedModel,
+  type MergedTable,
+  mergeLayouts,
+  type NamedLayout,
+  type Part,
+} from './scatter/merge-layouts.ts';
+export {
+  type RepartitionOptions,
+  type RepartitionResult,
+  repartition,
+} from './scatter/repartition.ts';
+export { type RestoreShardOptions, restoreShard } from './scatter/restore-shard.ts';
+export { type ReadingOptions, type ScatterOptions, scatterModel } from './scatter/scatter-model.ts';
 export type * from './shard-set.ts';

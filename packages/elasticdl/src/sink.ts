@@ -35,5 +35,10 @@ export interface ShardSink {
   putDense(name: string, offsetBytes: number, bytes: Uint8Array): Promise<void>;
   /** `ids.length` rows, the first of which is row `firstRow` of the table here. */
   putRows(table: string, firstRow: number, ids: BigInt64Array, values: Uint8Array): Promise<void>;
+  /**
+   * For a sink that writes past the page cache: where in a page of 4,096 bytes the values of a call that begins with `firstRow` had best
+   * lie in memory. Whoever calls follows it where that costs nothing.
+   */
+  placeInPage?(table: string, firstRow: number): number;
   end(): Promise<void>;
 }

@@ -1,0 +1,223 @@
+/**
+ * The first pass: every id is read once, and decides where its row goes. After it the size of all that will be written is known.
+ *
+ * Of rows with the same id the later one survives, by index of the file and then by place in it. Ids are gone through backwards: the
+ * first to be met is the one that stays.
+ */
+
+import { readIds } from '../codec/read-ids.ts';
+import { idBytes } from '../codec/write-ids.ts';
+import { bucketsOf } from '../hash.ts';
+import { HIGH, LOW } from '../id-halves.ts';
+import type { TablePlace } from '../layout.ts';
+import { eachAtOnce } from './at-once.ts';
+import { BitIdSet, HashIdSet, hashOfId, type IdSet, idAsNumber } from './id-set.ts';
+import { type IdRecord, type IdSpool, type KeptRecord, RECORD_ROWS_MAX } from './id-spool.ts';
+import type { MergedTable, Part } from './merge-layouts.ts';
+import type { OnceSource } from './once-source.ts';
+
+/** Which of the new shards are wanted; the others' rows are passed over. */
+export interface Destinations {
+  readonly count: number;
+  /** By index of the new shard: which of the wanted ones it is, or -1. */
+  readonly slots: Int32Array;
+  readonly wantedCount: number;
+}
+
+export interface DividedPart extends Part<TablePlace> {
+  /** In order of the rows. */
+  readonly records: KeptRecord[];
+}
+
+export interface DividedTable {
+  readonly table: MergedTable;
+  readonly parts: readonly DividedPart[];
+  /** By slot: rows, and the bytes of their ids as varints. */
+  readonly rowCounts: Float64Array;
+  readonly idsBytes: Float64Array;
+}
+
+export interface DivideOptions {
+  readonly files: readonly { readonly name: string; readonly source: OnceSource }[];
+  readonly destinations: Destinations;
+  readonly spool: IdSpool;
+  /** For finding ids that come twice. */
+  readonly setBytes: number;
+  /** Of one record; at most `RECORD_ROWS_MAX`. */
+  readonly recordRows: number;
+  readonly partsAtOnce: number;
+  readonly readBytes: number;
+  readonly signal: AbortSignal;
+}
+
+export async function divideIds(
+  tables: readonly MergedTable[],
+  options: DivideOptions,
+): Promise<DividedTable[]> {
+  const { wantedCount } = options.destinations;
+  const divided = tables.map((table) => ({
+    table,
+    parts: table.parts.map((part): DividedPart => ({ ...part, records: [] })),
+    rowCounts: new Float64Array(wantedCount),
+    idsBytes: new Float64Array(wantedCount),
+    range: { first: Number.POSITIVE_INFINITY, last: Number.NEGATIVE_INFINITY },
+  }));
+  const work = divided.flatMap((table) => table.parts.map((part) => ({ table, part })));
+  await eachAtOnce(work, options.partsAtOnce, ({ table, part }) => dividePart(table, part, options));
+  for (const table of divided) await dropRepeated(table, options);
+  return divided;
+}
+
+interface TableInWork extends DividedTable {
+  readonly range: { first: number; last: number };
+}
+
+async function dividePart(table: TableInWork, part: DividedPart, options: DivideOptions): Promise<void> {
+  const { files, destinations, spool, recordRows, readBytes, signal } = options;
+  const file = files[part.file];
+  if (file === undefined) throw new RangeError(`there is no file ${part.file}`);
+  const buckets = new Uint32Array(RECORD_ROWS_MAX);
+  const chosen = { halves: new Int32Array(2 * recordRows), positions: new Uint16Array(recordRows) };
+  for await (const chunk of readIds(file.source, part.place, {
+    name: file.name,
+    bufferBytes: readBytes,
+    signal,
+  })) {
+    const { ids, firstRow } = chunk;
+    bucketsOf(ids, destinations.count, buckets);
+    const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
+    for (let from = 0; from < ids.length; from += recordRows) {
+      const to = Math.min(from + recordRows, ids.length);
+      const count = choose({ halves, buckets, from, to }, destinations.slots, table, chosen);
+      if (count === 0) continue;
+      const record: IdRecord = {
+        firstRow: firstRow + from,
+        halves: chosen.halves.subarray(0, 2 * count),
+        positions: chosen.positions.subarray(0, count),
+      };
+      part.records.push(await spool.keep(record, to - from));
+    }
+  }
+}
+
+interface IdsToChoose {
+  readonly halves: Int32Array;
+  readonly buckets: Uint32Array;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Copies the ids that are wanted, and counts them. Hot: once for each row. */
+function choose(
+  { halves, buckets, from, to }: IdsToChoose,
+  slots: Int32Array,
+  { rowCounts, idsBytes, range }: TableInWork,
+  chosen: { readonly halves: Int32Array; readonly positions: Uint16Array },
+): number {
+  let count = 0;
+  for (let at = from; at < to; at++) {
+    const slot = slots[buckets[at] ?? 0] ?? -1;
+    if (slot < 0) continue;
+    const low = halves[2 * at + LOW] ?? 0;
+    const high = halves[2 * at + HIGH] ?? 0;
+    chosen.halves[2 * count + LOW] = low;
+    chosen.halves[2 * count + HIGH] = high;
+    chosen.positions[count++] = at - from;
+    rowCounts[slot] = (rowCounts[slot] ?? 0) + 1;
+    idsBytes[slot] = (idsBytes[slot] ?? 0) + idBytes(high, low);
+    const id = idAsNumber(low, high);
+    if (id < range.first) range.first = id;
+    if (id > range.last) range.last = id;
+  }
+  return count;
+}
+
+async function dropRepeated(table: TableInWork, options: DivideOptions): Promise<void> {
+  const rowCount = table.rowCounts.reduce((sum, count) => sum + count, 0);
+  if (rowCount < 2) return;
+  const { set, passes, seed } = setFor(table, rowCount, options.setBytes);
+  for (let pass = 0; pass < passes; pass++) {
+    set.clear();
+    const isOfPass = (low: number, high: number) =>
+      passes === 1 || (hashOfId(low, high, ~seed) >>> 0) % passes === pass;
+    for (const part of table.parts.toReversed()) await dropFromPart(table, part, { set, isOfPass }, options);
+  }
+}
+
+/** Ids that are spread wide go through a table that fits the memory, in as many passes as that takes. */
+function setFor(
+  { range: { first, last } }: TableInWork,
+  rowCount: number,
+  setBytes: number,
+): { set: IdSet; passes: number; seed: number } {
+  const seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
+  const hashBytesMax = HashIdSet.BYTES_PER_SLOT * 2 ** Math.ceil(Math.log2(2 * rowCount));
+  if (BitIdSet.sizeBytes(first, last) <= Math.min(setBytes, hashBytesMax))
+    return { set: new BitIdSet(first, last), passes: 1, seed };
+  // At most half full, so that chains stay short, and a pass that gets more than its share still fits.
+  const slotCountMax = 2 ** Math.floor(Math.log2(setBytes / HashIdSet.BYTES_PER_SLOT));
+  const slotCount = Math.min(slotCountMax, hashBytesMax / HashIdSet.BYTES_PER_SLOT);
+  return {
+    set: new HashIdSet(slotCount, seed),
+    passes: Math.ceil((2 * rowCount) / slotCount),
+    seed,
+  };
+}
+
+interface Sieve {
+  readonly set: IdSet;
+  readonly isOfPass: (low: number, high: number) => boolean;
+}
+
+async function dropFromPart(
+  table: TableInWork,
+  part: DividedPart,
+  sieve: Sieve,
+  { spool, destinations, signal }: DivideOptions,
+): Promise<void> {
+  for (let at = part.records.length - 1; at >= 0; at--) {
+    // Nothing here may wait for anything, and timers of others would starve: a lease is renewed by one.
+    await new Promise((resolve) => setImmediate(resolve));
+    signal.throwIfAborted();
+    const kept = part.records[at];
+    if (kept === undefined) continue;
+    const record = await spool.load(kept);
+    const repeated = repeatedIn(record, sieve);
+    if (repeated.length === 0) continue;
+    discount(table, record, repeated, destinations);
+    const gone = new Set(repeated);
+    const left = Array.from(record.positions.keys()).filter((row) => !gone.has(row));
+    const halves = Int32Array.from(
+      left.flatMap((row) => [record.halves[2 * row] ?? 0, record.halves[2 * row + 1] ?? 0]),
+    );
+    const positions = Uint16Array.from(left, (row) => record.positions[row] ?? 0);
+    part.records[at] = await spool.keep({ firstRow: record.firstRow, halves, positions }, Infinity);
+  }
+}
+
+/** Indices in the record of ids that a later row has too. Hot: once for each row and pass. */
+function repeatedIn({ halves, positions }: IdRecord, { set, isOfPass }: Sieve): number[] {
+  const repeated: number[] = [];
+  for (let at = positions.length - 1; at >= 0; at--) {
+    const low = halves[2 * at + LOW] ?? 0;
+    const high = halves[2 * at + HIGH] ?? 0;
+    if (isOfPass(low, high) && !set.add(low, high)) repeated.push(at);
+  }
+  return repeated;
+}
+
+function discount(
+  { rowCounts, idsBytes }: TableInWork,
+  { halves }: IdRecord,
+  repeated: readonly number[],
+  { count, slots }: Destinations,
+): void {
+  const ids = new BigInt64Array(halves.buffer, halves.byteOffset, halves.length / 2);
+  const buckets = new Uint32Array(ids.length);
+  bucketsOf(ids, count, buckets);
+  for (const at of repeated) {
+    const slot = slots[buckets[at] ?? 0] ?? 0;
+    rowCounts[slot] = (rowCounts[slot] ?? 0) - 1;
+    idsBytes[slot] = (idsBytes[slot] ?? 0) - idBytes(halves[2 * at + HIGH] ?? 0, halves[2 * at + LOW] ?? 0);
+  }
+}

@@ -1,0 +1,98 @@
+/** Sets of 64-bit integers in bounded memory, asked millions of times: ids come as halves, so that none becomes an object. */
+
+export interface IdSet {
+  /** False: it was there already. */
+  add(low: number, high: number): boolean;
+  clear(): void;
+}
+
+/** 2^32: what the upper half counts. */
+const UPPER = 4_294_967_296;
+
+/** Exact below 2^53 either way; beyond that, close. */
+export function idAsNumber(low: number, high: number): number {
+  return high * UPPER + (low >>> 0);
+}
+
+/** Ids of a range that is not much larger than their number: one bit each. */
+export class BitIdSet implements IdSet {
+  readonly #first: number;
+  readonly #bits: Int32Array;
+
+  /** `first` to `last`, both inclusive and exact. */
+  constructor(first: number, last: number) {
+    this.#first = first;
+    this.#bits = new Int32Array(Math.ceil((last - first + 1) / 32));
+  }
+
+  static sizeBytes(first: number, last: number): number {
+    const isExact = Math.abs(first) <= Number.MAX_SAFE_INTEGER && Math.abs(last) <= Number.MAX_SAFE_INTEGER;
+    return isExact ? 4 * Math.ceil((last - first + 1) / 32) : Number.POSITIVE_INFINITY;
+  }
+
+  add(low: number, high: number): boolean {
+    const at = high * UPPER + (low >>> 0) - this.#first;
+    const word = Math.floor(at / 32);
+    const bit = 1 << (at % 32);
+    const bits = this.#bits[word] ?? 0;
+    if ((bits & bit) !== 0) return false;
+    this.#bits[word] = bits | bit;
+    return true;
+  }
+
+  clear(): void {
+    this.#bits.fill(0);
+  }
+}
+
+/** Any ids: a table with open addressing. The seed keeps whoever chose the ids from choosing where they meet. */
+export class HashIdSet implements IdSet {
+  static readonly BYTES_PER_SLOT = 8;
+  readonly #slots: Int32Array;
+  readonly #mask: number;
+  readonly #seed: number;
+  /** 0 itself looks like a free slot. */
+  #hasZero = false;
+
+  /** `slotCount`: a power of two, and more than the ids that will be in it. */
+  constructor(slotCount: number, seed: number) {
+    this.#slots = new Int32Array(2 * slotCount);
+    this.#mask = slotCount - 1;
+    this.#seed = seed;
+  }
+
+  add(low: number, high: number): boolean {
+    if ((low | high) === 0) {
+      const isNew = !this.#hasZero;
+      this.#hasZero = true;
+      return isNew;
+    }
+    const slots = this.#slots;
+    for (let slot = hashOfId(low, high, this.#seed) & this.#mask; ; slot = (slot + 1) & this.#mask) {
+      const thereLow = slots[2 * slot] ?? 0;
+      const thereHigh = slots[2 * slot + 1] ?? 0;
+      if (thereLow === low && thereHigh === high) return false;
+      if ((thereLow | thereHigh) !== 0) continue;
+      slots[2 * slot] = low;
+      slots[2 * slot + 1] = high;
+      return true;
+    }
+  }
+
+  clear(): void {
+    this.#slots.fill(0);
+    this.#hasZero = false;
+  }
+}
+
+/** 32 bits, each of which depends on all of the id. The mixing is that of MurmurHash3. */
+export function hashOfId(low: number, high: number, seed: number): number {
+  return mix((mix(low ^ seed) + high) | 0);
+}
+
+function mix(word: number): number {
+  let hash = word;
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return hash ^ (hash >>> 16);
+}

@@ -1,0 +1,52 @@
+import type { RestoreTarget } from '@holdfast/core/contract';
+import type { WrittenForm } from '../layout.ts';
+import { type ShardExtension, shardFile } from '../open/names.ts';
+import type { ShardSet } from '../shard-set.ts';
+import { FileSink } from './file-sink.ts';
+import { type ReadingOptions, scatterModel } from './scatter-model.ts';
+
+export interface RepartitionOptions extends ReadingOptions {
+  /** Number of the new shards, 1 to 65,536. */
+  readonly count: number;
+  /** Default: `S7`, that of ElasticDL's last release. */
+  readonly form?: WrittenForm | undefined;
+  /** Before the name of each file, such as `version-100/`. Default: nothing. */
+  readonly prefix?: string | undefined;
+  /** Default: `ckpt`. */
+  readonly extension?: ShardExtension | undefined;
+}
+
+export interface RepartitionResult {
+  /** Of the model. */
+  readonly version: number;
+  /** By index. */
+  readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
+}
+
+/**
+ * Divides a checkpoint anew among `count` shards, in one pass, into files that ElasticDL reads. They appear all together or not at all:
+ * the target is published when every source has been proven, and otherwise discarded. Otherwise as `scatterModel`; `InvalidArgument` also
+ * for what the form cannot hold.
+ */
+export async function repartition(
+  set: ShardSet,
+  target: RestoreTarget,
+  options: RepartitionOptions,
+): Promise<RepartitionResult> {
+  const { count, form = 'S7', prefix = '', extension = 'ckpt' } = options;
+  const files: { name: string; sink: FileSink }[] = [];
+  const openSink = (index: number) => {
+    const name = `${prefix}${shardFile(index, count, extension)}`;
+    const sink = new FileSink(target, name, form);
+    files.push({ name, sink });
+    return sink;
+  };
+  try {
+    const { version } = await scatterModel(set, { ...options, openSink });
+    await target.publish();
+    return { version, files: files.map(({ name, sink }) => ({ name, sizeBytes: sink.sizeBytes })) };
+  } catch (error) {
+    await target.discard();
+    throw error;
+  }
+}
