@@ -1,4 +1,5 @@
 import { CheckpointError, type RandomSource, throwIfAborted } from '@holdfast/core/contract';
+import { allEnded, eachAtOnce } from '../scatter/at-once.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
 import { findShards } from './complete.ts';
 import type { ShardName } from './names.ts';
@@ -35,8 +36,7 @@ export async function openSet(place: ShardPlace, signal: AbortSignal | undefined
     opened.push({ ...shard, source, path: place.pathOf?.(shard.name) });
   };
   try {
-    for (let at = 0; at < shards.length; at += OPENED_AT_A_TIME)
-      await allSettled(shards.slice(at, at + OPENED_AT_A_TIME).map(openOne));
+    await eachAtOnce(shards, OPENED_AT_A_TIME, openOne);
   } catch (error) {
     await closeAll(opened).catch(() => undefined); // why it was not opened matters more
     throw error;
@@ -61,12 +61,5 @@ export function setOf(
 }
 
 function closeAll(shards: readonly ShardFile[]): Promise<void> {
-  return allSettled(shards.map(({ source }) => source.close()));
-}
-
-/** As `Promise.all`, but nothing is under way any more when it fails. */
-async function allSettled(calls: readonly Promise<unknown>[]): Promise<void> {
-  const results = await Promise.allSettled(calls);
-  const failed = results.find(({ status }) => status === 'rejected');
-  if (failed?.status === 'rejected') throw failed.reason;
+  return allEnded(shards.map(({ source }) => source.close()));
 }

@@ -1,0 +1,45 @@
+import { readIds } from '../codec/read-ids.ts';
+import { readShardLayout } from '../codec/read-layout.ts';
+import type { DtypeNumbering } from '../layout.ts';
+import { eachAtOnce } from '../scatter/at-once.ts';
+import { type MergedModel, mergeLayouts, type NamedLayout } from '../scatter/merge-layouts.ts';
+import { OnceSource } from '../scatter/once-source.ts';
+import type { ShardFile, ShardSet } from '../shard-set.ts';
+
+export interface CheckOptions {
+  /** See `readShardLayout`: asked for only where files do not tell. */
+  readonly numbering?: DtypeNumbering | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const FILES_AT_ONCE = 4;
+
+/** Of what stands around the headers of one file: it is not read again for its ids. */
+const KEPT_BYTES = 1024 * 1024;
+
+/**
+ * Reads the structure of every shard and all ids, but no values, and finds out whether they are one model. `Corrupt`: a file does not decode,
+ * ids and rows are of different count, or shards contradict each other, in their versions or in what they say of a table.
+ * `InvalidArgument`: what a type is cannot be told, and `numbering` is not given. Each source is proven unchanged at the end.
+ */
+export async function checkShards(set: ShardSet, options: CheckOptions = {}): Promise<MergedModel> {
+  const files = new Map<ShardFile, NamedLayout>();
+  await eachAtOnce(set.shards, FILES_AT_ONCE, async (shard) => {
+    files.set(shard, await checkShard(shard, options));
+  });
+  return mergeLayouts(set.shards.flatMap((shard) => files.get(shard) ?? []));
+}
+
+async function checkShard(shard: ShardFile, options: CheckOptions): Promise<NamedLayout> {
+  const name = shard.path ?? shard.name;
+  const source = new OnceSource(shard.source, KEPT_BYTES);
+  const layout = await readShardLayout(source, { ...options, name });
+  source.keepNoMore();
+  for (const table of layout.tables) {
+    for await (const _ids of readIds(source, table, { name, signal: options.signal })) {
+      // Reading them to the end is what counts and checks them.
+    }
+  }
+  await source.assertUnchanged();
+  return { name, layout };
+}

@@ -1,0 +1,133 @@
+/** From what ElasticDL has written to checkpoints of a run: the same files, byte for byte, under the same version. */
+
+import {
+  CheckpointError,
+  type CheckpointManager,
+  type CommitMeta,
+  isCheckpointError,
+  type SaveResult,
+  type WaitOptions,
+} from '@holdfast/core/contract';
+import type { ShardSet } from '../shard-set.ts';
+import { type CheckOptions, checkShards } from './check.ts';
+import { openIfValid } from './latest.ts';
+import { type FoundVersion, findVersions, openFound, type Place, twice } from './place.ts';
+import { sourceStream } from './source-stream.ts';
+
+export interface ImportOptions extends CheckOptions, CommitMeta, Pick<WaitOptions, 'onProgress'> {
+  /** Default: that of the directory's name or of the catalog; where neither tells, the one in the files. */
+  readonly version?: bigint | undefined;
+}
+
+export interface ImportResult extends SaveResult {
+  /** What the files themselves say. */
+  readonly modelVersion: number;
+  /** In words, what is odd about it. Empty: nothing is. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Saves the shards as one checkpoint, by one writer, under the names that they have. Before that all of them are checked: see `checkShards`
+ * for what is refused. Repeating is free: content that is there already is not sent again. What is committed is what was checked: a source
+ * that changes in between makes the save fail with `SourceChanged`. A file of this machine is read by its path, and if it changes in the
+ * instant between the check and the save, that is found out just after the commit, and the message says so. Other errors are those of
+ * `save`.
+ */
+export async function importCheckpoint(
+  set: ShardSet,
+  manager: CheckpointManager,
+  options: ImportOptions = {},
+): Promise<ImportResult> {
+  const { version } = await checkShards(set, options);
+  return saveChecked(set, version, manager, options);
+}
+
+async function saveChecked(
+  set: ShardSet,
+  modelVersion: number,
+  manager: CheckpointManager,
+  options: ImportOptions,
+): Promise<ImportResult> {
+  const { metrics, metadata, onProgress, signal } = options;
+  const version = options.version ?? set.version ?? BigInt(modelVersion);
+  const files = Object.fromEntries(
+    // The engine reads a path faster than a stream, and does not send again what it knows of it.
+    set.shards.map(({ name, path, source }) => [name, path ?? sourceStream(source, signal)]),
+  );
+  const writer = { index: 0, count: 1 };
+  const saved = await manager.save({ version, files, metrics, metadata, signal, onProgress, writer });
+  await assertSavedAsChecked(set, version);
+  const isOdd = version !== BigInt(modelVersion);
+  const notes = isOdd ? [`the files of ${set.where} say version ${modelVersion}`] : [];
+  return { ...saved, modelVersion, notes };
+}
+
+async function assertSavedAsChecked({ shards }: ShardSet, version: bigint): Promise<void> {
+  for (const { path, source } of shards) {
+    if (path === undefined) continue; // its stream has seen to it
+    await source.assertUnchanged().catch((error: unknown) => {
+      if (!isCheckpointError(error, 'SourceChanged')) throw error;
+      const message = `${error.message}; version ${version} is committed, perhaps with other bytes than those that were checked`;
+      throw new CheckpointError('SourceChanged', message, { context: error.context, cause: error });
+    });
+  }
+}
+
+export type ImportAllOptions = Omit<ImportOptions, 'version' | 'metrics'>;
+
+export interface ImportAllResult {
+  /** In ascending order, with those that were there before. */
+  readonly imported: readonly ImportResult[];
+  /** In ascending order; why, in words: incomplete, does not decode, older than what the run still takes. */
+  readonly skipped: readonly (Pick<FoundVersion, 'version' | 'folder'> & { readonly reason: string })[];
+}
+
+/**
+ * Imports all versions, lowest first, and goes on where one is of no use. Errors as `importCheckpoint`; `Conflict` only where the run holds a
+ * version with other content. `InvalidArgument`: two directories are of one version.
+ */
+export async function importAll(
+  place: Place,
+  manager: CheckpointManager,
+  options: ImportAllOptions = {},
+): Promise<ImportAllResult> {
+  const versions = (await findVersions(place, options)).toReversed();
+  assertEachOnce(place, versions);
+  const imported: ImportResult[] = [];
+  const skipped: ImportAllResult['skipped'][number][] = [];
+  for (const found of versions) {
+    const outcome = await importFound(place, found, manager, options);
+    if (typeof outcome !== 'string') imported.push(outcome);
+    else skipped.push({ version: found.version, folder: found.folder, reason: outcome });
+  }
+  return { imported, skipped };
+}
+
+function assertEachOnce(place: Place, versions: readonly FoundVersion[]): void {
+  const complete = versions.filter(({ problem }) => problem === null);
+  complete.forEach((found, at) => {
+    const next = complete[at + 1];
+    if (next?.version === found.version) throw twice(place, found, next);
+  });
+}
+
+/** Or why it is passed over. */
+async function importFound(
+  place: Place,
+  found: FoundVersion,
+  manager: CheckpointManager,
+  options: ImportAllOptions,
+): Promise<ImportResult | string> {
+  const check = (set: ShardSet) => checkShards(set, options);
+  const valid = await openIfValid(() => openFound(place, found, options), check);
+  if ('reason' in valid) return valid.reason;
+  await using set = valid.set;
+  try {
+    return await saveChecked(set, valid.seen.version, manager, options);
+  } catch (error) {
+    if (!isCheckpointError(error, 'Conflict')) throw error;
+    await using held = await manager.get(found.version);
+    if (held) throw error;
+    return error.message;
+  }
+}

@@ -1,0 +1,45 @@
+import { isCheckpointError } from '@holdfast/core/contract';
+import type { ShardSet } from '../shard-set.ts';
+import { type CheckOptions, checkShards } from './check.ts';
+import { type FoundVersion, findVersions, openFound, type Place } from './place.ts';
+
+export interface LatestOptions extends CheckOptions {
+  /** A version counts only if `checkShards` finds nothing wrong with it. Default: names decide. */
+  readonly deep?: boolean | undefined;
+  /** Of each newer version that is passed over; the reason in words. */
+  readonly onSkipped?: ((found: FoundVersion, reason: string) => void) | undefined;
+}
+
+/**
+ * The newest version of which every shard is there; `null`: there is none. What is incomplete, removed meanwhile or, with `deep`, does not
+ * decode is passed over.
+ */
+export async function latestValid(place: Place, options: LatestOptions = {}): Promise<ShardSet | null> {
+  const look = (set: ShardSet) => (options.deep ? checkShards(set, options) : Promise.resolve(null));
+  for (const found of await findVersions(place, options)) {
+    const valid = await openIfValid(() => openFound(place, found, options), look);
+    if ('set' in valid) return valid.set;
+    options.onSkipped?.(found, valid.reason);
+  }
+  return null;
+}
+
+/** `reason`: in words, why what is there is of no use, in `open` or in `look`, which leaves the set closed. Other errors are thrown. */
+export async function openIfValid<T>(
+  open: () => Promise<ShardSet>,
+  look: (set: ShardSet) => Promise<T>,
+): Promise<{ readonly set: ShardSet; readonly seen: T } | { readonly reason: string }> {
+  let set: ShardSet | undefined;
+  try {
+    set = await open();
+    return { set, seen: await look(set) };
+  } catch (error) {
+    await set?.close();
+    const isOfNoUse =
+      isCheckpointError(error, 'Corrupt') ||
+      isCheckpointError(error, 'NotFound') ||
+      isCheckpointError(error, 'SourceChanged');
+    if (!isOfNoUse) throw error;
+    return { reason: error.message };
+  }
+}
