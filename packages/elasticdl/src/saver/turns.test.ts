@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import { Turns } from './turns.ts';
@@ -69,6 +70,13 @@ describe('turns', () => {
     stop.abort();
     a.end.resolve('whole');
     expect(await first).toBe('whole');
+  });
+
+  test('nothing of it stays with a signal that outlives many calls', async () => {
+    const turns = new Turns();
+    const { signal } = new AbortController();
+    for (let call = 0; call < 3; call++) await turns.take(async () => call, signal);
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   test('a signal that has fired before is enough', async () => {
