@@ -12,6 +12,8 @@ export const PYTHON_TITLE = 'Python with protobuf, numpy and safetensors';
 // No release of numpy is there for both 3.9 and 3.14.
 const REQUIREMENTS = [
   'protobuf==6.33.6',
+  'grpcio-tools==1.76.0', // protoc
+  'grpcio==1.76.0',
   'safetensors==0.7.0',
   "numpy==2.0.2; python_version < '3.11'",
   "numpy==2.3.5; python_version >= '3.11'",

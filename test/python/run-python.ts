@@ -10,7 +10,8 @@ const TIMEOUT_MS = 60_000;
 
 /**
  * Runs a script, the text of one or the URL of its file, and resolves with what it prints, as UTF-8. `input` is its standard input.
- * An exit status other than 0 is an error with what it wrote to standard error. `protobuf`, `numpy` and `safetensors` are there.
+ * An exit status other than 0 is an error with what it wrote to standard error. `protobuf`, `grpc_tools`
+ * (protoc), `numpy` and `safetensors` are there.
  */
 export async function runPython(
   script: string | URL,

@@ -2,6 +2,7 @@ import { isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import type { WrittenForm } from '../layout.ts';
 import type { Dtype, EmbeddingRows, ModelShard, TableInfo, Tensor } from '../model.ts';
+import { decodeShard } from './decode.ts';
 import { encodeShard } from './encode.ts';
 
 const NOTHING: ModelShard = { version: 0, infos: [], dense: new Map(), tables: new Map() };
@@ -65,7 +66,7 @@ function hexOf(text: string): string {
 }
 
 describe('the files that ElasticDL wrote, to the byte', () => {
-  test('S4: 185 bytes', () => {
+  test('S4: 185 bytes, which are the same when they have been read', async () => {
     const expected = [
       '0864',
       `12200a0e${hexOf('dense/kernel:0')}120202011a0801000000010000002803`,
@@ -76,9 +77,10 @@ describe('the files that ElasticDL wrote, to the byte', () => {
     const bytes = bytesOf(ONES_OF_S4, 'S4');
     expect(bytes.toString('hex')).toBe(expected.join(''));
     expect(bytes.length).toBe(185);
+    expect(bytesOf(await decodeShard(bytes), 'S4')).toEqual(bytes);
   });
 
-  test('S7, which is the default: 178 bytes, with maps in the order of their keys', () => {
+  test('S7, which is the default: 178 bytes, with maps in the order of their keys; the same when read', async () => {
     const expected = [
       '0864',
       `121f0a09${hexOf('embedding')}10021a0e${hexOf('random_uniform')}2001`,
@@ -89,6 +91,7 @@ describe('the files that ElasticDL wrote, to the byte', () => {
     const bytes = bytesOf(ONES_OF_S7);
     expect(bytes.toString('hex')).toBe(expected.join(''));
     expect(bytes.length).toBe(178);
+    expect(bytesOf(await decodeShard(bytes))).toEqual(bytes);
   });
 });
 
