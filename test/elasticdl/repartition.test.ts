@@ -16,7 +16,7 @@ test('A5: any model from any N to any M: the union is the same, no row is there 
         const expected = dividedPlainly(model.shards, count);
         // Types of S7 that S4 had no number for; and one of S4 that S5 would have meant another by.
         const written = model.form === 'S7' ? 'S7' : form;
-        const numberingOf = (of: typeof form) => (of === 'S4' ? 'elasticdl' : undefined);
+        const numberingOf = (of: typeof form) => (of === 'S4' ? ('elasticdl' as const) : undefined);
         const options = { count, bufferBytes: 2 ** 20, numbering: numberingOf(model.form) };
         const target = memoryTarget();
         await using set = shardsInMemory(filesOf(model));

@@ -72,3 +72,4 @@ export {
 export { type RestoreShardOptions, restoreShard } from './scatter/restore-shard.ts';
 export { type ReadingOptions, type ScatterOptions, scatterModel } from './scatter/scatter-model.ts';
 export type * from './shard-set.ts';
+export type * from './sink.ts';

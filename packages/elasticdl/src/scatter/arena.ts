@@ -39,23 +39,31 @@ export interface Arena {
   readonly outgoing: readonly Stretch[];
 }
 
+export interface ArenaNeeds {
+  /** At most so much. */
+  readonly sizeBytes: number;
+  /** Of all that will pass through. More is not taken than that is worth. */
+  readonly movingBytes: number;
+  readonly sinkCount: number;
+  readonly rowBytesMax: number;
+}
+
 /**
- * Takes at most `sizeBytes`. `InvalidArgument`: that is too little to hold one of the longest rows for each sink and two to read;
- * the message says how much would do.
+ * `InvalidArgument`: too little to hold one of the longest rows for each sink, and two to read; the message says how much would do.
  */
-export function createArena(sizeBytes: number, sinkCount: number, rowBytesMax: number): Arena {
+export function createArena({ sizeBytes, movingBytes, sinkCount, rowBytesMax }: ArenaNeeds): Arena {
   // A row, its id, and room to begin anywhere in a page.
   const leastBytes = pagesUp(rowBytesMax + 8) + PAGE_BYTES;
-  const needed = 2 * leastBytes * (1 + sinkCount);
-  if (sizeBytes < needed) {
+  const halfBytesMin = leastBytes * (2 + sinkCount);
+  if (sizeBytes < 2 * halfBytesMin) {
     throw new CheckpointError(
       'InvalidArgument',
-      `memory for ${sizeBytes} bytes of rows is too little: rows of up to ${rowBytesMax} bytes for ${sinkCount} shards at once take at least ${needed}; raise bufferBytes to ${4 * needed}`,
+      `memory for ${sizeBytes} bytes of rows is too little: rows of up to ${rowBytesMax} bytes for ${sinkCount} shards at once take at least ${2 * halfBytesMin}; raise bufferBytes to ${4 * halfBytesMin}`,
     );
   }
-  const shareBytes = Math.min(sizeBytes, ARENA_BYTES_MAX) / 2;
-  const incoming = stretches(shareBytes, { least: leastBytes, countMin: 2, countMax: READS_AT_ONCE_MAX });
-  const outgoing = stretches(shareBytes, {
+  const halfBytes = Math.min(sizeBytes / 2, ARENA_BYTES_MAX / 2, halfBytesMin + 2 * movingBytes);
+  const incoming = stretches(halfBytes, { least: leastBytes, countMin: 2, countMax: READS_AT_ONCE_MAX });
+  const outgoing = stretches(halfBytes, {
     least: leastBytes,
     countMin: sinkCount,
     countMax: BUFFERS_PER_SINK_MAX * sinkCount,

@@ -8,6 +8,7 @@ import { itemBytes } from '../dtype.ts';
 import type { WrittenForm } from '../layout.ts';
 import type { ShardOutline, ShardSink } from '../sink.ts';
 import { allEnded } from './at-once.ts';
+import { writeFromPage } from './write-from-page.ts';
 
 interface TableSpace {
   readonly rowBytes: number;
@@ -90,15 +91,7 @@ export class FileSink implements ShardSink {
     }
   }
 
-  /** What lies in the file as in memory goes past the page cache; so the beginning of a page that others share goes apart. */
   async #write(offsetBytes: number, bytes: Uint8Array): Promise<void> {
-    const sink = this.#sink;
-    if (sink === null || bytes.byteLength === 0) return;
-    const headBytes = Math.min(-offsetBytes & (DIRECT_ALIGNMENT_BYTES - 1), bytes.byteLength);
-    const [head, rest] = [bytes.subarray(0, headBytes), bytes.subarray(headBytes)];
-    await allEnded([
-      ...(headBytes > 0 ? [sink.writeAt(offsetBytes, head)] : []),
-      ...(rest.byteLength > 0 ? [sink.writeAt(offsetBytes + headBytes, rest)] : []),
-    ]);
+    if (this.#sink !== null) await writeFromPage(this.#sink, offsetBytes, bytes);
   }
 }

@@ -126,7 +126,12 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
   const progress = new MoveProgress(set, model.version, { tables, dense, report: options.onProgress });
   const onMoved = progress.moved.bind(progress);
   const rowBytesMax = model.tables.reduce((most, { rowBytes }) => Math.max(most, rowBytes), 0);
-  const arena = createArena(bufferBytes * SHARE.setOrArena, sinks.length, rowBytesMax);
+  const arena = createArena({
+    sizeBytes: bufferBytes * SHARE.setOrArena,
+    movingBytes: progress.totalBytes,
+    sinkCount: sinks.length,
+    rowBytesMax,
+  });
   await moveDense(dense, { sources, arena, signal: stop.signal, onMoved });
   await moveRows(tables, { sources, destinations, sinks, spool, arena, stop, onMoved });
 
