@@ -21,7 +21,7 @@ export function sampleFiles(sample: Sample): Record<string, Uint8Array> {
   return Object.fromEntries(
     Array.from({ length: count }, (_, index) => {
       const encoded = encodeShard(sampleShard(sample, index), form);
-      return [shardFile(index, count), Buffer.concat([...encoded.chunks()])];
+      return [shardFile(index, count), new Uint8Array(Buffer.concat([...encoded.chunks()]))];
     }),
   );
 }
