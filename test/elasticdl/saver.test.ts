@@ -100,6 +100,20 @@ describe('what is saved', () => {
     expect(await filesOf(bucket, 5)).toEqual({ 'variables-0-of-1.ckpt': bytesOf(5) });
   });
 
+  test('a copy that structuredClone makes is what it was, whatever is trained meanwhile', async () => {
+    const bucket = newBucket();
+    await using server = startServer(bucket, [0, 1]);
+    const trained = shardOf(5);
+    const saved = server.saver.save(5, structuredClone(trained));
+    for (const { data } of trained.dense.values()) data.fill(99);
+    for (const { ids, values } of trained.tables.values()) {
+      ids.fill(99n);
+      values.fill(99);
+    }
+    await saved;
+    expect(await filesOf(bucket, 5)).toEqual({ 'variables-0-of-1.ckpt': bytesOf(5) });
+  });
+
   test('the same version with the same shard again is a success that sends nothing', async () => {
     await using server = startServer(newBucket(), [0, 1]);
     await server.save(5);

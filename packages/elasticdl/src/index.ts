@@ -55,7 +55,6 @@ export {
 } from './saver/checkpoint-saver.ts';
 export { EarlyStopper, type Evaluation, type StopFunction, type StopRule } from './saver/early-stopper.ts';
 export type { RankedMetric } from './saver/metrics.ts';
-export { snapshotShard } from './saver/snapshot.ts';
 export { FileSink } from './scatter/file-sink.ts';
 export {
   type MergedModel,

@@ -93,8 +93,8 @@ export class CheckpointSaver {
    * Delivers this server's shard of a version, whether or not `needToCheckpoint` asks for it. Saves of one saver are made one after the other,
    * in the order of the calls, which is to be that of the versions.
    *
-   * A shard is read while it is sent, and not copied: until this settles nothing may change it. `snapshotShard` makes a copy to be saved. A
-   * function is called before `save` returns, once.
+   * A shard is read while it is sent, and not copied: until this settles nothing may change it. A server that trains meanwhile saves a copy
+   * (`structuredClone` makes one). A function is called before `save` returns, once.
    *
    * `metrics`: of this server or of the whole model; those of all servers are united, and the lowest server wins a clash.
    * `isCommitted` is true for whoever came last. Errors: as of the manager's `save`; `Conflict` if a version from this one on has been committed
