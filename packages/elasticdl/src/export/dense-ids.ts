@@ -1,0 +1,47 @@
+/** Ids that are to be numbers of rows: each is compared before it is used as one, without a BigInt for any of them. */
+
+import { CheckpointError } from '@holdfast/core/contract';
+import { quoted } from '../codec/read-errors.ts';
+import { HIGH, LOW, wordsOf } from '../id-halves.ts';
+
+/** Ids up to here count something; hashes of 64 bits would make a file of which next to nothing is there. */
+export const HIGHEST_ROWS_MAX = 100_000_000;
+
+/** The place of the first id that is none of 0 to `rowCount - 1`; -1: all are. */
+export function firstOutside(ids: BigInt64Array, rowCount: number): number {
+  const words = wordsOf(ids);
+  for (let i = 0; i < words.length; i += 2)
+    if (words[i + HIGH] !== 0 || (words[i + LOW] as number) >= rowCount) return i / 2;
+  return -1;
+}
+
+/** Of ids that are numbers of rows; -1: there is none. */
+export function highestId(ids: BigInt64Array): number {
+  const words = wordsOf(ids);
+  let highest = -1;
+  for (let i = LOW; i < words.length; i += 2)
+    if ((words[i] as number) > highest) highest = words[i] as number;
+  return highest;
+}
+
+/** `InvalidArgument` with the first id that has no row in the dense table. */
+export function checkIds(table: string, ids: BigInt64Array, rowCount: number): void {
+  const at = firstOutside(ids, rowCount);
+  if (at < 0) return;
+  const rows =
+    rowCount === 0 ? 'is to have no rows' : `is to have ${rowCount} rows, for ids 0 to ${rowCount - 1}`;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `table ${quoted(table)} has id ${ids[at]}, and ${rows}; give it more, or export it sparse`,
+  );
+}
+
+/** The same where the highest id decides. */
+export function checkIdsToCount(table: string, ids: BigInt64Array): void {
+  const at = firstOutside(ids, HIGHEST_ROWS_MAX);
+  if (at < 0) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `table ${quoted(table)} has id ${ids[at]}; by its highest id a table gets rows only for ids 0 to ${HIGHEST_ROWS_MAX - 1}: say how many it is to have, or export it sparse`,
+  );
+}

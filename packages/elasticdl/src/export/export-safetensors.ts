@@ -1,0 +1,120 @@
+/**
+ * A whole model as one safetensors file, and a small JSON beside it that says what its tables are. The file suffices by itself: the same
+ * stands in its metadata. So it is the JSON that may be missing, and never one that speaks of another file: an old one is removed before the
+ * new file takes the old one's place, and the new one comes last.
+ */
+
+import { dirname, resolve } from 'node:path';
+import { type RestoreTarget, throwIfAborted } from '@holdfast/core/contract';
+import { DirectorySync, errnoOf, fileError, nodeFileSystem, openTargetFile } from '@holdfast/local-files';
+import { type ReadingOptions, scatterModel } from '../scatter/scatter-model.ts';
+import type { ShardSet } from '../shard-set.ts';
+import { denseRowCounts } from './dense-rows.ts';
+import type { ExportDocument } from './export-plan.ts';
+import type { ExportedTensor } from './safetensors-header.ts';
+import { SafetensorsSink } from './safetensors-sink.ts';
+import { asksForDense, checkTableOptions, type TableOptions } from './table-storage.ts';
+
+export interface ExportOptions extends ReadingOptions, TableOptions {
+  /** Default false: what is there already is `TargetExists`. True: both files are replaced. */
+  readonly replace?: boolean | undefined;
+}
+
+export interface ExportResult {
+  readonly path: string;
+  /** `model.json` for `model.safetensors`. */
+  readonly jsonPath: string;
+  /** Of the safetensors file. */
+  readonly sizeBytes: number;
+  /** Of the model. */
+  readonly version: number;
+  /** In the order of their bytes. */
+  readonly tensors: readonly ExportedTensor[];
+  /** Names of tables that were left out as slots of an optimizer. */
+  readonly dropped: readonly string[];
+}
+
+const BUFFER_BYTES_DEFAULT = 256 * 1024 * 1024;
+/** Less does not do for moving rows. */
+const MOVING_BYTES_MIN = 1024 * 1024;
+/** Share of the buffer in which dense tables are put together. */
+const DENSE_SHARE = 1 / 4;
+const EXTENSION = /\.safetensors$/;
+
+/**
+ * Merges all shards into one file. Both files appear when every source has been proven, and until then what was there stays as it was.
+ * Values are read once, and so are ids, but those of dense tables twice. A dense table that does not fit into a quarter of `bufferBytes` is
+ * written in pieces of consecutive ids, row by row where there are none.
+ *
+ * `InvalidArgument`: options; a dense table that lacks a row for an id, found before anything is written; two tensors of one name.
+ * `TargetExists`, `Denied`, `StorageFull`: the files. Otherwise as `scatterModel`. If the JSON alone cannot be published, the safetensors
+ * file is there all the same, whole.
+ */
+export async function exportSafetensors(
+  set: ShardSet,
+  path: string,
+  options: ExportOptions = {},
+): Promise<ExportResult> {
+  checkTableOptions(options);
+  const places = { path: resolve(path), jsonPath: jsonBeside(resolve(path)) };
+  const { replace, signal } = options;
+  const targets: RestoreTarget[] = [];
+  try {
+    const model = await openTargetFile(places.path, { replace, signal });
+    targets.push(model);
+    const json = await openTargetFile(places.jsonPath, { replace, signal });
+    targets.push(json);
+    const { layout, document, dropped } = await writeModel(set, model, places.path, options);
+    await writeDocument(json, places.jsonPath, document);
+    throwIfAborted(signal);
+    if (replace) await removeFile(places.jsonPath);
+    await model.publish();
+    await json.publish();
+    const { sizeBytes, tensors } = layout;
+    return { ...places, sizeBytes, version: document.version, tensors, dropped };
+  } catch (error) {
+    for (const target of targets) await target.discard();
+    throw error;
+  }
+}
+
+function jsonBeside(path: string): string {
+  return `${path.replace(EXTENSION, '')}.json`;
+}
+
+async function writeModel(set: ShardSet, target: RestoreTarget, name: string, options: ExportOptions) {
+  const { bufferBytes = BUFFER_BYTES_DEFAULT } = options;
+  const isDense = asksForDense(options);
+  const denseBytes = isDense
+    ? Math.max(Math.floor(Math.min(bufferBytes * DENSE_SHARE, bufferBytes - MOVING_BYTES_MIN)), 0)
+    : 0;
+  const counted = isDense ? await denseRowCounts(set, options) : {};
+  const { tables, keepSlots } = options;
+  const sink = new SafetensorsSink(target, { name, tables, keepSlots, rowCounts: counted, denseBytes });
+  await scatterModel(set, {
+    ...options,
+    bufferBytes: bufferBytes - denseBytes,
+    count: 1,
+    openSink: () => sink,
+  });
+  return sink.plan;
+}
+
+async function writeDocument(target: RestoreTarget, name: string, document: ExportDocument): Promise<void> {
+  const bytes = Buffer.from(`${JSON.stringify(document, null, 2)}\n`);
+  const sink = await target.open({ name, sizeBytes: bytes.byteLength });
+  await sink.writeAt(0, bytes);
+  await sink.close();
+}
+
+/** Durably. What a symbolic link names goes, not the link. */
+async function removeFile(path: string): Promise<void> {
+  try {
+    const file = await nodeFileSystem.realpath(path);
+    await nodeFileSystem.unlink(file);
+    await new DirectorySync().sync(dirname(file));
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return;
+    throw fileError(error, `remove ${path}`, { path });
+  }
+}

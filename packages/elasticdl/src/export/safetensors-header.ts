@@ -1,0 +1,142 @@
+/**
+ * What stands before the tensors of a file in the safetensors format: 8 bytes little-endian with the length of the header, and the header,
+ * JSON padded with spaces so that the tensors begin at a multiple of 8 (https://huggingface.co/docs/safetensors). They follow without gaps,
+ * which readers insist on, in the order in which the format's own library writes them: it keeps every tensor aligned to its elements.
+ */
+
+import { CheckpointError } from '@holdfast/core/contract';
+import { quoted } from '../codec/read-errors.ts';
+import { itemBytes } from '../dtype.ts';
+import type { Dtype } from '../model.ts';
+
+/** The limit of the format's own library. */
+const HEADER_BYTES_MAX = 100_000_000;
+const LENGTH_BYTES = 8;
+const ALIGNMENT_BYTES = 8;
+const METADATA = '__metadata__';
+
+/** Names of types there, in the order of their tensors: https://docs.rs/safetensors/latest/safetensors/tensor/enum.Dtype.html, backwards. */
+const DTYPES = [
+  ['int64', 'I64'],
+  ['float64', 'F64'],
+  ['float32', 'F32'],
+  ['int32', 'I32'],
+  ['bfloat16', 'BF16'],
+  ['float16', 'F16'],
+  ['uint16', 'U16'],
+  ['int16', 'I16'],
+  ['int8', 'I8'],
+  ['uint8', 'U8'],
+  ['bool', 'BOOL'],
+] as const satisfies readonly (readonly [Dtype, string])[];
+
+export type SafetensorsDtype = (typeof DTYPES)[number][1];
+
+const NAMES: ReadonlyMap<Dtype, SafetensorsDtype> = new Map(DTYPES);
+const RANKS: ReadonlyMap<Dtype, number> = new Map(DTYPES.map(([dtype], rank) => [dtype, rank]));
+
+export interface TensorToLayOut {
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  /** For messages: what it is of the model. */
+  readonly what: string;
+}
+
+export interface ExportedTensor {
+  readonly name: string;
+  readonly dtype: SafetensorsDtype;
+  readonly shape: readonly number[];
+  /** In the file. */
+  readonly offsetBytes: number;
+  readonly sizeBytes: number;
+}
+
+export interface SafetensorsLayout {
+  /** Of the whole file. */
+  readonly sizeBytes: number;
+  /** With the length before it: the file begins with these bytes. */
+  readonly header: Uint8Array<ArrayBuffer>;
+  /** In the order of their bytes. */
+  readonly tensors: readonly ExportedTensor[];
+}
+
+/** `InvalidArgument`: two tensors of one name, a name that the format keeps for itself, or more than a file can hold. */
+export function layOutSafetensors(
+  tensors: readonly TensorToLayOut[],
+  metadata: Readonly<Record<string, string>>,
+): SafetensorsLayout {
+  checkNames(tensors);
+  const placed: ExportedTensor[] = [];
+  let dataBytes = 0;
+  for (const { name, dtype, shape, what } of inOrder(tensors)) {
+    const sizeBytes = shape.reduce((product, size) => product * size, itemBytes(dtype));
+    placed.push({
+      name,
+      dtype: NAMES.get(dtype) as SafetensorsDtype,
+      shape,
+      offsetBytes: dataBytes,
+      sizeBytes,
+    });
+    dataBytes += sizeBytes;
+    if (!Number.isSafeInteger(dataBytes))
+      throw new CheckpointError('InvalidArgument', `with ${what} the file would have 2^53 bytes or more`);
+  }
+  const header = headerOf(placed, metadata);
+  return {
+    sizeBytes: header.byteLength + dataBytes,
+    header,
+    tensors: placed.map((tensor) => ({ ...tensor, offsetBytes: header.byteLength + tensor.offsetBytes })),
+  };
+}
+
+function checkNames(tensors: readonly TensorToLayOut[]): void {
+  const seen = new Map<string, string>();
+  for (const { name, what } of tensors) {
+    const other = seen.get(name);
+    if (other !== undefined) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        `${other} and ${what} would both be called ${quoted(name)} in the file`,
+      );
+    }
+    if (name === METADATA) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        `${what} cannot be called "${METADATA}": the safetensors format keeps this name for itself`,
+      );
+    }
+    seen.set(name, what);
+  }
+}
+
+/** By type, then by the bytes of the name. */
+function inOrder(tensors: readonly TensorToLayOut[]): TensorToLayOut[] {
+  return tensors
+    .map((tensor) => ({ tensor, key: Buffer.from(tensor.name), rank: RANKS.get(tensor.dtype) ?? 0 }))
+    .sort((a, b) => a.rank - b.rank || Buffer.compare(a.key, b.key))
+    .map(({ tensor }) => tensor);
+}
+
+/** Put together by hand: an object would move names that look like numbers to the front. `offsetBytes` counts from the header's end. */
+function headerOf(
+  tensors: readonly ExportedTensor[],
+  metadata: Readonly<Record<string, string>>,
+): Uint8Array<ArrayBuffer> {
+  const entries = tensors.map(({ name, dtype, shape, offsetBytes, sizeBytes }) => {
+    const entry = { dtype, shape, data_offsets: [offsetBytes, offsetBytes + sizeBytes] };
+    return `${JSON.stringify(name)}:${JSON.stringify(entry)}`;
+  });
+  const json = Buffer.from(`{${[`"${METADATA}":${JSON.stringify(metadata)}`, ...entries].join(',')}}`);
+  const jsonBytes = Math.ceil(json.byteLength / ALIGNMENT_BYTES) * ALIGNMENT_BYTES;
+  if (jsonBytes > HEADER_BYTES_MAX) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `the names and shapes of ${tensors.length} tensors take ${jsonBytes} bytes; the safetensors format has room for ${HEADER_BYTES_MAX}`,
+    );
+  }
+  const header = new Uint8Array(LENGTH_BYTES + jsonBytes).fill(0x20);
+  new DataView(header.buffer).setBigUint64(0, BigInt(jsonBytes), true);
+  header.set(json, LENGTH_BYTES);
+  return header;
+}

@@ -1,0 +1,150 @@
+/** Which tables are exported, and how: decided once, by their names, the length of their rows, and what the caller asks for. */
+
+import { CheckpointError } from '@holdfast/core/contract';
+import { quoted } from '../codec/read-errors.ts';
+
+/** How many rows dense tables are to have. */
+export type RowCount = number | 'highest';
+
+export interface TableOptions<Count extends RowCount = RowCount> {
+  /**
+   * `sparse`, the default: `<table>.ids` (I64) and `<table>.values`, row by row. `dense`: `<table>`, row `i` of which belongs to id `i`, and
+   * is zero where the checkpoint has none.
+   */
+  readonly tables?: 'sparse' | 'dense' | undefined;
+  /** By name of the table: how many rows it is to have, 0 to 2^32. These are dense, whatever the others are. */
+  readonly rowCounts?: Readonly<Record<string, number>> | undefined;
+  /**
+   * Of every other dense table. `highest`: one more than the highest id, for ids that count something; refused above 100,000,000 rows, which
+   * ids have that are hashes. Needed for `dense`, unless all tables are in `rowCounts`.
+   */
+  readonly rowCount?: Count | undefined;
+  /** Default false: tables that hold what an optimizer keeps of another table, `<table>-<slot>`, are left out. */
+  readonly keepSlots?: boolean | undefined;
+}
+
+export type TableStorage<Count extends RowCount = RowCount> =
+  | { readonly kind: 'sparse' }
+  | { readonly kind: 'dense'; readonly rowCount: number | Count };
+
+export interface StoredTables<Count extends RowCount> {
+  /** By name. */
+  readonly kept: ReadonlyMap<string, TableStorage<Count>>;
+  readonly dropped: readonly string[];
+}
+
+export interface NamedTable {
+  readonly name: string;
+  readonly dim: number;
+}
+
+/** An id is one of 32 bits then; a table of more rows would be all but empty. */
+const DENSE_ROWS_MAX = 2 ** 32;
+
+const NAMES_SHOWN_MAX = 10;
+
+/**
+ * Slots of the optimizers that ElasticDL trains embeddings with, as `allowed_slot_names` in elasticdl/python/ps/optimizer_wrapper.py has
+ * them; `get_slot_table_name` in embedding_table.py puts them behind the table's name.
+ */
+const SLOTS: ReadonlySet<string> = new Set([
+  'accum_grad',
+  'accum_var',
+  'accumulator',
+  'linear',
+  'm',
+  'mg',
+  'momentum',
+  'rms',
+  'v',
+  'vhat',
+]);
+
+/** `InvalidArgument`: a number of rows that cannot be, or is missing, or of a table that is not exported. */
+export function storeTables<Count extends RowCount>(
+  tables: readonly NamedTable[],
+  options: TableOptions<Count>,
+): StoredTables<Count> {
+  checkTableOptions(options);
+  const rowCounts = new Map(Object.entries(options.rowCounts ?? {}));
+  const dims = new Map(tables.map(({ name, dim }) => [name, dim]));
+  const dropped = new Set<string>();
+  if (!options.keepSlots) for (const table of tables) if (isSlot(table, dims)) dropped.add(table.name);
+  for (const name of rowCounts.keys()) checkIsKept(name, dims, dropped);
+  const kept = new Map<string, TableStorage<Count>>();
+  for (const { name } of tables)
+    if (!dropped.has(name)) kept.set(name, storageOf(name, rowCounts.get(name), options));
+  return { kept, dropped: [...dropped] };
+}
+
+/** Whether a table may be dense at all. */
+export function asksForDense({ tables, rowCounts }: TableOptions): boolean {
+  return tables === 'dense' || Object.keys(rowCounts ?? {}).length > 0;
+}
+
+/** `InvalidArgument`: what can be told without the model. */
+export function checkTableOptions({ tables = 'sparse', rowCounts = {}, rowCount }: TableOptions): void {
+  if (tables !== 'sparse' && tables !== 'dense')
+    throw new CheckpointError('InvalidArgument', `tables is "${tables}"; it takes "sparse" or "dense"`);
+  for (const [name, count] of Object.entries(rowCounts))
+    checkRowCount(`rowCounts of table ${quoted(name)}`, count);
+  if (rowCount === undefined) return;
+  if (rowCount !== 'highest') checkRowCount('rowCount', rowCount);
+  if (tables === 'sparse') {
+    throw new CheckpointError(
+      'InvalidArgument',
+      'rowCount is the number of rows of dense tables, and tables are to be sparse',
+    );
+  }
+}
+
+function checkRowCount(what: string, count: number): void {
+  if (Number.isInteger(count) && count >= 0 && count <= DENSE_ROWS_MAX) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `${what} is ${count}; it takes a whole number from 0 to ${DENSE_ROWS_MAX}`,
+  );
+}
+
+/** A table of one's own may have such a name too; that its rows are as long as well is less likely. */
+function isSlot({ name, dim }: NamedTable, dims: ReadonlyMap<string, number>): boolean {
+  const at = name.lastIndexOf('-');
+  return at >= 0 && SLOTS.has(name.slice(at + 1)) && dims.get(name.slice(0, at)) === dim;
+}
+
+function checkIsKept(name: string, dims: ReadonlyMap<string, number>, dropped: ReadonlySet<string>): void {
+  if (!dims.has(name)) {
+    const known = dims.size === 0 ? 'it has none' : `it has ${namesOf(dims)}`;
+    throw new CheckpointError(
+      'InvalidArgument',
+      `rowCounts names table ${quoted(name)}, which the model lacks; ${known}`,
+    );
+  }
+  if (dropped.has(name)) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      `rowCounts names table ${quoted(name)}, which is left out as a slot of an optimizer; keepSlots keeps it`,
+    );
+  }
+}
+
+function namesOf(dims: ReadonlyMap<string, number>): string {
+  const names = [...dims.keys()];
+  const left = names.length - NAMES_SHOWN_MAX;
+  const shown = names.slice(0, NAMES_SHOWN_MAX).map(quoted).join(', ');
+  return left > 0 ? `${shown} and ${left} more` : shown;
+}
+
+function storageOf<Count extends RowCount>(
+  name: string,
+  ownCount: number | undefined,
+  options: TableOptions<Count>,
+): TableStorage<Count> {
+  if (ownCount === undefined && options.tables !== 'dense') return { kind: 'sparse' };
+  const rowCount: number | Count | undefined = ownCount ?? options.rowCount;
+  if (rowCount !== undefined) return { kind: 'dense', rowCount };
+  throw new CheckpointError(
+    'InvalidArgument',
+    `table ${quoted(name)} is to be dense, and nothing says how many rows it is to have; give rowCounts or rowCount`,
+  );
+}
