@@ -212,6 +212,15 @@ describe('which rules the run gets', () => {
     await server.close();
     expect(await liveVersions(bucket)).toEqual([25, 20, 10]);
   });
+
+  test('while no checkpoint has the metric of keepBest, nothing is removed', async () => {
+    const bucket = newBucket();
+    const keepBest = [{ metric: 'auc', mode: 'max', count: 1 }] as const;
+    const server = startServer(bucket, [0, 1], { keepCheckpointMax: 1, keepBest });
+    for (const version of [5, 10, 15]) await server.save(version, { metrics: { loss: 1 } });
+    await server.close();
+    expect(await liveVersions(bucket)).toEqual([15, 10, 5]);
+  });
 });
 
 describe('evaluation', () => {

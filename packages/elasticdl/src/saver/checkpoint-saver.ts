@@ -35,7 +35,10 @@ export interface CheckpointSaverOptions {
    * resumed from. Default: the run's rules stay as they are, and a new run has none and keeps all.
    */
   readonly keepCheckpointMax?: number | undefined;
-  /** Beside the newest, the best by metrics that were given to `save`. Wants a `keepCheckpointMax` of at least 1. */
+  /**
+   * Beside the newest, the best by metrics that were given to `save`. Wants a `keepCheckpointMax` of at least 1. Until a checkpoint has each
+   * of the metrics, nothing is removed.
+   */
   readonly keepBest?: readonly KeepBest[] | undefined;
   /** How long one that is not kept can be taken back, milliseconds. Default 0, as in ElasticDL: it is removed at once, but for readers. */
   readonly graceMs?: number | undefined;
