@@ -12,6 +12,10 @@ export {
 export { type IdChunk, type ReadIdsOptions, readIds } from './codec/read-ids.ts';
 export { type LayoutOptions, readShardLayout } from './codec/read-layout.ts';
 export { itemBytes } from './dtype.ts';
+export type { ExportDocument, ExportedTable } from './export/export-plan.ts';
+export { type ExportOptions, type ExportResult, exportSafetensors } from './export/export-safetensors.ts';
+export type { ExportedTensor, SafetensorsDtype } from './export/safetensors-header.ts';
+export type { RowCount, TableOptions } from './export/table-storage.ts';
 export { bucketsOf, intToId, type ScatteredRows, scatterEmbeddingVector, stringToId } from './hash.ts';
 export type * from './layout.ts';
 export type * from './model.ts';
