@@ -57,6 +57,22 @@ describe('adviceFor', () => {
     );
   });
 
+  it('commands for ElasticDL: what was written or committed, and no advice about restoring', () => {
+    const corrupt = (command: string) =>
+      adviceFor(new CheckpointError('Corrupt', 'x'), situation(command, { path: './out' })).join('\n');
+    expect(corrupt('elasticdl repartition')).toMatch(/^nothing was written; /);
+    expect(corrupt('elasticdl export')).toMatch(/^nothing was written; /);
+    expect(corrupt('elasticdl import')).toMatch(/^nothing of that version was committed; /);
+    expect(corrupt('elasticdl inspect')).toBe('of several versions, --version takes another');
+    const exists = new CheckpointError('TargetExists', 'x');
+    expect(adviceFor(exists, situation('elasticdl export')).join('\n')).toContain('write to another place');
+    const aborted = new CheckpointError('Aborted', 'x');
+    const afterAbort = (command: string, subject: Subject) => adviceFor(aborted, situation(command, subject));
+    expect(afterAbort('elasticdl export', { path: './out' })).toEqual(['nothing was put at ./out']);
+    expect(afterAbort('elasticdl import', {})[0]).toContain('what was committed before stays');
+    expect(afterAbort('elasticdl inspect', {})).toEqual(['nothing was changed']);
+  });
+
   it('OutcomeUnknown: the command to recover with its token, and that nothing may be deleted', () => {
     const error = new CheckpointError('OutcomeUnknown', 'x', { context: { token: 'hf1-abc' } });
     const advice = adviceFor(error, situation('save', { uri: 'file:///my run' })).join('\n');

@@ -28,9 +28,10 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   Corrupt: corrupt,
   NotFound: notFound,
   Conflict: conflict,
-  TargetExists: () => [
-    'restore into a new or empty directory, or pass --replace to put the checkpoint in its place',
-  ],
+  TargetExists: (_, { command: name }) =>
+    isElasticdl(name)
+      ? ['write to another place, or pass --replace to put it in the place of what is there']
+      : ['restore into a new or empty directory, or pass --replace to put the checkpoint in its place'],
   Aborted: aborted,
 };
 
@@ -96,6 +97,7 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
       '--skip-corrupt passes it over; it can then not be added later',
     ];
   }
+  if (isElasticdl(name)) return corruptElasticdl(name);
   if (name === 'fsck') return ['what to do stands with each kind of finding'];
   if (name === 'fork') return ['nothing was committed there; fork another version'];
   if (name !== 'restore' || subject.uri === undefined || subject.path === undefined) return null;
@@ -103,6 +105,20 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
     return ['nothing was restored, and there is no other version to fall back to'];
   const fallback = command('restore', subject.uri, subject.path, '--on-corrupt', 'fallback');
   return ['nothing was restored', `${fallback} takes the newest version whose bytes all verify`];
+}
+
+const isElasticdl = (name: string) => name.startsWith('elasticdl ');
+
+function corruptElasticdl(name: string): string[] {
+  const another = 'of several versions, --version takes another';
+  switch (name) {
+    case 'elasticdl inspect':
+      return [another];
+    case 'elasticdl import':
+      return [`nothing of that version was committed; ${another}`];
+    default:
+      return [`nothing was written; ${another}`];
+  }
 }
 
 function notFound(error: CheckpointError, { command: name, subject }: Situation): string[] {
@@ -119,8 +135,10 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
 }
 
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {
-  if (name === 'restore') return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
-  if (name === 'mirror') return ['what was committed before stays; run it again to go on'];
+  if (name === 'restore' || (isElasticdl(name) && subject.path !== undefined))
+    return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
+  if (name === 'mirror' || name === 'elasticdl import')
+    return ['what was committed before stays; run it again to go on'];
   if (name === 'fork')
     return ['nothing is committed there as far as this process knows; run it again to go on'];
   if (subject.isCollecting === true) {

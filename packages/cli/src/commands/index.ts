@@ -5,6 +5,9 @@ import { completionCommand } from './completion.ts';
 import { diff } from './diff.ts';
 import { doctor } from './doctor.ts';
 import { elasticdlBest } from './elasticdl-best.ts';
+import { elasticdlImport } from './elasticdl-import.ts';
+import { elasticdlInspect } from './elasticdl-inspect.ts';
+import { elasticdlRepartition } from './elasticdl-repartition.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { gc } from './gc.ts';
@@ -46,6 +49,9 @@ export const COMMANDS: readonly Command[] = [
   recover,
   doctor,
   certify,
+  elasticdlInspect,
+  elasticdlRepartition,
+  elasticdlImport,
   elasticdlBest,
   completionCommand(() => COMMANDS),
 ];

@@ -1,9 +1,11 @@
 /** What the commands for ElasticDL print and exit with. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { systemClock } from '@holdfast/core/contract';
+import { decodeShard, encodeShard, type ModelShard } from '@holdfast/elasticdl';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCli } from '../run-cli.ts';
 
@@ -42,6 +44,323 @@ async function refused(code: number, words: string, ...args: string[]) {
   expect([ended.code, ended.stdout]).toEqual([code, '']);
   expect(ended.stderr).toContain(words);
 }
+
+const bytesOf = (values: readonly number[]) => new Uint8Array(Float32Array.from(values).buffer);
+
+/** Shard `index` of `count`: rows of a table by the remainder of their ids, and a variable in the first one. */
+function shardOf(index: number, count: number, version = 100): Uint8Array {
+  const ids = [0, 1, 2, 3, 4, 5].filter((id) => id % count === index);
+  const shard: ModelShard = {
+    version,
+    infos: [{ name: 'embedding', dim: 2, initializer: 'uniform', dtype: 'float32' }],
+    dense: new Map(
+      index > 0 ? [] : [['bias:0', { dtype: 'float32', shape: [3], data: bytesOf([1, 2, 3]) }] as const],
+    ),
+    tables: new Map([
+      [
+        'embedding',
+        {
+          dtype: 'float32',
+          dim: 2,
+          ids: BigInt64Array.from(ids.map(BigInt)),
+          values: bytesOf(ids.flatMap((id) => [id, -id])),
+        },
+      ],
+    ]),
+  };
+  return Buffer.concat([...encodeShard(shard).chunks()]);
+}
+
+/** A new directory with versions as ElasticDL writes them: of two shards, each with its own version number. */
+async function elasticdlDirectory(...versions: number[]): Promise<string> {
+  const root = await mkdtemp(join(directory, 'versions-'));
+  for (const version of versions) {
+    const folder = join(root, `version-${version}`);
+    await mkdir(folder);
+    for (const index of [0, 1])
+      await writeFile(join(folder, `variables-${index}-of-2.ckpt`), shardOf(index, 2, version));
+  }
+  return root;
+}
+
+describe('inspect', () => {
+  const inspect = ['elasticdl', 'inspect'] as const;
+
+  test('a version: form, number, shards, tables and variables', async () => {
+    const where = join(await elasticdlDirectory(100), 'version-100');
+    expect(await cli(...inspect, where)).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: `checkpoint ${where}
+form       S7, ElasticDL from 21 February 2020 on
+version    100
+size       210 B in 2 files
+holds      1 variable · 1 table · 6 rows
+
+SHARD                   VERSION   VARIABLES   ROWS    SIZE
+variables-0-of-2.ckpt       100           1      3   122 B
+variables-1-of-2.ckpt       100           0      3    88 B
+
+TABLE       DTYPE     DIM   ROWS   SIZE   INITIALIZER
+embedding   float32     2      6   48 B   uniform
+
+VARIABLE   DTYPE     SHAPE   SIZE
+bias:0     float32   [3]     12 B
+`,
+    });
+  });
+
+  test('one shard of it, which need not be whole with others', async () => {
+    const file = join(await elasticdlDirectory(100), 'version-100', 'variables-1-of-2.ckpt');
+    for (const given of [file, pathToFileURL(file).href]) {
+      const { code, stdout } = await cli(...inspect, given);
+      expect(code).toBe(0);
+      expect(stdout).toContain(`checkpoint ${file}\n`);
+      expect(stdout).toMatch(/^size {7}88 B in 1 file$/m);
+      expect(stdout).toMatch(/^embedding .* 3 {3}24 B {3}uniform$/m);
+    }
+  });
+
+  test('JSON has the documented names', async () => {
+    const root = await elasticdlDirectory(100);
+    const shard = { form: 'S7', numbering: 'tensorflow', version: 100, rowCount: 3 };
+    const table = { name: 'embedding', dtype: 'float32', dim: 2, initializer: 'uniform' };
+    expect(await asJson(...inspect, root)).toEqual({
+      where: join(root, 'version-100'),
+      version: 100,
+      shards: [
+        { ...shard, name: 'variables-0-of-2.ckpt', sizeBytes: 122, variableCount: 1 },
+        { ...shard, name: 'variables-1-of-2.ckpt', sizeBytes: 88, variableCount: 0 },
+      ],
+      modelVersion: 100,
+      tables: [{ ...table, rowCount: 6, rowCounts: [3, 3], sizeBytes: 48 }],
+      variables: [{ name: 'bias:0', dtype: 'float32', shape: [3], sizeBytes: 12, file: 0 }],
+    });
+  });
+
+  test('of several versions the newest whole one by number, or the one that is asked for', async () => {
+    const root = await elasticdlDirectory(95, 100, 105);
+    await rm(join(root, 'version-105', 'variables-0-of-2.ckpt'));
+    const newest = await cli(...inspect, root);
+    expect(newest.stdout).toContain(`checkpoint ${join(root, 'version-100')}\n`);
+    expect(newest.stderr).toBe(`passed over: ${join(root, 'version-105')} lacks shard 0 of 2; it has 1\n`);
+    expect((await asJson(...inspect, root, '--version', '95')).version).toBe(95);
+    await refused(5, 'lacks shard 0 of 2; it has 1', ...inspect, root, '--version', '105');
+    await refused(6, 'has no version 7; it has version-105', ...inspect, root, '--version', '7');
+    const one = join(root, 'version-95');
+    await refused(6, 'is version 95, and version 7 was asked for', ...inspect, one, '--version', '7');
+  });
+
+  test('a run, by its URI or its path, as well as what ElasticDL has put into a store', async () => {
+    const root = await elasticdlDirectory(100, 105);
+    const run = join(directory, `run-${count++}`);
+    const uri = pathToFileURL(run).href;
+    await cli('elasticdl', 'import', root, uri, '--all');
+    for (const given of [uri, run]) {
+      const { code, stdout } = await cli(...inspect, given);
+      expect([code, stdout.split('\n')[0]]).toEqual([0, `checkpoint version 105 of ${uri}`]);
+    }
+    expect((await asJson(...inspect, uri, '--version', '100')).modelVersion).toBe(100);
+    await refused(6, `no version 7 in ${uri}`, ...inspect, uri, '--version', '7');
+    const { stdout } = await cli(...inspect, pathToFileURL(root).href);
+    expect(stdout).toContain(`checkpoint ${join(root, 'version-105')}\n`);
+  });
+
+  test('shards that are no one checkpoint are shown, and it ends with 5', async () => {
+    const root = await elasticdlDirectory(100);
+    await writeFile(join(root, 'version-100', 'variables-1-of-2.ckpt'), shardOf(1, 2, 105));
+    const { code, stdout, stderr } = await cli(...inspect, root);
+    expect(code).toBe(5);
+    expect(stdout).toMatch(/^version {4}100, 105$/m);
+    expect(stdout).toMatch(/^variables-1-of-2\.ckpt {7}105 /m);
+    expect(stderr).toContain('versions in model shards are not consistent');
+    const json = await asJson(...inspect, root);
+    expect(json).toMatchObject({ modelVersion: null, tables: null, variables: null, error: { exitCode: 5 } });
+    expect(json.shards.map(({ version }: { version: number }) => version)).toEqual([100, 105]);
+  });
+
+  test('a name that tells another version than the files is shown beside it', async () => {
+    const root = await elasticdlDirectory(100);
+    await rename(join(root, 'version-100'), join(root, 'version-7'));
+    expect((await cli(...inspect, root)).stdout).toMatch(/^version {4}100 in the files, 7 by the name$/m);
+  });
+
+  test('a file that is cut off, nothing there, nothing of ElasticDL, no operand: each says so', async () => {
+    const root = await elasticdlDirectory(100);
+    const file = join(root, 'version-100', 'variables-0-of-2.ckpt');
+    await truncate(file, 60);
+    await refused(5, 'variables-0-of-2.ckpt', ...inspect, file);
+    await refused(6, `there is nothing at ${root}x`, ...inspect, `${root}x`);
+    await refused(6, `there is nothing at ${root}/a.ckpt`, ...inspect, `${root}/a.ckpt`);
+    const empty = await mkdtemp(join(directory, 'empty-'));
+    await refused(6, `${empty} holds neither a run nor a checkpoint of ElasticDL`, ...inspect, empty);
+    await refused(6, 'holds no shard of ElasticDL', ...inspect, newUri());
+    await refused(2, 'unknown scheme "ftp"', ...inspect, 'ftp://host/a');
+    await refused(2, 'elasticdl inspect needs URI', ...inspect);
+    await refused(2, 'is none of elasticdl, tensorflow', ...inspect, root, '--numbering', 'go');
+  });
+});
+
+describe('repartition', () => {
+  const repartition = ['elasticdl', 'repartition'] as const;
+
+  test('writes the version for another number of servers, whole or not at all', async () => {
+    const root = await elasticdlDirectory(100);
+    const out = join(directory, `out-${count++}`);
+    const { code, stdout, stderr } = await cli(...repartition, root, out, '--to', '3');
+    expect(code).toBe(0);
+    const where = join(out, 'version-100');
+    expect(stderr).toBe(`${join(root, 'version-100')} → ${where}   2 → 3 shards   60 B\n`);
+    expect(stdout).toMatch(/^repartitioned {2}version 100 {3}2 → 3 shards {3}\d+ B {3}[\d.]+ m?s {3}in /);
+    expect(stdout.endsWith(`   in ${where}\n`)).toBe(true);
+    expect((await readdir(where)).sort()).toEqual([0, 1, 2].map((index) => `variables-${index}-of-3.ckpt`));
+    const [table] = (await asJson('elasticdl', 'inspect', out)).tables;
+    expect(table.rowCounts).toEqual([2, 2, 2]);
+    await refused(7, `${where} exists and is not empty`, ...repartition, root, out, '--to', '2');
+    expect((await readdir(where)).length).toBe(3);
+    expect(await asJson(...repartition, root, out, '--to', '1', '--form', 'S4', '--replace')).toMatchObject({
+      from: join(root, 'version-100'),
+      directory: where,
+      version: 100,
+      fromCount: 2,
+      files: [{ name: 'variables-0-of-1.ckpt', sizeBytes: expect.any(Number) }],
+      sizeBytes: expect.any(Number),
+      durationMs: expect.any(Number),
+    });
+    expect(await readdir(where)).toEqual(['variables-0-of-1.ckpt']);
+    expect((await asJson('elasticdl', 'inspect', out)).shards[0].form).toBe('S4');
+  });
+
+  test('out of a run, and out of what it has written', async () => {
+    const root = await elasticdlDirectory(100);
+    const uri = newUri();
+    await cli('elasticdl', 'import', root, uri);
+    const [three, two] = [join(directory, `three-${count++}`), join(directory, `two-${count++}`)];
+    await cli(...repartition, uri, three, '--to', '3');
+    await cli(...repartition, three, two, '--to', '2');
+    const name = join('version-100', 'variables-1-of-2.ckpt');
+    const ids = (await decodeShard(await readFile(join(two, name)))).tables.get('embedding')?.ids;
+    expect([...(ids ?? [])].sort()).toEqual([1n, 3n, 5n]);
+  });
+
+  test('a directory whose name tells no version takes that of its files', async () => {
+    const root = await elasticdlDirectory(100);
+    await rename(join(root, 'version-100'), join(root, 'newest'));
+    const out = join(directory, `out-${count++}`);
+    expect((await asJson(...repartition, join(root, 'newest'), out, '--to', '1')).version).toBe(100);
+    expect(await readdir(out)).toEqual(['version-100']);
+  });
+
+  test('what is refused leaves nothing behind', async () => {
+    const root = await elasticdlDirectory(100);
+    const out = join(directory, `out-${count++}`);
+    await refused(2, 'elasticdl repartition needs --to', ...repartition, root, out);
+    await refused(2, 'elasticdl repartition needs FROM', ...repartition);
+    await refused(2, '--to: "0" is not a whole number from 1', ...repartition, root, out, '--to', '0');
+    await refused(2, '"S5" is none of S4, S7', ...repartition, root, out, '--to', '1', '--form', 'S5');
+    const file = join(root, 'version-100', 'variables-0-of-2.ckpt');
+    await refused(2, 'is a file, and this takes whole checkpoints', ...repartition, file, out, '--to', '1');
+    await truncate(file, 100);
+    await refused(5, 'nothing was written', ...repartition, root, out, '--to', '1');
+    expect(await readdir(out).catch(() => [])).toEqual([]);
+  });
+});
+
+describe('import', () => {
+  const importing = ['elasticdl', 'import'] as const;
+
+  test('the newest whole version, byte for byte; repeated, nothing is sent', async () => {
+    const root = await elasticdlDirectory(100, 105, 110);
+    await rm(join(root, 'version-110', 'variables-1-of-2.ckpt'));
+    const uri = newUri();
+    const { code, stdout, stderr } = await cli(...importing, root, uri, '--metric', 'auc=0.75');
+    expect([code, stderr]).toEqual([0, `version 105 → ${uri}\n`]);
+    expect(stdout).toMatch(/^skipped {3}.*version-110 lacks shard 1 of 2; it has 0\n/);
+    expect(stdout).toMatch(/\nimported {2}version 105 {3}210 B in 2 files {3}[\d.]+ m?s\n$/);
+    const restored = join(directory, `restored-${count++}`);
+    await cli('restore', uri, restored);
+    expect(await readFile(join(restored, 'variables-1-of-2.ckpt'))).toEqual(shardOf(1, 2, 105));
+    expect((await asJson('latest', uri)).metrics).toEqual({ auc: 0.75 });
+    expect((await cli(...importing, root, uri, '--metric', 'auc=0.75')).stdout).toMatch(
+      /\nimported {2}version 105 {3}210 B in 2 files {3}there already {3}[\d.]+ m?s\n$/,
+    );
+  });
+
+  test('--all takes every whole version, lowest first', async () => {
+    const root = await elasticdlDirectory(95, 100, 105);
+    await rm(join(root, 'version-100', 'variables-1-of-2.ckpt'));
+    const uri = newUri();
+    const { stdout } = await cli(...importing, root, uri, '--all');
+    expect(stdout.replace(/[\d.]+ m?s/, 'TIME')).toBe(
+      `skipped   ${join(root, 'version-100')} lacks shard 1 of 2; it has 0\n` +
+        'saved     version 95   210 B in 2 files\n' +
+        'saved     version 105   210 B in 2 files\n' +
+        'imported  2 versions   420 B   TIME   1 skipped\n',
+    );
+    const again = await asJson(...importing, root, uri, '--all');
+    expect(again).toEqual({
+      from: root,
+      uri,
+      imported: [95, 105].map((version) => ({
+        version,
+        id: expect.objectContaining({ version }),
+        sizeBytes: 210,
+        fileCount: 2,
+        modelVersion: version,
+        wasCommittedBefore: true,
+        suspicions: [],
+        notes: [],
+      })),
+      skipped: [{ version: 100, folder: 'version-100', reason: expect.stringContaining('lacks shard 1') }],
+      sizeBytes: 0,
+      durationMs: expect.any(Number),
+    });
+  });
+
+  test('--as gives it another version, and what the files say is noted', async () => {
+    const root = await elasticdlDirectory(100);
+    const { stderr, stdout } = await cli(...importing, root, newUri(), '--as', '7');
+    expect(stdout).toContain('imported  version 7 ');
+    expect(stderr).toContain(`note: the files of ${join(root, 'version-100')} say version 100\n`);
+  });
+
+  test('what does not decode is never committed; what does not go together is refused', async () => {
+    const root = await elasticdlDirectory(100);
+    const uri = newUri();
+    await refused(
+      2,
+      '--all goes without --as and --metric',
+      ...importing,
+      root,
+      uri,
+      '--all',
+      '--as',
+      '7',
+      '--metric',
+      'a=1',
+    );
+    await refused(2, 'elasticdl import needs RUN', ...importing, root);
+    await refused(6, `there is nothing at ${root}x`, ...importing, `${root}x`, uri);
+    await refused(
+      6,
+      'a single version is imported without --all',
+      ...importing,
+      join(root, 'version-100'),
+      uri,
+      '--all',
+    );
+    await truncate(join(root, 'version-100', 'variables-0-of-2.ckpt'), 100);
+    await refused(5, 'nothing of that version was committed', ...importing, root, uri);
+    const { code, stdout, stderr } = await cli(...importing, root, uri, '--all');
+    expect(code).toBe(5);
+    expect(stdout).toContain('skipped   ');
+    expect(stderr).toContain(`no version in ${root} could be imported`);
+    await refused(6, 'no run at', 'list', uri);
+    await cli(...importing, await elasticdlDirectory(100), uri);
+    await refused(2, `${uri} is a run already`, ...importing, uri, newUri());
+    await refused(7, 'version 100', ...importing, await elasticdlDirectory(95), uri, '--as', '100');
+  });
+});
 
 describe('best', () => {
   /** A run in which each version was saved with these metrics. */

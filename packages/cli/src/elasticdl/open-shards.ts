@@ -1,11 +1,13 @@
 /** Where the commands for ElasticDL find shards: a directory, a run, or what ElasticDL has written into a store. */
 
 import { stat } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
+import { resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { CheckpointError, type CheckpointManager, isCheckpointError } from '@holdfast/core/contract';
-import type { Place, ShardSet } from '@holdfast/elasticdl';
+import type { LatestOptions, Place, ShardSet } from '@holdfast/elasticdl';
 import type { Call } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
+import { formatPlural, printable } from '../format.ts';
 import { emptyRun, withRun } from '../open-run.ts';
 import { usageError } from '../usage-error.ts';
 
@@ -24,21 +26,41 @@ export async function withShards<T>(
   options: OpenShardsOptions,
   use: (set: ShardSet) => Promise<T>,
 ): Promise<T> {
-  const path = localPath(from);
-  if (path !== null && (await isFile(path))) {
-    throw usageError(`${from} is a file, and this takes whole checkpoints`, [
-      'give the directory in which the shards lie',
-    ]);
-  }
-  if (!isUri(from)) {
-    const { directoryPlace } = await import('@holdfast/elasticdl');
-    return usePlace(call, directoryPlace(from), use);
-  }
-  const found = await withRun(call, { uri: from, isPatient: options.isPatient }, async (manager) => {
-    const isRun = (await manager.log({ limit: 1, signal: call.signal })).length > 0;
-    return isRun ? { result: await useRun(call, manager, use) } : null;
+  await assertDirectory(from);
+  const found = await withRunAt(call, from, options, (manager) => useRun(call, manager, use));
+  if (found !== null) return found.result;
+  return withPlace(call, from, async (place) => {
+    await using set = await openVersionAt(call, place);
+    return await use(set);
   });
-  return found === null ? useForeign(call, from, use) : found.result;
+}
+
+/** What lies at a path or under a URI, taken as files of ElasticDL. Errors as `withShards`; `InvalidArgument` if a run is there, too. */
+export async function withForeignPlace<T>(
+  call: Call,
+  from: string,
+  use: (place: Place) => Promise<T>,
+): Promise<T> {
+  await assertDirectory(from);
+  const found = await withRunAt(call, from, { isPatient: false }, async () => null);
+  if (found === null) return withPlace(call, from, use);
+  throw usageError(`${call.subject.uri} is a run already`, [
+    '`holdfast mirror` copies a run, and `holdfast fork` one version of it',
+  ]);
+}
+
+/** `null`: no run is there. */
+async function withRunAt<T>(
+  call: Call,
+  from: string,
+  { isPatient }: OpenShardsOptions,
+  use: (manager: CheckpointManager) => Promise<T>,
+): Promise<{ readonly result: T } | null> {
+  const uri = isUri(from) ? from : pathToFileURL(resolve(from)).href;
+  return withRun(call, { uri, isPatient }, async (manager) => {
+    const isRun = (await manager.log({ limit: 1, signal: call.signal })).length > 0;
+    return isRun ? { result: await use(manager) } : null;
+  });
 }
 
 async function useRun<T>(
@@ -62,28 +84,14 @@ async function useRun<T>(
   return await use(set);
 }
 
-/** A store without a run: whatever ElasticDL has put there. */
-async function useForeign<T>(call: Call, uri: string, use: (set: ShardSet) => Promise<T>): Promise<T> {
-  return withForeignPlace(call, uri, async (place) => {
-    await using set = await openAt(call, place).catch((error: unknown) => {
-      throw isCheckpointError(error, 'NotFound') ? nothingAt(call.subject.uri as string, error) : error;
-    });
-    return await use(set);
-  });
-}
-
-/** What lies under a URI, taken as files of ElasticDL. */
-export async function withForeignPlace<T>(
-  call: Call,
-  uri: string,
-  use: (place: Place) => Promise<T>,
-): Promise<T> {
+/** Files of ElasticDL at a path or under a URI, whatever else is there. */
+export async function withPlace<T>(call: Call, from: string, use: (place: Place) => Promise<T>): Promise<T> {
   const { directoryPlace, prefixPlace } = await import('@holdfast/elasticdl');
-  const path = localPath(uri);
+  const path = localPath(from);
   if (path !== null) return use(directoryPlace(path));
   const { openStore, redactUri } = await import('@holdfast/stores');
-  call.subject.uri = redactUri(uri);
-  const store = await openStore(uri, call.env);
+  call.subject.uri = redactUri(from);
+  const store = await openStore(from, call.env);
   try {
     return await use(prefixPlace(store, ''));
   } finally {
@@ -91,34 +99,46 @@ export async function withForeignPlace<T>(
   }
 }
 
-function nothingAt(uri: string, { message }: CheckpointError): CheckpointError {
-  return new CheckpointError('NotFound', `${uri} holds neither a run nor a checkpoint of ElasticDL`, {
-    context: {
-      store: uri,
-      advice: ['no catalog of a run was found there', message, 'check the URI'],
-    },
-  });
-}
-
-async function usePlace<T>(call: Call, place: Place, use: (set: ShardSet) => Promise<T>): Promise<T> {
-  await using set = await openAt(call, place);
-  return await use(set);
-}
-
-/** The shards at a place that is one version, or holds some. */
-async function openAt(call: Call, place: Place): Promise<ShardSet> {
-  const { findVersions, openFound, openShards, openVersion } = await import('@holdfast/elasticdl');
+/**
+ * The shards at a place that is one version, or holds some; then that of `--version`, or the newest whole one. Errors as `withShards`.
+ * `onSkipped`: told of each newer version that is of no use, with the reason; default: a note says it.
+ */
+export async function openVersionAt(
+  call: Call,
+  place: Place,
+  onSkipped: LatestOptions['onSkipped'] = (_, reason) =>
+    call.messages.note(`passed over: ${printable(reason)}`),
+): Promise<ShardSet> {
+  const { findVersions, latestValid, openShards, openVersion } = await import('@holdfast/elasticdl');
   const { signal } = call;
   const given = call.get(versionOrLatest) ?? 'latest';
   const versions = await findVersions(place, { signal });
-  if (versions.length === 0) return matching(await openShards(place, { signal }), given);
-  if (given !== 'latest') return openVersion(place, given, { signal });
-  for (const found of versions) {
-    if (found.problem === null) return openFound(place, found, { signal });
-    call.messages.note(`passed over: ${place.where(found.folder)} ${found.problem}`);
+  if (versions.length === 0) {
+    const set = await openShards(place, { signal }).catch((error: unknown) => {
+      throw isCheckpointError(error, 'NotFound') ? nothingAt(place, error) : error;
+    });
+    return matching(set, given);
   }
-  throw new CheckpointError('Corrupt', `${place.where('')} holds no whole version`, {
-    context: { path: place.where('') },
+  if (given !== 'latest') return openVersion(place, given, { signal });
+  const set = await latestValid(place, { signal, onSkipped });
+  if (set !== null) return set;
+  const where = place.where('');
+  throw new CheckpointError(
+    'Corrupt',
+    `none of ${formatPlural(versions.length, 'version')} in ${where} is whole`,
+    {
+      context: { path: where },
+    },
+  );
+}
+
+function nothingAt(place: Place, { message }: CheckpointError): CheckpointError {
+  const where = place.where('');
+  return new CheckpointError('NotFound', `${where} holds neither a run nor a checkpoint of ElasticDL`, {
+    context: {
+      path: where,
+      advice: ['a run has a catalog, and none was found', message],
+    },
   });
 }
 
@@ -144,8 +164,21 @@ export function localPath(from: string): string | null {
   }
 }
 
+/** Whether a local path is a file. `NotFound`: nothing is there. */
 export async function isFile(path: string): Promise<boolean> {
-  // What is not there is told by whoever opens it.
-  const found = await stat(path).catch(() => null);
-  return found?.isFile() ?? false;
+  try {
+    return (await stat(path)).isFile();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') return false; // whoever opens it says what is wrong
+    throw new CheckpointError('NotFound', `there is nothing at ${path}`, { context: { path } });
+  }
+}
+
+async function assertDirectory(from: string): Promise<void> {
+  const path = localPath(from);
+  if (path === null || !(await isFile(path))) return;
+  throw usageError(`${from} is a file, and this takes whole checkpoints`, [
+    'give the directory in which the shards lie',
+  ]);
 }

@@ -1,0 +1,154 @@
+import { CheckpointError, type CheckpointManager, type ProgressEvent } from '@holdfast/core/contract';
+import type { ImportAllResult, ImportResult, Place } from '@holdfast/elasticdl';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { buffer, concurrency, meta, metric, version } from '../common-options.ts';
+import { sum } from '../elasticdl/model-summary.ts';
+import { openVersionAt, withForeignPlace } from '../elasticdl/open-shards.ts';
+import { numbering } from '../elasticdl/options.ts';
+import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
+import { type JsonObject, jsonId, jsonVersion } from '../json.ts';
+import { withRun } from '../open-run.ts';
+import { takeOperands } from '../operands.ts';
+import { checked, flag, value } from '../option.ts';
+import { elapsedAndRate } from '../outcome.ts';
+import { usageError } from '../usage-error.ts';
+import { pairsToRecord, parseVersion } from '../values.ts';
+
+const all = flag('--all', 'every whole version, lowest first');
+const as = value('--as <v>', 'the version that it becomes; default: that of its name', parseVersion);
+
+export const elasticdlImport: Command = {
+  name: 'elasticdl import',
+  group: 'ElasticDL',
+  summary: 'Save what ElasticDL has written as checkpoints of a run, byte for byte',
+  description:
+    'FROM is a version as ElasticDL writes it, or the directory that holds versions, here or in a store: then the newest whole one is taken.\n' +
+    'Its structure and its ids are checked before anything is committed. Repeating is free: what is there already is not sent again.',
+  operands: 'DIR|URI RUN',
+  options: [version, all, as, metric, meta, numbering, concurrency, buffer],
+  examples: [
+    'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --all',
+    'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --version 100 --metric auc=0.81',
+  ],
+  isSilentWhenQuiet: true,
+  run: runImport,
+};
+
+async function runImport(call: Call): Promise<CommandResult> {
+  const [from = '', uri = ''] = takeOperands(call.command, call.operands, ['DIR or URI', 'RUN']);
+  checkOptions(call);
+  const beganMs = call.clock.monotonicMs();
+  return withForeignPlace(call, from, (place) =>
+    withRun(call, { uri, isPatient: true }, async (manager) => {
+      await call.reporter.begin({ verb: 'saved', headline: (event) => headline(event, call) });
+      const result = call.get(all)
+        ? await importEach(call, place, manager)
+        : await importOne(call, place, manager);
+      return describe(call, place.where(''), result, call.clock.monotonicMs() - beganMs);
+    }),
+  );
+}
+
+function checkOptions(call: Call): void {
+  const ofOne = [version, as, metric].filter((option) => call.get<unknown>(option) !== undefined);
+  if (call.get(all) && ofOne.length > 0) {
+    throw usageError(`--all goes without ${ofOne.map(({ name }) => `--${name}`).join(' and ')}`, [
+      'give them with one version at a time',
+    ]);
+  }
+}
+
+async function importEach(call: Call, place: Place, manager: CheckpointManager): Promise<ImportAllResult> {
+  const { importAll } = await import('@holdfast/elasticdl');
+  return importAll(place, manager, optionsOf(call));
+}
+
+async function importOne(call: Call, place: Place, manager: CheckpointManager): Promise<ImportAllResult> {
+  const { importCheckpoint } = await import('@holdfast/elasticdl');
+  const skipped: ImportAllResult['skipped'][number][] = [];
+  await using set = await openVersionAt(call, place, ({ version: newer, folder }, reason) => {
+    skipped.push({ version: newer, folder, reason });
+  });
+  const metrics = checked('InvalidArgument', '--metric', () => pairsToRecord(call.get(metric) ?? []));
+  const result = await importCheckpoint(set, manager, { ...optionsOf(call), version: call.get(as), metrics });
+  return { imported: [result], skipped };
+}
+
+function optionsOf(call: Call) {
+  const metadata = checked('InvalidArgument', '--meta', () => pairsToRecord(call.get(meta) ?? []));
+  const { signal, reporter } = call;
+  return { metadata, numbering: call.get(numbering), signal, onProgress: reporter.onProgress };
+}
+
+function headline(event: ProgressEvent, call: Call): string | null {
+  if (event.type === 'joined') {
+    call.subject.version = event.version;
+    return `version ${event.version} → ${call.subject.uri}`;
+  }
+  if (event.type === 'suspect') call.messages.warn(`suspect   ${printable(event.reason)}`);
+  return null;
+}
+
+function describe(call: Call, from: string, result: ImportAllResult, durationMs: number): CommandResult {
+  const { imported, skipped } = result;
+  for (const note of imported.flatMap(({ notes }) => notes)) call.messages.note(`note: ${printable(note)}`);
+  const sizeBytes = sum(imported.filter((each) => !each.wasCommittedBefore).map((each) => each.sizeBytes));
+  const json = {
+    from,
+    uri: call.subject.uri ?? null,
+    imported: imported.map(jsonOf),
+    skipped: skipped.map((each) => ({
+      version: jsonVersion(each.version),
+      folder: each.folder,
+      reason: each.reason,
+    })),
+    sizeBytes,
+    durationMs: Math.round(durationMs),
+  };
+  const lines = skipped.map(({ reason }) => `${call.style('yellow', 'skipped')}   ${printable(reason)}`);
+  const error = imported.length === 0 ? nothingImported(from, skipped.length) : undefined;
+  if (error !== undefined) return { text: lines.join('\n'), json, error };
+  const [first] = imported as [ImportResult];
+  const timing = elapsedAndRate(durationMs, sizeBytes);
+  if (call.get(all))
+    lines.push(...imported.map((each) => `${call.style('green', 'saved')}     ${savedText(each)}`));
+  const what = call.get(all) ? totalText(result, sizeBytes) : [savedText(first)];
+  const done = [`${call.style('green', 'imported')}  ${what[0]}`, ...timing, ...what.slice(1)].join('   ');
+  return { text: [...lines, done].join('\n'), json };
+}
+
+function nothingImported(from: string, skippedCount: number): CheckpointError {
+  if (skippedCount > 0) return new CheckpointError('Corrupt', `no version in ${from} could be imported`);
+  return new CheckpointError('NotFound', `${from} holds no version directory`, {
+    context: { path: from, advice: ['a single version is imported without --all'] },
+  });
+}
+
+/** Before and after the time it took. */
+function totalText({ imported, skipped }: ImportAllResult, sizeBytes: number): [string, ...string[]] {
+  const presentCount = imported.filter(({ wasCommittedBefore }) => wasCommittedBefore).length;
+  const count = imported.length - presentCount;
+  return [
+    `${formatPlural(count, 'version')}${count > 0 ? `   ${formatBytes(sizeBytes)}` : ''}`,
+    ...(presentCount > 0 ? [`${formatCount(presentCount)} there already`] : []),
+    ...(skipped.length > 0 ? [`${formatCount(skipped.length)} skipped`] : []),
+  ];
+}
+
+function savedText(result: ImportResult): string {
+  const head = `version ${result.version}   ${formatBytes(result.sizeBytes)} in ${formatPlural(result.fileCount, 'file')}`;
+  return result.wasCommittedBefore ? `${head}   there already` : head;
+}
+
+function jsonOf(result: ImportResult): JsonObject {
+  return {
+    version: jsonVersion(result.version),
+    id: jsonId(result.id),
+    sizeBytes: result.sizeBytes,
+    fileCount: result.fileCount,
+    modelVersion: result.modelVersion,
+    wasCommittedBefore: result.wasCommittedBefore,
+    suspicions: result.suspicions,
+    notes: result.notes,
+  };
+}
