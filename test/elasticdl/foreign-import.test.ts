@@ -84,8 +84,8 @@ describe('one checkpoint', () => {
 
   test('a prefix of a store: read as a stream, as often as it takes', async () => {
     const store = new MemoryStore();
-    const files = sampleFiles({ version: 7, count: 2, dim: 300_000 }); // several chunks of 4 MiB in each
-    for (const [name, data] of Object.entries(files)) await store.create(`ckpt/version-7/${name}`, data);
+    const files = sampleFiles({ version: 7, count: 2, dim: 500_000 }); // three chunks of 4 MiB in each
+    for (const [name, data] of Object.entries(files)) store.bucket.insert(`ckpt/version-7/${name}`, data);
     await using set = await openPrefixShards(store, 'ckpt/version-7');
     expect(await importCheckpoint(set, manager)).toMatchObject({ version: 7n, wasCommittedBefore: false });
     const saved = await savedFiles(7);

@@ -1,6 +1,7 @@
 import { basename, join, resolve } from 'node:path';
 import { throwIfAborted } from '@holdfast/core/contract';
 import { errnoOf, type FileSystem, fileError, localFiles, nodeFileSystem } from '@holdfast/local-files';
+import { eachAtOnce } from '../scatter/at-once.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { parseShardFile, parseVersionFolder } from './names.ts';
 import { type OpenOptions, openShards, type Place } from './place.ts';
@@ -23,6 +24,9 @@ export function directoryPlace(directory: string, fileSystem: FileSystem = nodeF
   };
 }
 
+/** Each waits for a disk or a server. */
+const READ_AT_ONCE = 16;
+
 interface Entries {
   readonly files: readonly string[];
   readonly versions: readonly string[];
@@ -36,14 +40,14 @@ async function listDirectory(
   throwIfAborted(signal);
   const { files, versions } = await entriesOf(root, fileSystem);
   const folders = new Map([['', files]]);
-  for (const version of versions) {
+  await eachAtOnce(versions, READ_AT_ONCE, async (version) => {
     throwIfAborted(signal);
     const inside = await entriesOf(join(root, version), fileSystem).catch((error: unknown) => {
       if (errnoOf((error as Error).cause) === 'ENOENT') return null; // ElasticDL removes old versions while it runs
       throw error;
     });
     if (inside) folders.set(version, inside.files);
-  }
+  });
   return folders;
 }
 

@@ -28,10 +28,10 @@ export interface ImportResult extends SaveResult {
 
 /**
  * Saves the shards as one checkpoint, by one writer, under the names that they have. Before that all of them are checked: see `checkShards`
- * for what is refused. Repeating is free: content that is there already is not sent again. What is committed is what was checked: a source
- * that changes in between makes the save fail with `SourceChanged`. A file of this machine is read by its path, and if it changes in the
- * instant between the check and the save, that is found out just after the commit, and the message says so. Other errors are those of
- * `save`.
+ * for what is refused. Safe to repeat: a version that is there with the same content is not sent again. What is committed is what was
+ * checked: a source that changes in between makes the save fail with `SourceChanged`. Only a file of this machine, which is read by its
+ * path, may change in the instant between check and save; that is found out just after the commit, and the message says so. Other errors are
+ * those of `save`.
  */
 export async function importCheckpoint(
   set: ShardSet,

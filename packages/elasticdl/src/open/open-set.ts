@@ -1,7 +1,7 @@
 import { CheckpointError, type RandomSource, throwIfAborted } from '@holdfast/core/contract';
 import { allEnded, eachAtOnce } from '../scatter/at-once.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
-import { findShards } from './complete.ts';
+import { findShards } from './find-shards.ts';
 import type { ShardName } from './names.ts';
 
 /** Where shards were found, and how to reach them. */

@@ -2,7 +2,7 @@
 
 import { CheckpointError, isCheckpointError, type RandomSource } from '@holdfast/core/contract';
 import type { ShardSet } from '../shard-set.ts';
-import { type FoundShards, findShards } from './complete.ts';
+import { type FoundShards, findShards } from './find-shards.ts';
 import { parseVersionFolder, versionFolder } from './names.ts';
 import { openSet } from './open-set.ts';
 

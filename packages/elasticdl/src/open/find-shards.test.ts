@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { findShards } from './complete.ts';
+import { findShards } from './find-shards.ts';
 
 const problem = (...names: string[]) => findShards(names).problem;
 
