@@ -8,7 +8,7 @@ import type { ByteRange } from '../layout.ts';
 import { quoted } from './read-errors.ts';
 import { type Ids, MessageFields } from './read-fields.ts';
 import { type FieldHeader, WIRE, type WireCursor } from './wire-cursor.ts';
-import { type Nesting, noNesting, readFields } from './wire-message.ts';
+import { type Field, type Nesting, noNesting, readFields } from './wire-message.ts';
 
 /**
  * What an entry is: of a map of tensors (S0 to S2), a tensor whose name is field 5 (S2a) or field 1 (S3 to S5), an info of a table (S4 to
@@ -100,16 +100,21 @@ const protoNesting: Nesting = ({ number }, _isLast, before) =>
 /** A tensor, whose first field is its type, or slices, whose first field is a tensor. */
 const valueNesting: Nesting = (header, isLast, before) =>
   header.number === SLICES.concatTensors ? protoNesting : protoNesting(header, isLast, before);
-const entryNesting: Nesting = ({ number }) => (number === VALUE ? valueNesting : null);
 /** The value of a map ends its entry; in the other forms this field is a shape or the content, and others follow. */
 const paramNesting: Nesting = ({ number }, isLast, before) =>
   number === VALUE && isLast && before.every((field) => field.number === KEY) ? noNesting : null;
+
+function nestingOf(number: number): Nesting {
+  if (number === FORMS.S0.Model.param) return paramNesting;
+  const nesting = number === MODEL.denseParameters ? protoNesting : valueNesting;
+  return (header) => (header.number === VALUE ? nesting : null);
+}
 
 export async function readEntries(cursor: WireCursor): Promise<ShardEntries> {
   const reader = new EntryReader(cursor);
   while (cursor.position < cursor.sizeBytes) {
     cursor.what = null;
-    await reader.readField(await cursor.header(cursor.sizeBytes));
+    await reader.readField(await cursor.header(Number.POSITIVE_INFINITY));
   }
   return reader.entries;
 }
@@ -143,13 +148,23 @@ class EntryReader {
       if (number === MODEL.version) this.#version = Number(BigInt.asIntN(32, value));
       return;
     }
-    if (wireType === WIRE.bytes && number <= FORMS.S6.Model.embeddingTables) await this.#readEntry(header);
+    const isEntry = wireType === WIRE.bytes && number <= FORMS.S6.Model.embeddingTables;
+    const fields = isEntry ? await this.#entryFields(header) : [];
+    const leftBytes = this.#cursor.sizeBytes - header.offsetBytes;
+    if (header.lengthBytes > leftBytes) {
+      throw this.#cursor.cutOff(tagOffsetBytes, number, header.lengthBytes, leftBytes);
+    }
     this.#cursor.position = header.offsetBytes + header.lengthBytes;
+    if (isEntry) await this.#addEntry(header, fields);
   }
 
-  async #readEntry({ number, tagOffsetBytes, offsetBytes, lengthBytes }: FieldHeader): Promise<void> {
-    const nesting = number === FORMS.S0.Model.param ? paramNesting : entryNesting;
-    const found = await readFields(this.#cursor, offsetBytes + lengthBytes, nesting);
+  /** What there is of an entry: if it is cut off, messages still say its name. */
+  #entryFields({ number, offsetBytes, lengthBytes }: FieldHeader): Promise<Field[]> {
+    const endBytes = Math.min(offsetBytes + lengthBytes, this.#cursor.sizeBytes);
+    return readFields(this.#cursor, endBytes, nestingOf(number));
+  }
+
+  async #addEntry({ number, tagOffsetBytes, offsetBytes }: FieldHeader, found: Field[]): Promise<void> {
     const fields = new MessageFields(this.#cursor, offsetBytes, found);
     const kind = await kindOf(number, fields);
     if (!this.#kinds.has(kind)) this.#kinds.set(kind, tagOffsetBytes);

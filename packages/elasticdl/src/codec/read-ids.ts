@@ -39,9 +39,11 @@ export async function* readIds(
 ): AsyncGenerator<IdChunk, void, undefined> {
   const { name: file, signal } = options;
   const what = `table ${quoted(place.name)}`;
-  const decoder = new IdDecoder();
+  const decoder = new IdDecoder(Math.max(1, Math.min(place.rowCount, CHUNK_IDS)));
   let firstRow = 0;
-  const runs = new RunReader(source, options.bufferBytes ?? READ_BYTES_MAX);
+  // Small tables take little memory: a model may have many.
+  const longestBytes = place.ids.reduce((most, { lengthBytes }) => Math.max(most, lengthBytes), 0);
+  const runs = new RunReader(source, Math.min(options.bufferBytes ?? READ_BYTES_MAX, longestBytes));
   for (const run of place.ids) {
     runs.begin(run);
     while (await runs.fill(signal)) {
@@ -132,12 +134,17 @@ class RunReader {
 
 /** A chunk that fills up. */
 class IdDecoder {
-  readonly #ids = new BigInt64Array(CHUNK_IDS);
-  readonly #words = wordsOf(this.#ids);
+  readonly #ids: BigInt64Array;
+  readonly #words: Uint32Array;
   count = 0;
 
+  constructor(capacity: number) {
+    this.#ids = new BigInt64Array(capacity);
+    this.#words = wordsOf(this.#ids);
+  }
+
   get isFull(): boolean {
-    return this.count === CHUNK_IDS;
+    return this.count === this.#ids.length;
   }
 
   /** Those that it holds: its own memory. */

@@ -85,7 +85,10 @@ export class WireCursor {
     return this.#window.slice(from, from + lengthBytes);
   }
 
-  /** The next field, which ends at `endBytes` at the latest. The position is where its content begins. */
+  /**
+   * The next field, which ends at `endBytes` at the latest; what ends behind the file is then for the caller to refuse. The position is where
+   * its content begins.
+   */
   async header(endBytes: number): Promise<FieldHeader> {
     await this.need(HEADER_BYTES_MAX);
     const tagOffsetBytes = this.position;
@@ -122,10 +125,7 @@ export class WireCursor {
       lengthBytes = high * TWO_TO_32 + low;
     }
     const leftBytes = endBytes - this.position;
-    if (lengthBytes > leftBytes) {
-      const expected = `${lengthBytes} bytes of field ${number}`;
-      throw this.corrupt(tagOffsetBytes, 'it is cut off', expected, `${leftBytes} bytes`);
-    }
+    if (lengthBytes > leftBytes) throw this.cutOff(tagOffsetBytes, number, lengthBytes, leftBytes);
     return lengthBytes;
   }
 
@@ -169,7 +169,7 @@ export class WireCursor {
     let low = 0;
     let high = 0;
     for (let index = 0; index < VARINT_BYTES_MAX; index++) {
-      if (this.position >= endBytes) {
+      if (this.position >= Math.min(endBytes, this.sizeBytes)) {
         throw this.corrupt(start, 'it is cut off', 'the rest of a varint', 'the end');
       }
       const byte = this.#window[this.position - this.#windowStartBytes] ?? 0;
@@ -186,6 +186,12 @@ export class WireCursor {
       }
     }
     throw this.corrupt(start, `a varint has more than 64 bits`);
+  }
+
+  /** The error for a field that asks for more than there is. */
+  cutOff(offsetBytes: number, number: number, lengthBytes: number, leftBytes: number): CheckpointError {
+    const expected = `${lengthBytes} bytes of field ${number}`;
+    return this.corrupt(offsetBytes, 'it is cut off', expected, `${leftBytes} bytes`);
   }
 
   /** The error that says so of this place. */
