@@ -8,6 +8,7 @@ import { benchCollect } from './collect.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
 import { benchReferences } from './references.ts';
+import { benchInspect, benchRepartition } from './repartition.ts';
 import { benchResume } from './resume.ts';
 import { benchRetention } from './retention.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
@@ -25,14 +26,16 @@ npm run bench -- retention        a plan of retention for 10,000 versions
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
 npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinIO: time and requests
 npm run bench -- collect          10,000 objects that nothing refers to, deleted from MinIO
+npm run bench -- repartition      a checkpoint of ElasticDL's from 4 shards to 3, beside plain streams of the same bytes
+npm run bench -- inspect          the structure of a large shard of ElasticDL's
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
-  --rounds N          repetitions, in turn (5; retention, start: 21)
+  --rounds N          repetitions, in turn (5; retention, start, inspect: 21)
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
-local, s3, client, mirror, references, resume:
+local, s3, client, mirror, references, resume, repartition, inspect:
   --dir DIR           the disk to measure (the directory for temporary files)
 s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
@@ -46,6 +49,10 @@ s3, client:
 resume:
   --size A            of the file, as in 64MiB (1GiB)
   --stores A,B        only these: local, MinIO, fake-gcs, Azurite
+repartition, inspect:
+  --size A            of all rows, of the shard, as in 256MiB (4GiB, 2GiB)
+repartition:
+  --buffer A          memory that may be used (256MiB)
 adapters:
   --sizes A,B         of the object, as in 64MiB (1GiB)
   --adapters A,B      only these: s3, gcs, azure
@@ -62,6 +69,8 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   retention: benchRetention,
   resume: benchResume,
   verify: benchVerify,
+  repartition: benchRepartition,
+  inspect: benchInspect,
   start: benchStart,
 };
 
