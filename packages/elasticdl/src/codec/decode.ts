@@ -17,12 +17,14 @@ export interface DecodeOptions {
 }
 
 /**
- * All that a shard's file holds, whatever its form. Values are views on `bytes`, which must not change while they are in use; only ids are
+ * All that a shard's file holds, whatever its form. Values are views on `file`, which must not change while they are in use; only ids are
  * new memory, 8 bytes each, and the values of tables in which an id stands more than once: of such rows the last one stays, where it is.
  * Errors as from `readShardLayout` and `readIds`.
  */
-export async function decodeShard(bytes: Uint8Array, options: DecodeOptions = {}): Promise<ModelShard> {
+export async function decodeShard(file: Uint8Array, options: DecodeOptions = {}): Promise<ModelShard> {
   const { name = 'shard', numbering } = options;
+  // A Buffer has views that are Buffers, and those compare and print otherwise.
+  const bytes = new Uint8Array(file.buffer, file.byteOffset, file.byteLength);
   const source = sourceOf(name, bytes);
   const layout = await readShardLayout(source, { name, numbering });
   const dense = new Map<string, Tensor>();
