@@ -74,10 +74,10 @@ export async function readFields(cursor: WireCursor, endBytes: number, nesting: 
   return fields;
 }
 
-/** Once an entry's name is known, messages say it. */
+/** Once an entry's name is known, messages say it; of a long one they show the beginning. */
 function nameOf(field: BytesField): string | null {
-  const mayBeName = field.number === 1 && field.bytes?.every((byte) => byte >= 0x20);
-  return mayBeName ? quoted(new TextDecoder().decode(field.bytes)) : null;
+  const bytes = field.number === 1 ? field.bytes?.subarray(0, 1024) : undefined;
+  return bytes?.every((byte) => byte >= 0x20) ? quoted(new TextDecoder().decode(bytes)) : null;
 }
 
 async function readBytes(
