@@ -1,7 +1,6 @@
 /** From what ElasticDL has written to checkpoints of a run: the same files, byte for byte, under the same version. */
 
 import {
-  CheckpointError,
   type CheckpointManager,
   type CommitMeta,
   isCheckpointError,
@@ -28,10 +27,8 @@ export interface ImportResult extends SaveResult {
 
 /**
  * Saves the shards as one checkpoint, by one writer, under the names that they have. Before that all of them are checked: see `checkShards`
- * for what is refused. Safe to repeat: a version that is there with the same content is not sent again. What is committed is what was
- * checked: a source that changes in between makes the save fail with `SourceChanged`. Only a file of this machine, which is read by its
- * path, may change in the instant between check and save; that is found out just after the commit, and the message says so. Other errors are
- * those of `save`.
+ * for what is refused. What is committed is what was checked: a source that changes in between makes the save fail with `SourceChanged`. Safe
+ * to repeat: a version that is there with the same content stays, and with other content it is `Conflict`. Other errors are those of `save`.
  */
 export async function importCheckpoint(
   set: ShardSet,
@@ -51,26 +48,13 @@ async function saveChecked(
   const { metrics, metadata, onProgress, signal } = options;
   const version = options.version ?? set.version ?? BigInt(modelVersion);
   const files = Object.fromEntries(
-    // The engine reads a path faster than a stream, and does not send again what it knows of it.
-    set.shards.map(({ name, path, source }) => [name, path ?? sourceStream(source, signal)]),
+    set.shards.map(({ name, source }) => [name, sourceStream(source, signal)]),
   );
   const writer = { index: 0, count: 1 };
   const saved = await manager.save({ version, files, metrics, metadata, signal, onProgress, writer });
-  await assertSavedAsChecked(set, version);
   const isOdd = version !== BigInt(modelVersion);
   const notes = isOdd ? [`the files of ${set.where} say version ${modelVersion}`] : [];
   return { ...saved, modelVersion, notes };
-}
-
-async function assertSavedAsChecked({ shards }: ShardSet, version: bigint): Promise<void> {
-  for (const { path, source } of shards) {
-    if (path === undefined) continue; // its stream has seen to it
-    await source.assertUnchanged().catch((error: unknown) => {
-      if (!isCheckpointError(error, 'SourceChanged')) throw error;
-      const message = `${error.message}; version ${version} is committed, perhaps with other bytes than those that were checked`;
-      throw new CheckpointError('SourceChanged', message, { context: error.context, cause: error });
-    });
-  }
 }
 
 export type ImportAllOptions = Omit<ImportOptions, 'version' | 'metrics'>;
