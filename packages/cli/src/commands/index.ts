@@ -5,6 +5,7 @@ import { completionCommand } from './completion.ts';
 import { diff } from './diff.ts';
 import { doctor } from './doctor.ts';
 import { elasticdlBest } from './elasticdl-best.ts';
+import { elasticdlExport } from './elasticdl-export.ts';
 import { elasticdlImport } from './elasticdl-import.ts';
 import { elasticdlInspect } from './elasticdl-inspect.ts';
 import { elasticdlRepartition } from './elasticdl-repartition.ts';
@@ -51,6 +52,7 @@ export const COMMANDS: readonly Command[] = [
   certify,
   elasticdlInspect,
   elasticdlRepartition,
+  elasticdlExport,
   elasticdlImport,
   elasticdlBest,
   completionCommand(() => COMMANDS),

@@ -1,11 +1,11 @@
-/** What the commands for ElasticDL print and exit with. */
+/** What the commands that read and write ElasticDL's files print and exit with. */
 
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { systemClock } from '@holdfast/core/contract';
-import { decodeShard, encodeShard, type ModelShard } from '@holdfast/elasticdl';
+import { decodeShard, type EmbeddingRows, encodeShard, type ModelShard } from '@holdfast/elasticdl';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { runCli } from '../run-cli.ts';
 
@@ -266,6 +266,97 @@ describe('repartition', () => {
   });
 });
 
+describe('export', () => {
+  const exporting = ['elasticdl', 'export'] as const;
+
+  test('one safetensors file and a JSON beside it, whole or not at all', async () => {
+    const root = await elasticdlDirectory(100);
+    const out = join(directory, `model-${count++}.safetensors`);
+    const { code, stdout, stderr } = await cli(...exporting, root, out);
+    expect([code, stderr]).toEqual([0, `${join(root, 'version-100')} → ${out}   2 shards   60 B\n`]);
+    expect(stdout.replace(/[\d.]+ m?s/, 'TIME')).toBe(
+      `exported  version 100   ${(await stat(out)).size} B in 3 tensors   TIME   in ${out}\n`,
+    );
+    await refused(7, 'exists', ...exporting, root, out);
+    const json = await asJson(...exporting, root, out, '--replace', '--dense', 'embedding=8');
+    expect(json).toEqual({
+      from: join(root, 'version-100'),
+      path: out,
+      jsonPath: out.replace(/safetensors$/, 'json'),
+      version: 100,
+      modelVersion: 100,
+      sizeBytes: (await stat(out)).size,
+      tensors: [
+        { name: 'bias:0', dtype: 'F32', shape: [3] },
+        { name: 'embedding', dtype: 'F32', shape: [8, 2] },
+      ],
+      dropped: [],
+      durationMs: expect.any(Number),
+    });
+    expect(JSON.parse(await readFile(json.jsonPath, 'utf8')).tables[0]).toMatchObject({ stored: 'dense' });
+  });
+
+  test('every table dense, with as many rows as the highest id asks for', async () => {
+    const root = await elasticdlDirectory(100);
+    const out = join(directory, `model-${count++}.safetensors`);
+    const { tensors } = await asJson(...exporting, root, out, '--dense-all', 'highest');
+    expect(tensors).toContainEqual({ name: 'embedding', dtype: 'F32', shape: [6, 2] });
+  });
+
+  test('slots of an optimizer are left out, said, and kept on demand', async () => {
+    const root = await mkdtemp(join(directory, 'slots-'));
+    const shard = await decodeShard(shardOf(0, 1));
+    const rows = shard.tables.get('embedding') as EmbeddingRows;
+    const slot = { name: 'embedding-m', dim: 2, initializer: 'zeros', dtype: 'float32' } as const;
+    const withSlot = {
+      ...shard,
+      infos: [...shard.infos, slot],
+      tables: new Map([...shard.tables, [slot.name, rows]]),
+    };
+    await writeFile(join(root, 'variables-0-of-1.ckpt'), Buffer.concat([...encodeShard(withSlot).chunks()]));
+    const out = join(directory, `model-${count++}.safetensors`);
+    expect((await cli(...exporting, root, out)).stdout).toContain(
+      '\n  left out 1 table of an optimizer: embedding-m (--keep-slots keeps them)\n',
+    );
+    expect((await asJson(...exporting, root, out, '--replace')).dropped).toEqual(['embedding-m']);
+    expect((await asJson(...exporting, root, out, '--replace', '--keep-slots')).dropped).toEqual([]);
+  });
+
+  test('what is refused leaves nothing behind', async () => {
+    const root = await elasticdlDirectory(100);
+    const out = join(directory, `model-${count++}.safetensors`);
+    await refused(2, 'table "embedding" has id', ...exporting, root, out, '--dense', 'embedding=2');
+    await refused(2, 'which the model lacks', ...exporting, root, out, '--dense', 'other=2');
+    await refused(
+      2,
+      '--dense: "embedding" is not of the form TABLE=ROWS',
+      ...exporting,
+      root,
+      out,
+      '--dense',
+      'embedding',
+    );
+    await refused(
+      2,
+      '--dense: "a" is given twice',
+      ...exporting,
+      root,
+      out,
+      '--dense',
+      'a=1',
+      '--dense',
+      'a=2',
+    );
+    await refused(2, '--dense-all: "all" is neither', ...exporting, root, out, '--dense-all', 'all');
+    await refused(2, 'does not end in .safetensors', ...exporting, root, `${out}.bin`);
+    await refused(2, 'elasticdl export needs OUT.safetensors', ...exporting, root);
+    await rm(join(root, 'version-100', 'variables-1-of-2.ckpt'));
+    await refused(5, 'none of 1 version in', ...exporting, root, out);
+    await refused(5, 'nothing was written', ...exporting, join(root, 'version-100'), out);
+    expect(await stat(out).catch(() => null)).toBeNull();
+  });
+});
+
 describe('import', () => {
   const importing = ['elasticdl', 'import'] as const;
 
@@ -359,71 +450,5 @@ describe('import', () => {
     await cli(...importing, await elasticdlDirectory(100), uri);
     await refused(2, `${uri} is a run already`, ...importing, uri, newUri());
     await refused(7, 'version 100', ...importing, await elasticdlDirectory(95), uri, '--as', '100');
-  });
-});
-
-describe('best', () => {
-  /** A run in which each version was saved with these metrics. */
-  async function savedRun(...metrics: string[][]): Promise<string> {
-    const uri = newUri();
-    const path = join(directory, 'one.bin');
-    for (const [version, given] of metrics.entries()) {
-      await writeFile(path, `of version ${version}`);
-      const words = given.flatMap((metric) => ['--metric', metric]);
-      const saved = await cli('save', path, uri, '--version', String(version), ...words);
-      if (saved.code !== 0) throw new Error(saved.stderr);
-    }
-    return uri;
-  }
-  const best = ['elasticdl', 'best'] as const;
-
-  test('the highest unless the lowest is asked for, then what came second and third; of equals the newer', async () => {
-    const uri = await savedRun(['auc=0.5'], ['auc=0.75', 'loss=2'], [], ['auc=0.75'], ['auc=0.25']);
-    const { code, stdout, stderr } = await cli(...best, uri, '--metric', 'auc');
-    expect([code, stderr]).toEqual([0, '']);
-    expect(stdout.split('\n').map((line) => line.replace(/ +(just now|\d+ s ago)$/, ''))).toEqual([
-      'best   version 3   auc 0.75',
-      'then   version 1   auc 0.75',
-      'then   version 0   auc 0.5',
-      '',
-    ]);
-    expect((await cli(...best, uri, '--metric', 'auc:min')).stdout).toMatch(
-      /^best {3}version 4 {3}auc 0\.25/,
-    );
-    expect(await asJson(...best, uri, '--metric', 'loss:min')).toMatchObject({
-      uri,
-      metric: 'loss',
-      mode: 'min',
-      value: 2,
-      version: 1,
-      state: 'live',
-      others: [],
-    });
-    expect((await asJson(...best, uri, '--metric', 'auc')).others).toEqual([
-      { version: 1, value: 0.75 },
-      { version: 0, value: 0.5 },
-    ]);
-  });
-
-  test('what a rollback left behind does not count', async () => {
-    const uri = await savedRun(['auc=0.5'], ['auc=0.75']);
-    await cli('rollback', uri, '--to', '0', '--reason', 'test');
-    expect((await asJson(...best, uri, '--metric', 'auc')).version).toBe(0);
-  });
-
-  test('no metric given, none of that name, none at all, no run: each says so', async () => {
-    const uri = await savedRun(['auc=0.5', 'loss=2']);
-    await refused(2, 'elasticdl best needs --metric', ...best, uri);
-    await refused(
-      2,
-      'no checkpoint has the metric "acu"; there are: auc, loss',
-      ...best,
-      uri,
-      '--metric',
-      'acu',
-    );
-    await refused(2, 'there are none at all', ...best, await savedRun([]), '--metric', 'auc');
-    await refused(2, '--metric: "" names no metric', ...best, uri, '--metric', '');
-    await refused(6, 'no run at memory://', ...best, newUri(), '--metric', 'auc');
   });
 });

@@ -9,3 +9,24 @@ export function parseRankedMetric(text: string): RankedMetric {
   if (match === null) throw new BadValue(`"${text}" names no metric; write it like auc, auc:max or loss:min`);
   return { metric: match[1] as string, mode: (match[2] ?? 'max') as 'min' | 'max' };
 }
+
+/** As many as 32 bits can name. */
+const ROW_COUNT_MAX = 2 ** 32;
+
+/** Rows of dense tables: a number, or `highest`, one more than the highest id. */
+export function parseRowCount(text: string): number | 'highest' {
+  if (text === 'highest') return text;
+  const rowCount = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (rowCount <= ROW_COUNT_MAX) return rowCount;
+  throw new BadValue(`"${text}" is neither a whole number from 0 to ${ROW_COUNT_MAX} nor "highest"`);
+}
+
+/** `embedding=300000`: the name may hold `=` of its own. */
+export function parseTableRows(text: string): readonly [table: string, rowCount: number] {
+  const at = text.lastIndexOf('=');
+  const rowCount = /^\d{1,10}$/.test(text.slice(at + 1)) ? Number(text.slice(at + 1)) : Number.NaN;
+  if (at > 0 && rowCount <= ROW_COUNT_MAX) return [text.slice(0, at), rowCount];
+  throw new BadValue(
+    `"${text}" is not of the form TABLE=ROWS, such as embedding=300000, ROWS from 0 to ${ROW_COUNT_MAX}`,
+  );
+}

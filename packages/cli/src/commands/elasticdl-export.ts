@@ -1,0 +1,114 @@
+import type { ProgressEvent } from '@holdfast/core/contract';
+import type { ExportOptions, ExportResult, ShardSet } from '@holdfast/elasticdl';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { buffer, versionOrLatest } from '../common-options.ts';
+import { withShards } from '../elasticdl/open-shards.ts';
+import { parseRowCount, parseTableRows } from '../elasticdl/option-values.ts';
+import { numbering } from '../elasticdl/options.ts';
+import { formatBytes, formatPlural, printable } from '../format.ts';
+import { jsonVersion } from '../json.ts';
+import { takeOperands } from '../operands.ts';
+import { checked, flag, list, value } from '../option.ts';
+import { elapsedAndRate } from '../outcome.ts';
+import { usageError } from '../usage-error.ts';
+import { pairsToRecord } from '../values.ts';
+
+const dense = list(
+  '--dense <table=rows>',
+  'this table as one tensor of so many rows, zero where there is none for an id; may be repeated',
+  parseTableRows,
+);
+const denseAll = value(
+  '--dense-all <rows>',
+  'every other table too; highest: as many rows as the highest id asks for',
+  parseRowCount,
+);
+const keepSlots = flag('--keep-slots', 'keep the tables that hold what an optimizer knows of another');
+const replace = flag('--replace', 'put it in the place of a file that is there');
+
+export const elasticdlExport: Command = {
+  name: 'elasticdl export',
+  group: 'ElasticDL',
+  summary: 'Write all shards of a checkpoint of ElasticDL as one safetensors file',
+  description:
+    'FROM is a directory or a URI, as for inspect. A variable is a tensor of its name; a table is two, TABLE.ids and TABLE.values, row by row,\n' +
+    'unless it is to be dense. What the tables are stands in OUT.json beside it, and in the metadata of the file.\n' +
+    'The file appears whole or not at all, and one that is there is refused, unless with --replace.',
+  operands: 'FROM OUT.safetensors',
+  options: [versionOrLatest, dense, denseAll, keepSlots, replace, numbering, buffer],
+  examples: [
+    'holdfast elasticdl export ./checkpoint_dir model.safetensors',
+    'holdfast elasticdl export "file://$PWD/run" model.safetensors --version 100 --dense embedding=300000',
+  ],
+  isSilentWhenQuiet: true,
+  run: runExport,
+};
+
+async function runExport(call: Call): Promise<CommandResult> {
+  const [from = '', out = ''] = takeOperands(call.command, call.operands, ['FROM', 'OUT.safetensors']);
+  if (!out.endsWith('.safetensors')) {
+    throw usageError(`${out} does not end in .safetensors`, [
+      'what the tables are goes into a file beside it, which ends in .json',
+    ]);
+  }
+  call.subject.path = out;
+  const beganMs = call.clock.monotonicMs();
+  return withShards(call, from, { isPatient: true }, async (set) => {
+    const { exportSafetensors } = await import('@holdfast/elasticdl');
+    await call.reporter.begin({ verb: 'exported', headline: (event) => headline(event, set, out) });
+    const result = await exportSafetensors(set, out, optionsOf(call));
+    return describe(call, set, result, call.clock.monotonicMs() - beganMs);
+  });
+}
+
+function optionsOf(call: Call): ExportOptions {
+  const rowCount = call.get(denseAll);
+  return {
+    tables: rowCount === undefined ? 'sparse' : 'dense',
+    rowCount,
+    rowCounts: checked('InvalidArgument', '--dense', () => pairsToRecord(call.get(dense) ?? [])),
+    keepSlots: call.get(keepSlots),
+    replace: call.get(replace),
+    numbering: call.get(numbering),
+    bufferBytes: call.get(buffer),
+    signal: call.signal,
+    onProgress: call.reporter.onProgress,
+  };
+}
+
+function headline(event: ProgressEvent, set: ShardSet, out: string): string | null {
+  if (event.type !== 'planned') return null;
+  const what = `${formatPlural(set.shards.length, 'shard')}   ${formatBytes(event.sizeBytes)}`;
+  return `${printable(set.where)} → ${printable(out)}   ${what}`;
+}
+
+function describe(call: Call, set: ShardSet, result: ExportResult, durationMs: number): CommandResult {
+  const { path, jsonPath, sizeBytes, tensors, dropped } = result;
+  const version = set.version ?? BigInt(result.version);
+  const done = [
+    `${call.style('green', 'exported')}  version ${version}`,
+    `${formatBytes(sizeBytes)} in ${formatPlural(tensors.length, 'tensor')}`,
+    ...elapsedAndRate(durationMs, sizeBytes),
+    `in ${printable(call.subject.path as string)}`,
+  ];
+  return {
+    text: [done.join('   '), ...droppedText(dropped)].join('\n'),
+    json: {
+      from: set.where,
+      path,
+      jsonPath,
+      version: jsonVersion(version),
+      modelVersion: result.version,
+      sizeBytes,
+      tensors: tensors.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
+      dropped,
+      durationMs: Math.round(durationMs),
+    },
+  };
+}
+
+function droppedText(names: readonly string[]): string[] {
+  if (names.length === 0) return [];
+  const what = formatPlural(names.length, 'table');
+  return [`  left out ${what} of an optimizer: ${names.map(printable).join(', ')} (--keep-slots keeps them)`];
+}
