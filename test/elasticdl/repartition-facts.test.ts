@@ -1,13 +1,15 @@
 /** Dividing a model anew: ElasticDL's own examples, files that do not belong together, and what goes wrong on the way. */
 
-import { readdir } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { ProgressEvent, RandomSource } from '@holdfast/core';
 import {
   type Dtype,
   decodeShard,
   encodeShard,
   type ModelShard,
+  openDirectoryShards,
   repartition,
   restoreShard,
   type ShardSet,
@@ -17,8 +19,10 @@ import {
   shardsInMemory,
   type WrittenForm,
 } from '@holdfast/elasticdl';
+import { localFiles } from '@holdfast/local-files';
 import { expect, test } from 'vitest';
 import { memoryTarget } from './memory-target.ts';
+import { writeFiles } from './sample-files.ts';
 
 interface SmallModel {
   readonly version?: number;
@@ -315,6 +319,31 @@ test('1 MiB for 8 MiB of rows: ids wait in a file without a name, no byte is rea
   });
   const last = new Map(events.flatMap((event) => (event.type === 'bytes' ? [[event.name, event]] : [])));
   expect([...last.values()].every(({ doneBytes, totalBytes }) => doneBytes === totalBytes)).toBe(true);
+});
+
+test('from a directory to a directory of this machine, past the page cache where that works: the same rows', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'holdfast-repartition-'));
+  try {
+    const names = LARGE_FILES.map((_, index) => shardFile(index, LARGE_FILES.length));
+    await writeFiles(
+      join(root, 'from'),
+      Object.fromEntries(names.map((name, at) => [name, LARGE_FILES[at]!])),
+    );
+    await using set = await openDirectoryShards(join(root, 'from'));
+    const target = await localFiles.openTarget(join(root, 'to'));
+    const { files } = await repartition(set, target, {
+      count: 3,
+      bufferBytes: 2 ** 24,
+      prefix: 'version-0/',
+    });
+    const written = await Promise.all(files.map(({ name }) => readFile(join(root, 'to', name))));
+    const inMemory = memoryTarget();
+    await repartition(setOf(...LARGE_FILES), inMemory, { count: 3, bufferBytes: 2 ** 20 });
+    for (const [index, bytes] of written.entries())
+      expect(bytes.equals(inMemory.files[shardFile(index, 3)]!)).toBe(true);
+  } finally {
+    await rm(root, { recursive: true });
+  }
 });
 
 const ignoring: ShardSink = {

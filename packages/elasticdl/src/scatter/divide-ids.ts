@@ -112,23 +112,26 @@ function choose(
   { halves, buckets, from, to }: IdsToChoose,
   slots: Int32Array,
   { rowCounts, idsBytes, range }: TableInWork,
-  chosen: { readonly halves: Int32Array; readonly positions: Uint16Array },
+  { halves: chosenHalves, positions }: { readonly halves: Int32Array; readonly positions: Uint16Array },
 ): number {
+  let { first, last } = range;
   let count = 0;
   for (let at = from; at < to; at++) {
-    const slot = slots[buckets[at] ?? 0] ?? -1;
+    const slot = slots[buckets[at] as number] as number;
     if (slot < 0) continue;
-    const low = halves[2 * at + LOW] ?? 0;
-    const high = halves[2 * at + HIGH] ?? 0;
-    chosen.halves[2 * count + LOW] = low;
-    chosen.halves[2 * count + HIGH] = high;
-    chosen.positions[count++] = at - from;
-    rowCounts[slot] = (rowCounts[slot] ?? 0) + 1;
-    idsBytes[slot] = (idsBytes[slot] ?? 0) + idBytes(high, low);
+    const low = halves[2 * at + LOW] as number;
+    const high = halves[2 * at + HIGH] as number;
+    chosenHalves[2 * count + LOW] = low;
+    chosenHalves[2 * count + HIGH] = high;
+    positions[count++] = at - from;
+    rowCounts[slot] = (rowCounts[slot] as number) + 1;
+    idsBytes[slot] = (idsBytes[slot] as number) + idBytes(high, low);
     const id = idAsNumber(low, high);
-    if (id < range.first) range.first = id;
-    if (id > range.last) range.last = id;
+    if (id < first) first = id;
+    if (id > last) last = id;
   }
+  range.first = first;
+  range.last = last;
   return count;
 }
 
@@ -199,8 +202,8 @@ async function dropFromPart(
 function repeatedIn({ halves, positions }: IdRecord, { set, isOfPass }: Sieve): number[] {
   const repeated: number[] = [];
   for (let at = positions.length - 1; at >= 0; at--) {
-    const low = halves[2 * at + LOW] ?? 0;
-    const high = halves[2 * at + HIGH] ?? 0;
+    const low = halves[2 * at + LOW] as number;
+    const high = halves[2 * at + HIGH] as number;
     if (isOfPass(low, high) && !set.add(low, high)) repeated.push(at);
   }
   return repeated;
