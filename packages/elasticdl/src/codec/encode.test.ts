@@ -203,7 +203,10 @@ describe('what contradicts itself is InvalidArgument, and so is what the form ca
     ],
     [
       'one name for two',
-      { ...withTable({}), ...withDense(zeros('int8', [1], 1), 't') },
+      {
+        ...withTable({ ids: new BigInt64Array(), values: new Uint8Array() }, []),
+        ...withDense(zeros('int8', [1], 1), 't'),
+      },
       'S7',
       'table "t": expected a name of its own, found one that is there already',
     ],
@@ -223,9 +226,14 @@ describe('what contradicts itself is InvalidArgument, and so is what the form ca
       'half a name',
       withDense(zeros('int8', [1], 1), 'a\ud800'),
       'S7',
-      'variable "a\\ud800": expected a name in',
+      'name of variable "a\\ud800": expected Unicode, found half a surrogate pair',
     ],
-    ['half an initializer', { infos: [info('t', 1, '\udc00')] }, 'S7', 'expected an initializer in Unicode'],
+    [
+      'half an initializer',
+      { infos: [info('t', 1, '\udc00')] },
+      'S7',
+      'initializer of table "t": expected Unicode',
+    ],
     [
       'fraction of an element',
       withDense(zeros('float32', [1.5], 6)),
@@ -246,10 +254,34 @@ describe('what contradicts itself is InvalidArgument, and so is what the form ca
       'table "t" is of type uint8, for which the form S4 has no number',
     ],
     [
-      'dense variable with the name of a table, in S4',
+      'dense variable with the name of a table',
       { infos: [info('v', 1)], ...withDense(zeros('int8', [1], 1)) },
+      'S7',
+      'variable "v": expected no info of a table of its name',
+    ],
+    [
+      'rows without an element',
+      withTable({ dim: 0, values: new Uint8Array() }, [info('t', 0)]),
+      'S7',
+      'table "t": expected rows of at least 1 element, found 2 rows of none',
+    ],
+    [
+      'name that is too long to be read back',
+      { infos: [info('é'.repeat(32_769), 1)] },
+      'S7',
+      'expected at most 65536 bytes of UTF-8, found 65538',
+    ],
+    [
+      'initializer that is too long to be read back',
+      { infos: [info('t', 1, 'u'.repeat(4097))] },
       'S4',
-      'variable "v" is dense, and an info says that it is a table',
+      'initializer of table "t": expected at most 4096 bytes of UTF-8, found 4097',
+    ],
+    [
+      'more dimensions than are read',
+      withDense(zeros('int8', Array(255).fill(1), 1)),
+      'S7',
+      'shape of variable "v": expected at most 254 dimensions, found 255',
     ],
   ])('%s', (_what, change, form, message) => {
     try {

@@ -5,6 +5,7 @@
 
 import { FORMS, TENSORFLOW } from '@holdfast/wire/elasticdl';
 import type { ByteRange } from '../layout.ts';
+import { RANK_MAX } from './limits.ts';
 import { quoted } from './read-errors.ts';
 import { type Ids, MessageFields } from './read-fields.ts';
 import { type FieldHeader, WIRE, type WireCursor } from './wire-cursor.ts';
@@ -54,8 +55,6 @@ export interface ShardEntries {
   readonly kinds: ReadonlyMap<EntryKind, number>;
 }
 
-/** TensorFlow's own limit for the dimensions of a tensor. */
-const RANK_MAX = 254;
 /** Tensors, infos, dimensions and runs of ids together: each stands for an object in memory. */
 const PARTS_MAX = 4_000_000;
 /** Of all names and initializers together. */

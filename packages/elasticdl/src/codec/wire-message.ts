@@ -3,13 +3,10 @@
  * so this knows nothing of forms but where a message may lie in a message.
  */
 
+import { NAME_BYTES_MAX, SHORT_BYTES_MAX } from './limits.ts';
 import { quoted } from './read-errors.ts';
 import { type FieldHeader, WIRE, type WireCursor } from './wire-cursor.ts';
 
-/** Names may have as many; a name is field 1 wherever it comes before contents. */
-const NAME_BYTES_MAX = 65_536;
-/** Shapes, and all else that is short. */
-const SHORT_BYTES_MAX = 4096;
 /** Of varints that stand together: a shape has no more, and all else is ids, which are not looked at here. */
 const VALUES_MAX = 255;
 /** Of one message: no form has more than 17. Many only if ids stand in many runs, and nobody writes that. */

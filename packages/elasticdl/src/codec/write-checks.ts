@@ -5,7 +5,11 @@ import { itemBytes } from '../dtype.ts';
 import type { WrittenForm } from '../layout.ts';
 import type { Dtype, EmbeddingRows, TableInfo, Tensor } from '../model.ts';
 import type { ShardOutline, TableOutline } from '../sink.ts';
+import { NAME_BYTES_MAX, RANK_MAX, SHORT_BYTES_MAX } from './limits.ts';
 import { ID_BYTES_MAX } from './write-ids.ts';
+
+/** Of a name in a message. */
+const QUOTED_MAX = 200;
 
 function invalid(message: string, expected: string, found: string): CheckpointError {
   const text = `${message}: expected ${expected}, found ${found}`;
@@ -33,7 +37,7 @@ export function checkOutline(outline: ShardOutline, form: WrittenForm): void {
   for (const { name, dtype, shape } of outline.dense) {
     checkName(name, 'variable', names);
     checkShape(`variable "${name}"`, dtype, shape);
-    if (form === 'S4') checkDenseOfS4(name, shape, infos);
+    checkDense(name, shape, infos, form);
   }
   for (const table of outline.tables) {
     checkName(table.name, 'table', names);
@@ -52,19 +56,23 @@ function checkInfos(infos: readonly TableInfo[]): Map<string, TableInfo> {
   for (const info of infos) {
     checkName(info.name, 'info of table', names);
     checkSize(`info of table "${info.name}"`, 'dim', info.dim);
-    if (!info.initializer.isWellFormed())
-      throw invalid(`info of table "${info.name}"`, 'an initializer in Unicode', 'half a surrogate pair');
+    checkText(`initializer of table "${info.name}"`, info.initializer, SHORT_BYTES_MAX);
     byName.set(info.name, info);
   }
   return byName;
 }
 
 function checkName(name: string, what: string, names: Set<string>): void {
-  // Written as UTF-8 it would be another name.
-  if (!name.isWellFormed())
-    throw invalid(`${what} ${JSON.stringify(name)}`, 'a name in Unicode', 'half a surrogate pair');
+  checkText(`name of ${what} ${JSON.stringify(name.slice(0, QUOTED_MAX))}`, name, NAME_BYTES_MAX);
   if (names.has(name)) throw invalid(`${what} "${name}"`, 'a name of its own', 'one that is there already');
   names.add(name);
+}
+
+function checkText(what: string, text: string, bytesMax: number): void {
+  // Written as UTF-8 it would be another text.
+  if (!text.isWellFormed()) throw invalid(what, 'Unicode', 'half a surrogate pair');
+  const bytes = new TextEncoder().encode(text).byteLength;
+  if (bytes > bytesMax) throw invalid(what, `at most ${bytesMax} bytes of UTF-8`, `${bytes}`);
 }
 
 function checkSize(what: string, part: string, size: number): void {
@@ -73,23 +81,30 @@ function checkSize(what: string, part: string, size: number): void {
 }
 
 function checkShape(what: string, dtype: Dtype, shape: readonly number[]): void {
+  if (shape.length > RANK_MAX)
+    throw invalid(`shape of ${what}`, `at most ${RANK_MAX} dimensions`, `${shape.length}`);
   for (const size of shape) checkSize(what, 'shape', size);
   const bytes = elementCount(shape) * itemBytes(dtype);
   if (!Number.isSafeInteger(bytes))
     throw invalid(`size of ${what}`, 'less than 2^53 bytes', `${bytes} bytes`);
 }
 
-function checkDenseOfS4(name: string, shape: readonly number[], infos: ReadonlyMap<string, TableInfo>): void {
-  if (shape.length === 0) {
+function checkDense(
+  name: string,
+  shape: readonly number[],
+  infos: ReadonlyMap<string, TableInfo>,
+  form: WrittenForm,
+): void {
+  if (infos.has(name))
+    throw invalid(
+      `variable "${name}"`,
+      'no info of a table of its name',
+      'one, so it would be read as a table',
+    );
+  if (form === 'S4' && shape.length === 0) {
     throw new CheckpointError(
       'InvalidArgument',
       `variable "${name}" is a scalar, which the form S4 cannot hold. Write S7`,
-    );
-  }
-  if (infos.has(name)) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `variable "${name}" is dense, and an info says that it is a table; the form S4 cannot tell the two apart. Write S7`,
     );
   }
 }
@@ -99,6 +114,8 @@ function checkTable(table: TableOutline, info: TableInfo | undefined, form: Writ
   const what = `table "${name}"`;
   checkShape(what, dtype, [rowCount, dim]);
   checkSize(what, 'bytes of ids', idsBytes);
+  if (rowCount > 0 && dim === 0)
+    throw invalid(what, 'rows of at least 1 element', `${rowCount} rows of none`);
   if (idsBytes < rowCount || idsBytes > rowCount * ID_BYTES_MAX) {
     const expected = `${rowCount} to ${rowCount * ID_BYTES_MAX} for ${rowCount} rows`;
     throw invalid(`bytes of ids of ${what}`, expected, String(idsBytes));
