@@ -1,143 +1,249 @@
-/** Starts, stops, freezes and kills writer processes. */
+/** The job: parameter servers, trainers, and a worker that judges what the servers save. This is what ElasticDL calls the master. */
 
-import { type ChildProcess, fork } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { expectThat } from './checks.ts';
-import { type Model, WRITER_COUNT } from './model.ts';
-import type { Command, Report, SaveCommand, WriterSetup } from './writer.ts';
+import { DemoFailure } from './checks.ts';
+import { Child } from './child.ts';
+import type { Evaluation } from './evaluation.ts';
+import type { ServerCommand, ServerReport, ServerSetup } from './parameter-server.ts';
+import type { Shape } from './parameters.ts';
+import type { WorkerCommand, WorkerReport, WorkerSetup } from './worker.ts';
 
-const SCRIPT = fileURLToPath(new URL('./writer.ts', import.meta.url));
-const running = new Set<ChildProcess>();
+export const TRAINER_COUNT = 2;
 
-/** For the end of the demo, whatever its reason: no process that it started outlives it, a frozen one neither. */
-export function killAll(): void {
-  for (const child of running) child.kill('SIGKILL');
+export interface JobSetup {
+  readonly uri: string;
+  /** Which life of the job this is: 1, 2, … */
+  readonly attempt: number;
+  readonly serverCount: number;
+  readonly shape: Shape;
+  /** Even, so that each trainer does its half. */
+  readonly checkpointSteps: number;
+  /** For the story: which servers, by index, pause in the middle of saving which version. */
+  readonly pauses?: Readonly<Record<number, number>> | undefined;
 }
 
-export type Saved = Extract<Report, { type: 'saved' }>;
-export type Loaded = Extract<Report, { type: 'loaded' }>;
-/** How a save ended: as the writer reports it, or `died` when it can report no more. */
-export type SaveOutcome = Saved | Extract<Report, { type: 'failed' }> | { readonly type: 'died' };
+export type Server = Child<ServerCommand, ServerReport>;
+export type Worker = Child<WorkerCommand, WorkerReport>;
 
-export class Writer {
-  readonly setup: WriterSetup;
-  readonly #child: ChildProcess;
-  readonly #died: Promise<void>;
+/** How good the model was on the examples of one update, before it learned from them. */
+export interface LossPoint {
+  readonly update: number;
+  readonly loss: number;
+}
 
-  constructor(setup: WriterSetup) {
+/** Every wait rejects when a process fails or is lost that was not meant to be. */
+export class Job {
+  readonly setup: JobSetup;
+  readonly servers: Server[] = [];
+  readonly losses: LossPoint[] = [];
+  readonly #trainers: Worker[];
+  readonly #judge: Worker;
+  readonly #ports: number[] = [];
+  readonly #failure = Promise.withResolvers<never>();
+  /** Processes whose end, or whose failure, is part of the story. */
+  readonly #givenUp = new Set<unknown>();
+  /** By version, the servers that have saved it; server 0 has put it aside. */
+  readonly #having = new Map<number, Set<number>>();
+  readonly #evaluations = new Map<number, Evaluation>();
+  readonly #commits = new Map<number, PromiseWithResolvers<Evaluation>>();
+  #judging: Promise<unknown> = Promise.resolve();
+  /** Steps that each trainer has done. */
+  #step = 0;
+  #version = 0;
+  #rowCount = 0;
+
+  private constructor(setup: JobSetup) {
     this.setup = setup;
-    // Detached: a terminal's Ctrl-C reaches the demo alone, and the demo ends its writers.
-    this.#child = fork(SCRIPT, [JSON.stringify(setup)], { detached: true });
-    running.add(this.#child);
-    this.#died = new Promise((resolve) => {
-      const isGone = () => {
-        running.delete(this.#child);
-        resolve();
-      };
-      this.#child.once('exit', isGone);
-      this.#child.once('error', isGone); // it could not even be started
-    });
+    this.#failure.promise.catch(() => undefined); // whoever waits is told
+    this.#trainers = Array.from({ length: TRAINER_COUNT }, (_, index) =>
+      // Each life has streams of its own: what a lost update was made from may be in the checkpoint all the same, by another server's share.
+      this.#startWorker(`trainer ${index}`, (setup.attempt - 1) * TRAINER_COUNT + index),
+    );
+    this.#judge = this.#startWorker('the judging worker', -1);
   }
 
-  get pid(): number | undefined {
-    return this.#child.pid;
+  static async start(setup: JobSetup): Promise<Job> {
+    const job = new Job(setup);
+    await Promise.all(Array.from({ length: setup.serverCount }, (_, index) => job.#startServer(index)));
+    await job.#connect();
+    job.#step = job.#version / TRAINER_COUNT;
+    return job;
   }
 
-  /** Lets the training go on until `version`. */
-  async train(version: number): Promise<void> {
-    const trained = this.#reported('trained');
-    this.#send({ type: 'train', version });
-    if ((await trained) === null) throw new Error(`writer ${this.setup.index} died while it trained`);
+  /** What the servers began with: 0, or the version that they restored. */
+  get version(): number {
+    return this.#version;
   }
 
-  async load(): Promise<Loaded> {
-    const ended = this.#reported('loaded', 'failed');
-    this.#send({ type: 'load' });
-    const report = await ended;
-    if (report?.type === 'loaded') return report;
-    const why = report?.type === 'failed' ? report.message : 'it died';
-    throw new Error(`writer ${this.setup.index} could not load its share: ${why}`);
+  /** Rows of all tables on all servers, when they began. */
+  get rowCount(): number {
+    return this.#rowCount;
   }
 
-  async save(version: number, options: Partial<SaveCommand> = {}): Promise<SaveOutcome> {
-    const ended = this.#reported('saved', 'failed');
-    this.#send({ ...options, type: 'save', version });
-    return ((await ended) as SaveOutcome | null) ?? { type: 'died' };
+  get processes(): readonly (Server | Worker)[] {
+    return [...this.servers, ...this.#trainers, this.#judge];
   }
 
-  /** Resolves when the save that is under way has sent half of its last file; rejects if it ends before. */
-  async halfway(): Promise<void> {
-    const report = await this.#reported('halfway', 'saved', 'failed');
-    if (report?.type === 'halfway') return;
-    const why = report?.type === 'failed' ? `: ${report.message}` : '';
-    throw new Error(`writer ${this.setup.index} ended before it was halfway${why}`);
-  }
-
-  /** SIGKILL: from one instruction to the next, the process is gone. */
-  kill(): Promise<void> {
-    this.#child.kill('SIGKILL');
-    return this.#died;
-  }
-
-  /** SIGSTOP: the process does nothing, and does not know it. */
-  freeze(): void {
-    this.#child.kill('SIGSTOP');
-  }
-
-  thaw(): void {
-    this.#child.kill('SIGCONT');
-    this.#send({ type: 'continue' });
-  }
-
-  close(): Promise<void> {
-    this.#send({ type: 'close' });
-    return this.#died;
-  }
-
-  #send(command: Command): void {
-    this.#child.send(command, () => undefined); // an error means that the process died, and `#died` tells
-  }
-
-  /** The next report of one of these types; `null` if the process dies first. */
-  async #reported(...types: Report['type'][]): Promise<Report | null> {
-    const { promise, resolve } = Promise.withResolvers<Report | null>();
-    const listen = (report: Report) => {
-      if (types.includes(report.type)) resolve(report);
+  /** Until trainers have made so many updates, which `losses` then tells about. Servers may still be saving. */
+  async train(updates: number): Promise<void> {
+    const until = updates / TRAINER_COUNT;
+    const from = this.#step;
+    const train = async (trainer: Worker, index: number) => {
+      const trained = trainer.next('trained');
+      trainer.send({ type: 'train', from, until });
+      const { losses } = await this.#survive(trainer, trained);
+      for (const [i, loss] of losses.entries()) {
+        this.losses.push({ update: (from + i) * TRAINER_COUNT + index, loss });
+      }
     };
-    this.#child.on('message', listen);
-    void this.#died.then(() => resolve(null));
-    try {
-      return await promise;
-    } finally {
-      this.#child.off('message', listen);
+    await Promise.all(this.#trainers.map(train));
+    this.#step = until;
+    this.losses.sort((a, b) => a.update - b.update);
+  }
+
+  /** Resolves when the version is committed, to what it is worth. */
+  committed(version: number): Promise<Evaluation> {
+    return this.#orFail(this.#commitOf(version).promise);
+  }
+
+  /** Resolves when these servers, all but server 0, have delivered their shares. */
+  async delivered(version: number, indexes: readonly number[]): Promise<void> {
+    const missing = indexes.find((index) => !this.#having.get(version)?.has(index));
+    if (missing === undefined) return;
+    await this.#survive(this.server(missing), this.server(missing).next('has'));
+    await this.delivered(version, indexes);
+  }
+
+  /** The model as the servers have it for this version. */
+  async evaluate(version: number): Promise<Evaluation> {
+    const evaluated = this.#judge.next('evaluated');
+    this.#judge.send({ type: 'evaluate', version });
+    return (await this.#survive(this.#judge, evaluated)).evaluation;
+  }
+
+  server(index: number): Server {
+    const server = this.servers[index];
+    if (server === undefined) throw new Error(`there is no server ${index}`);
+    return server;
+  }
+
+  /** Waits until the server pauses in the middle of a save. */
+  async halfway(index: number): Promise<void> {
+    await this.#survive(this.server(index), this.server(index).next('halfway'));
+  }
+
+  /** From now on the process may fail or end. */
+  giveUp(process: Server | Worker): void {
+    this.#givenUp.add(process);
+  }
+
+  async kill(process: Server | Worker): Promise<void> {
+    this.giveUp(process);
+    await process.kill();
+  }
+
+  /** A new life of a server that was killed: it restores its share, and the workers find it. Resolves to the version that it restored. */
+  async restart(index: number): Promise<number> {
+    const version = await this.#startServer(index);
+    await this.#connect();
+    return version;
+  }
+
+  async close(): Promise<void> {
+    for (const process of this.processes) this.giveUp(process);
+    for (const server of this.servers) server.send({ type: 'close' });
+    await Promise.all(this.servers.map((server) => server.died));
+    await Promise.all([...this.#trainers, this.#judge].map((worker) => worker.kill()));
+  }
+
+  #startWorker(name: string, stream: number): Worker {
+    const { shape } = this.setup;
+    const worker: Worker = new Child(name, './worker.ts', { stream, shape } satisfies WorkerSetup);
+    this.#watch(worker, (report) => (report.type === 'failed' ? report.message : null));
+    return worker;
+  }
+
+  async #startServer(index: number): Promise<number> {
+    const { serverCount, pauses = {}, ...setup } = this.setup;
+    const isRestarted = this.servers[index] !== undefined;
+    const server: Server = new Child(`parameter server ${index}`, './parameter-server.ts', {
+      ...setup,
+      position: { index, count: serverCount },
+      pauseAt: isRestarted ? null : (pauses[index] ?? null),
+    } satisfies ServerSetup);
+    this.#watch(server, (report) => (report.type === 'failed' ? `${report.message} (${report.code})` : null));
+    server.listen((report) => this.#follow(index, report));
+    this.servers[index] = server;
+    const { port, version, rowCount } = await this.#survive(server, server.next('ready'));
+    this.#ports[index] = port;
+    if (!isRestarted) {
+      this.#version = version;
+      this.#rowCount += rowCount;
+    }
+    return version;
+  }
+
+  async #connect(): Promise<void> {
+    const connect = async (worker: Worker) => {
+      const connected = worker.next('connected');
+      worker.send({ type: 'connect', ports: this.#ports });
+      await this.#survive(worker, connected);
+    };
+    await Promise.all([...this.#trainers, this.#judge].map(connect));
+  }
+
+  #follow(index: number, report: ServerReport): void {
+    if (report.type === 'has') {
+      const having = this.#having.get(report.version) ?? new Set();
+      this.#having.set(report.version, having.add(index));
+      if (having.size === this.setup.serverCount) this.#judgeNext(report.version);
+    }
+    if (report.type === 'committed') {
+      const { version } = report;
+      for (const server of this.servers) server.send({ type: 'forget before', version });
+      const evaluation = this.#evaluations.get(version);
+      if (evaluation !== undefined) this.#commitOf(version).resolve(evaluation);
     }
   }
-}
 
-/** All writers of one attempt. */
-export function startJob(setup: { uri: string; attempt: number; model: Model }): Writer[] {
-  return Array.from({ length: WRITER_COUNT }, (_, index) => new Writer({ ...setup, index }));
-}
+  /** One version after the other: server 0 saves them in their order. */
+  #judgeNext(version: number): void {
+    this.#judging = this.#judging
+      .then(() => this.evaluate(version))
+      .then((evaluation) => {
+        const { loss, auc } = evaluation;
+        this.#evaluations.set(version, evaluation);
+        this.server(0).send({ type: 'save', version, metrics: { loss, auc } });
+      })
+      .catch(this.#failure.reject);
+  }
 
-export async function trainAll(writers: readonly Writer[], version: number): Promise<void> {
-  await Promise.all(writers.map((writer) => writer.train(version)));
-}
+  #commitOf(version: number): PromiseWithResolvers<Evaluation> {
+    const commit = this.#commits.get(version) ?? Promise.withResolvers<Evaluation>();
+    this.#commits.set(version, commit);
+    return commit;
+  }
 
-/** Fails as soon as one of them does: the others would wait for it. */
-export function saveAll(
-  writers: readonly Writer[],
-  version: number,
-  options: Partial<SaveCommand> = {},
-): Promise<Saved[]> {
-  return Promise.all(
-    writers.map(async (writer) => {
-      const outcome = await writer.save(version, options);
-      expectThat(outcome.type === 'saved', `writer ${writer.setup.index} did not save: ${inWords(outcome)}`);
-      return outcome;
-    }),
-  );
-}
+  #watch<Command extends object, Report extends { readonly type: string }>(
+    child: Child<Command, Report>,
+    failureOf: (report: Report) => string | null,
+  ): void {
+    const fail = (why: string) => {
+      if (!this.#givenUp.has(child)) this.#failure.reject(new DemoFailure(`${child.name}: ${why}`));
+    };
+    child.listen((report) => {
+      const why = failureOf(report);
+      if (why !== null) fail(why);
+    });
+    void child.died.then(() => fail('it died'));
+  }
 
-export function inWords(outcome: SaveOutcome): string {
-  return outcome.type === 'failed' ? `${outcome.message} (${outcome.code})` : outcome.type;
+  async #survive<T>(child: { readonly name: string }, report: Promise<T | null>): Promise<T> {
+    const given = await this.#orFail(report);
+    if (given === null) throw new DemoFailure(`${child.name}: it died`);
+    return given;
+  }
+
+  #orFail<T>(promise: Promise<T>): Promise<T> {
+    return Promise.race([promise, this.#failure.promise]);
+  }
 }

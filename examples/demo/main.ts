@@ -4,33 +4,39 @@ import { join } from 'node:path';
 import { toCheckpointError } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
 import { DemoFailure } from './checks.ts';
-import { killAll, startJob } from './job.ts';
-import { WRITER_COUNT } from './model.ts';
+import { killAll } from './child.ts';
+import { exportBest } from './export-best.ts';
 import { runOnServer, SERVERS, type ServerName } from './on-server.ts';
 import { type DemoOptions, readWish, USAGE } from './options.ts';
+import { shapeOf } from './parameters.ts';
 import { heading, say, seconds, size, table } from './screen.ts';
-import { bringBack, freezeOne, loseOne, restoreNewest, type Story, saveTwice, takeOver } from './story.ts';
+import { bringBack, compareLoss, freezeOne, loseOne, type Story, takeOver, trainAndSave } from './story.ts';
+
+const SEED = 20_260;
+const EXPORTED = 'model.safetensors';
 
 async function tell(options: DemoOptions): Promise<void> {
-  const { directory, sizeBytes, uri } = options;
+  const { directory, sizeBytes, checkpointSteps, uri } = options;
   const began = performance.now();
   await using reader = await openCheckpointManager(uri, { env: process.env });
-  const story: Story = { uri, reader, model: { seed: 20_260, sizeBytes }, rows: [] };
+  const setup = { uri, shape: shapeOf(SEED, sizeBytes), checkpointSteps };
+  const story: Story = { setup, reader, rows: [], evaluations: new Map() };
   console.log(
-    `A training job of ${WRITER_COUNT} processes saves a model of ${size(sizeBytes)} to ${uri}\n` +
-      'All of it is real: processes are killed and frozen, and what has a ✓ was checked.',
+    `A training job saves a model of ${size(sizeBytes)} to ${uri}\n` +
+      'All of it is real: processes learn, are killed and frozen, and what has a ✓ was checked.',
   );
 
-  const job = startJob({ uri, attempt: 1, model: story.model });
-  await saveTwice(story, job);
-  await loseOne(story, job);
-  await bringBack(story, job);
-  const zombie = await freezeOne(story, job);
-  await takeOver(story, zombie);
-  await restoreNewest(story, join(directory, 'restored'));
+  const before = await trainAndSave(story);
+  await loseOne(story, before);
+  await bringBack(story, before);
+  const zombie = await freezeOne(story, before);
+  const after = await takeOver(story, zombie);
+  compareLoss(story, before, after);
+  await exportBest(story, join(directory, EXPORTED));
+  await after.close();
 
   heading(`What happened, in ${seconds(performance.now() - began)}`);
-  table(story.rows);
+  table(['version', 'servers', 'size', 'loss', 'AUC', 'outcome'], story.rows);
 
   const { storeIsIn } = options;
   if (storeIsIn === 'directory' || storeIsIn === 'uri') sayWhereToLook(options);
@@ -41,7 +47,7 @@ function sayWhatIsGone(server: ServerName, { directory }: DemoOptions): void {
   const { title, ownUri } = SERVERS[server];
   heading(`The ${title} of this demo ends with it`);
   say(`--uri ${ownUri} tells the same on a store of yours, which keeps the run.`);
-  say(`rm -r ${directory}   # removes the restored copy`);
+  say(`rm -r ${directory}   # removes the exported model`);
 }
 
 function sayWhereToLook({ uri, directory, storeIsIn }: DemoOptions): void {
@@ -51,8 +57,8 @@ function sayWhereToLook({ uri, directory, storeIsIn }: DemoOptions): void {
   say(`./bin/holdfast list ${run}`);
   say(`./bin/holdfast show ${run}`);
   say(`./bin/holdfast log ${run}`);
-  say(`./bin/holdfast restore ${run} ${join(directory, 'again')} --version 200`);
-  const what = storeIsIn === 'directory' ? 'it, and the restored copy' : 'the restored copy; the run stays';
+  say(`./bin/holdfast elasticdl best ${run} --metric auc`);
+  const what = storeIsIn === 'directory' ? 'it, and the exported model' : 'the exported model; the run stays';
   say(`rm -r ${directory}   # removes ${what}`);
 }
 

@@ -9,14 +9,15 @@ import { openStore } from '@holdfast/stores';
 import { DemoFailure } from './checks.ts';
 import { SERVER_NAMES, type ServerName } from './on-server.ts';
 
-export const USAGE = `npm run demo -- [--size 256MiB] [--dir DIR] [--uri URI | --minio | --gcs | --azure]
+export const USAGE = `npm run demo -- [--size 64MiB] [--steps 150] [--dir DIR] [--uri URI | --minio | --gcs | --azure]
 
-  --size    size of the model, 4MiB to 16GiB; default 256MiB. The demo writes about six times as much
-  --dir     where to put the store and the restored copy: a new or empty directory;
+  --size    size of the model with the optimizer's state, 4MiB to 1GiB; default 64MiB. The demo saves it ten times
+  --steps   updates from one checkpoint to the next, an even number from 20 on; default 150
+  --dir     where to put the store and the exported model: a new or empty directory;
             default: a new one for temporary files
   --uri     put the store there instead, such as s3://bucket/demo: a place where nothing is yet
   --minio   put it on a MinIO that is started for it, and is gone when the demo ends
-  --gcs     the same on a fake-gcs-server, which keeps all of it in memory: 3 GiB at the default size
+  --gcs     the same on a fake-gcs-server, which keeps all of it in memory: 1 GiB at the default size
   --azure   the same on an Azurite
 `;
 
@@ -24,7 +25,8 @@ const UNITS: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 };
 
 export interface DemoOptions {
   readonly sizeBytes: number;
-  /** For the restored copy, and for the store if no other place was given. Absolute; it exists and is empty. */
+  readonly checkpointSteps: number;
+  /** For the exported model, and for the store if no other place was given. Absolute; it exists and is empty. */
   readonly directory: string;
   /** Of the run: nothing is there yet. */
   readonly uri: string;
@@ -40,15 +42,17 @@ export type Wish =
 
 /** Rejects with `DemoFailure`, or with what the store says of the URI. */
 export async function readWish(args: readonly string[]): Promise<Wish> {
-  const { dir, size, uri, help, ...flags } = parse(args);
+  const { dir, size, steps, uri, help, ...flags } = parse(args);
   if (help) return { type: 'help' };
   const sizeBytes = parseSize(size);
+  const checkpointSteps = parseSteps(steps);
   const server = chosenServer(flags);
   if (server !== undefined && uri === undefined) return { type: 'start server', name: server };
   if (uri !== undefined) await requireEmptyStore(uri);
   const directory = await emptyDirectory(dir);
   const options: DemoOptions = {
     sizeBytes,
+    checkpointSteps,
     directory,
     uri: uri ?? pathToFileURL(join(directory, 'run')).href,
     storeIsIn: server ?? (uri === undefined ? 'directory' : 'uri'),
@@ -60,7 +64,8 @@ function parse(args: readonly string[]) {
   try {
     const options = {
       dir: { type: 'string' },
-      size: { type: 'string', default: '256MiB' },
+      size: { type: 'string', default: '64MiB' },
+      steps: { type: 'string', default: '150' },
       uri: { type: 'string' },
       minio: { type: 'boolean', default: false },
       gcs: { type: 'boolean', default: false },
@@ -84,8 +89,15 @@ function chosenServer(flags: Readonly<Record<ServerName, boolean>>): ServerName 
 function parseSize(text: string): number {
   const [, digits, unit] = /^(\d+)(MiB|GiB)$/.exec(text) ?? [];
   const bytes = Number(digits) * (UNITS[unit ?? ''] ?? Number.NaN);
-  if (bytes >= 4 * 2 ** 20 && bytes <= 16 * 2 ** 30) return bytes;
-  throw new DemoFailure(`--size ${text} is not a size from 4MiB to 16GiB\n\n${USAGE}`);
+  if (bytes >= 4 * 2 ** 20 && bytes <= 2 ** 30) return bytes;
+  throw new DemoFailure(`--size ${text} is not a size from 4MiB to 1GiB\n\n${USAGE}`);
+}
+
+/** Each of two trainers does half of them. */
+function parseSteps(text: string): number {
+  const steps = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN;
+  if (steps >= 20 && steps % 2 === 0) return steps;
+  throw new DemoFailure(`--steps ${text} is not an even number from 20 to 999998\n\n${USAGE}`);
 }
 
 async function emptyDirectory(given: string | undefined): Promise<string> {

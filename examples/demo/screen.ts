@@ -25,43 +25,22 @@ export function found(line: string): void {
   console.log(` ✓ ${line}`);
 }
 
-/** What a writer said, one clause a line. */
+/** What a process said, one clause a line. */
 export function quote(who: string, words: string): void {
-  console.log(` ✓ ${who} says: ${words.replaceAll('; ', ';\n      ')}`);
+  console.log(` ✓ ${who} says: ${words.replaceAll(': ', ':\n      ')}`);
 }
 
-export interface Row {
-  readonly version: number;
-  readonly writers: string;
-  readonly sizeBytes: number;
-  readonly durationMs: number;
-  readonly outcome: string;
-}
-
-const HEADER = ['version', 'writers', 'size', 'time', 'MiB/s', 'outcome'];
-const IS_LEFT = [false, true, false, false, false, true];
-
-export function table(rows: readonly Row[]): void {
-  const lines = [HEADER, ...rows.map(cells)];
-  const widths = HEADER.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+/** Lines of cells under a header. Columns are as wide as they need to be, and numbers stand at the right. */
+export function table(header: readonly string[], rows: readonly (readonly string[])[]): void {
+  const lines = [header, ...rows];
+  const isLeft = header.map((_, column) => rows.some((row) => /[a-z]/.test(row[column] ?? '')));
+  const widths = header.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   for (const line of lines) {
     const padded = line.map((cell, column) =>
-      IS_LEFT[column] ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+      isLeft[column] ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
     );
     say(padded.join('   ').trimEnd());
   }
-}
-
-function cells({ version, writers, sizeBytes, durationMs, outcome }: Row): string[] {
-  const isDone = sizeBytes > 0;
-  return [
-    String(version),
-    writers,
-    isDone ? size(sizeBytes) : '–',
-    durationMs > 0 ? seconds(durationMs) : '–',
-    isDone ? String(Math.round(sizeBytes / MIB / (durationMs / 1000))) : '–',
-    outcome,
-  ];
 }
 
 export function size(bytes: number): string {
@@ -70,4 +49,9 @@ export function size(bytes: number): string {
 
 export function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** A loss, or an area under the curve. */
+export function measure(value: number): string {
+  return value.toFixed(4);
 }

@@ -1,162 +1,199 @@
 /** The chapters of the demo, in their order. Each does something to a training job and checks what Holdfast makes of it. */
 
 import type { CheckpointManager } from '@holdfast/core';
-import { expectSameBytes, expectThat } from './checks.ts';
-import { inWords, type Saved, type SaveOutcome, saveAll, startJob, trainAll, Writer } from './job.ts';
-import type { Model } from './model.ts';
-import { chapter, found, quote, type Row, seconds, size } from './screen.ts';
+import { lossChart } from './chart.ts';
+import { expectThat } from './checks.ts';
+import type { Evaluation } from './evaluation.ts';
+import { Job, type JobSetup, type Server } from './job.ts';
+import { chapter, found, measure, quote, say, size } from './screen.ts';
 
 export interface Story {
-  readonly uri: string;
-  readonly model: Model;
+  /** Of both lives of the job. */
+  readonly setup: Pick<JobSetup, 'uri' | 'shape' | 'checkpointSteps'>;
   /** Looks at the run from outside, as any machine could; it never writes. */
   readonly reader: CheckpointManager;
-  readonly rows: Row[];
+  /** For the end: version, servers, size, loss, AUC, and what came of it. */
+  readonly rows: string[][];
+  /** By version: how the servers were judged that saved it. */
+  readonly evaluations: Map<number, Evaluation>;
 }
 
-const SHORT_WAIT_MS = 2000;
+const SERVERS_AT_FIRST = 3;
+const SERVERS_THEN = 2;
 
-export async function saveTwice(story: Story, writers: readonly Writer[]): Promise<void> {
+export async function trainAndSave(story: Story): Promise<Job> {
+  const { checkpointSteps: steps, shape } = story.setup;
+  const [users, items, hours] = shape.rowCounts.map((count) => count.toLocaleString('en'));
   chapter(
-    'Four processes save the model, twice',
-    'Each holds a quarter of the layers and saves them on its own; none of them leads.',
-    'Once the last has delivered, one small object is created: from then on the whole version is there.',
+    'Three parameter servers and two trainers learn who clicks on what',
+    `The tables have rows for ${users} users, ${items} items and ${hours} hours, divided among the servers by id;`,
+    'beside them are four dense variables, divided by name. Trainers pull what a batch needs and push',
+    `gradients back; nobody waits for anybody. At every ${steps} updates each server saves its own share.`,
+    'Server 0 is the last: it saves how good that model is, too, on clicks that nobody trains on.',
   );
-  for (const version of [100, 200]) {
-    await trainAll(writers, version);
-    const began = performance.now();
-    const sizeBytes = totalBytes(await saveAll(writers, version));
-    const durationMs = performance.now() - began;
-    story.rows.push({ version, writers: '0 1 2 3', sizeBytes, durationMs, outcome: 'committed' });
-    found(`version ${version}: ${size(sizeBytes)} committed in ${seconds(durationMs)}`);
-    await expectLatest(story, version);
-  }
+  const job = await Job.start({
+    ...story.setup,
+    attempt: 1,
+    serverCount: SERVERS_AT_FIRST,
+    pauses: { 0: 5 * steps, 1: 4 * steps },
+  });
+  const untrained = await job.evaluate(0);
+  say(`before the first update: ${inWords(untrained)}, which is what guessing gives`);
+  story.rows.push(['0', '0 1 2', '–', ...measures(untrained), 'before the first update']);
+  await trainTo(story, job, [steps, 2 * steps, 3 * steps], 'committed');
+  return job;
 }
 
-export async function loseOne(story: Story, writers: readonly Writer[]): Promise<void> {
-  const victim = writerOf(writers, 2);
-  const survivors = writers.filter((writer) => writer !== victim);
+export async function loseOne(story: Story, job: Job): Promise<void> {
+  const steps = story.setup.checkpointSteps;
+  const version = 4 * steps;
+  const victim = job.server(1);
   chapter(
-    'Writer 2 is killed in the middle of its third save',
-    `SIGKILL: process ${victim.pid} is gone at once, in the middle of a file.`,
-    `The others deliver, wait ${seconds(SHORT_WAIT_MS)} for it, and say what they know.`,
+    `Parameter server 1 is killed in the middle of saving version ${version}`,
+    `SIGKILL: process ${victim.pid} is gone at once, in the middle of a file. Servers 0 and 2 live on.`,
   );
-  await trainAll(writers, 300);
-  const began = performance.now();
-  const waiting = survivors.map((writer) => writer.save(300, { timeoutMs: SHORT_WAIT_MS }));
-  const interrupted = victim.save(300, { pauseHalfway: true });
-  await victim.halfway();
-  await victim.kill();
-  expectThat((await interrupted).type === 'died', 'writer 2 was to die in the middle of its save');
-  const refusals = await Promise.all(waiting);
-  const durationMs = performance.now() - began;
-  for (const refusal of refusals) {
-    expectFailure(refusal, 'Incomplete');
-    expectThat(refusal.message.includes('writer 2 '), `who is missing is not said: ${refusal.message}`);
-  }
-  const [first] = refusals;
-  if (first !== undefined) quote('writer 0', inWords(first));
-  await expectLatest(story, 200);
-  expectThat((await story.reader.get(300)) === null, 'version 300 can be seen though it was never committed');
-  found('nothing of version 300 can be seen; the latest is still 200');
-  const outcome = 'refused: writer 2 is missing';
-  story.rows.push({ version: 300, writers: '0 1 3', sizeBytes: 0, durationMs, outcome });
+  await Promise.all([job.train(version), job.halfway(1), job.delivered(version, [0, 2])]);
+  await job.kill(victim);
+  await expectLatest(story, 3 * steps);
+  const seen = await story.reader.get(version);
+  expectThat(seen === null, `version ${version} can be seen though it was never committed`);
+  found(`nothing of version ${version} can be seen; the latest is still ${3 * steps}`);
+  story.rows.push([`${version}`, '1', '–', '–', '–', 'killed in the middle: nothing is seen']);
 }
 
-export async function bringBack(story: Story, writers: Writer[]): Promise<void> {
+export async function bringBack(story: Story, job: Job): Promise<void> {
+  const steps = story.setup.checkpointSteps;
   chapter(
-    'Writer 2 is started again and finishes version 300',
-    'It joins as the second life of writer 2; what its first life had sent does not count.',
-    'The other three have delivered already, and send nothing again.',
+    'Parameter server 1 is started again, and the job goes on',
+    `It restores its share of version ${3 * steps}, the latest. The survivors keep what they have in memory.`,
+    `Each server counts its own updates: server 1 comes to ${4 * steps} when the others come to ${5 * steps},`,
+    `and then version ${4 * steps} is complete, with the shares that they have kept for it.`,
   );
-  const restarted = new Writer(writerOf(writers, 2).setup);
-  writers[2] = restarted;
-  await restarted.train(300);
-  const began = performance.now();
-  const sizeBytes = totalBytes(await saveAll([restarted], 300));
-  const durationMs = performance.now() - began;
-  await expectLatest(story, 300);
-  found(`version 300: committed ${seconds(durationMs)} after writer 2 began to save`);
-  const outcome = 'committed, with what 0 1 3 had delivered';
-  story.rows.push({ version: 300, writers: '2', sizeBytes, durationMs, outcome });
+  const restored = await job.restart(1);
+  expectThat(restored === 3 * steps, `server 1 restored version ${restored}, expected ${3 * steps}`);
+  found(`server 1 has restored version ${restored}`);
+  await trainTo(story, job, [4 * steps], 'committed, with the restarted server 1', 5 * steps);
 }
 
 export interface Zombie {
-  readonly writer: Writer;
-  /** What will have become of its save. */
-  readonly ending: Promise<SaveOutcome>;
+  readonly server: Server;
+  readonly job: Job;
 }
 
-export async function freezeOne(story: Story, writers: readonly Writer[]): Promise<Zombie> {
-  const frozen = writerOf(writers, 3);
-  const others = writers.filter((writer) => writer !== frozen);
+export async function freezeOne(story: Story, job: Job): Promise<Zombie> {
+  const steps = story.setup.checkpointSteps;
+  const version = 5 * steps;
+  const frozen = job.server(0);
   chapter(
-    'Writer 3 freezes in the middle of version 400, and the job is given up',
+    `Server 0 freezes in the middle of version ${version}, and the whole job is lost`,
     `SIGSTOP: process ${frozen.pid} lives on, in the middle of a file, and notices nothing.`,
-    'The others have delivered and do not wait. They are killed: the job is to start anew.',
+    'SIGKILL: all the others are gone, servers and trainers alike.',
   );
-  await trainAll(writers, 400);
-  const delivering = saveAll(others, 400, { noWait: true });
-  const ending = frozen.save(400, { pauseHalfway: true });
-  const [delivered] = await Promise.all([delivering, frozen.halfway()]);
+  await Promise.all([job.train(6 * steps), job.halfway(0), job.delivered(version, [1, 2])]);
+  job.giveUp(frozen);
   frozen.freeze();
-  // Whoever came last saw all that the others had delivered.
-  const lacking = delivered.map(({ missingWriters }) => missingWriters.join());
-  expectThat(lacking.includes('3'), `version 400 was to lack writer 3 alone: ${lacking.join(' | ')}`);
-  await expectLatest(story, 300);
-  found('version 400 lacks nothing but writer 3; the latest is still 300');
-  await Promise.all(others.map((writer) => writer.kill()));
-  return { writer: frozen, ending };
-}
-
-export async function takeOver(story: Story, zombie: Zombie): Promise<void> {
-  chapter(
-    'A second attempt takes the run over, and the zombie wakes up',
-    'Four new processes with a new attempt id join, which takes the run over, and load version 300.',
-    'They train on and save their own 400. Meanwhile SIGCONT: the zombie sends the rest of its bytes',
-    'and tries to commit the old 400, which would then be complete.',
-  );
-  const writers = startJob({ uri: story.uri, attempt: 2, model: story.model });
-  for (const { version, isSame } of await Promise.all(writers.map((writer) => writer.load()))) {
-    expectThat(version === 300, `the second attempt found version ${version}, expected 300`);
-    expectThat(isSame, 'what the second attempt loaded is not what the first had saved');
-  }
-  found('version 300: loaded by the second attempt, the same bytes that the first had in memory');
-  await trainAll(writers, 400);
-  const began = performance.now();
-  const saving = saveAll(writers, 400);
-  zombie.writer.thaw();
-  const sizeBytes = totalBytes(await saving);
-  const durationMs = performance.now() - began;
-  const fenced = await zombie.ending;
-  expectFailure(fenced, 'Fenced');
-  quote('the zombie', inWords(fenced));
-  found(`version 400: ${size(sizeBytes)} committed by the second attempt in ${seconds(durationMs)}`);
-  await expectLatest(story, 400);
-  await Promise.all([zombie.writer, ...writers].map((writer) => writer.close()));
-  story.rows.push(
-    { version: 400, writers: '3 (zombie)', sizeBytes: 0, durationMs: 0, outcome: 'fenced' },
-    { version: 400, writers: '0 1 2 3', sizeBytes, durationMs, outcome: 'committed by the second attempt' },
-  );
-}
-
-export async function restoreNewest(story: Story, directory: string): Promise<void> {
-  chapter(
-    'The newest version is restored and compared',
-    'Every byte is checked against its checksum on the way; the directory appears whole or not at all.',
-    'Then each tensor is made again from the seed of the second attempt and compared byte for byte.',
-  );
-  const began = performance.now();
-  const { version, sizeBytes } = await story.reader.restore({ to: directory });
-  const durationMs = performance.now() - began;
-  expectThat(version === 400n, `version ${version} was restored, expected 400`);
-  const same = await expectSameBytes(directory, story.model, { version: 400, attempt: 2 });
-  expectThat(same.sizeBytes === sizeBytes, `${sizeBytes} bytes were restored, expected ${same.sizeBytes}`);
+  await Promise.all(job.processes.filter((each) => each !== frozen).map((each) => job.kill(each)));
+  await expectLatest(story, 4 * steps);
   found(
-    `version 400: ${same.fileCount} files restored in ${seconds(durationMs)}, all ${sizeBytes.toLocaleString('en')} bytes the same`,
+    `version ${version} lacks nothing but the rest of server 0's share; the latest is still ${4 * steps}`,
   );
-  const outcome = 'restored, byte for byte';
-  story.rows.push({ version: 400, writers: '–', sizeBytes, durationMs, outcome });
+  return { server: frozen, job };
+}
+
+export async function takeOver(story: Story, zombie: Zombie): Promise<Job> {
+  const steps = story.setup.checkpointSteps;
+  const version = 4 * steps;
+  chapter(
+    'The job starts anew, with two parameter servers instead of three',
+    'They join as a second attempt, which takes the run over. Each reads from the shares of three what is',
+    'its own of two. Meanwhile SIGCONT: the zombie wakes up, sends the rest of its share, and tries to',
+    `commit version ${5 * steps} of the life before.`,
+  );
+  const job = await Job.start({ ...story.setup, attempt: 2, serverCount: SERVERS_THEN });
+  expectThat(job.version === version, `version ${job.version} was restored, expected ${version}`);
+  const rowCount = story.setup.shape.rowCounts.reduce((sum, count) => sum + count, 0);
+  expectThat(job.rowCount === rowCount, `${job.rowCount} rows were restored, expected ${rowCount}`);
+  found(
+    `version ${version}: both servers have restored their shares, ${rowCount.toLocaleString('en')} rows together`,
+  );
+
+  const evaluation = await job.evaluate(version);
+  const recorded = await summaryOf(story, version);
+  expectThat(
+    evaluation.loss === recorded.metrics['loss'] && evaluation.auc === recorded.metrics['auc'],
+    `the restored model has ${inWords(evaluation)}, recorded was ${JSON.stringify(recorded.metrics)}`,
+  );
+  found(`${inWords(evaluation)}: to the last bit what was recorded when three servers saved it`);
+  story.rows.push([
+    `${version}`,
+    '0 1',
+    '–',
+    ...measures(evaluation),
+    'restored by two servers instead of three',
+  ]);
+
+  const refusal = zombie.server.next('failed');
+  zombie.server.thaw();
+  zombie.server.send({ type: 'go on' });
+  const outcome = 'committed by the second attempt';
+  await trainTo(story, job, [5 * steps], outcome);
+  const refused = await refusal;
+  expectThat(refused?.code === 'Fenced', `the zombie was to be fenced: ${refused?.code} ${refused?.message}`);
+  quote('the zombie', `${refused.message} (${refused.code})`);
+  story.rows.push([`${5 * steps}`, '0 (zombie)', '–', '–', '–', 'fenced']);
+  await zombie.server.kill();
+  await trainTo(story, job, [6 * steps, 7 * steps], outcome);
+  return job;
+}
+
+export function compareLoss(story: Story, before: Job, after: Job): void {
+  const resumedAt = 4 * story.setup.checkpointSteps;
+  chapter(
+    'The loss goes on from where it was',
+    `Of both lives, on the clicks that they learn from; │ is update ${resumedAt}, where the second (●) resumed.`,
+  );
+  for (const line of lossChart([before.losses, after.losses], resumedAt)) say(line);
+  const window = story.setup.checkpointSteps;
+  const [untrained, first, second] = [
+    meanLoss(before, 0, 2),
+    meanLoss(before, resumedAt, resumedAt + window),
+    meanLoss(after, resumedAt, resumedAt + window),
+  ];
+  expectThat(
+    Math.abs(second - first) < 0.25 * (untrained - first),
+    `the loss does not go on: ${second} after the restart, ${first} before it, ${untrained} at the very beginning`,
+  );
+  found(
+    `updates ${resumedAt} to ${resumedAt + window}: mean loss ${measure(second)}, ` +
+      `${measure(first)} in the life before, ${measure(untrained)} at the very beginning`,
+  );
+}
+
+function meanLoss({ losses }: Job, from: number, until: number): number {
+  const points = losses.filter(({ update }) => update >= from && update < until);
+  return points.reduce((sum, { loss }) => sum + loss, 0) / points.length;
+}
+
+/** Trains until the last of `versions` is reached, or until `updates`, and waits for each to be committed. */
+async function trainTo(
+  story: Story,
+  job: Job,
+  versions: readonly number[],
+  outcome: string,
+  updates = versions.at(-1) ?? 0,
+): Promise<void> {
+  const trained = job.train(updates);
+  trained.catch(() => undefined); // whatever fails, `committed` rejects with it, too
+  const servers = job.servers.map((_, index) => index).join(' ');
+  for (const version of versions) {
+    const evaluation = await job.committed(version);
+    const { sizeBytes } = await summaryOf(story, version);
+    story.evaluations.set(version, evaluation);
+    found(`version ${version}: ${size(sizeBytes)} committed, ${inWords(evaluation)}`);
+    story.rows.push([`${version}`, servers, size(sizeBytes), ...measures(evaluation), outcome]);
+  }
+  await trained;
+  await expectLatest(story, versions.at(-1) ?? 0);
 }
 
 async function expectLatest({ reader }: Story, version: number): Promise<void> {
@@ -164,22 +201,16 @@ async function expectLatest({ reader }: Story, version: number): Promise<void> {
   expectThat(latest === BigInt(version), `the latest version is ${latest}, expected ${version}`);
 }
 
-function expectFailure(
-  outcome: SaveOutcome,
-  code: string,
-): asserts outcome is Extract<SaveOutcome, { type: 'failed' }> {
-  expectThat(
-    outcome.type === 'failed' && outcome.code === code,
-    `expected ${code}, found: ${inWords(outcome)}`,
-  );
+async function summaryOf({ reader }: Story, version: number) {
+  const summary = (await reader.get(version))?.summary;
+  expectThat(summary !== null && summary !== undefined, `version ${version} was committed, and is not there`);
+  return summary;
 }
 
-function totalBytes(saves: readonly Saved[]): number {
-  return saves.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+function measures({ loss, auc }: Evaluation): [string, string] {
+  return [measure(loss), measure(auc)];
 }
 
-function writerOf(writers: readonly Writer[], index: number): Writer {
-  const writer = writers[index];
-  expectThat(writer !== undefined, `there is no writer ${index}`);
-  return writer;
+function inWords({ loss, auc }: Evaluation): string {
+  return `loss ${measure(loss)}, AUC ${measure(auc)}`;
 }

@@ -1,0 +1,34 @@
+/** Numbers that look like chance and follow from a seed, so that every process draws the same ones. */
+
+/** 32 bits that change entirely when any of the three numbers does (the finalizer of MurmurHash3, once for each). */
+export function mix(a: number, b: number, c: number): number {
+  return scramble(scramble(scramble(a) ^ b) ^ c);
+}
+
+function scramble(bits: number): number {
+  let x = (bits + 0x9e3779b9) | 0;
+  x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
+  x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
+  return (x ^ (x >>> 16)) >>> 0;
+}
+
+/** From `bits` of 32 to a number around 0 with variance 1, between -2.45 and 2.45: the sum of both halves. */
+export function bell(bits: number): number {
+  return (((bits & 0xffff) + (bits >>> 16)) / 0x10000 - 1) * 2.449;
+}
+
+/** A row of draws, evenly from 0 up to, but not including, 1. */
+export class Chance {
+  readonly #seed: number;
+  readonly #stream: number;
+  #drawn = 0;
+
+  constructor(seed: number, stream: number) {
+    this.#seed = seed;
+    this.#stream = stream;
+  }
+
+  next(): number {
+    return mix(this.#seed, this.#stream, this.#drawn++) / 2 ** 32;
+  }
+}

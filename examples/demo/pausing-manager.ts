@@ -1,0 +1,47 @@
+import type { CheckpointManager, SaveOptions, SaveSource } from '@holdfast/core';
+
+/**
+ * The same manager, whose saves `pause` may stop in the middle of a file: for as long as it likes, when `mayPause` says so of the version.
+ * Real trainers need no such thing; a story in which somebody dies at the right moment does.
+ */
+export function pausingManager(
+  manager: CheckpointManager,
+  mayPause: (version: number) => boolean,
+  pause: () => Promise<void>,
+): CheckpointManager {
+  const save = (options: SaveOptions) => {
+    if (!mayPause(Number(options.version))) return manager.save(options);
+    const files = Object.entries(options.files ?? {});
+    return manager.save({
+      ...options,
+      files: Object.fromEntries(files.map(([name, source]) => [name, pausing(source, pause)])),
+    });
+  };
+  return new Proxy(manager, {
+    get(target, name) {
+      if (name === 'save') return save;
+      const member: unknown = Reflect.get(target, name, target);
+      return typeof member === 'function' ? member.bind(target) : member;
+    },
+  });
+}
+
+/** Sends half of the first chunk. */
+function pausing(source: SaveSource, pause: () => Promise<void>): SaveSource {
+  if (typeof source === 'string') return source;
+  const chunks = source instanceof Uint8Array ? [source] : source;
+  return (async function* () {
+    let isPaused = false;
+    for await (const chunk of chunks) {
+      if (isPaused) {
+        yield chunk;
+        continue;
+      }
+      const half = Math.floor(chunk.byteLength / 2);
+      yield chunk.subarray(0, half);
+      await pause();
+      isPaused = true;
+      yield chunk.subarray(half);
+    }
+  })();
+}
