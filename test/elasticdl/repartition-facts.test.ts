@@ -235,6 +235,11 @@ test('rows that do not fit the memory are an InvalidArgument that says what woul
   expect(rowsOf(await restoreShard(set, { index: 0, count: 1, bufferBytes }))[0]![1][99_999]).toBe(99_999);
 });
 
+test('a table that is said to have enormous rows, and has none, takes no memory', async () => {
+  const { tables } = await restoreShard(setOf(shard({ dim: 2 ** 40 })), { index: 0, count: 1 });
+  expect(tables.get('e1')).toMatchObject({ dim: 2 ** 40, ids: new BigInt64Array(0) });
+});
+
 test('more shards than names map to: these hold rows alone', async () => {
   const rows = Array.from({ length: 64 }, (_, id) => [BigInt(id), [id, id]] as const);
   const dense = Object.fromEntries(Array.from({ length: 40 }, (_, at) => [`v${at}`, [at]]));

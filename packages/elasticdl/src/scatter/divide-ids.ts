@@ -76,14 +76,14 @@ async function dividePart(table: TableInWork, part: DividedPart, options: Divide
   const { files, destinations, spool, recordRows, readBytes, signal } = options;
   const file = files[part.file];
   if (file === undefined) throw new RangeError(`there is no file ${part.file}`);
-  const buckets = new Uint32Array(RECORD_ROWS_MAX);
-  const chosen = { halves: new Int32Array(2 * recordRows), positions: new Uint16Array(recordRows) };
-  for await (const chunk of readIds(file.source, part.place, {
-    name: file.name,
-    bufferBytes: readBytes,
-    signal,
-  })) {
-    const { ids, firstRow } = chunk;
+  const { rowCount, ids: runs } = part.place;
+  // Tables may be many and small: none takes more memory than it has use for.
+  const idsBytes = runs.reduce((sum, { lengthBytes }) => sum + lengthBytes, 0);
+  const buckets = new Uint32Array(Math.min(RECORD_ROWS_MAX, rowCount));
+  const rowsMax = Math.min(recordRows, rowCount);
+  const chosen = { halves: new Int32Array(2 * rowsMax), positions: new Uint16Array(rowsMax) };
+  const reading = { name: file.name, bufferBytes: Math.min(readBytes, idsBytes), signal };
+  for await (const { ids, firstRow } of readIds(file.source, part.place, reading)) {
     bucketsOf(ids, destinations.count, buckets);
     const halves = new Int32Array(ids.buffer, ids.byteOffset, 2 * ids.length);
     for (let from = 0; from < ids.length; from += recordRows) {
@@ -188,14 +188,18 @@ async function dropFromPart(
     const repeated = repeatedIn(record, sieve);
     if (repeated.length === 0) continue;
     discount(table, record, repeated, destinations);
-    const gone = new Set(repeated);
-    const left = Array.from(record.positions.keys()).filter((row) => !gone.has(row));
-    const halves = Int32Array.from(
-      left.flatMap((row) => [record.halves[2 * row] ?? 0, record.halves[2 * row + 1] ?? 0]),
-    );
-    const positions = Uint16Array.from(left, (row) => record.positions[row] ?? 0);
-    part.records[at] = await spool.keep({ firstRow: record.firstRow, halves, positions }, Infinity);
+    part.records[at] = await spool.keep(without(record, repeated), Number.POSITIVE_INFINITY);
   }
+}
+
+function without({ firstRow, halves, positions }: IdRecord, repeated: readonly number[]): IdRecord {
+  const isGone = new Uint8Array(positions.length);
+  for (const at of repeated) isGone[at] = 1;
+  return {
+    firstRow,
+    halves: halves.filter((_, half) => isGone[half >> 1] === 0),
+    positions: positions.filter((_, at) => isGone[at] === 0),
+  };
 }
 
 /** Indices in the record of ids that a later row has too. Hot: once for each row and pass. */

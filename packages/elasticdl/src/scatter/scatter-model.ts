@@ -125,7 +125,10 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
 
   const progress = new MoveProgress(set, model.version, { tables, dense, report: options.onProgress });
   const onMoved = progress.moved.bind(progress);
-  const rowBytesMax = model.tables.reduce((most, { rowBytes }) => Math.max(most, rowBytes), 0);
+  const rowBytesMax = model.tables.reduce(
+    (most, { parts, rowBytes }) => (parts.length > 0 ? Math.max(most, rowBytes) : most),
+    0,
+  );
   const arena = createArena({
     sizeBytes: bufferBytes * SHARE.setOrArena,
     movingBytes: progress.totalBytes,
