@@ -384,12 +384,12 @@ describe('settings', () => {
       'import { registerHooks } from "node:module"; registerHooks({ load: (url, context, next) => (console.error(url), next(url, context)) });';
     const program = [...HOLDFAST];
     program.splice(1, 0, '--import', `data:text/javascript,${encodeURIComponent(hook)}`);
-    for (const args of [['--version'], ['--help'], ['save', '--help']]) {
+    for (const args of [['--version'], ['--help'], ['save', '--help'], ['elasticdl', 'export', '--help']]) {
       const { code, stderr } = await run([...program, ...args]);
       expect(code).toBe(0);
       expect(stderr).toContain('packages/cli/src/run-cli.ts');
       expect(stderr).not.toMatch(
-        /packages\/(stores|store-local|local-files|wire)\/|core\/src\/(manager|transfer|format)\/|log-update/,
+        /packages\/(elasticdl|stores|store-local|local-files|wire)\/|core\/src\/(manager|transfer|format)\/|log-update/,
       );
     }
   });

@@ -38,7 +38,7 @@ export const elasticdlExport: Command = {
   options: [versionOrLatest, dense, denseAll, keepSlots, replace, numbering, buffer],
   examples: [
     'holdfast elasticdl export ./checkpoint_dir model.safetensors',
-    'holdfast elasticdl export "file://$PWD/run" model.safetensors --version 100 --dense embedding=300000',
+    'holdfast elasticdl export "file://$PWD/run" dense.safetensors --version 100 --dense embedding=300000',
   ],
   isSilentWhenQuiet: true,
   run: runExport,

@@ -27,8 +27,8 @@ export const elasticdlImport: Command = {
   operands: 'DIR|URI RUN',
   options: [version, all, as, metric, meta, numbering, concurrency, buffer],
   examples: [
-    'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --all',
-    'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --version 100 --metric auc=0.81',
+    'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --metric auc=0.81 --metric loss=0.43',
+    'holdfast elasticdl import ./checkpoint_dir "file://$PWD/history" --all',
   ],
   isSilentWhenQuiet: true,
   run: runImport,

@@ -7,6 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { systemClock } from '@holdfast/core/contract';
 import { decodeShard, type EmbeddingRows, encodeShard, type ModelShard } from '@holdfast/elasticdl';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { COMMANDS } from '../commands/index.ts';
 import { runCli } from '../run-cli.ts';
 
 let directory: string;
@@ -82,6 +83,31 @@ async function elasticdlDirectory(...versions: number[]): Promise<string> {
   }
   return root;
 }
+
+test('the examples of --help work, one after the other', async () => {
+  const root = await elasticdlDirectory(95, 100);
+  const here = await mkdtemp(join(directory, 'here-'));
+  await rename(root, join(here, 'checkpoint_dir'));
+  /** As a shell in that directory would hand it over. */
+  const wordOf = (text: string) => {
+    const word = text.replaceAll('"', '').replace('$PWD', here);
+    return word.startsWith('./') || /^\w+\.safetensors$/.test(word) ? join(here, word) : word;
+  };
+  const named = (name: string) => COMMANDS.find((command) => command.name === `elasticdl ${name}`);
+  for (const name of ['import', 'inspect', 'repartition', 'export', 'best']) {
+    for (const example of named(name)?.examples ?? []) {
+      const { code, stderr } = await cli(...example.split(' ').slice(1).map(wordOf));
+      expect([code, stderr.includes('holdfast:')], example).toEqual([0, false]);
+    }
+  }
+  expect((await readdir(here)).sort()).toEqual(
+    ['checkpoint_dir', 'checkpoint_dir_8', 'ckpt', 'dense.json', 'dense.safetensors', 'history'].concat(
+      'model.json',
+      'model.safetensors',
+      'run',
+    ),
+  );
+});
 
 describe('inspect', () => {
   const inspect = ['elasticdl', 'inspect'] as const;
