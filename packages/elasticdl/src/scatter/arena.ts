@@ -42,8 +42,8 @@ export interface Arena {
 export interface ArenaNeeds {
   /** At most so much. */
   readonly sizeBytes: number;
-  /** Of all that will pass through. More is not taken than that is worth. */
-  readonly movingBytes: number;
+  /** Of all that may pass through. More is not taken than that is worth. */
+  readonly usefulBytes: number;
   readonly sinkCount: number;
   readonly rowBytesMax: number;
 }
@@ -51,7 +51,7 @@ export interface ArenaNeeds {
 /**
  * `InvalidArgument`: too little to hold one of the longest rows for each sink, and two to read; the message says how much would do.
  */
-export function createArena({ sizeBytes, movingBytes, sinkCount, rowBytesMax }: ArenaNeeds): Arena {
+export function createArena({ sizeBytes, usefulBytes, sinkCount, rowBytesMax }: ArenaNeeds): Arena {
   // A row, its id, and room to begin anywhere in a page.
   const leastBytes = pagesUp(rowBytesMax + 8) + PAGE_BYTES;
   const halfBytesMin = leastBytes * (2 + sinkCount);
@@ -61,7 +61,7 @@ export function createArena({ sizeBytes, movingBytes, sinkCount, rowBytesMax }: 
       `memory for ${sizeBytes} bytes of rows is too little: rows of up to ${rowBytesMax} bytes for ${sinkCount} shards at once take at least ${2 * halfBytesMin}; raise bufferBytes to ${4 * halfBytesMin}`,
     );
   }
-  const halfBytes = Math.min(sizeBytes / 2, ARENA_BYTES_MAX / 2, halfBytesMin + 2 * movingBytes);
+  const halfBytes = Math.min(sizeBytes / 2, ARENA_BYTES_MAX / 2, halfBytesMin + 2 * usefulBytes);
   const incoming = stretches(halfBytes, { least: leastBytes, countMin: 2, countMax: READS_AT_ONCE_MAX });
   const outgoing = stretches(halfBytes, {
     least: leastBytes,

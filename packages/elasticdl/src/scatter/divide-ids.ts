@@ -41,8 +41,8 @@ export interface DivideOptions {
   readonly files: readonly { readonly name: string; readonly source: OnceSource }[];
   readonly destinations: Destinations;
   readonly spool: IdSpool;
-  /** For finding ids that come twice. */
-  readonly setBytes: number;
+  /** For finding ids that come twice. Its contents are of no use afterwards. */
+  readonly memory: ArrayBuffer;
   /** Of one record; at most `RECORD_ROWS_MAX`. */
   readonly recordRows: number;
   readonly partsAtOnce: number;
@@ -138,7 +138,7 @@ function choose(
 async function dropRepeated(table: TableInWork, options: DivideOptions): Promise<void> {
   const rowCount = table.rowCounts.reduce((sum, count) => sum + count, 0);
   if (rowCount < 2) return;
-  const { set, passes, seed } = setFor(table, rowCount, options.setBytes);
+  const { set, passes, seed } = setFor(table, rowCount, new Int32Array(options.memory));
   for (let pass = 0; pass < passes; pass++) {
     set.clear();
     const isOfPass = (low: number, high: number) =>
@@ -151,17 +151,17 @@ async function dropRepeated(table: TableInWork, options: DivideOptions): Promise
 function setFor(
   { range: { first, last } }: TableInWork,
   rowCount: number,
-  setBytes: number,
+  memory: Int32Array,
 ): { set: IdSet; passes: number; seed: number } {
   const seed = crypto.getRandomValues(new Int32Array(1))[0] ?? 0;
   const hashBytesMax = HashIdSet.BYTES_PER_SLOT * 2 ** Math.ceil(Math.log2(2 * rowCount));
-  if (BitIdSet.sizeBytes(first, last) <= Math.min(setBytes, hashBytesMax))
-    return { set: new BitIdSet(first, last), passes: 1, seed };
+  if (BitIdSet.sizeBytes(first, last) <= Math.min(memory.byteLength, hashBytesMax))
+    return { set: new BitIdSet(first, last, memory), passes: 1, seed };
   // At most half full, so that chains stay short, and a pass that gets more than its share still fits.
-  const slotCountMax = 2 ** Math.floor(Math.log2(setBytes / HashIdSet.BYTES_PER_SLOT));
+  const slotCountMax = 2 ** Math.floor(Math.log2(memory.byteLength / HashIdSet.BYTES_PER_SLOT));
   const slotCount = Math.min(slotCountMax, hashBytesMax / HashIdSet.BYTES_PER_SLOT);
   return {
-    set: new HashIdSet(slotCount, seed),
+    set: new HashIdSet(slotCount, seed, memory),
     passes: Math.ceil((2 * rowCount) / slotCount),
     seed,
   };

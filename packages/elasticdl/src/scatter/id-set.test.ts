@@ -27,7 +27,7 @@ test('HashIdSet: any ids, 0 and the edges of the halves among them; nothing is l
   );
   fc.assert(
     fc.property(fc.array(id, { maxLength: 60 }), fc.integer(), (ids, seed) => {
-      const set = new HashIdSet(64, seed);
+      const set = new HashIdSet(64, seed, new Int32Array(200));
       agrees(set, ids);
       set.clear();
       agrees(set, ids);
@@ -53,7 +53,7 @@ test('BitIdSet: a range across zero, and one whose halves differ', () => {
       fc.bigInt({ min: -(2n ** 52n), max: 2n ** 52n }),
       fc.array(fc.bigInt({ min: 0n, max: 99n }), { maxLength: 60 }),
       (first, offsets) => {
-        const set = new BitIdSet(Number(first), Number(first + 99n));
+        const set = new BitIdSet(Number(first), Number(first + 99n), new Int32Array(10));
         agrees(
           set,
           offsets.map((offset) => first + offset),

@@ -1,4 +1,7 @@
-/** Sets of 64-bit integers in bounded memory, asked millions of times: ids come as halves, so that none becomes an object. */
+/**
+ * Sets of 64-bit integers in memory that is given, asked millions of times: ids come as halves, so that none becomes an object. What the
+ * memory holds before counts as ids: a set of memory that was used before begins with `clear`.
+ */
 
 export interface IdSet {
   /** False: it was there already. */
@@ -19,10 +22,10 @@ export class BitIdSet implements IdSet {
   readonly #first: number;
   readonly #bits: Int32Array;
 
-  /** `first` to `last`, both inclusive and exact. */
-  constructor(first: number, last: number) {
+  /** `first` to `last`, both inclusive and exact. Takes the first `sizeBytes(first, last)` bytes. */
+  constructor(first: number, last: number, memory: Int32Array) {
     this.#first = first;
-    this.#bits = new Int32Array(Math.ceil((last - first + 1) / 32));
+    this.#bits = memory.subarray(0, Math.ceil((last - first + 1) / 32));
   }
 
   static sizeBytes(first: number, last: number): number {
@@ -54,9 +57,9 @@ export class HashIdSet implements IdSet {
   /** 0 itself looks like a free slot. */
   #hasZero = false;
 
-  /** `slotCount`: a power of two, and more than the ids that will be in it. */
-  constructor(slotCount: number, seed: number) {
-    this.#slots = new Int32Array(2 * slotCount);
+  /** `slotCount`: a power of two, and more than the ids that will be in it. Takes the first `BYTES_PER_SLOT` bytes for each. */
+  constructor(slotCount: number, seed: number, memory: Int32Array) {
+    this.#slots = memory.subarray(0, 2 * slotCount);
     this.#mask = slotCount - 1;
     this.#seed = seed;
   }

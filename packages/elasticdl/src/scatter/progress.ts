@@ -7,8 +7,6 @@ import type { DenseMove } from './move-dense.ts';
 export class MoveProgress {
   readonly #set: ShardSet;
   readonly #report: ((event: ProgressEvent) => void) | undefined;
-  /** Of all files. */
-  readonly totalBytes: number;
   /** By file. */
   readonly #totalBytes: Float64Array;
   readonly #doneBytes: Float64Array;
@@ -26,13 +24,12 @@ export class MoveProgress {
     this.#report = moves.report;
     this.#totalBytes = totalsOf(set.shards.length, moves);
     this.#doneBytes = new Float64Array(set.shards.length);
-    this.totalBytes = this.#totalBytes.reduce((sum, bytes) => sum + bytes, 0);
     const files = set.shards.map(({ name }, file) => ({ name, sizeBytes: this.#totalBytes[file] ?? 0 }));
     this.#report?.({
       type: 'planned',
       version: set.version ?? BigInt(version),
       fileCount: files.length,
-      sizeBytes: this.totalBytes,
+      sizeBytes: this.#totalBytes.reduce((sum, bytes) => sum + bytes, 0),
       files,
     });
   }

@@ -46,8 +46,8 @@ const FILES_AT_ONCE = 8;
 /** Decoding ids takes a processor, which does not become two; more at once only hide the latency of a store. */
 const PARTS_AT_ONCE_MAX = 4;
 
-/** Shares of the buffer. Finding repeated ids ends before the first row moves, so these two have one. */
-const SHARE = { idsInMemory: 1 / 4, structure: 1 / 16, setOrArena: 1 / 2 } as const;
+/** Shares of the buffer. The arena serves twice: finding repeated ids ends before the first row moves. */
+const SHARE = { idsInMemory: 1 / 4, structure: 1 / 16, arena: 1 / 2 } as const;
 
 /**
  * Gives each new shard its share: variables by the hash of their name, rows by their id, in the order of the files and of the rows in
@@ -101,11 +101,22 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
   const model = mergeLayouts(await readLayouts(scatter, sources));
   for (const source of sources) source.keepNoMore();
 
+  const rowBytesMax = model.tables.reduce(
+    (most, { parts, rowBytes }) => (parts.length > 0 ? Math.max(most, rowBytes) : most),
+    0,
+  );
+  const arena = createArena({
+    sizeBytes: bufferBytes * SHARE.arena,
+    usefulBytes: set.shards.reduce((sum, { source }) => sum + source.sizeBytes, 0),
+    sinkCount: sinks.length,
+    rowBytesMax,
+  });
+
   const tables = await divideIds(model.tables, {
     files: set.shards.map(({ name }, file) => ({ name, source: sources[file] as OnceSource })),
     destinations,
     spool,
-    setBytes: bufferBytes * SHARE.setOrArena,
+    memory: arena.memory,
     // Some twenty are in use at once, of ten bytes a row.
     recordRows: Math.min(RECORD_ROWS_MAX, Math.floor(bufferBytes / 1024)),
     partsAtOnce: Math.max(1, Math.min(PARTS_AT_ONCE_MAX, Math.floor(bufferBytes / 2 ** 24))),
@@ -125,16 +136,6 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
 
   const progress = new MoveProgress(set, model.version, { tables, dense, report: options.onProgress });
   const onMoved = progress.moved.bind(progress);
-  const rowBytesMax = model.tables.reduce(
-    (most, { parts, rowBytes }) => (parts.length > 0 ? Math.max(most, rowBytes) : most),
-    0,
-  );
-  const arena = createArena({
-    sizeBytes: bufferBytes * SHARE.setOrArena,
-    movingBytes: progress.totalBytes,
-    sinkCount: sinks.length,
-    rowBytesMax,
-  });
   await moveDense(dense, { sources, arena, signal: stop.signal, onMoved });
   await moveRows(tables, { sources, destinations, sinks, spool, arena, stop, onMoved });
 
