@@ -51,17 +51,13 @@ const COUNTED: Readonly<Record<Dtype, { bytes: (count: number) => Uint8Array; na
 };
 const DTYPES = Object.keys(COUNTED) as Dtype[];
 
-type Numbers =
-  | typeof Int8Array
-  | typeof Int16Array
-  | typeof Int32Array
-  | typeof Uint8Array
-  | typeof Uint16Array
-  | typeof Float32Array
-  | typeof Float64Array;
+/** A type of arrays. */
+interface Numbers {
+  from(elements: readonly number[]): { readonly buffer: ArrayBuffer };
+}
 
 function bytesOf(type: Numbers, count: number): Uint8Array {
-  return new Uint8Array(type.from({ length: count }, (_, at) => at).buffer);
+  return new Uint8Array(type.from([...Array(count).keys()]).buffer);
 }
 
 /** A bfloat16 is a float32 without its lower half. */
@@ -206,9 +202,10 @@ describeWithPython('what is exported, to Python', () => {
   });
 
   test('A15: the model of all ones gives 3.0 for id 0, and the row of a missing id is zeros', () => {
-    const table = ones.tensors['embedding']!.numpy?.values as number[][];
-    const kernel = ones.tensors['dense/kernel:0']!.numpy?.values as number[][];
-    const bias = (ones.tensors['dense/bias:0']!.numpy?.values as number[])[0]!;
+    const valuesOf = (name: string) => ones.tensors[name]!.numpy!.values;
+    const table = valuesOf('embedding') as number[][];
+    const kernel = valuesOf('dense/kernel:0') as number[][];
+    const [bias = Number.NaN] = valuesOf('dense/bias:0') as number[];
     const predict = (id: number) =>
       table[id]!.reduce((sum, element, at) => sum + element * kernel[at]![0]!, bias);
     expect([0, 1, 2, 3, 4].map(predict)).toEqual([3, 3, 3, 3, 1]);
