@@ -27,6 +27,7 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   OutcomeUnknown: outcomeUnknown,
   Corrupt: corrupt,
   NotFound: notFound,
+  InvalidArgument: invalidArgument,
   Conflict: conflict,
   TargetExists: (_, { command: name }) =>
     isElasticdl(name)
@@ -105,6 +106,12 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
     return ['nothing was restored, and there is no other version to fall back to'];
   const fallback = command('restore', subject.uri, subject.path, '--on-corrupt', 'fallback');
   return ['nothing was restored', `${fallback} takes the newest version whose bytes all verify`];
+}
+
+function invalidArgument({ message }: CheckpointError, { command: name }: Situation): string[] | null {
+  // The engine names its option as programs pass it.
+  if (!isElasticdl(name) || !message.includes('pass numbering:')) return null;
+  return ['as an option: --numbering elasticdl, or --numbering tensorflow'];
 }
 
 const isElasticdl = (name: string) => name.startsWith('elasticdl ');

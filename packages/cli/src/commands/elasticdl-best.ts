@@ -24,7 +24,7 @@ export const elasticdlBest: Command = {
   group: 'ElasticDL',
   summary: 'Tell which checkpoint of a run is best by a metric',
   description:
-    'Of the checkpoints that a restart could load, those count that were saved with the metric; of equals the newer one is the better.\n' +
+    'Those count that a restart could load and that have the metric; of equals the newer is the better.\n' +
     'Exit status 6 when the run has no checkpoint, 2 when none of them has the metric.',
   operands: 'URI --metric NAME',
   options: [metric],

@@ -20,7 +20,7 @@ const dense = list(
 );
 const denseAll = value(
   '--dense-all <rows>',
-  'every other table too; highest: as many rows as the highest id asks for',
+  'every other table as one tensor, too; highest: with as many rows as the highest id asks for',
   parseRowCount,
 );
 const keepSlots = flag('--keep-slots', 'keep the tables that hold what an optimizer knows of another');
@@ -31,9 +31,10 @@ export const elasticdlExport: Command = {
   group: 'ElasticDL',
   summary: 'Write all shards of a checkpoint of ElasticDL as one safetensors file',
   description:
-    'FROM is a directory or a URI, as for inspect. A variable is a tensor of its name; a table is two, TABLE.ids and TABLE.values, row by row,\n' +
-    'unless it is to be dense. What the tables are stands in OUT.json beside it, and in the metadata of the file.\n' +
-    'The file appears whole or not at all, and one that is there is refused, unless with --replace.',
+    'FROM is a directory or a URI, as for inspect. A variable becomes a tensor of its name.\n' +
+    'A table becomes two, TABLE.ids and TABLE.values, row by row, unless it is to be dense.\n' +
+    'OUT.json beside it tells what the tables are, and so does the metadata of the file itself.\n' +
+    'The file appears whole or not at all. One that exists is refused, unless with --replace.',
   operands: 'FROM OUT.safetensors',
   options: [versionOrLatest, dense, denseAll, keepSlots, replace, numbering, buffer],
   examples: [

@@ -22,8 +22,9 @@ export const elasticdlImport: Command = {
   group: 'ElasticDL',
   summary: 'Save what ElasticDL has written as checkpoints of a run, byte for byte',
   description:
-    'FROM is a version as ElasticDL writes it, or the directory that holds versions, here or in a store: then the newest whole one is taken.\n' +
-    'Its structure and its ids are checked before anything is committed. Repeating is free: what is there already is not sent again.',
+    'DIR or URI is a version as ElasticDL writes it, or holds versions: the newest whole one is taken.\n' +
+    'Structure and ids are checked before anything is committed.\n' +
+    'Repeating is free: what is there already is not sent again.',
   operands: 'DIR|URI RUN',
   options: [version, all, as, metric, meta, numbering, concurrency, buffer],
   examples: [

@@ -21,8 +21,9 @@ export const elasticdlInspect: Command = {
   group: 'ElasticDL',
   summary: 'Show what a checkpoint of ElasticDL holds, without reading its values',
   description:
-    'FILE is one shard. DIR is a version as ElasticDL writes it, or the directory that holds versions; URI a run, or such a directory\n' +
-    'in a store. Of several versions the newest whole one is shown. Files of every form that ElasticDL ever wrote are understood.',
+    'FILE is one shard. DIR is a version as ElasticDL writes it, or the directory that holds versions.\n' +
+    'URI is a run, or such a directory or file in a store. What is there decides.\n' +
+    'Of several versions the newest whole one is shown. Every form that ElasticDL ever wrote is read.',
   operands: 'FILE|DIR|URI',
   options: [versionOrLatest, numbering],
   examples: [
@@ -48,7 +49,11 @@ async function inspectOneFile(call: Call, from: string): Promise<CommandResult> 
   return withPlace(call, directory, async (place) => {
     const source = await place.open(name, call.signal);
     try {
-      return await inspect(call, { where: place.where(name), version: null, shards: [{ name, source }] });
+      return await inspect(call, {
+        where: place.where(name),
+        version: null,
+        shards: [{ name, source, path: place.where(name) }],
+      });
     } finally {
       await source.close();
     }
@@ -65,7 +70,7 @@ function splitUri(uri: string): [directory: string, name: string] {
 interface Shards {
   readonly where: string;
   readonly version: bigint | null;
-  readonly shards: readonly Pick<ShardFile, 'name' | 'source'>[];
+  readonly shards: readonly Pick<ShardFile, 'name' | 'source' | 'path'>[];
 }
 
 async function inspect(call: Call, { where, version, shards }: Shards): Promise<CommandResult> {
@@ -83,8 +88,9 @@ async function inspect(call: Call, { where, version, shards }: Shards): Promise<
 async function readAll(call: Call, shards: Shards['shards']): Promise<readonly InspectedFile[]> {
   const { readShardLayout } = await import('@holdfast/elasticdl');
   const { signal } = call;
-  const read = async ({ name, source }: Shards['shards'][number]) => {
-    const layout = await readShardLayout(source, { name, numbering: call.get(numbering), signal });
+  const read = async ({ name, source, path = name }: Shards['shards'][number]) => {
+    const options = { name: path, numbering: call.get(numbering), signal };
+    const layout = await readShardLayout(source, options);
     await source.assertUnchanged();
     return { name, sizeBytes: source.sizeBytes, layout };
   };

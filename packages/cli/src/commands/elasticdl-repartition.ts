@@ -21,9 +21,9 @@ export const elasticdlRepartition: Command = {
   group: 'ElasticDL',
   summary: 'Divide a checkpoint of ElasticDL anew, among another number of parameter servers',
   description:
-    'FROM is a directory or a URI, as for inspect. Writes OUT/version-N/variables-i-of-M.ckpt, which ElasticDL starts from by itself;\n' +
-    'without OUT, version-N in the working directory. The version appears whole or not at all, and one that is there is refused,\n' +
-    'unless with --replace.',
+    'FROM is a directory or a URI, as for inspect. Without OUT it is the working directory.\n' +
+    'Writes OUT/version-N/variables-i-of-M.ckpt; ElasticDL takes it as --checkpoint_dir_for_init.\n' +
+    'The version appears whole or not at all. One that exists is refused, unless with --replace.',
   operands: 'FROM [OUT] --to M',
   options: [to, versionOrLatest, form, replace, numbering, buffer],
   examples: [

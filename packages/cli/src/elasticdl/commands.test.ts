@@ -211,6 +211,16 @@ bias:0     float32   [3]     12 B
     expect((await cli(...inspect, root)).stdout).toMatch(/^version {4}100 in the files, 7 by the name$/m);
   });
 
+  test('a type that has two meanings: whose numbers they are is asked for', async () => {
+    const root = await mkdtemp(join(directory, 'numbering-'));
+    const tensor = '0a0177' + '120102' + '1a04003c003c' + '2805'; // "w", of 2 elements, 2 bytes each, of type 5
+    await writeFile(join(root, 'variables-0-of-1.ckpt'), Buffer.from(`0803120e${tensor}`, 'hex'));
+    await refused(2, 'as an option: --numbering elasticdl, or --numbering tensorflow', ...inspect, root);
+    const dtypeBy = async (whose: string) =>
+      (await asJson(...inspect, root, '--numbering', whose)).variables[0].dtype;
+    expect([await dtypeBy('elasticdl'), await dtypeBy('tensorflow')]).toEqual(['float16', 'int16']);
+  });
+
   test('a file that is cut off, nothing there, nothing of ElasticDL, no operand: each says so', async () => {
     const root = await elasticdlDirectory(100);
     const file = join(root, 'version-100', 'variables-0-of-2.ckpt');
