@@ -62,17 +62,27 @@ test('of another, what is consecutive in a block is written together, whatever i
   expect(memory.leftBytes).toBe(39);
 });
 
-test('the last row is written even if it never comes, so that the file has its length', async () => {
+test('the last byte is written even if its row never comes, so that the file has its length', async () => {
   const direct = tableOf(10, 1, 0);
   await direct.put([4, 40]);
   await direct.table.end();
   expect(direct.writes).toEqual([
     [4, 1],
-    [9, 1],
+    [9.75, 0.25],
   ]);
   const empty = tableOf(3, 0, 100);
   await empty.table.end();
-  expect(empty.writes).toEqual([[2, 1]]);
+  expect(empty.writes).toEqual([[2.75, 0.25]]);
+});
+
+test('a table without rows takes no memory, whatever it says of their elements', async () => {
+  const offsets: number[] = [];
+  const write = async (offsetBytes: number) => {
+    offsets.push(offsetBytes);
+  };
+  const sizes = { rowBytes: 2 ** 45, rowCount: 4, presentCount: 0, memory: { leftBytes: 0 } };
+  await new DenseTable({ name: 'huge', ...sizes, write }).end();
+  expect(offsets).toEqual([2 ** 47 - 1]);
 });
 
 test('a table of no rows, or of rows without elements, writes nothing', async () => {

@@ -70,7 +70,8 @@ export class DenseTable {
   async end(): Promise<void> {
     const { rowBytes, rowCount, write } = this.#options;
     if (this.#hasLastRow || rowCount === 0 || rowBytes === 0) return;
-    await write((rowCount - 1) * rowBytes, new Uint8Array(rowBytes));
+    // Not the whole row: an info may give a table without rows any number of elements.
+    await write(rowCount * rowBytes - 1, new Uint8Array(1));
   }
 
   #takeMemory(): void {

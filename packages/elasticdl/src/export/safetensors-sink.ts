@@ -1,6 +1,7 @@
 import type { RandomSink, RestoreTarget } from '@holdfast/core/contract';
 import { DIRECT_ALIGNMENT_BYTES } from '@holdfast/local-files';
 import { itemBytes } from '../dtype.ts';
+import { allEnded } from '../scatter/at-once.ts';
 import { writeFromPage } from '../scatter/write-from-page.ts';
 import type { ShardOutline, ShardSink, TableOutline } from '../sink.ts';
 import { DenseTable, type Memory } from './dense-table.ts';
@@ -67,8 +68,10 @@ export class SafetensorsSink implements ShardSink {
       return;
     }
     const idBytes = new Uint8Array(ids.buffer, ids.byteOffset, ids.byteLength);
-    await this.#write(plan.idsOffsetBytes + firstRow * ids.BYTES_PER_ELEMENT, idBytes);
-    await this.#write(plan.valuesOffsetBytes + firstRow * rowBytes, values);
+    await allEnded([
+      this.#write(plan.valuesOffsetBytes + firstRow * rowBytes, values),
+      this.#write(plan.idsOffsetBytes + firstRow * ids.BYTES_PER_ELEMENT, idBytes),
+    ]);
   }
 
   placeInPage(table: string, firstRow: number): number {
