@@ -56,6 +56,7 @@ function sayWhereToLook({ uri, directory, storeIsIn }: DemoOptions): void {
   heading('The store is still there; look at it');
   say(`./bin/holdfast list ${run}`);
   say(`./bin/holdfast show ${run}`);
+  say(`./bin/holdfast elasticdl inspect ${run}`);
   say(`./bin/holdfast log ${run}`);
   say(`./bin/holdfast elasticdl best ${run} --metric auc`);
   const what = storeIsIn === 'directory' ? 'it, and the exported model' : 'the exported model; the run stays';

@@ -26,9 +26,9 @@ export async function trainAndSave(story: Story): Promise<Job> {
   const [users, items, hours] = shape.rowCounts.map((count) => count.toLocaleString('en'));
   chapter(
     'Three parameter servers and two trainers learn who clicks on what',
-    `The tables have rows for ${users} users, ${items} items and ${hours} hours, divided among the servers by id;`,
-    'beside them are four dense variables, divided by name. Trainers pull what a batch needs and push',
-    `gradients back; nobody waits for anybody. At every ${steps} updates each server saves its own share.`,
+    `The tables have rows for ${users} users, ${items} items and ${hours} hours, divided among the servers`,
+    'by id; beside them are four dense variables, divided by name. Trainers pull what a batch needs and',
+    `push gradients back; nobody waits for anybody. At every ${steps} updates each server saves its share.`,
     'Server 0 is the last: it saves how good that model is, too, on clicks that nobody trains on.',
   );
   const job = await Job.start({
@@ -65,13 +65,15 @@ export async function bringBack(story: Story, job: Job): Promise<void> {
   const steps = story.setup.checkpointSteps;
   chapter(
     'Parameter server 1 is started again, and the job goes on',
-    `It restores its share of version ${3 * steps}, the latest. The survivors keep what they have in memory.`,
-    `Each server counts its own updates: server 1 comes to ${4 * steps} when the others come to ${5 * steps},`,
-    `and then version ${4 * steps} is complete, with the shares that they have kept for it.`,
+    `It restores its share of version ${3 * steps}, the latest: what it has learned since is lost. The others`,
+    'keep what they have in memory.',
+    `Each server counts its own updates: server 1 comes to ${4 * steps} when the others come to ${5 * steps}. Then`,
+    `version ${4 * steps} is complete, with the shares that they have put aside for it.`,
   );
   const restored = await job.restart(1);
   expectThat(restored === 3 * steps, `server 1 restored version ${restored}, expected ${3 * steps}`);
-  found(`server 1 has restored version ${restored}`);
+  const evaluation = await expectAsRecorded(story, job, restored);
+  found(`version ${restored}, of which the others have kept copies: ${inWords(evaluation)} again`);
   await trainTo(story, job, [4 * steps], 'committed, with the restarted server 1', 5 * steps);
 }
 
@@ -105,9 +107,9 @@ export async function takeOver(story: Story, zombie: Zombie): Promise<Job> {
   const version = 4 * steps;
   chapter(
     'The job starts anew, with two parameter servers instead of three',
-    'They join as a second attempt, which takes the run over. Each reads from the shares of three what is',
-    'its own of two. Meanwhile SIGCONT: the zombie wakes up, sends the rest of its share, and tries to',
-    `commit version ${5 * steps} of the life before.`,
+    'They join as a second attempt, which takes the run over. Each finds in the three shares what is its',
+    'own now. Meanwhile SIGCONT: the zombie wakes up, sends the rest of its share, and tries to commit',
+    `version ${5 * steps} of the life before.`,
   );
   const job = await Job.start({ ...story.setup, attempt: 2, serverCount: SERVERS_THEN });
   expectThat(job.version === version, `version ${job.version} was restored, expected ${version}`);
@@ -117,12 +119,7 @@ export async function takeOver(story: Story, zombie: Zombie): Promise<Job> {
     `version ${version}: both servers have restored their shares, ${rowCount.toLocaleString('en')} rows together`,
   );
 
-  const evaluation = await job.evaluate(version);
-  const recorded = await summaryOf(story, version);
-  expectThat(
-    evaluation.loss === recorded.metrics['loss'] && evaluation.auc === recorded.metrics['auc'],
-    `the restored model has ${inWords(evaluation)}, recorded was ${JSON.stringify(recorded.metrics)}`,
-  );
+  const evaluation = await expectAsRecorded(story, job, version);
   found(`${inWords(evaluation)}: to the last bit what was recorded when three servers saved it`);
   story.rows.push([
     `${version}`,
@@ -150,7 +147,7 @@ export function compareLoss(story: Story, before: Job, after: Job): void {
   const resumedAt = 4 * story.setup.checkpointSteps;
   chapter(
     'The loss goes on from where it was',
-    `Of both lives, on the clicks that they learn from; │ is update ${resumedAt}, where the second (●) resumed.`,
+    `Of both lives, on the clicks they learn from. │ is update ${resumedAt}, where the second (●) resumed.`,
   );
   for (const line of lossChart([before.losses, after.losses], resumedAt)) say(line);
   const window = story.setup.checkpointSteps;
@@ -199,6 +196,17 @@ async function trainTo(
 async function expectLatest({ reader }: Story, version: number): Promise<void> {
   const latest = (await reader.latest())?.version;
   expectThat(latest === BigInt(version), `the latest version is ${latest}, expected ${version}`);
+}
+
+/** The model that the servers have restored is worth what it was worth when it was saved: to the last bit. */
+async function expectAsRecorded(story: Story, job: Job, version: number): Promise<Evaluation> {
+  const evaluation = await job.evaluate(version);
+  const { metrics } = await summaryOf(story, version);
+  expectThat(
+    evaluation.loss === metrics['loss'] && evaluation.auc === metrics['auc'],
+    `version ${version}, restored, has ${inWords(evaluation)}; recorded was ${JSON.stringify(metrics)}`,
+  );
+  return evaluation;
 }
 
 async function summaryOf({ reader }: Story, version: number) {
