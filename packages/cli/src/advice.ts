@@ -109,9 +109,13 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
 }
 
 function invalidArgument({ message }: CheckpointError, { command: name }: Situation): string[] | null {
-  // The engine names its option as programs pass it.
-  if (!isElasticdl(name) || !message.includes('pass numbering:')) return null;
-  return ['as an option: --numbering elasticdl, or --numbering tensorflow'];
+  // The engine names its options as programs pass them.
+  if (!isElasticdl(name)) return null;
+  if (message.includes('pass numbering:'))
+    return ['as an option: --numbering elasticdl, or --numbering tensorflow'];
+  if (/\browCounts?\b/.test(message)) return ['as options: --dense TABLE=ROWS, --dense-all ROWS'];
+  const bufferBytes = /raise bufferBytes to (\d+)/.exec(message)?.[1];
+  return bufferBytes === undefined ? null : [`as an option: --buffer ${bufferBytes}B`];
 }
 
 const isElasticdl = (name: string) => name.startsWith('elasticdl ');

@@ -49,11 +49,11 @@ async function refused(code: number, words: string, ...args: string[]) {
 const bytesOf = (values: readonly number[]) => new Uint8Array(Float32Array.from(values).buffer);
 
 /** Shard `index` of `count`: rows of a table by the remainder of their ids, and a variable in the first one. */
-function shardOf(index: number, count: number, version = 100): Uint8Array {
+function shardOf(index: number, count: number, version = 100, dim = 2): Uint8Array {
   const ids = [0, 1, 2, 3, 4, 5].filter((id) => id % count === index);
   const shard: ModelShard = {
     version,
-    infos: [{ name: 'embedding', dim: 2, initializer: 'uniform', dtype: 'float32' }],
+    infos: [{ name: 'embedding', dim, initializer: 'uniform', dtype: 'float32' }],
     dense: new Map(
       index > 0 ? [] : [['bias:0', { dtype: 'float32', shape: [3], data: bytesOf([1, 2, 3]) }] as const],
     ),
@@ -62,9 +62,9 @@ function shardOf(index: number, count: number, version = 100): Uint8Array {
         'embedding',
         {
           dtype: 'float32',
-          dim: 2,
+          dim,
           ids: BigInt64Array.from(ids.map(BigInt)),
-          values: bytesOf(ids.flatMap((id) => [id, -id])),
+          values: new Uint8Array(new Float32Array(ids.length * dim).fill(version).buffer),
         },
       ],
     ]),
@@ -293,6 +293,9 @@ describe('repartition', () => {
     await refused(2, 'elasticdl repartition needs --to', ...repartition, root, out);
     await refused(2, 'elasticdl repartition needs FROM', ...repartition);
     await refused(2, '--to: "0" is not a whole number from 1', ...repartition, root, out, '--to', '0');
+    const wide = await mkdtemp(join(directory, 'wide-'));
+    await writeFile(join(wide, 'variables-0-of-1.ckpt'), shardOf(0, 1, 1, 500_000));
+    await refused(2, 'as an option: --buffer ', ...repartition, wide, out, '--to', '1', '--buffer', '16MiB');
     await refused(2, '"S5" is none of S4, S7', ...repartition, root, out, '--to', '1', '--form', 'S5');
     const file = join(root, 'version-100', 'variables-0-of-2.ckpt');
     await refused(2, 'is a file, and this takes whole checkpoints', ...repartition, file, out, '--to', '1');
@@ -362,7 +365,7 @@ describe('export', () => {
     const root = await elasticdlDirectory(100);
     const out = join(directory, `model-${count++}.safetensors`);
     await refused(2, 'table "embedding" has id', ...exporting, root, out, '--dense', 'embedding=2');
-    await refused(2, 'which the model lacks', ...exporting, root, out, '--dense', 'other=2');
+    await refused(2, 'as options: --dense TABLE=ROWS', ...exporting, root, out, '--dense', 'other=2');
     await refused(
       2,
       '--dense: "embedding" is not of the form TABLE=ROWS',
