@@ -63,7 +63,7 @@ describe('adviceFor', () => {
     expect(corrupt('elasticdl repartition')).toMatch(/^nothing was written; /);
     expect(corrupt('elasticdl export')).toMatch(/^nothing was written; /);
     expect(corrupt('elasticdl import')).toMatch(/^nothing of that version was committed; /);
-    expect(corrupt('elasticdl inspect')).toBe('of several versions, --version takes another');
+    expect(corrupt('elasticdl inspect')).toBe('another version, if there is one, is taken with --version V');
     const exists = new CheckpointError('TargetExists', 'x');
     expect(adviceFor(exists, situation('elasticdl export')).join('\n')).toContain('write to another place');
     const aborted = new CheckpointError('Aborted', 'x');

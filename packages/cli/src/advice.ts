@@ -121,7 +121,7 @@ function invalidArgument({ message }: CheckpointError, { command: name }: Situat
 const isElasticdl = (name: string) => name.startsWith('elasticdl ');
 
 function corruptElasticdl(name: string): string[] {
-  const another = 'of several versions, --version takes another';
+  const another = 'another version, if there is one, is taken with --version V';
   switch (name) {
     case 'elasticdl inspect':
       return [another];

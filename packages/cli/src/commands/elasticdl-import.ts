@@ -149,7 +149,6 @@ function jsonOf(result: ImportResult): JsonObject {
     fileCount: result.fileCount,
     modelVersion: result.modelVersion,
     wasCommittedBefore: result.wasCommittedBefore,
-    suspicions: result.suspicions,
     notes: result.notes,
   };
 }

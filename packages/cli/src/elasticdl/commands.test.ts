@@ -438,7 +438,6 @@ describe('import', () => {
         fileCount: 2,
         modelVersion: version,
         wasCommittedBefore: true,
-        suspicions: [],
         notes: [],
       })),
       skipped: [{ version: 100, folder: 'version-100', reason: expect.stringContaining('lacks shard 1') }],
