@@ -1,7 +1,7 @@
 /**
  * What the model learns from: who was shown what at which hour, and whether they clicked. It is made up, by a rule that the model does not
  * know: users and items have tastes, some are keener or more popular, and hours differ. Everything follows from a seed and is made on
- * the fly, so each trainer makes its own share, and makes it again after a restart.
+ * the fly, so each trainer makes its own share.
  */
 
 import { bell, Chance, mix } from './chance.ts';

@@ -15,7 +15,7 @@ export async function exportBest(story: Story, path: string): Promise<void> {
   chapter(
     'The checkpoint with the best AUC becomes one file',
     'The shares of all servers are merged; the accumulators of the optimizer stay behind. The file is',
-    'read back, and asked about the clicks on which the servers were judged when they saved this version.',
+    'read back, and asked about the clicks on which the servers were judged when they saved it.',
   );
   const best = await bestCheckpoint(story.reader, { metric: 'auc', mode: 'max' });
   const checkpoint = best && (await story.reader.get(best.version));

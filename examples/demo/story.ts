@@ -27,8 +27,8 @@ export async function trainAndSave(story: Story): Promise<Job> {
   chapter(
     'Three parameter servers and two trainers learn who clicks on what',
     `The tables have rows for ${users} users, ${items} items and ${hours} hours, divided among the servers`,
-    'by id; beside them are four dense variables, divided by name. Trainers pull what a batch needs and',
-    `push gradients back; nobody waits for anybody. At every ${steps} updates each server saves its share.`,
+    'by id; beside them are dense variables, divided by name. Trainers pull what a batch needs and',
+    `push gradients; nobody waits for anybody. At every ${steps} updates each server saves its share.`,
     'Server 0 is the last: it saves how good that model is, too, on clicks that nobody trains on.',
   );
   const job = await Job.start({
@@ -77,12 +77,8 @@ export async function bringBack(story: Story, job: Job): Promise<void> {
   await trainTo(story, job, [4 * steps], 'committed, with the restarted server 1', 5 * steps);
 }
 
-export interface Zombie {
-  readonly server: Server;
-  readonly job: Job;
-}
-
-export async function freezeOne(story: Story, job: Job): Promise<Zombie> {
+/** Resolves to the frozen one. */
+export async function freezeOne(story: Story, job: Job): Promise<Server> {
   const steps = story.setup.checkpointSteps;
   const version = 5 * steps;
   const frozen = job.server(0);
@@ -99,17 +95,17 @@ export async function freezeOne(story: Story, job: Job): Promise<Zombie> {
   found(
     `version ${version} lacks nothing but the rest of server 0's share; the latest is still ${4 * steps}`,
   );
-  return { server: frozen, job };
+  return frozen;
 }
 
-export async function takeOver(story: Story, zombie: Zombie): Promise<Job> {
+export async function takeOver(story: Story, zombie: Server): Promise<Job> {
   const steps = story.setup.checkpointSteps;
   const version = 4 * steps;
   chapter(
     'The job starts anew, with two parameter servers instead of three',
-    'They join as a second attempt, which takes the run over. Each finds in the three shares what is its',
-    'own now. Meanwhile SIGCONT: the zombie wakes up, sends the rest of its share, and tries to commit',
-    `version ${5 * steps} of the life before.`,
+    'They join as a second attempt, which takes the run over. Each finds in the three shares what is',
+    'its own now. Meanwhile SIGCONT: the zombie wakes up, sends the rest of its share, and tries to',
+    `commit version ${5 * steps} of the life before.`,
   );
   const job = await Job.start({ ...story.setup, attempt: 2, serverCount: SERVERS_THEN });
   expectThat(job.version === version, `version ${job.version} was restored, expected ${version}`);
@@ -129,16 +125,16 @@ export async function takeOver(story: Story, zombie: Zombie): Promise<Job> {
     'restored by two servers instead of three',
   ]);
 
-  const refusal = zombie.server.next('failed');
-  zombie.server.thaw();
-  zombie.server.send({ type: 'go on' });
+  const refusal = zombie.next('failed');
+  zombie.thaw();
+  zombie.send({ type: 'go on' });
   const outcome = 'committed by the second attempt';
   await trainTo(story, job, [5 * steps], outcome);
   const refused = await refusal;
   expectThat(refused?.code === 'Fenced', `the zombie was to be fenced: ${refused?.code} ${refused?.message}`);
   quote('the zombie', `${refused.message} (${refused.code})`);
   story.rows.push([`${5 * steps}`, '0 (zombie)', '–', '–', '–', 'fenced']);
-  await zombie.server.kill();
+  await zombie.kill();
   await trainTo(story, job, [6 * steps, 7 * steps], outcome);
   return job;
 }
