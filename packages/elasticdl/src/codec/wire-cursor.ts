@@ -7,8 +7,8 @@
 import { type CheckpointError, type RandomSource, throwIfAborted } from '@holdfast/core/contract';
 import { corrupt } from './read-errors.ts';
 
-/** After a jump: a header and what follows it; one page of a disk. */
-const WINDOW_BYTES_MIN = 4096;
+/** After a jump: a name, a shape and the headers around them mostly fit. */
+const WINDOW_BYTES_MIN = 1024;
 /** Where a file is read on and on, requests become fewer. */
 const WINDOW_BYTES_MAX = 262_144;
 /** 64 bits, 7 in each byte. */
