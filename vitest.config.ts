@@ -28,7 +28,7 @@ export default defineConfig({
         test: {
           name: 'stores',
           include: [
-            'packages/{elasticdl,local-files,store-*,stores,cli}/src/**/*.test.ts',
+            'packages/{elasticdl,local-files,store-*,stores,training,cli}/src/**/*.test.ts',
             'test/**/*.test.ts',
             'examples/**/*.test.ts',
           ],

@@ -59,6 +59,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'node:path',
   ],
 
+  'packages/training/src/': [...CORE, '@holdfast/local-files', ANY_NODE],
+
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
   'packages/cli/': [
     ...CORE,
@@ -72,7 +74,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   'test/': ['*'],
   // What a user can write: public exports.
-  'examples/': [...CORE, '@holdfast/elasticdl', '@holdfast/stores', ANY_NODE, 'npm:*'],
+  'examples/': [...CORE, '@holdfast/elasticdl', '@holdfast/stores', '@holdfast/training', ANY_NODE, 'npm:*'],
   'scripts/': [ANY_NODE, 'vitest'],
   'vitest.config.ts': ['node:os', 'vitest/config'],
 };

@@ -1,0 +1,6 @@
+/** The trainer's side of checkpoints: state that can go back, a train loop that survives its workers, and who exports the model. */
+
+export type * from './checkpoints.ts';
+export type * from './coordinator.ts';
+export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
+export { State } from './state.ts';
