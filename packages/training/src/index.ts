@@ -2,5 +2,7 @@
 
 export type * from './checkpoints.ts';
 export type * from './coordinator.ts';
+export { checkTrainerId, type Election } from './election/election.ts';
+export { StaticElection } from './election/static-election.ts';
 export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
 export { State } from './state.ts';

@@ -1,0 +1,42 @@
+/** Who of the trainers exports the model: one at a time, for a while. Having been elected is a hint, never a lock. */
+
+import { type CallOptions, CheckpointError, isObjectKey } from '@holdfast/core/contract';
+
+/** Shortest and longest time that one can be elected for. */
+export const BLOCK_MS_MIN = 1;
+export const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
+
+export interface Election {
+  /**
+   * True: this trainer is to save the model, and for `blockMs` from this call on nobody else is told so; whoever holds it may ask again, and
+   * has it anew. False: another has it. Never waits for its turn.
+   *
+   * After a partition or a pause two may hold it at once, so each saves under a name of its own: see `saveModel`.
+   * `blockMs`: whole milliseconds, 1 to 7 days. `trainerId`: a name for a directory, see `checkTrainerId`; every trainer has its own.
+   * `InvalidArgument`: one of them is none. An error never means that this trainer is elected.
+   */
+  requestSave(trainerId: string, blockMs: number, options?: CallOptions): Promise<boolean>;
+}
+
+/** Both; `InvalidArgument` says what is accepted. */
+export function checkRequest(trainerId: string, blockMs: number): void {
+  checkTrainerId(trainerId);
+  if (Number.isInteger(blockMs) && blockMs >= BLOCK_MS_MIN && blockMs <= BLOCK_MS_MAX) return;
+  throw invalid(`blockMs is ${blockMs}; it takes whole milliseconds from ${BLOCK_MS_MIN} to ${BLOCK_MS_MAX}`);
+}
+
+/**
+ * Who is elected writes to a directory of this name, so the id is one segment of a path: 1 to 255 bytes of UTF-8 that do not begin with a
+ * dot, without slashes, backslashes and control characters.
+ */
+export function checkTrainerId(trainerId: string): void {
+  if (trainerId === '') throw invalid('trainer id is empty');
+  if (isObjectKey(trainerId) && !/^\.|[/\\]/.test(trainerId)) return;
+  throw invalid(
+    `trainer id ${JSON.stringify(trainerId)} is no name of a directory: it takes 1 to 255 bytes of UTF-8 that do not begin with a dot, without slashes, backslashes and control characters`,
+  );
+}
+
+function invalid(message: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', message);
+}
