@@ -9,6 +9,7 @@ import { PYTHON_TITLE, pythonProgram } from '../python/python-program.ts';
 import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
 import { ServerUnavailable } from './cached-build.ts';
 import { type Suite, testConfig } from './config.ts';
+import { ETCD_TITLE, etcdProgram } from './etcd-program.ts';
 import { FAKE_GCS, type GoProgram, goProgram, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
 
 interface Need {
@@ -30,6 +31,7 @@ const NEEDS: readonly Need[] = [
   go(FAKE_GCS, 'gcs'),
   { title: AZURITE_TITLE, suites: ['azure'], find: async () => azuriteModule() },
   go(TOXIPROXY, 's3', 'gcs', 'azure'),
+  { title: ETCD_TITLE, suites: ['etcd'], find: etcdProgram },
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
 ];
 

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
@@ -7,6 +16,7 @@ import { PYTHON_HOME } from '../python/python-program.ts';
 import { describeOnAzurite } from './describe-on-azure.ts';
 import { describeOnFakeGcs } from './describe-on-gcs.ts';
 import { describeOnMinio } from './describe-on-s3.ts';
+import { ETCD_FILE, ETCD_HOME } from './etcd-program.ts';
 import { FAKE_GCS, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
 
 const RUN_SERVER = 'test/servers/run-server.ts';
@@ -153,6 +163,19 @@ describe('where nothing can be built', () => {
     expect(strict.stderr).toMatch(
       /Python with .* cannot be had, so its tests will be SKIPPED: Python 3\.9 or/,
     );
+    expect(strict.stderr).toMatch(
+      /etcd cannot be had, so its tests will be SKIPPED: etcd is not on the PATH, and .*install etcd-server/,
+    );
+  });
+
+  test('an etcd on the PATH is good enough where the distribution gives none', async () => {
+    writeFileSync(join(env['PATH'] ?? '', 'etcd'), '#!/bin/sh\n', { mode: 0o755 });
+    const { exitCode, stdout } = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 'etcd' } })
+      .ended;
+    expect(exitCode).toBe(0);
+    const file = join(directory, 'cache', ETCD_HOME, ETCD_FILE);
+    expect(stdout).toContain(`etcd: ${file}\n`);
+    expect(readlinkSync(file)).toBe(join(directory, 'bin', 'etcd'));
   });
 
   test('what was built before is good enough', async () => {
@@ -161,10 +184,12 @@ describe('where nothing can be built', () => {
       mkdirSync(dirname(binary), { recursive: true });
       writeFileSync(binary, '');
     }
-    const python = join(directory, 'cache', PYTHON_HOME, 'bin', 'python');
-    mkdirSync(dirname(python), { recursive: true });
-    writeFileSync(python, '');
-    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,python' };
+    for (const file of [join(PYTHON_HOME, 'bin', 'python'), join(ETCD_HOME, ETCD_FILE)]) {
+      const program = join(directory, 'cache', file);
+      mkdirSync(dirname(program), { recursive: true });
+      writeFileSync(program, '');
+    }
+    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python' };
     const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });
