@@ -5,4 +5,18 @@ export type * from './coordinator.ts';
 export { checkTrainerId, type Election } from './election/election.ts';
 export { StaticElection } from './election/static-election.ts';
 export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
+export {
+  afterSave,
+  anyOf,
+  atSteps,
+  beginSchedule,
+  everyMs,
+  everySteps,
+  type Moment,
+  onImprovement,
+  type SavedUntil,
+  type Schedule,
+  type StepMoment,
+  type StepSchedule,
+} from './schedule/schedule.ts';
 export { State } from './state.ts';

@@ -1,0 +1,167 @@
+/**
+ * When to save. A schedule keeps nothing: it compares now with what was saved last (`SavedUntil`), so the answer stays the same until a save
+ * has succeeded. A save that failed is due again at the next step.
+ */
+
+import { CheckpointError } from '@holdfast/core/contract';
+
+/** Where training is, after a step. */
+export interface StepMoment {
+  /** Steps that are done: 0 before the first. */
+  readonly step: number;
+}
+
+export interface Moment extends StepMoment {
+  /** By a clock that never goes back (`Clock.monotonicMs`). */
+  readonly nowMs: number;
+  /** Finite numbers. One that was not measured in this step is left out. */
+  readonly metrics?: Readonly<Record<string, number>> | undefined;
+}
+
+/** What has been saved. Plain data, good for one process: `atMs` is by its own clock. */
+export interface SavedUntil extends StepMoment {
+  readonly atMs: number;
+  /** The lowest and the highest value among all that was saved, by name. */
+  readonly ranges: Readonly<Record<string, { readonly min: number; readonly max: number }>>;
+}
+
+/** Whether to save now. `InvalidArgument`: a step that is not a whole number from 0, a metric that is not finite. */
+export interface Schedule {
+  readonly isDue: (now: Moment, saved: SavedUntil) => boolean;
+}
+
+/**
+ * A schedule that looks at steps alone. Asynchronous parameter servers can have no other: each decides by itself, and a checkpoint has
+ * the shards of all only if all decide alike; they count the same versions, but see other times and other metrics.
+ */
+export interface StepSchedule {
+  readonly isDue: (now: StepMoment, saved: StepMoment) => boolean;
+}
+
+/**
+ * Where a job begins. `step`: 0, or that of the checkpoint from which it goes on. `metrics`: of all checkpoints that are there, as
+ * `CheckpointManager.list` tells them; without them the first value of a metric counts as an improvement. Time starts anew: at this moment
+ * there is nothing to lose.
+ */
+export function beginSchedule(
+  begin: StepMoment & { readonly nowMs: number },
+  metrics: Iterable<Readonly<Record<string, number>>> = [],
+): SavedUntil {
+  assertStep(begin.step);
+  let saved: SavedUntil = { step: begin.step, atMs: begin.nowMs, ranges: {} };
+  for (const each of metrics) saved = { ...saved, ranges: widen(saved.ranges, each, begin.step) };
+  return saved;
+}
+
+/** What is saved once the state as it was at `moment` has been saved, for whatever reason. */
+export function afterSave(saved: SavedUntil, moment: Moment): SavedUntil {
+  assertStep(moment.step);
+  const ranges = widen(saved.ranges, moment.metrics ?? {}, moment.step);
+  return { step: moment.step, atMs: moment.nowMs, ranges };
+}
+
+/** Whenever a multiple of `stepCount` was reached or passed since the last save: so steps that are skipped hide none, and none is saved twice. */
+export function everySteps(stepCount: number): StepSchedule {
+  assertAtLeastOne('the number of steps between saves', stepCount);
+  const multiples = (step: number) => Math.floor(assertStep(step) / stepCount);
+  return { isDue: (now, saved) => multiples(now.step) > multiples(saved.step) };
+}
+
+/** Whenever one of these steps was reached or passed since the last save. In any order; from 1, for at 0 nothing is done yet. */
+export function atSteps(steps: readonly number[]): StepSchedule {
+  if (steps.length === 0) throw invalid('a schedule at given steps needs one step at least');
+  for (const step of steps) assertAtLeastOne('a step at which to save', step);
+  const due = [...steps];
+  return {
+    isDue(now, saved) {
+      assertStep(now.step);
+      return due.some((step) => saved.step < step && step <= now.step);
+    },
+  };
+}
+
+/** When so much time has passed since the last save, whatever that was for, or since the job began. */
+export function everyMs(durationMs: number): Schedule {
+  if (!(durationMs > 0 && Number.isFinite(durationMs)))
+    throw invalid(`the time between saves is ${durationMs} ms; it takes a number above 0`);
+  return {
+    isDue(now, saved) {
+      assertStep(now.step);
+      return now.nowMs - saved.atMs >= durationMs;
+    },
+  };
+}
+
+/**
+ * When a metric is better than in all that was saved, by more than `minDelta` (default 0). Not due in steps that have no such metric. A
+ * state whose step was saved already is not saved again for a metric that came later.
+ */
+export function onImprovement(
+  metric: string,
+  options: { readonly better: 'lower' | 'higher'; readonly minDelta?: number | undefined },
+): Schedule {
+  const { better, minDelta = 0 } = options;
+  if (better !== 'lower' && better !== 'higher')
+    throw invalid(`better is ${JSON.stringify(better)}; it takes "lower" or "higher"`);
+  if (!(minDelta >= 0 && Number.isFinite(minDelta)))
+    throw invalid(`minDelta is ${minDelta}; it takes a finite number from 0`);
+  return {
+    isDue(now, saved) {
+      assertStep(now.step);
+      const value = own(now.metrics ?? {}, metric);
+      if (value === undefined) return false;
+      assertFinite(metric, value, now.step);
+      const range = own(saved.ranges, metric);
+      if (now.step <= saved.step) return false;
+      if (range === undefined) return true;
+      return better === 'lower' ? range.min - value > minDelta : value - range.max > minDelta;
+    },
+  };
+}
+
+/** When at least one of them is due. Of steps alone if all are. */
+export function anyOf(...schedules: readonly StepSchedule[]): StepSchedule;
+export function anyOf(...schedules: readonly Schedule[]): Schedule;
+export function anyOf(...schedules: readonly Schedule[]): Schedule {
+  if (schedules.length === 0) throw invalid('any of no schedules is never due; name one at least');
+  // All are asked: what is wrong with a metric is found out also when another schedule is due.
+  return { isDue: (now, saved) => schedules.map((each) => each.isDue(now, saved)).includes(true) };
+}
+
+function widen(
+  ranges: SavedUntil['ranges'],
+  metrics: Readonly<Record<string, number>>,
+  step: number,
+): SavedUntil['ranges'] {
+  const wider = new Map(Object.entries(ranges));
+  for (const [name, value] of Object.entries(metrics)) {
+    assertFinite(name, value, step);
+    const { min, max } = wider.get(name) ?? { min: value, max: value };
+    wider.set(name, { min: Math.min(min, value), max: Math.max(max, value) });
+  }
+  return Object.fromEntries(wider);
+}
+
+/** A metric may have a name that every object has. */
+function own<T>(values: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(values, name) ? values[name] : undefined;
+}
+
+function assertStep(step: number): number {
+  if (Number.isSafeInteger(step) && step >= 0) return step;
+  throw invalid(`the step is ${step}; it takes a whole number from 0`);
+}
+
+function assertAtLeastOne(what: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 1)
+    throw invalid(`${what} is ${value}; it takes a whole number from 1`);
+}
+
+function assertFinite(metric: string, value: number, step: number): void {
+  if (!Number.isFinite(value))
+    throw invalid(`the metric "${metric}" is ${value} at step ${step}; it takes a finite number`);
+}
+
+function invalid(message: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', message);
+}
