@@ -5,6 +5,8 @@ export type * from './coordinator.ts';
 export { checkTrainerId, type Election } from './election/election.ts';
 export { StaticElection } from './election/static-election.ts';
 export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
+export { LocalCoordinator } from './local-coordinator.ts';
+export { getCheckpointManager, setCheckpointManager } from './registry.ts';
 export {
   afterSave,
   anyOf,
@@ -20,3 +22,4 @@ export {
   type StepSchedule,
 } from './schedule/schedule.ts';
 export { State } from './state.ts';
+export { type TrainOptions, type TrainStep, train } from './train.ts';

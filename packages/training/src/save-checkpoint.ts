@@ -1,0 +1,40 @@
+import type { Logger } from '@holdfast/core/contract';
+import type { TrainingCheckpointManager } from './checkpoints.ts';
+import type { State } from './state.ts';
+
+/** The one key that the train loop uses; torchelastic's. */
+export const STATE_KEY = 'default';
+
+/**
+ * Saves the state as the next checkpoint: its bytes, the end of the stream, the commit, in this order. What fails on the way is discarded.
+ * Resolves to its version.
+ */
+export async function saveCheckpoint(
+  manager: TrainingCheckpointManager,
+  state: State,
+  logger: Logger,
+): Promise<bigint> {
+  const checkpoint = await manager.create();
+  try {
+    const stream = checkpoint.openOutputStream(STATE_KEY);
+    await state.save(stream);
+    await endStream(stream);
+    await checkpoint.commit();
+    return checkpoint.version;
+  } catch (error) {
+    await checkpoint.discard().catch((failure: unknown) => {
+      // The error of the save is the one that matters; what is left takes room only.
+      logger.log('warn', `checkpoint ${checkpoint.version}, which failed, could not be discarded`, {
+        failure,
+      });
+    });
+    throw error;
+  }
+}
+
+/** A `save` that ends in `pipeTo` has closed the stream itself. */
+async function endStream(stream: WritableStream<Uint8Array>): Promise<void> {
+  const writer = stream.getWriter();
+  const isOpen = await Promise.race([writer.closed, Promise.resolve(true)]);
+  if (isOpen) await writer.close();
+}
