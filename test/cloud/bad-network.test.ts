@@ -4,6 +4,7 @@ import {
   type CheckpointManager,
   isCheckpointError,
   openCheckpointManager,
+  type Settings,
   systemClock,
 } from '@holdfast/core';
 import { ObservedStore, type StoreCall } from '@holdfast/core/store';
@@ -26,11 +27,12 @@ const SETTINGS = {
   partSizeBytesMin: PART_BYTES,
   retryDelayMsBase: 5,
   retryDelayMsMax: 100,
-  // A connection that loses everything is not waited for.
   stallTimeoutMs: 1_000,
   // Where every second connection is bad, ten tries in a row may fail.
   retryCountMax: 40,
 };
+/** Where connections lose everything: each of them is waited for, and the next one for longer. */
+const SWALLOWED_STALL_TIMEOUT_MS = 100;
 /** Which connections are hit is up to chance: as many versions are saved as it takes to hit so many calls, and no more than these. */
 const HITS = 2;
 const VERSIONS_MAX = 60;
@@ -82,9 +84,11 @@ class Story {
   /** Calls that failed and could be repeated. */
   hits = 0;
   readonly #run: TestBucket;
+  readonly #settings: Partial<Settings>;
 
-  constructor(run: TestBucket) {
+  constructor(run: TestBucket, settings: Partial<Settings>) {
     this.#run = run;
+    this.#settings = settings;
   }
 
   async saveAndRestore(version: bigint): Promise<void> {
@@ -109,7 +113,7 @@ class Story {
       clock: systemClock,
       onCall,
     });
-    return openCheckpointManager({ store, attempt: 'job', settings: SETTINGS });
+    return openCheckpointManager({ store, attempt: 'job', settings: this.#settings });
   }
 }
 
@@ -141,7 +145,9 @@ function describeBehindBadNetwork(cloud: Cloud): void {
         async (name) => {
           for (const toxic of NETWORKS[name]) await proxy.add(toxic);
           const isLossy = LOSSY.includes(name);
-          const story = new Story(throughProxy(run, proxy));
+          const isSilent = name === 'swallows requests';
+          const settings = isSilent ? { ...SETTINGS, stallTimeoutMs: SWALLOWED_STALL_TIMEOUT_MS } : SETTINGS;
+          const story = new Story(throughProxy(run, proxy), settings);
           for (let version = 1n; version === 1n || (isLossy && story.hits < HITS); version++) {
             if (version > VERSIONS_MAX) throw new Error(`of ${VERSIONS_MAX} versions no call was hit`);
             await story.saveAndRestore(version);
