@@ -5,6 +5,7 @@ export type * from './coordinator.ts';
 export { checkTrainerId, type Election } from './election/election.ts';
 export { StaticElection } from './election/static-election.ts';
 export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
+export { EtcdElection, type EtcdElectionOptions } from './etcd/etcd-election.ts';
 export { LocalCoordinator } from './local-coordinator.ts';
 export { getCheckpointManager, setCheckpointManager } from './registry.ts';
 export {

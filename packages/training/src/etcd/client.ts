@@ -1,0 +1,213 @@
+/** etcd by its own HTTP gateway: https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/. Why no library: docs/decisions/0013-etcd.md. */
+
+import {
+  CheckpointError,
+  type Clock,
+  isCheckpointError,
+  systemClock,
+  throwIfAborted,
+} from '@holdfast/core/contract';
+import { refusalError, strangeAnswerError, unreachableError } from './errors.ts';
+
+export interface EtcdOptions {
+  /**
+   * Client URLs of one cluster, `http://host:2379` or https. They are tried in turn, beginning with the one that answered last. Certificates
+   * of an authority of your own: `NODE_EXTRA_CA_CERTS`.
+   */
+  readonly endpoints: readonly string[];
+  readonly clock?: Clock | undefined;
+}
+
+/** Bounds of one call, whatever number of endpoints it tries. */
+export interface EtcdCall {
+  /** By the monotonic clock. Each endpoint gets an equal share of what is left. */
+  readonly untilMs: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface EtcdPair {
+  readonly key: string;
+  readonly value: Uint8Array;
+  /** Grows with every change of anything in the cluster: of two keys the older has the smaller. */
+  readonly createRevision: bigint;
+}
+
+/** etcd's 64-bit number, in decimal. */
+export type LeaseId = string;
+
+export interface EtcdPut {
+  readonly key: string;
+  readonly value: Uint8Array;
+  readonly lease: LeaseId;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Holds no connection open for itself, and nothing that has to be closed. */
+export class EtcdClient {
+  readonly clock: Clock;
+  readonly #endpoints: readonly string[];
+  #preferred = 0;
+
+  /** `InvalidConfig`: an endpoint is no such URL, or there is none. */
+  constructor({ endpoints, clock = systemClock }: EtcdOptions) {
+    this.clock = clock;
+    this.#endpoints = endpoints.map(checkedEndpoint);
+    if (endpoints.length === 0) throw new CheckpointError('InvalidConfig', 'etcd needs an endpoint at least');
+  }
+
+  /** All keys that begin so, oldest first; `isPrefix` false: the key itself, if it is there. */
+  async range(key: string, isPrefix: boolean, call: EtcdCall): Promise<readonly EtcdPair[]> {
+    const end = isPrefix ? { range_end: prefixEnd(key), sort_target: 'CREATE', sort_order: 'ASCEND' } : {};
+    const { endpoint, answer } = await this.#call('/v3/kv/range', { key: base64(key), ...end }, call);
+    return pairsOf(answer, endpoint);
+  }
+
+  /**
+   * Creates the key, or sets it if it has this very value, in one step; false if it has another one. With the lease ends the key.
+   * Repeating it is harmless. `NotFound`: the lease has ended.
+   */
+  async putIfAbsentOrSame({ key, value, lease }: EtcdPut, call: EtcdCall): Promise<boolean> {
+    const name = base64(key);
+    const content = base64(value);
+    const put = { request_put: { key: name, value: content, lease } };
+    const isSame = { target: 'VALUE', result: 'EQUAL', key: name, value: content };
+    const isAbsent = { target: 'CREATE', result: 'EQUAL', key: name, create_revision: '0' };
+    const orElse = { request_txn: { compare: [isSame], success: [put] } };
+    const body = { compare: [isAbsent], success: [put], failure: [orElse] };
+    const { endpoint, answer } = await this.#call('/v3/kv/txn', body, call);
+    if (answer['succeeded'] === true) return true;
+    const [response] = recordsIn(answer, 'responses', endpoint, '/v3/kv/txn');
+    const inner = response?.['response_txn'];
+    if (!isJson(inner)) throw strangeAnswerError(endpoint, '/v3/kv/txn', 'no response_txn');
+    return inner['succeeded'] === true;
+  }
+
+  /** `seconds`: whole, from 1 on; the server may make it longer. Whose reply is lost, that lease ends by itself. */
+  async grantLease(seconds: number, call: EtcdCall): Promise<{ id: LeaseId; seconds: number }> {
+    const { endpoint, answer } = await this.#call('/v3/lease/grant', { TTL: String(seconds) }, call);
+    const id = answer['ID'];
+    const granted = Number(answer['TTL']);
+    if (typeof id === 'string' && granted > 0) return { id, seconds: granted };
+    throw strangeAnswerError(endpoint, '/v3/lease/grant', 'no lease');
+  }
+
+  /** Takes its keys along. Done if it has ended already. */
+  async revokeLease(lease: LeaseId, call: EtcdCall): Promise<void> {
+    try {
+      await this.#call('/v3/lease/revoke', { ID: lease }, call);
+    } catch (error) {
+      if (!isCheckpointError(error, 'NotFound')) throw error;
+    }
+  }
+
+  /** Whatever is asked here may be carried out twice: by an endpoint whose answer was lost, and by the next. */
+  async #call(path: string, body: Json, call: EtcdCall): Promise<{ endpoint: string; answer: Json }> {
+    const count = this.#endpoints.length;
+    const first = this.#preferred;
+    let failure: CheckpointError | undefined;
+    for (let tried = 0; tried < count; tried++) {
+      const index = (first + tried) % count;
+      const endpoint = this.#endpoints[index] ?? '';
+      const leftMs = Math.floor((call.untilMs - this.clock.monotonicMs()) / (count - tried));
+      if (leftMs <= 0) break;
+      try {
+        const answer = await ask(endpoint, path, body, { timeoutMs: leftMs, signal: call.signal });
+        this.#preferred = index;
+        return { endpoint, answer };
+      } catch (error) {
+        throwIfAborted(call.signal);
+        if (!isCheckpointError(error, 'Unavailable')) throw error;
+        failure = error;
+      }
+    }
+    throw failure ?? new CheckpointError('Unavailable', `no time is left to ask etcd for ${path}`);
+  }
+}
+
+async function ask(
+  endpoint: string,
+  path: string,
+  body: Json,
+  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal | undefined },
+): Promise<Json> {
+  const late = AbortSignal.timeout(timeoutMs);
+  let status: number;
+  let text: string;
+  try {
+    const response = await fetch(`${endpoint}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      redirect: 'manual',
+      signal: signal === undefined ? late : AbortSignal.any([late, signal]),
+    });
+    status = response.status;
+    text = await response.text();
+  } catch (error) {
+    throw unreachableError(endpoint, path, error);
+  }
+  if (status !== 200) throw refusalError({ endpoint, path, status, text });
+  return parsed(text, endpoint, path);
+}
+
+function parsed(text: string, endpoint: string, path: string): Json {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    // What it is instead is said below.
+  }
+  // Every answer of etcd's says which cluster it is from.
+  if (isJson(answer) && isJson(answer['header'])) return answer;
+  throw strangeAnswerError(endpoint, path, 'an answer without a header');
+}
+
+function isJson(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** etcd leaves out what is empty. */
+function recordsIn(answer: Json, name: string, endpoint: string, path: string): readonly Json[] {
+  const list = answer[name] ?? [];
+  if (Array.isArray(list) && list.every(isJson)) return list;
+  throw strangeAnswerError(endpoint, path, `"${name}" that is no list`);
+}
+
+function pairsOf(answer: Json, endpoint: string): readonly EtcdPair[] {
+  return recordsIn(answer, 'kvs', endpoint, '/v3/kv/range').map(({ key, value = '', create_revision }) => {
+    if (typeof key === 'string' && typeof value === 'string' && /^\d+$/.test(String(create_revision))) {
+      const name = Buffer.from(key, 'base64').toString('utf8');
+      const createRevision = BigInt(String(create_revision));
+      return { key: name, value: Buffer.from(value, 'base64'), createRevision };
+    }
+    throw strangeAnswerError(endpoint, '/v3/kv/range', 'a key without its value');
+  });
+}
+
+function base64(content: string | Uint8Array): string {
+  return Buffer.from(content as string).toString('base64');
+}
+
+/** The smallest key that is above all that begin so. */
+function prefixEnd(prefix: string): string {
+  const bytes = Buffer.from(prefix, 'utf8');
+  // No byte of UTF-8 is 255.
+  bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) + 1;
+  return bytes.toString('base64');
+}
+
+function checkedEndpoint(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isPlain =
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    `${url.username}${url.password}${url.search}${url.hash}` === '' &&
+    url.pathname === '/';
+  if (isPlain) return url.origin;
+  // Without the text: there may be a password in it.
+  throw new CheckpointError(
+    'InvalidConfig',
+    'an endpoint of etcd is http://HOST:PORT or https://HOST:PORT, without user, path and query',
+  );
+}
