@@ -6,6 +6,7 @@ export { checkTrainerId, type Election } from './election/election.ts';
 export { StaticElection } from './election/static-election.ts';
 export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
 export { EtcdElection, type EtcdElectionOptions } from './etcd/etcd-election.ts';
+export { FileSystemCheckpointManager } from './file-system-manager/manager.ts';
 export { LocalCoordinator } from './local-coordinator.ts';
 export { getCheckpointManager, setCheckpointManager } from './registry.ts';
 export {

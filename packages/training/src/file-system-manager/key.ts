@@ -1,0 +1,15 @@
+import { CheckpointError } from '@holdfast/core/contract';
+
+/** Most file systems allow so many. */
+const KEY_BYTES_MAX = 255;
+
+/** A key is the name of a file in the checkpoint's directory; it never leads out of it. `InvalidArgument` otherwise. */
+export function checkKey(key: string): void {
+  const isName = key !== '' && key !== '.' && key !== '..' && !/[/\\\0]/.test(key);
+  if (isName && Buffer.byteLength(key) <= KEY_BYTES_MAX) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `"${key}" cannot be a key: it has to be a file name of at most ${KEY_BYTES_MAX} bytes, without / and \\`,
+    { context: { name: key } },
+  );
+}

@@ -1,0 +1,53 @@
+/**
+ * Checkpoints as directories, in torchelastic's layout: `{root}/{id}/{key}`. Unlike there, a checkpoint has its number only when it is whole
+ * and durable; until then it lies in a directory beside, `.holdfast-…`, whose name no reader takes for a number. A process that dies leaves
+ * that directory, which takes room and nothing else: it may be deleted when nobody saves.
+ */
+
+import { resolve } from 'node:path';
+import { type FileSystem, fileError, makeDirectories, nodeFileSystem } from '@holdfast/local-files';
+import type { TrainingCheckpoint, TrainingCheckpointManager } from '../checkpoints.ts';
+import { SavedCheckpoint } from './saved-checkpoint.ts';
+import { nextVersion, readSequence } from './sequence.ts';
+import { StagedCheckpoint } from './staged-checkpoint.ts';
+
+/**
+ * torchelastic's FileSystemCheckpointManager, which reads and writes the same directories. Nothing is read before the first call, and nothing
+ * is kept in mind between calls; each costs one look into the directory. A directory that is not there holds no checkpoint, and `create`
+ * makes it. Several processes may save at once: each checkpoint gets a number of its own. Bytes have no checksums here.
+ */
+export class FileSystemCheckpointManager implements TrainingCheckpointManager {
+  readonly #root: string;
+  readonly #fileSystem: FileSystem;
+
+  constructor(directory: string, fileSystem: FileSystem = nodeFileSystem) {
+    this.#root = resolve(directory);
+    this.#fileSystem = fileSystem;
+  }
+
+  /** Its version is the number that it will have unless somebody else takes that first; after `commit` it is the one that it has. */
+  async create(): Promise<TrainingCheckpoint> {
+    try {
+      await makeDirectories(this.#fileSystem, this.#root);
+    } catch (error) {
+      throw fileError(error, `create ${this.#root}`, { path: this.#root });
+    }
+    const version = nextVersion(await readSequence(this.#root, this.#fileSystem));
+    return StagedCheckpoint.begin({ root: this.#root, fileSystem: this.#fileSystem, version });
+  }
+
+  async get(version: bigint): Promise<TrainingCheckpoint | null> {
+    const sequence = await readSequence(this.#root, this.#fileSystem);
+    const found = sequence.find((entry) => entry.version === version);
+    return found ? new SavedCheckpoint(version, found.path, this.#fileSystem) : null;
+  }
+
+  async latest(): Promise<TrainingCheckpoint | null> {
+    const [newest] = await readSequence(this.#root, this.#fileSystem);
+    return newest ? new SavedCheckpoint(newest.version, newest.path, this.#fileSystem) : null;
+  }
+
+  async list(): Promise<{ readonly version: bigint }[]> {
+    return (await readSequence(this.#root, this.#fileSystem)).map(({ version }) => ({ version }));
+  }
+}

@@ -1,0 +1,66 @@
+import { constants } from 'node:fs';
+import { type FileSystem, fileError } from '@holdfast/local-files';
+
+/** A file that is written from its beginning to its end, once. What fails in between is never trusted again. */
+export class PartFile {
+  readonly #path: string;
+  readonly #fileSystem: FileSystem;
+  #descriptor: number | null = null;
+  #offsetBytes = 0;
+  /** The call under way: a descriptor that is closed under it may be another file's already. */
+  #running: Promise<void> = Promise.resolve();
+
+  constructor(path: string, fileSystem: FileSystem) {
+    this.#path = path;
+    this.#fileSystem = fileSystem;
+  }
+
+  open(): Promise<void> {
+    return this.#run('create', async () => {
+      const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+      this.#descriptor = await this.#fileSystem.open(this.#path, flags);
+    });
+  }
+
+  write(buffer: Uint8Array): Promise<void> {
+    return this.#run('write', async (descriptor) => {
+      for (let start = 0; start < buffer.byteLength; ) {
+        const lengthBytes = buffer.byteLength - start;
+        const transfer = { buffer, start, lengthBytes, offsetBytes: this.#offsetBytes };
+        const count = await this.#fileSystem.write(descriptor, transfer);
+        start += count;
+        this.#offsetBytes += count;
+      }
+    });
+  }
+
+  /** The bytes are durable; the name is not yet. */
+  async finish(): Promise<void> {
+    await this.#run('write', (descriptor) => this.#fileSystem.fsync(descriptor));
+    await this.#close();
+  }
+
+  /** Safe to repeat, and after `finish`. */
+  async abandon(): Promise<void> {
+    await this.#running.catch(() => undefined); // whoever began it has heard
+    await this.#close().catch(() => undefined); // the file is given up
+  }
+
+  #run(action: string, call: (descriptor: number) => Promise<void>): Promise<void> {
+    this.#running = call(this.#descriptor ?? -1).catch((error: unknown) => {
+      throw fileError(error, `${action} ${this.#path}`, { path: this.#path });
+    });
+    return this.#running;
+  }
+
+  async #close(): Promise<void> {
+    const descriptor = this.#descriptor;
+    this.#descriptor = null;
+    if (descriptor === null) return;
+    try {
+      await this.#fileSystem.close(descriptor);
+    } catch (error) {
+      throw fileError(error, `close ${this.#path}`, { path: this.#path });
+    }
+  }
+}

@@ -1,0 +1,198 @@
+import { sep } from 'node:path';
+import { CheckpointError, systemRandom } from '@holdfast/core/contract';
+import { DirectorySync, errnoOf, type FileSystem, fileError } from '@holdfast/local-files';
+import type { TrainingCheckpoint } from '../checkpoints.ts';
+import { checkKey } from './key.ts';
+import { PartFile } from './part-file.ts';
+import { SavedCheckpoint } from './saved-checkpoint.ts';
+import { nextVersion, readSequence } from './sequence.ts';
+
+/** Numbers that others take first, one after the other, before something else must be wrong. */
+const NUMBERS_TRIED_MAX = 1000;
+
+/** What rename(2) says of a name that is a directory with something in it, or no directory. */
+const NAME_IS_TAKEN = new Set(['ENOTEMPTY', 'EEXIST', 'ENOTDIR']);
+
+interface StagedParts {
+  readonly root: string;
+  readonly fileSystem: FileSystem;
+  readonly version: bigint;
+}
+
+/** A key that is being written. */
+interface OpenPart {
+  readonly key: string;
+  readonly file: PartFile;
+  /** Makes the stream fail. */
+  fail(reason: unknown): void;
+}
+
+/**
+ * One that is being written: each stream goes to a numbered file of a directory beside the root's checkpoints; `commit` gathers the last one
+ * of each key in one directory, makes all of it durable, and gives that its number.
+ */
+export class StagedCheckpoint implements TrainingCheckpoint {
+  readonly #root: string;
+  readonly #fileSystem: FileSystem;
+  readonly #sync: DirectorySync;
+  readonly #staging: string;
+  /** Key to the number of its file. */
+  readonly #written = new Map<string, number>();
+  readonly #open = new Set<OpenPart>();
+  #version: bigint;
+  #openedCount = 0;
+  #state: 'open' | 'committing' | 'committed' | 'discarded' = 'open';
+  #committing: Promise<void> | undefined;
+
+  private constructor({ root, fileSystem, version }: StagedParts, staging: string) {
+    this.#root = root;
+    this.#fileSystem = fileSystem;
+    this.#sync = new DirectorySync({ fileSystem });
+    this.#staging = staging;
+    this.#version = version;
+  }
+
+  static async begin(parts: StagedParts): Promise<StagedCheckpoint> {
+    const staging = `${parts.root}${sep}.holdfast-${systemRandom.hex(16)}`;
+    try {
+      await parts.fileSystem.mkdir(staging);
+    } catch (error) {
+      throw fileError(error, `create ${staging}`, { path: staging });
+    }
+    return new StagedCheckpoint(parts, staging);
+  }
+
+  get version(): bigint {
+    return this.#version;
+  }
+
+  openOutputStream(key: string): WritableStream<Uint8Array> {
+    if (this.#state !== 'open') throw this.#error(`is ${this.#state} already`);
+    checkKey(key);
+    const index = this.#openedCount++;
+    const file = new PartFile(`${this.#staging}${sep}${index}`, this.#fileSystem);
+    let part: OpenPart | undefined;
+    return new WritableStream<Uint8Array>({
+      start: (controller) => {
+        part = { key, file, fail: (reason) => controller.error(reason) };
+        this.#open.add(part);
+        return file.open();
+      },
+      write: (chunk) => file.write(chunk),
+      close: async () => {
+        await file.finish();
+        if ((this.#written.get(key) ?? -1) < index) this.#written.set(key, index);
+        if (part) this.#open.delete(part);
+      },
+      abort: async () => {
+        await file.abandon();
+        if (part) this.#open.delete(part);
+      },
+    });
+  }
+
+  openInputStream(key: string): ReadableStream<Uint8Array> {
+    if (this.#state !== 'committed') throw this.#error('is not committed: there is nothing to read yet');
+    return new SavedCheckpoint(this.#version, this.#pathOf(this.#version), this.#fileSystem).openInputStream(
+      key,
+    );
+  }
+
+  async commit(): Promise<void> {
+    if (this.#committing === undefined) {
+      this.#assertComplete();
+      this.#committing = this.#commit();
+    }
+    return this.#committing;
+  }
+
+  async discard(): Promise<void> {
+    await this.#committing?.catch(() => undefined); // whoever committed has heard
+    if (this.#state === 'committed') return;
+    this.#state = 'discarded';
+    const reason = new CheckpointError('Aborted', `checkpoint ${this.#version} was discarded`);
+    for (const part of this.#open) {
+      part.fail(reason);
+      await part.file.abandon();
+    }
+    this.#open.clear();
+    try {
+      await this.#fileSystem.removeAll(this.#staging);
+    } catch (error) {
+      throw fileError(error, `remove ${this.#staging}`, { path: this.#staging });
+    }
+  }
+
+  #assertComplete(): void {
+    if (this.#state === 'discarded') throw this.#error('was discarded');
+    const unfinished = [...this.#open].map(({ key }) => key);
+    if (unfinished.length > 0) {
+      throw this.#error(`has output streams that are open, or failed: ${unfinished.join(', ')}`);
+    }
+    if (this.#written.size === 0) throw this.#error('has no file to commit');
+  }
+
+  async #commit(): Promise<void> {
+    this.#state = 'committing';
+    await this.#gatherAndPublish().catch((error: unknown) => {
+      throw fileError(error, `commit checkpoint ${this.#version} in ${this.#root}`, { path: this.#root });
+    });
+    this.#state = 'committed';
+    await this.#settle();
+  }
+
+  async #gatherAndPublish(): Promise<void> {
+    const gathered = `${this.#staging}${sep}checkpoint`;
+    await this.#fileSystem.mkdir(gathered);
+    for (const [key, index] of this.#written) {
+      await this.#fileSystem.rename(`${this.#staging}${sep}${index}`, `${gathered}${sep}${key}`);
+    }
+    await this.#sync.sync(gathered);
+    for (let triedCount = 0; triedCount < NUMBERS_TRIED_MAX; triedCount++) {
+      const next = nextVersion(await readSequence(this.#root, this.#fileSystem));
+      if (next > this.#version) this.#version = next;
+      if (await this.#took(gathered, this.#version)) return;
+      this.#version += 1n;
+    }
+    throw new CheckpointError(
+      'Unavailable',
+      `${this.#root}: ${NUMBERS_TRIED_MAX} numbers in a row were taken by others`,
+    );
+  }
+
+  /** False: the number is somebody else's. */
+  async #took(gathered: string, version: bigint): Promise<boolean> {
+    try {
+      await this.#fileSystem.rename(gathered, this.#pathOf(version));
+      return true;
+    } catch (error) {
+      if (NAME_IS_TAKEN.has(errnoOf(error) ?? '')) return false;
+      throw error;
+    }
+  }
+
+  /** It has its number, and others may have read it. */
+  async #settle(): Promise<void> {
+    try {
+      await this.#sync.sync(this.#root);
+    } catch (error) {
+      throw new CheckpointError(
+        'OutcomeUnknown',
+        `checkpoint ${this.#version} is in ${this.#root}, but a power failure might still undo it`,
+        { cause: error, context: { path: this.#root, version: this.#version } },
+      );
+    }
+    // What is left of it should this fail is a hidden directory that takes room.
+    await this.#fileSystem.removeAll(this.#staging).catch(() => undefined);
+  }
+
+  #pathOf(version: bigint): string {
+    return `${this.#root}${sep}${version}`;
+  }
+
+  #error(what: string): CheckpointError {
+    return new CheckpointError('InvalidArgument', `checkpoint ${this.#version} ${what}`, {
+      context: { version: this.#version, path: this.#root },
+    });
+  }
+}
