@@ -63,6 +63,7 @@ const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {
   'unknown-enum.json': () => resealed(entry, '"state":"RETIRING"', '"state":"RESTING"'),
   'missing-id.json': () => resealed('v1/read-lease.json', '"id":{"epoch":3,"lineage":2,"version":"9007199254740993"},', ''),
   'name-leads-out.json': () => resealed(receipt, '"name":"model/weights-0-of-2.bin"', '"name":"../../home/user/.profile"'),
+  'grant-of-two-weeks.json': () => resealed('v1/grant.json', '"blockMs":"604800000"', '"blockMs":"1209600000"'),
   'no-json.json': () => resealed('v1/claim.json', '}\n', '\n'),
 };
 

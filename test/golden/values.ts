@@ -5,6 +5,7 @@ import type {
   CatalogEntry,
   Claim,
   FileRecord,
+  Grant,
   Manifest,
   Policy,
   ReadLease,
@@ -251,6 +252,15 @@ const upload: UploadRecord = {
   name: 'model/weights-1-of-2.bin',
 };
 
+const grant: Grant = {
+  seq: 9007199254740991,
+  id: '505152535455565758595a5b5c5d5e5f',
+  trainerId: 'trainer 嵌入',
+  blockMs: 604800000,
+  host: 'node-7.example',
+  pid: 4711,
+};
+
 /** As a later minor format may write it: fields that this one does not know, at every level. */
 const newerMinor = {
   ...receipt,
@@ -274,4 +284,5 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'manifest.json': { kind: 'manifest', value: manifest },
   'read-lease.json': { kind: 'read-lease', value: lease },
   'upload.json': { kind: 'upload', value: upload },
+  'grant.json': { kind: 'grant', value: grant },
 };

@@ -3,7 +3,9 @@
 export type * from './checkpoints.ts';
 export type * from './coordinator.ts';
 export { checkTrainerId, type Election } from './election/election.ts';
+export { type ModelFiles, saveModel } from './election/save-model.ts';
 export { StaticElection } from './election/static-election.ts';
+export { StoreElection, type StoreElectionOptions } from './election/store-election.ts';
 export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
 export { EtcdElection, type EtcdElectionOptions } from './etcd/etcd-election.ts';
 export { FileSystemCheckpointManager } from './file-system-manager/manager.ts';

@@ -92,12 +92,29 @@ export interface File {
 
 /** What a record is and which rules it follows. */
 export interface Format {
-  /** "run", "catalog-entry", "claim", "receipt", "manifest", "read-lease" or "upload". */
+  /** "run", "catalog-entry", "claim", "receipt", "manifest", "read-lease", "upload" or "grant". */
   readonly kind: string;
   /** A reader refuses a major above its own. */
   readonly major: number;
   /** A reader carries along what a higher minor added. */
   readonly minor: number;
+}
+
+/**
+ * R/elections/{seq, 20 digits}.json: one trainer may export the model for a while. The highest number counts.
+ * Nothing is deleted to end it: it ends when others have seen it unchanged for long enough.
+ */
+export interface Grant {
+  readonly format?: Format | undefined;
+  /** The number in the key; the first is 1. */
+  readonly seq: number;
+  /** 128 random bits, hex: tells one's own grant from another's after a lost reply. */
+  readonly id: string;
+  readonly trainerId: string;
+  readonly blockMs: number;
+  /** Informational. */
+  readonly host: string;
+  readonly pid: number;
 }
 
 /** The best n by a metric; those without it do not count. */
@@ -359,6 +376,15 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'kind', kind: 'scalar', type: 'string' },
     { name: 'major', kind: 'scalar', type: 'uint32' },
     { name: 'minor', kind: 'scalar', type: 'uint32' },
+  ],
+  Grant: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'seq', kind: 'scalar', type: 'int64-number' },
+    { name: 'id', kind: 'scalar', type: 'string' },
+    { name: 'trainerId', kind: 'scalar', type: 'string' },
+    { name: 'blockMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'host', kind: 'scalar', type: 'string' },
+    { name: 'pid', kind: 'scalar', type: 'uint32' },
   ],
   KeepBest: [
     { name: 'metric', kind: 'scalar', type: 'string' },

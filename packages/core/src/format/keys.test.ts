@@ -50,10 +50,17 @@ test('every key has the form that docs/format.md gives', () => {
   expect(keys.uploadIdPrefix({ lineage: 2, epoch: 3, version: 7n }, 11)).toBe('7.2.3.11-');
   expect(keys.leasePrefix(id)).toBe('leases/30.1.2/');
   expect(keys.leaseKey(id, 'host-a', nonce)).toBe('leases/30.1.2/host-a-0123abcd.json');
+  expect(keys.grantKey(42)).toBe('elections/00000000000000000042.json');
 });
 
 test('every prefix ends in a slash, so version_1 never matches version_10', () => {
-  const prefixes = [keys.catalogPrefix, keys.uploadsPrefix, keys.leasesPrefix, keys.writersPrefix];
+  const prefixes = [
+    keys.catalogPrefix,
+    keys.uploadsPrefix,
+    keys.leasesPrefix,
+    keys.writersPrefix,
+    keys.grantsPrefix,
+  ];
   prefixes.push(
     keys.claimPrefix(1, 1),
     keys.checkpointPrefix(id),
@@ -68,6 +75,7 @@ test('ascending seqs are ascending keys', () => {
   fc.assert(
     fc.property(seq, seq, (a, b) => {
       expect(keys.catalogKey(a) < keys.catalogKey(b)).toBe(a < b);
+      expect(keys.grantKey(a) < keys.grantKey(b)).toBe(a < b);
     }),
   );
 });
@@ -135,6 +143,15 @@ describe('a parser undoes its builder', () => {
     fc.assert(
       fc.property(words, (word) => {
         expect(keys.parseUploadKey(keys.uploadKey(word))).toBe(word);
+      }),
+    );
+  });
+
+  test('grant', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), (seq) => {
+        expect(keys.parseGrantKey(keys.grantKey(seq))).toBe(seq);
+        expect(keys.parseCatalogKey(keys.grantKey(seq))).toBeNull();
       }),
     );
   });
@@ -227,6 +244,16 @@ describe('a parser refuses what its builder does not make', () => {
     expect(keys.parseLeaseKey(key)).toBeNull();
   });
 
+  test.each([
+    'elections/1.json',
+    `elections/${'0'.repeat(20)}.json`,
+    'elections/00009007199254740992.json',
+    'elections/00000000000000000001',
+    'a/elections/00000000000000000001.json',
+  ])('grant: %j', (key) => {
+    expect(keys.parseGrantKey(key)).toBeNull();
+  });
+
   test.each(['version_30/', 'version_30/1.2', 'version_x/1.2/', 'x/version_30/1.2/'])(
     'checkpoint: %j',
     (key) => {
@@ -238,6 +265,7 @@ describe('a parser refuses what its builder does not make', () => {
 describe('a builder refuses what would give a wrong key', () => {
   test.each([
     ['seq 0', () => keys.catalogKey(0)],
+    ['grant 0', () => keys.grantKey(0)],
     ['a fraction', () => keys.catalogKey(1.5)],
     ['an unsafe seq', () => keys.catalogKey(2 ** 53)],
     ['a negative epoch', () => keys.claimPrefix(1, -1)],

@@ -11,6 +11,7 @@
  * version_{v}/{lineage}.{epoch}/manifest-{first 16 hex digits of its sha256}.json
  * uploads/{upload id}.json
  * leases/{version}.{lineage}.{epoch}/{reader}-{nonce}.json
+ * elections/{seq, 20 digits}.json
  * ```
  */
 
@@ -53,6 +54,7 @@ const CHECKPOINT = `version_${VERSION}/${NUMBER}\\.${NUMBER}/`;
 const LIFE = `${NUMBER}\\.${NUMBER}`;
 
 const CATALOG_KEY = /^catalog\/([0-9]{20})\.json$/;
+const GRANT_KEY = /^elections\/([0-9]{20})\.json$/;
 const CLAIM_KEY = new RegExp(`^writers/${NUMBER}\\.${NUMBER}/${LIFE}\\.json$`);
 const RECEIPT_KEY = new RegExp(`^${CHECKPOINT}receipts/${LIFE}\\.json$`);
 const PAYLOAD_KEY = new RegExp(`^${CHECKPOINT}${LIFE}-${NONCE}/(.+)$`, 's');
@@ -70,16 +72,24 @@ export const versionsPrefix = 'version_';
 export const writersPrefix = 'writers/';
 export const uploadsPrefix = 'uploads/';
 export const leasesPrefix = 'leases/';
+export const grantsPrefix = 'elections/';
 
 /** Ascending keys are ascending `seq`s: 1 to 2^53 - 1. */
 export function catalogKey(seq: number): string {
-  if (!Number.isSafeInteger(seq) || seq < 1) throw invalid(`catalog seq ${seq} is no whole number from 1 on`);
-  return `${catalogPrefix}${String(seq).padStart(20, '0')}.json`;
+  return `${catalogPrefix}${seqText(seq, 'catalog seq')}.json`;
 }
 
 export function parseCatalogKey(key: string): number | null {
-  const seq = Number(CATALOG_KEY.exec(key)?.[1] ?? 0);
-  return seq >= 1 && Number.isSafeInteger(seq) ? seq : null;
+  return seqOf(CATALOG_KEY.exec(key));
+}
+
+/** As a catalog entry's. */
+export function grantKey(seq: number): string {
+  return `${grantsPrefix}${seqText(seq, 'grant seq')}.json`;
+}
+
+export function parseGrantKey(key: string): number | null {
+  return seqOf(GRANT_KEY.exec(key));
 }
 
 /** Ends in a slash, as every prefix here: `version_1/` never matches `version_10/`. */
@@ -182,6 +192,16 @@ export function parseLeaseKey(key: string): { id: CheckpointId; reader: string; 
   const match = LEASE_KEY.exec(key);
   const id = idOf(match);
   return id === null ? null : { id, reader: match?.[4] ?? '', nonce: match?.[5] ?? '' };
+}
+
+function seqText(seq: number, what: string): string {
+  if (!Number.isSafeInteger(seq) || seq < 1) throw invalid(`${what} ${seq} is no whole number from 1 on`);
+  return String(seq).padStart(20, '0');
+}
+
+function seqOf(match: RegExpExecArray | null): number | null {
+  const seq = Number(match?.[1] ?? 0);
+  return seq >= 1 && Number.isSafeInteger(seq) ? seq : null;
 }
 
 /** From the first three groups: version, lineage, epoch. */

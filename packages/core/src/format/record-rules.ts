@@ -17,6 +17,9 @@ const atLeast = (least: number): Rule => ({
   holds: (value) => (value as number | bigint) >= least,
 });
 
+/** Of an election, which nobody blocks for longer. */
+const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
+
 const SHA256: Rule = {
   accepted: '32 bytes',
   holds: (value) => (value as Uint8Array).length === 32,
@@ -56,6 +59,11 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   },
   'File.partSizeBytes': atLeast(0),
   'File.sizeBytes': atLeast(0),
+  'Grant.blockMs': {
+    accepted: `1 to ${BLOCK_MS_MAX}`,
+    holds: (value) => (value as number) >= 1 && (value as number) <= BLOCK_MS_MAX,
+  },
+  'Grant.seq': atLeast(1),
   'KeepBest.count': atLeast(1),
   'Policy.graceMs': atLeast(0),
   'Policy.keepEvery': atLeast(0),

@@ -1,6 +1,6 @@
 /** The records of a run, under the names that the engine uses. Only `format/` knows that they are generated. */
 
-import type { CatalogEntry, Claim, Manifest, ReadLease, Receipt, Run, Upload } from '@holdfast/wire';
+import type { CatalogEntry, Claim, Grant, Manifest, ReadLease, Receipt, Run, Upload } from '@holdfast/wire';
 
 export type {
   CatalogEntry,
@@ -10,6 +10,7 @@ export type {
   Claim,
   File as FileRecord,
   Format,
+  Grant,
   KeepBest as KeepBestRecord,
   Manifest,
   Policy,
@@ -33,6 +34,7 @@ export interface RecordTypes {
   manifest: Manifest;
   'read-lease': ReadLease;
   upload: Upload;
+  grant: Grant;
 }
 
 export type RecordKind = keyof RecordTypes;
@@ -46,4 +48,5 @@ export const MESSAGE_OF_KIND: Readonly<Record<RecordKind, string>> = {
   manifest: 'Manifest',
   'read-lease': 'ReadLease',
   upload: 'Upload',
+  grant: 'Grant',
 };

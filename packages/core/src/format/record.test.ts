@@ -52,6 +52,8 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'File.key': fc.constant(PAYLOAD_KEY),
   'File.mode': fc.nat(0o777),
   'File.name': fc.constantFrom('a', 'b/c', 'ü/__proto__', 'constructor'),
+  'Grant.blockMs': fc.integer({ min: 1, max: 604_800_000 }),
+  'Grant.seq': fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
   'KeepBest.count': fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   'Policy.graceMs': count,
   'Policy.keepEvery': int64,

@@ -14,6 +14,7 @@ import {
   type Manifest,
   parseCatalogKey,
   parseCheckpointPrefix,
+  parseGrantKey,
   parseManifestKey,
   runKey,
 } from '../format/index.ts';
@@ -34,7 +35,6 @@ import { findStrayUploads, measureUpload } from './stray-uploads.ts';
 const NAMED_MAX = 10;
 /** Each reads several receipts at a time. */
 const CHECKPOINTS_AT_ONCE = 4;
-const ELECTION_KEY = /^elections\/[0-9]{20}\.json$/;
 
 export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOptions): Promise<FsckResult> {
   const listing = await listRun(engine, EVERYTHING, signal);
@@ -258,7 +258,7 @@ async function uploadProblems(
 
 function foreignOf({ others }: WholeListing, plan: SweepPlan): FsckProblem[] {
   const isOurs = ({ key }: ListedObject) =>
-    key === runKey || parseCatalogKey(key) !== null || ELECTION_KEY.test(key);
+    key === runKey || parseCatalogKey(key) !== null || parseGrantKey(key) !== null;
   const foreign = [...plan.foreign, ...others.filter((object) => !isOurs(object))];
   return grouped(
     'foreign',

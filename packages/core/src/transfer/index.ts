@@ -16,6 +16,6 @@ export type {
   VerifyItem,
   VerifyReport,
 } from './api.ts';
-export { listObjects, type ObjectOptions, openObjectSource } from './objects.ts';
+export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
 export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
 export { createTransfer } from './transfer.ts';

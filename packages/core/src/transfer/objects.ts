@@ -17,7 +17,7 @@ import {
   systemClock,
   systemRandom,
 } from '../contract/index.ts';
-import type { Transfer } from './api.ts';
+import type { Transfer, TransferParts } from './api.ts';
 import { createTransfer } from './transfer.ts';
 
 export interface ObjectOptions {
@@ -50,7 +50,7 @@ export async function openObjectSource(
   key: string,
   options: ObjectOptions = {},
 ): Promise<RandomSource> {
-  const { transfer, release } = use(store, options);
+  const { transfer, release } = use(complete(store, options));
   try {
     const source = await transfer.objectSource(key, { signal: options.signal });
     return {
@@ -74,34 +74,47 @@ export async function listObjects(
   prefix: string,
   options: ObjectOptions & { readonly countMax: number },
 ): Promise<ObjectInfo[]> {
-  const { transfer, release } = use(store, options);
-  const found: ObjectInfo[] = [];
-  try {
-    for await (const { objects } of transfer.records.list(prefix, { signal: options.signal })) {
+  return withRecords(store, options, async ({ records }) => {
+    const found: ObjectInfo[] = [];
+    for await (const { objects } of records.list(prefix, { signal: options.signal })) {
       found.push(...objects);
       if (found.length > options.countMax) throw tooMany(store, prefix, options.countMax);
     }
     return found;
+  });
+}
+
+/** For small objects of a store that no manager has opened: `records` is `Transfer.records`, for as long as `work` takes. */
+export async function withRecords<T>(
+  store: ObjectStore,
+  options: ObjectOptions,
+  work: (parts: TransferParts & { readonly records: ObjectStore }) => Promise<T>,
+): Promise<T> {
+  const parts = complete(store, options);
+  const { transfer, release } = use(parts);
+  try {
+    return await work({ ...parts, records: transfer.records });
   } finally {
     await release();
   }
 }
 
-function use(
-  store: ObjectStore,
-  { settings, clock, random, logger }: ObjectOptions,
-): { readonly transfer: Transfer; readonly release: () => Promise<void> } {
-  const complete = completeSettings(settings);
-  const open = uses.get(store) ?? {
-    count: 0,
-    transfer: createTransfer({
-      store,
-      settings: complete,
-      clock: clock ?? systemClock,
-      random: random ?? systemRandom,
-      logger: logger ?? silentLogger,
-    }),
+function complete(store: ObjectStore, { settings, clock, random, logger }: ObjectOptions): TransferParts {
+  return {
+    store,
+    settings: completeSettings(settings),
+    clock: clock ?? systemClock,
+    random: random ?? systemRandom,
+    logger: logger ?? silentLogger,
   };
+}
+
+function use(parts: TransferParts): {
+  readonly transfer: Transfer;
+  readonly release: () => Promise<void>;
+} {
+  const { store } = parts;
+  const open = uses.get(store) ?? { count: 0, transfer: createTransfer(parts) };
   open.count += 1;
   uses.set(store, open);
   let isReleased = false;
