@@ -1,5 +1,5 @@
 /**
- * A version that is delivered and not committed, and 64 that finish it at once: its writer, 62 survivors, and a new attempt that takes the
+ * A version that is delivered and not committed, and many that finish it at once: its writer, survivors, and a new attempt that takes the
  * run over and saves the same version with files of its own.
  */
 
@@ -13,9 +13,8 @@ import type { Cloud } from '../servers/clouds.ts';
 import type { TestBucket } from '../servers/test-bucket.ts';
 import { viewOfRun } from './run-view.ts';
 
-const SURVIVORS = 62;
-/** The new attempt begins when a survivor has made so many calls, at most: as many as it makes until it commits. */
-const HEAD_START_CALLS = 7;
+/** Each version gives the survivors another head start, from no call on; the last is as many as one makes until it commits. */
+export const HEAD_STARTS = 8;
 
 /** What it had begun to finish was fenced; or it found the rival's epoch, in which nobody had delivered yet. */
 const WHEN_OVERTAKEN = ['Fenced', 'Incomplete'];
@@ -49,9 +48,10 @@ export class CommitRace {
     );
   }
 
-  static async open(cloud: Cloud, run: TestBucket): Promise<CommitRace> {
+  /** `finisherCount`: with the writer and the new attempt. */
+  static async open(cloud: Cloud, run: TestBucket, finisherCount: number): Promise<CommitRace> {
     const open = () => openStore(run.uri, run.env);
-    return new CommitRace(cloud, run, await Promise.all(Array.from({ length: SURVIVORS }, open)));
+    return new CommitRace(cloud, run, await Promise.all(Array.from({ length: finisherCount - 2 }, open)));
   }
 
   /** One race for a version above all before. Resolves to whose files were committed. */
@@ -62,7 +62,7 @@ export class CommitRace {
       attempt: `rival-${version}`,
       settings: SETTINGS,
     });
-    const isDue = this.#afterCalls(Number(version) % (HEAD_START_CALLS + 1));
+    const isDue = this.#afterCalls(Number(version) % HEAD_STARTS);
     const answers = this.#survivors.map((survivor) => this.#finish(survivor, version));
     answers.push(this.#save(writer, 'writer', version));
     await isDue;

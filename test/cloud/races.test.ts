@@ -1,24 +1,29 @@
 /** Who wins when many want the same: between processes, on real stores. */
 
 import { raceAcrossProcesses, SeededRandom } from '@holdfast/testkit';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { checkInvariants, type FilesOf, type Told } from '../crash/invariants.ts';
 import { largeFilesOf } from '../crash/large-files.ts';
 import { Writer } from '../crash/writer.ts';
+import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
 import { CLOUDS, type Cloud, S3 } from '../servers/clouds.ts';
-import { CommitRace } from './commit-race.ts';
+import { CommitRace, HEAD_STARTS } from './commit-race.ts';
 import { LONG_COUNT } from './config.ts';
 import { viewOfRun } from './run-view.ts';
 
-const PROCESSES = 8;
-const FINISHERS = 64;
 const ROUNDS = 30;
 const FILE_BYTES = 1000;
 
-/** All of it on S3, and everywhere in long runs. */
+/** A long run has all of it everywhere. A short one has every head start of a rival once, and elsewhere than on S3 fewer who race. */
 function extentOn(cloud: Cloud) {
   const isWhole = cloud === S3 || LONG_COUNT > 0;
-  return isWhole ? { commitRounds: ROUNDS, attempts: 64 } : { commitRounds: 10, attempts: 16 };
+  return {
+    createRounds: isWhole ? 50 : 20,
+    commitRounds: LONG_COUNT > 0 ? ROUNDS : HEAD_STARTS,
+    finisherCount: isWhole ? 64 : 16,
+    processCount: isWhole ? 8 : 4,
+    attemptCount: isWhole ? 64 : 16,
+  };
 }
 
 const TIMEOUT_MS = LONG_COUNT > 0 ? 6 * 3600_000 : 600_000;
@@ -28,25 +33,29 @@ const ANSWERS = ['committed', 'Fenced', 'Conflict'];
 const partSizeBytes = 5 * 1024 * 1024;
 const filesOf: FilesOf = (attempt, version, writer) => largeFilesOf(attempt, version, writer, FILE_BYTES);
 
+// The processes of a race inherit it: most of their time would be spent on reading the sources.
+vi.stubEnv('NODE_COMPILE_CACHE', COMPILE_CACHE);
+
 const store = new URL('../../packages/stores/src/index.ts', import.meta.url).href;
 
 for (const cloud of CLOUDS) {
-  const { commitRounds, attempts: attemptCount } = extentOn(cloud);
+  const { createRounds, commitRounds, finisherCount, processCount, attemptCount } = extentOn(cloud);
   cloud.describeOn(`races on ${cloud.title}`, (server) => {
-    test('of 32 committers in 8 processes one wins, 50 times', async () => {
+    test(`of 32 committers in 8 processes one wins, ${createRounds} times`, async () => {
       const { uri, env } = await server().newBucket();
       const opened = { module: store, exportName: 'openStore', args: [uri, env] };
       const seed = Math.floor(Math.random() * 2 ** 32);
-      const { winsByProcess } = await raceAcrossProcesses({ store: opened, random: new SeededRandom(seed) });
-      expect(winsByProcess.reduce((sum, wins) => sum + wins)).toBe(50);
+      const random = new SeededRandom(seed);
+      const { winsByProcess } = await raceAcrossProcesses({ store: opened, random, rounds: createRounds });
+      expect(winsByProcess.reduce((sum, wins) => sum + wins)).toBe(createRounds);
       // Otherwise it was no race.
       expect(winsByProcess.filter((wins) => wins > 0).length).toBeGreaterThan(1);
     }, 120_000);
 
     test(
-      `I4, I5, I7: ${FINISHERS} finish one version at once, ${commitRounds} times: one commit, and every answer is true`,
+      `I4, I5, I7: ${finisherCount} finish one version at once, ${commitRounds} times: one commit, and every answer is true`,
       async () => {
-        const race = await CommitRace.open(cloud, await server().newBucket());
+        const race = await CommitRace.open(cloud, await server().newBucket(), finisherCount);
         const winners: string[] = [];
         for (let version = 1n; version <= commitRounds; version++) winners.push(await race.play(version));
         await race.end();
@@ -58,17 +67,17 @@ for (const cloud of CLOUDS) {
 
     const rounds = Math.max(1, Math.min(ROUNDS, LONG_COUNT));
     test(
-      `I4, I5, I7: ${attemptCount} attempts in ${PROCESSES} processes save one version, ${rounds} ${rounds === 1 ? 'time' : 'times'}: one commit, and every answer is true`,
+      `I4, I5, I7: ${attemptCount} attempts in ${processCount} processes save one version, ${rounds} ${rounds === 1 ? 'time' : 'times'}: one commit, and every answer is true`,
       async () => {
         const { env } = await server().newBucket();
-        const writers = Array.from({ length: PROCESSES }, () => new Writer(env));
+        const writers = Array.from({ length: processCount }, () => new Writer(env));
         for (let round = 0; round < rounds; round++) {
           const run = await server().newBucket();
           const attempts = Array.from({ length: attemptCount }, (_, index) => `job-${index}`);
           const told = await Promise.all(
             attempts.map(async (attempt, index): Promise<Told> => {
               const order = { uri: run.uri, attempt, index: 0, count: 1, version: 1n };
-              const saving = writers[index % PROCESSES]?.save({
+              const saving = writers[index % processCount]?.save({
                 ...order,
                 largeBytes: FILE_BYTES,
                 partSizeBytes,
