@@ -11,6 +11,9 @@ export { EtcdElection, type EtcdElectionOptions } from './etcd/etcd-election.ts'
 export { FileSystemCheckpointManager } from './file-system-manager/manager.ts';
 export { LocalCoordinator } from './local-coordinator.ts';
 export { getCheckpointManager, setCheckpointManager } from './registry.ts';
+export { broadcast } from './rendezvous/broadcast.ts';
+export { MultiProcessCoordinator, type MultiProcessOptions } from './rendezvous/multi-process-coordinator.ts';
+export { RendezvousServer, type RendezvousServerOptions } from './rendezvous/server.ts';
 export {
   afterSave,
   anyOf,

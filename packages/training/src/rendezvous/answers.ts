@@ -1,0 +1,61 @@
+/** What a worker is told, in answer to a call. */
+
+import { CheckpointError, ERROR_CODES, type ErrorCode } from '@holdfast/core/contract';
+import type { Frame } from './frames.ts';
+
+export type Answer =
+  | { readonly outcome: 'done' }
+  | { readonly outcome: 'world'; readonly rank: number; readonly size: number }
+  /** Whether the workers are to meet anew. */
+  | { readonly outcome: 'vote'; readonly isDue: boolean }
+  /** What all brought, by rank. */
+  | { readonly outcome: 'gathered'; readonly parts: readonly Uint8Array[] }
+  | { readonly outcome: 'stop' }
+  | { readonly outcome: 'recoverable'; readonly message: string }
+  | { readonly outcome: 'refused'; readonly code: ErrorCode; readonly message: string };
+
+/** A call of a worker: `worker` is the number of its connection, and earlier ones have lower numbers. */
+export interface Call {
+  readonly worker: number;
+  /** The worker's own number for it. */
+  readonly id: number;
+}
+
+export type Tell = (call: Call, answer: Answer) => void;
+
+/** The header and the body of the frame that says it. */
+export function frameOf(answer: Answer): { header: Record<string, unknown>; body: readonly Uint8Array[] } {
+  if (answer.outcome !== 'gathered') return { header: { ...answer }, body: [] };
+  const sizes = answer.parts.map((part) => part.length);
+  return { header: { outcome: answer.outcome, sizes }, body: answer.parts };
+}
+
+/** `InvalidArgument`: whoever sent this is no rendezvous server. The parts of what was gathered lie in the frame's memory. */
+export function answerOf({ header, body }: Frame): Answer {
+  const { outcome, rank, size, isDue, sizes, code, message } = header;
+  if (outcome === 'done' || outcome === 'stop') return { outcome };
+  if (outcome === 'world' && isCount(rank) && isCount(size)) return { outcome, rank, size };
+  if (outcome === 'vote' && typeof isDue === 'boolean') return { outcome, isDue };
+  if (outcome === 'recoverable' && typeof message === 'string') return { outcome, message };
+  if (outcome === 'refused' && isCode(code) && typeof message === 'string') return { outcome, code, message };
+  if (outcome === 'gathered' && Array.isArray(sizes) && sizes.every(isCount)) {
+    let end = 0;
+    const parts = sizes.map((sizeBytes) => {
+      end += sizeBytes;
+      return body.subarray(end - sizeBytes, end);
+    });
+    if (end === body.length) return { outcome, parts };
+  }
+  throw new CheckpointError(
+    'InvalidArgument',
+    `a rendezvous server does not answer ${JSON.stringify(header)}`,
+  );
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+
+function isCode(value: unknown): value is ErrorCode {
+  return typeof value === 'string' && Object.hasOwn(ERROR_CODES, value);
+}

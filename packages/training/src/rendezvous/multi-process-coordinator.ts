@@ -1,0 +1,198 @@
+import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import type { Coordinator, World } from '../coordinator.ts';
+import { RecoverableError, StopException } from '../errors.ts';
+import type { State } from '../state.ts';
+import type { Answer } from './answers.ts';
+import { Connection } from './connection.ts';
+import { BODY_BYTES_MAX } from './frames.ts';
+import { checkPolicy, checkRange, type Policy, TIMER_MS_MAX } from './policy.ts';
+import type { GroupCall } from './running-world.ts';
+
+const HOST = '127.0.0.1';
+/** torchelastic's: of a rendezvous. */
+const TIMEOUT_MS = 600_000;
+/** The server decides within one `timeoutMs`, or two if a world ends while this worker waits for a place; the third is for the answer. */
+const TIMEOUTS_UNTIL_ANSWER = 3;
+
+export interface MultiProcessOptions {
+  /** Default 127.0.0.1, where `RendezvousServer` listens. */
+  readonly host?: string | undefined;
+  readonly port: number;
+  readonly minWorkers: number;
+  readonly maxWorkers: number;
+  /**
+   * How long anybody waits for anybody: a worker that does not come to a group call or a rendezvous for so long is taken for gone. It has to
+   * be longer than any step. Default 600,000.
+   */
+  readonly timeoutMs?: number | undefined;
+}
+
+interface Target {
+  readonly host: string;
+  readonly port: number;
+}
+
+/**
+ * Several processes of one machine, which meet at a `RendezvousServer`; all with the same options. A world begins as soon as all that are
+ * connected have come, if they are `minWorkers`, and no other one came for the server's last call, or they are `maxWorkers`. Whoever has been
+ * connected longest is rank 0; those who stay keep their order. More than `maxWorkers` wait until somebody leaves.
+ *
+ * What all ranks bring to one `allGather` may be 1 GiB together; more is `InvalidArgument`, on all ranks.
+ *
+ * A process that is frozen delays the others by one `timeoutMs`, and joins as a new one when it goes on.
+ */
+export class MultiProcessCoordinator implements Coordinator, AsyncDisposable {
+  readonly #target: Target;
+  readonly #policy: Policy;
+  #connection: Connection;
+  #world: GroupCalls | null = null;
+  #isStopped = false;
+
+  /**
+   * The worker counts as present from here on. `InvalidArgument`: an option is out of range, or not what the others have; `Unavailable`:
+   * there is no server; `TimedOut`: it does not answer.
+   */
+  static async connect(options: MultiProcessOptions): Promise<MultiProcessCoordinator> {
+    const { minWorkers, maxWorkers, timeoutMs = TIMEOUT_MS } = options;
+    const policy = { minWorkers, maxWorkers, timeoutMs };
+    checkPolicy(policy);
+    checkRange('port', options.port, 1, 65_535);
+    const target = { host: options.host ?? HOST, port: options.port };
+    return new MultiProcessCoordinator(target, policy, await join(target, policy));
+  }
+
+  private constructor(target: Target, policy: Policy, connection: Connection) {
+    this.#target = target;
+    this.#policy = policy;
+    this.#connection = connection;
+  }
+
+  /** That of the last rendezvous: for `State.sync`, and for steps. */
+  get world(): World {
+    if (this.#world !== null) return this.#world;
+    throw new CheckpointError('InvalidArgument', 'there is no world before the first rendezvous');
+  }
+
+  /** `TimedOut`: fewer than `minWorkers` came, or there was no place for one more. Connects again if the others had given this one up. */
+  async rendezvous(): Promise<World> {
+    this.#world?.leave();
+    try {
+      if (!this.#connection.isOpen) this.#connection = await join(this.#target, this.#policy);
+      const { rank, size } = expectOutcome(await this.#connection.call({ type: 'rendezvous' }), 'world');
+      this.#world = new GroupCalls(this.#connection, rank, size);
+      return this.#world;
+    } catch (error) {
+      this.#isStopped ||= error instanceof StopException;
+      throw error;
+    }
+  }
+
+  /** The server sees to it that all ranks go after the same step, so that none of them has to go back. */
+  async shouldRendezvous(_state: State): Promise<boolean> {
+    return this.#world === null || this.#world.isNewWorldDue();
+  }
+
+  shouldStopTraining(): boolean {
+    return this.#isStopped;
+  }
+
+  async signalTrainingDone(): Promise<void> {
+    this.#isStopped = true;
+    this.#world?.leave();
+    // If the others have given this worker up, they have to hear of it all the same.
+    if (!this.#connection.isOpen) this.#connection = await join(this.#target, this.#policy);
+    expectOutcome(await this.#connection.call({ type: 'finish' }), 'done');
+  }
+
+  shouldSaveCheckpoint(): boolean {
+    return false;
+  }
+
+  monitorProgress(_state: State, _stats: unknown): void {} // nobody watches
+
+  reportProgress(_state: State): void {} // nor listens
+
+  onError(_error: unknown): void {} // the loop logs it, or ends with it
+
+  /** The others hear at once that this worker is gone. Safe to call again. */
+  async close(): Promise<void> {
+    this.#isStopped = true;
+    this.#world?.leave();
+    this.#connection.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+async function join({ host, port }: Target, policy: Policy): Promise<Connection> {
+  const timeoutMs = Math.min(TIMEOUTS_UNTIL_ANSWER * policy.timeoutMs, TIMER_MS_MAX);
+  const connection = await Connection.open({ host, port, timeoutMs });
+  try {
+    expectOutcome(await connection.call({ type: 'join', ...policy }), 'done');
+    return connection;
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+}
+
+class GroupCalls implements World {
+  readonly rank: number;
+  readonly size: number;
+  readonly #connection: Connection;
+  #gatherCount = 0;
+  #voteCount = 0;
+  #isOver = false;
+
+  constructor(connection: Connection, rank: number, size: number) {
+    this.#connection = connection;
+    this.rank = rank;
+    this.size = size;
+  }
+
+  async allGather(bytes: Uint8Array): Promise<readonly Uint8Array[]> {
+    return this.#gather('allGather', bytes);
+  }
+
+  async barrier(): Promise<void> {
+    await this.#gather('barrier', new Uint8Array());
+  }
+
+  async isNewWorldDue(): Promise<boolean> {
+    if (this.#isOver) return true;
+    try {
+      const answer = await this.#connection.call({ type: 'vote', seq: this.#voteCount++ });
+      return expectOutcome(answer, 'vote').isDue;
+    } catch {
+      // Without the server this worker is in no world; the rendezvous says what is wrong.
+      return true;
+    }
+  }
+
+  leave(): void {
+    this.#isOver = true;
+  }
+
+  async #gather(call: GroupCall, bytes: Uint8Array): Promise<readonly Uint8Array[]> {
+    if (this.#isOver) throw new RecoverableError('this world is over: there was a rendezvous since');
+    checkRange('number of bytes', bytes.length, 0, BODY_BYTES_MAX);
+    try {
+      const answer = await this.#connection.call({ type: 'gather', call, seq: this.#gatherCount++ }, bytes);
+      return expectOutcome(answer, 'gathered').parts;
+    } catch (error) {
+      // Whether the server is gone for good is for the next rendezvous to find out.
+      if (isCheckpointError(error, 'TimedOut')) throw new RecoverableError(error.message, { cause: error });
+      throw error;
+    }
+  }
+}
+
+function expectOutcome<O extends Answer['outcome']>(
+  answer: Answer,
+  outcome: O,
+): Extract<Answer, { readonly outcome: O }> {
+  if (answer.outcome === outcome) return answer as Extract<Answer, { readonly outcome: O }>;
+  throw new CheckpointError('Unexpected', `the rendezvous server answered ${answer.outcome}, not ${outcome}`);
+}

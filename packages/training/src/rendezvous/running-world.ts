@@ -1,0 +1,112 @@
+/** The workers that met, until the first of them leaves: what they gather, and whether they are to meet anew. */
+
+import type { Call, Tell } from './answers.ts';
+import { BODY_BYTES_MAX } from './frames.ts';
+
+export type GroupCall = 'allGather' | 'barrier';
+
+export interface Contribution {
+  readonly call: GroupCall;
+  /** Counts the group calls of one worker in one world, from 0. */
+  readonly seq: number;
+  readonly bytes: Uint8Array;
+}
+
+interface Gathering {
+  readonly call: GroupCall;
+  readonly dueMs: number;
+  readonly brought: Map<number, { readonly call: Call; readonly bytes: Uint8Array }>;
+}
+
+interface Vote {
+  readonly isDue: boolean;
+  askedCount: number;
+}
+
+export class RunningWorld {
+  /** By rank. */
+  readonly members: readonly number[];
+  readonly #tell: Tell;
+  readonly #gatherings = new Map<number, Gathering>();
+  readonly #votes = new Map<number, Vote>();
+  #endedWhy: string | null = null;
+
+  constructor(members: readonly number[], tell: Tell) {
+    this.members = members;
+    this.#tell = tell;
+  }
+
+  get hasEnded(): boolean {
+    return this.#endedWhy !== null;
+  }
+
+  /** When the first of the gatherings has waited long enough; `Infinity`: none is under way. */
+  get dueMs(): number {
+    return Math.min(...[...this.#gatherings.values()].map(({ dueMs }) => dueMs));
+  }
+
+  gather(call: Call, { call: kind, seq, bytes }: Contribution, dueMs: number): void {
+    if (this.#endedWhy !== null) {
+      this.#tell(call, { outcome: 'recoverable', message: this.#endedWhy });
+      return;
+    }
+    const gathering = this.#gatherings.get(seq) ?? { call: kind, dueMs, brought: new Map() };
+    gathering.brought.set(call.worker, { call, bytes });
+    const isMatch = gathering.call === kind;
+    const isComplete = gathering.brought.size === this.members.length;
+    if (isMatch && !isComplete) this.#gatherings.set(seq, gathering);
+    else this.#gatherings.delete(seq);
+    if (isMatch && isComplete) this.#complete(gathering);
+    if (isMatch) return;
+    const rank = this.members.indexOf(call.worker);
+    this.#refuse(
+      gathering,
+      `rank ${rank} calls ${kind} where others call ${gathering.call}: all ranks are to make the same calls in the same order`,
+    );
+  }
+
+  /**
+   * Whoever asks first for this number gets the truth of the moment, and all others the same, so that all ranks go to the next rendezvous
+   * after the same step. Once somebody has left there is nothing to agree on any more.
+   */
+  vote(call: Call, seq: number, isDueNow: boolean): void {
+    const vote = this.#votes.get(seq) ?? { isDue: isDueNow, askedCount: 0 };
+    vote.askedCount += 1;
+    if (vote.askedCount < this.members.length) this.#votes.set(seq, vote);
+    else this.#votes.delete(seq);
+    this.#tell(call, { outcome: 'vote', isDue: vote.isDue || this.hasEnded });
+  }
+
+  /** Nothing can be gathered any more: all that wait hear why, and so do all that come later. */
+  end(why: string): void {
+    if (this.hasEnded) return;
+    this.#endedWhy = why;
+    for (const { brought } of this.#gatherings.values()) {
+      for (const { call } of brought.values()) this.#tell(call, { outcome: 'recoverable', message: why });
+    }
+    this.#gatherings.clear();
+  }
+
+  /** For whom the others have waited long enough. */
+  overdue(nowMs: number): number[] {
+    const late = [...this.#gatherings.values()].filter(({ dueMs }) => dueMs <= nowMs);
+    return this.members.filter((member) => late.some(({ brought }) => !brought.has(member)));
+  }
+
+  #complete(gathering: Gathering): void {
+    const parts = this.members.map((member) => gathering.brought.get(member)?.bytes ?? new Uint8Array());
+    const totalBytes = parts.reduce((sum, part) => sum + part.length, 0);
+    if (totalBytes > BODY_BYTES_MAX) {
+      const message = `allGather of ${totalBytes} bytes by ${parts.length} workers: at most ${BODY_BYTES_MAX} together`;
+      this.#refuse(gathering, message);
+      return;
+    }
+    for (const { call } of gathering.brought.values()) this.#tell(call, { outcome: 'gathered', parts });
+  }
+
+  #refuse(gathering: Gathering, message: string): void {
+    for (const { call } of gathering.brought.values()) {
+      this.#tell(call, { outcome: 'refused', code: 'InvalidArgument', message });
+    }
+  }
+}

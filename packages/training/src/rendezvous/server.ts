@@ -1,0 +1,151 @@
+/** Where the workers of one machine meet: a TCP server on loopback. */
+
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { CheckpointError } from '@holdfast/core/contract';
+import { type Call, frameOf, type Tell } from './answers.ts';
+import { type Frame, FrameReader, writeFrame } from './frames.ts';
+import { Meeting } from './meeting.ts';
+import { checkRange, type Policy, TIMER_MS_MAX, WORKERS_MAX } from './policy.ts';
+import { type Request, requestOf } from './requests.ts';
+
+const HOST = '127.0.0.1';
+const LAST_CALL_MS = 1000;
+/** From its connection until a worker has said what it is. */
+const JOIN_TIMEOUT_MS = 30_000;
+
+export interface RendezvousServerOptions {
+  /** Default: any that is free. */
+  readonly port?: number | undefined;
+  /** How long to wait, once enough workers are there, for one more; each that comes starts it anew. Default 1,000. */
+  readonly lastCallMs?: number | undefined;
+}
+
+/**
+ * Started by whoever starts the workers, or by any other process that outlives them; keeps nothing on disk. Everybody on this machine can
+ * connect. Once a worker has said that training is done the server stays closed: one server, one job.
+ */
+export class RendezvousServer implements AsyncDisposable {
+  readonly host = HOST;
+  readonly port: number;
+  readonly #server: Server;
+  readonly #sockets = new Map<number, Socket>();
+  readonly #meeting: Meeting;
+  #nextWorker = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Resolves when workers can connect. `InvalidArgument`: an option is out of range. Rejects with the system's error if the port is taken. */
+  static async start(options: RendezvousServerOptions = {}): Promise<RendezvousServer> {
+    const { port = 0, lastCallMs = LAST_CALL_MS } = options;
+    checkRange('port', port, 0, 65_535);
+    checkRange('lastCallMs', lastCallMs, 0, TIMER_MS_MAX);
+    const server = createServer({ noDelay: true });
+    server.maxConnections = WORKERS_MAX;
+    server.listen(port, HOST);
+    await once(server, 'listening');
+    return new RendezvousServer(server, lastCallMs);
+  }
+
+  private constructor(server: Server, lastCallMs: number) {
+    this.#server = server;
+    this.port = (server.address() as AddressInfo).port;
+    const expel = (worker: number) => this.#drop(worker);
+    this.#meeting = new Meeting({ lastCallMs, tell: this.#tell, expel });
+    server.on('connection', (socket) => this.#receive(socket));
+  }
+
+  /** Ends all connections: workers that are still there get a `RecoverableError`, and then find no server. Safe to call again. */
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    if (!this.#server.listening) return;
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    for (const worker of [...this.#sockets.keys()]) this.#drop(worker);
+    await closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #receive(socket: Socket): void {
+    const worker = this.#nextWorker++;
+    const reader = new FrameReader();
+    this.#sockets.set(worker, socket);
+    socket.on('data', (chunk: Buffer) => {
+      try {
+        for (const frame of reader.push(chunk)) this.#handle(worker, frame);
+      } catch {
+        // It is no worker, or a broken one; there is no language in which to tell it so.
+        socket.destroy();
+      }
+    });
+    socket.setTimeout(JOIN_TIMEOUT_MS, () => socket.destroy());
+    // 'close' follows, and says all that is of interest here.
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => this.#lost(worker));
+  }
+
+  #handle(worker: number, frame: Frame): void {
+    // What an expelled worker has sent before it heard of it.
+    if (!this.#sockets.has(worker)) return;
+    const request = requestOf(frame);
+    if (this.#meeting.has(worker) === (request.type === 'join')) {
+      throw new CheckpointError('InvalidArgument', 'a worker joins once, and before all else');
+    }
+    const call: Call = { worker, id: request.id };
+    this.#answer(call, request);
+    this.#setTimer();
+  }
+
+  #answer(call: Call, request: Request): void {
+    const nowMs = performance.now();
+    if (request.type === 'join') this.#join(call, request.policy);
+    else if (request.type === 'rendezvous') this.#meeting.rendezvous(call, nowMs);
+    else if (request.type === 'gather') this.#meeting.gather(call, request.contribution, nowMs);
+    else if (request.type === 'vote') this.#meeting.vote(call, request.seq);
+    else this.#meeting.finish(call, nowMs);
+  }
+
+  #join(call: Call, policy: Policy): void {
+    const refusal = this.#meeting.enter(call.worker, policy);
+    // From here on the others wait for it, and they have deadlines.
+    if (refusal === null) this.#sockets.get(call.worker)?.setTimeout(0);
+    this.#tell(
+      call,
+      refusal === null
+        ? { outcome: 'done' }
+        : { outcome: 'refused', code: 'InvalidArgument', message: refusal },
+    );
+  }
+
+  readonly #tell: Tell = ({ worker, id }, answer) => {
+    const socket = this.#sockets.get(worker);
+    if (socket === undefined) return;
+    const { header, body } = frameOf(answer);
+    writeFrame(socket, { id, ...header }, body);
+  };
+
+  #lost(worker: number): void {
+    if (!this.#sockets.delete(worker)) return;
+    this.#meeting.leave(worker, performance.now());
+    this.#setTimer();
+  }
+
+  #drop(worker: number): void {
+    const socket = this.#sockets.get(worker);
+    this.#sockets.delete(worker);
+    socket?.destroy();
+  }
+
+  #setTimer(): void {
+    clearTimeout(this.#timer);
+    const dueMs = this.#meeting.nextTickMs();
+    if (dueMs === Number.POSITIVE_INFINITY || !this.#server.listening) return;
+    const waitMs = Math.min(Math.max(0, Math.ceil(dueMs - performance.now())), TIMER_MS_MAX);
+    this.#timer = setTimeout(() => {
+      this.#meeting.tick(performance.now());
+      this.#setTimer();
+    }, waitMs);
+  }
+}

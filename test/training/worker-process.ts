@@ -1,0 +1,93 @@
+/** A worker of a scenario: trains as often as it is ordered to, until it is killed or nobody is left to order it. */
+
+import { openCheckpointManager } from '@holdfast/stores';
+import {
+  FileSystemCheckpointManager,
+  MultiProcessCoordinator,
+  RecoverableError,
+  setCheckpointManager,
+  type TrainingCheckpointManager,
+  train,
+} from '@holdfast/training';
+import { SumState, SumStateFailingThirdSync, SumStateWithoutRollback } from './sum-state.ts';
+import type {
+  Checkpoints,
+  Hook,
+  Trained,
+  TrainOrder,
+  WorkerMessage,
+  WorkerOrder,
+} from './worker-messages.ts';
+
+const MAX_WORKERS = 4;
+const HOOK_FROM_STEP = 3;
+
+let begin = Promise.withResolvers<void>();
+
+process.on('message', (message: WorkerOrder) => {
+  if (message.type === 'begin') begin.resolve();
+  else
+    carryOut(message.order).then(send, (error: unknown) => {
+      const { name, message: text } = error instanceof Error ? error : new Error(String(error));
+      send({ type: 'failed', name, message: text });
+    });
+});
+process.on('disconnect', () => process.exit());
+send({ type: 'ready' });
+
+async function carryOut(order: TrainOrder): Promise<Trained> {
+  begin = Promise.withResolvers();
+  const { port, minWorkers, timeoutMs } = order;
+  const options = { port, minWorkers, maxWorkers: MAX_WORKERS, timeoutMs };
+  await using coordinator = await MultiProcessCoordinator.connect(options);
+  if (order.meetsOften) coordinator.shouldRendezvous = async () => true;
+  await using manager = await managerOf(order.checkpoints);
+  setCheckpointManager(manager.manager);
+  const state = stateOf(order, coordinator);
+  send({ type: 'connected' });
+  await begin.promise;
+
+  let stepCount = 0;
+  const step = async () => {
+    await state.trainOnce();
+    stepCount += 1;
+    if (stepCount >= HOOK_FROM_STEP) run(order.hook, stepCount);
+    // Without it one rank could be a step ahead when another one fails.
+    await coordinator.world.barrier();
+  };
+  await train(coordinator, step, state, { failuresMax: order.failuresMax });
+  return { type: 'trained', rank: state.rank, samples: state.samples, totalSum: state.totalSum };
+}
+
+function stateOf(order: TrainOrder, coordinator: MultiProcessCoordinator): SumState {
+  const kinds = {
+    plain: SumState,
+    'no-rollback': SumStateWithoutRollback,
+    'fails-third-sync': SumStateFailingThirdSync,
+  };
+  const savesEachStep = order.checkpoints !== null;
+  return new kinds[order.state](() => coordinator.world, { savesEachStep });
+}
+
+async function managerOf(
+  checkpoints: Checkpoints | null,
+): Promise<AsyncDisposable & { manager: TrainingCheckpointManager | null }> {
+  if (checkpoints?.in === 'run') {
+    const manager = await openCheckpointManager(checkpoints.uri, { env: process.env });
+    return { manager, [Symbol.asyncDispose]: () => manager.close() };
+  }
+  const manager = checkpoints && new FileSystemCheckpointManager(checkpoints.path);
+  return { manager, [Symbol.asyncDispose]: async () => undefined };
+}
+
+function run(hook: Hook, stepCount: number): void {
+  if (hook === 'kill') process.kill(process.pid, 'SIGKILL');
+  if (hook === 'foreign-error') throw new TypeError('this step cannot be done');
+  if (hook === 'recoverable-always' || (hook === 'recoverable-once' && stepCount === HOOK_FROM_STEP)) {
+    throw new RecoverableError('this step may go well the next time');
+  }
+}
+
+function send(message: WorkerMessage): void {
+  process.send?.(message);
+}

@@ -1,0 +1,131 @@
+/** The workers of a scenario, each in a process of its own. */
+
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { RendezvousServer } from '@holdfast/training';
+import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
+import type { Failed, Trained, TrainOrder, WorkerMessage, WorkerOrder } from './worker-messages.ts';
+
+const SCRIPT = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
+export const WORKER_COUNT = 4;
+/** Much longer than a step takes on a busy machine: no scenario waits for it. */
+const TIMEOUT_MS = 60_000;
+const LAST_CALL_MS = 20;
+
+export interface Killed {
+  readonly type: 'killed';
+  readonly signal: NodeJS.Signals | null;
+}
+
+export type Outcome = Trained | Failed | Killed;
+
+/** What differs from four workers that train to the end without checkpoints. */
+export type OrderPart = Partial<Omit<TrainOrder, 'port' | 'timeoutMs'>>;
+
+/** A process that trains as often as it is told to. */
+class Worker {
+  /** Resolves when it has ended. */
+  readonly ended: Promise<Killed>;
+  readonly #child: ChildProcess;
+  readonly #ready = Promise.withResolvers<void>();
+  #connected = Promise.withResolvers<void>();
+  #outcome = Promise.withResolvers<Outcome>();
+
+  constructor(env: Readonly<Record<string, string>>) {
+    this.#child = fork(SCRIPT, {
+      execArgv: ['--conditions=holdfast-source', '--disable-warning=HoldfastTraining'],
+      env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: COMPILE_CACHE, ...env },
+    });
+    this.#child.on('message', (message) => this.#hear(message as WorkerMessage));
+    this.ended = new Promise((resolve, reject) => {
+      this.#child.once('error', reject);
+      this.#child.once('exit', (_, signal) => {
+        const killed: Killed = { type: 'killed', signal };
+        this.#ready.resolve();
+        this.#connected.resolve();
+        this.#outcome.resolve(killed);
+        resolve(killed);
+      });
+    });
+  }
+
+  get isAlive(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** Resolves when the worker is at the server. It trains after `begin`. */
+  async connect(order: TrainOrder): Promise<void> {
+    await this.#ready.promise;
+    this.#connected = Promise.withResolvers();
+    this.#outcome = Promise.withResolvers();
+    this.#send({ type: 'train', order });
+    await this.#connected.promise;
+  }
+
+  begin(): Promise<Outcome> {
+    this.#send({ type: 'begin' });
+    return this.#outcome.promise;
+  }
+
+  /** Safe to repeat. */
+  async end(): Promise<void> {
+    this.#child.kill('SIGKILL');
+    await this.ended;
+  }
+
+  #hear(message: WorkerMessage): void {
+    if (message.type === 'ready') this.#ready.resolve();
+    else if (message.type === 'connected') this.#connected.resolve();
+    else {
+      // It may fail before it is connected.
+      this.#connected.resolve();
+      this.#outcome.resolve(message);
+    }
+  }
+
+  #send(order: WorkerOrder): void {
+    // To a process that has ended nothing can be said.
+    this.#child.send(order, () => undefined);
+  }
+}
+
+/** Four workers, used again and again, as starting one takes longer than a scenario. Those that were killed are replaced. */
+export class Workers implements AsyncDisposable {
+  readonly #env: Readonly<Record<string, string>>;
+  #workers: Worker[] = [];
+
+  /** `env`: what they need to reach the store of the checkpoints. */
+  constructor(env: Readonly<Record<string, string>> = {}) {
+    this.#env = env;
+  }
+
+  /**
+   * Has all train, one order for each; resolves to what became of each. The ranks of the first world are in this order, and it begins when all
+   * are there.
+   */
+  async train(parts: readonly OrderPart[]): Promise<Outcome[]> {
+    await using server = await RendezvousServer.start({ lastCallMs: LAST_CALL_MS });
+    this.#workers = parts.map((_, index) => {
+      const present = this.#workers[index];
+      return present?.isAlive ? present : new Worker(this.#env);
+    });
+    for (const [index, part] of parts.entries()) {
+      await this.#workers[index]?.connect({
+        minWorkers: WORKER_COUNT,
+        hook: 'none',
+        state: 'plain',
+        meetsOften: false,
+        checkpoints: null,
+        ...part,
+        port: server.port,
+        timeoutMs: TIMEOUT_MS,
+      });
+    }
+    // Awaited here, as the server ends with this function.
+    return await Promise.all(this.#workers.map((worker) => worker.begin()));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.end()));
+  }
+}
