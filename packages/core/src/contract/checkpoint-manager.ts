@@ -10,6 +10,7 @@ import type { ProcessName } from './components.ts';
 import type { RandomSource, RestoreTarget } from './files.ts';
 import type { HistoryCalls } from './history.ts';
 import type { RetentionCalls } from './retention.ts';
+import type { Throttle } from './throttle.ts';
 import type { UpkeepCalls } from './upkeep.ts';
 
 /** The whole name of a checkpoint. Version numbers repeat after a rollback, ids do not. */
@@ -375,6 +376,11 @@ export interface Checkpoint extends AsyncDisposable {
 
 export interface CheckpointManager extends AsyncDisposable, HistoryCalls, RetentionCalls, UpkeepCalls {
   readonly uri: string;
+  /**
+   * How fast payload is sent, by saves and by copies from other runs: to be changed or paused at any time. It is what the manager was opened
+   * with, or its own, with the limit of setting `saveBytesPerSecondMax`. Reading, records and copies within a store are not limited.
+   */
+  readonly throttle: Throttle;
 
   /**
    * Becomes a writer of the run; `save` and `create` do it by themselves. A job that restores before it trains calls it first: from then on

@@ -37,6 +37,13 @@ export const SETTINGS = {
     meaning:
       'Requests in flight in one save or restore, and parts of large files beside them; 0 takes what the store prefers. Fewer while it throttles.',
   },
+  saveBytesPerSecondMax: {
+    default: 0,
+    min: 0,
+    max: 1_000_000_000_000,
+    meaning:
+      'Payload that all saves of one manager, and copies from other runs, send in a second, at most; 0: no limit. `manager.throttle` changes and pauses it.',
+  },
   commitTimeoutMs: {
     default: 10 * MINUTE_MS,
     min: 0,

@@ -51,11 +51,12 @@ import type {
   RetentionPolicy,
 } from '../contract/retention.ts';
 import { completeSettings, type Settings } from '../contract/settings.ts';
+import type { Throttle } from '../contract/throttle.ts';
 import type { FsckResult, RebuildResult } from '../contract/upkeep.ts';
 import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findByVersion, latestOf } from '../plan/state.ts';
-import { createTransfer, type Transfer } from '../transfer/index.ts';
+import { createThrottle, createTransfer, type Transfer } from '../transfer/index.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
@@ -98,6 +99,8 @@ export interface CheckpointManagerOptions {
    * Default: those that the run has.
    */
   retention?: RetentionPolicy | null | undefined;
+  /** Shared with whoever else is given it; then setting `saveBytesPerSecondMax` is to be left alone. Default: one of its own. */
+  throttle?: Throttle | undefined;
   /** Of saves that do not say; see `SaveOptions`. Default `auto`. */
   dedupe?: 'auto' | 'off' | undefined;
   clock?: Clock | undefined;
@@ -115,14 +118,16 @@ export function openCheckpointManager(options: CheckpointManagerOptions): Checkp
   const writer = checkWriter(options.writer ?? { index: 0, count: 1 });
   assertOneOf('dedupe', options.dedupe, ['auto', 'off']);
   const rules = new RunRules(options.retention === undefined ? undefined : toPolicyRecord(options.retention));
+  const clock = options.clock ?? systemClock;
+  const throttle = throttleOf(options.throttle, settings, clock);
   const parts = {
     store: options.store,
     settings,
-    clock: options.clock ?? systemClock,
+    clock,
     random: options.random ?? systemRandom,
     logger: options.logger ?? silentLogger,
   };
-  const transfer = createTransfer(parts);
+  const transfer = createTransfer({ ...parts, throttle });
   const process = options.process ?? { host: '', pid: 0 };
   const { records } = transfer;
   const uploads = new UploadRecords({ ...parts, records });
@@ -137,10 +142,19 @@ export function openCheckpointManager(options: CheckpointManagerOptions): Checkp
     files: options.files,
     dedupe: options.dedupe ?? 'auto',
   };
-  return new Manager(engine, transfer, writer, options.attempt);
+  return new Manager(engine, { transfer, throttle }, writer, options.attempt);
+}
+
+function throttleOf(given: Throttle | undefined, settings: Settings, clock: Clock): Throttle {
+  const { saveBytesPerSecondMax } = settings;
+  if (given === undefined) return createThrottle({ bytesPerSecondMax: saveBytesPerSecondMax || null, clock });
+  if (saveBytesPerSecondMax === 0) return given;
+  const message = `setting saveBytesPerSecondMax is ${saveBytesPerSecondMax}, and a throttle is given too, which has a limit of its own; give one of them`;
+  throw new CheckpointError('InvalidConfig', message);
 }
 
 class Manager implements CheckpointManager {
+  readonly throttle: Throttle;
   readonly #engine: Engine;
   readonly #transfer: Transfer;
   readonly #catalog: Catalog;
@@ -148,7 +162,13 @@ class Manager implements CheckpointManager {
   readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
 
-  constructor(engine: Engine, transfer: Transfer, writer: WriterPosition, attempt: string | undefined) {
+  constructor(
+    engine: Engine,
+    { transfer, throttle }: { transfer: Transfer; throttle: Throttle },
+    writer: WriterPosition,
+    attempt: string | undefined,
+  ) {
+    this.throttle = throttle;
     this.#engine = engine;
     this.#transfer = transfer;
     this.#catalog = new Catalog(engine);

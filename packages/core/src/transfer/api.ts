@@ -6,6 +6,7 @@ import type {
   RandomSink,
   RandomSource,
   Settings,
+  Throttle,
   Upload,
 } from '../contract/index.ts';
 import type { KnownFile, KnownFiles } from '../plan/known-files.ts';
@@ -19,6 +20,8 @@ export interface TransferParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly logger: Logger;
+  /** For payload that `upload` sends; absent: no limit. */
+  readonly throttle?: Throttle | undefined;
 }
 
 /**

@@ -30,6 +30,13 @@ export interface Whole {
 }
 
 export interface Destination {
+  /**
+   * Waits until so many bytes may be sent; never rejects. Before they are read and before their turn, so that whoever waits holds neither
+   * memory nor turns, and each file waits for one part at a time.
+   */
+  admit(sizeBytes: number): Promise<void>;
+  /** They were admitted, and are not sent. */
+  giveBack(sizeBytes: number): void;
   /** Sends a whole file. Resolves to its key when it is durable. */
   sendWhole(piece: Piece): Promise<string>;
   begin(partSizeBytes: number, sizeBytes?: number): Promise<PartsDestination>;
@@ -46,6 +53,8 @@ export interface PartsDestination {
 }
 
 export const nowhere: Destination = {
+  admit: () => Promise.resolve(),
+  giveBack: () => undefined,
   sendWhole: async () => '',
   begin: async () => ({
     key: '',
@@ -64,6 +73,14 @@ export class StoreDestination implements Destination {
     this.#run = run;
   }
 
+  admit(sizeBytes: number): Promise<void> {
+    return this.#run.admit(sizeBytes);
+  }
+
+  giveBack(sizeBytes: number): void {
+    this.#run.charge(-sizeBytes);
+  }
+
   /**
    * After a failure with unknown outcome the bytes go to a fresh key: nothing has to be found out about the old one, whose object, if it
    * is there, nobody refers to.
@@ -80,7 +97,8 @@ export class StoreDestination implements Destination {
       }
       return key;
     };
-    return this.#run.request(`"${this.#item.name}"`, send, { buffer });
+    const extras = { buffer, payloadBytes: bytes.byteLength };
+    return this.#run.request(`"${this.#item.name}"`, send, extras);
   }
 
   async begin(partSizeBytes: number, sizeBytes?: number): Promise<PartsDestination> {

@@ -33,6 +33,8 @@ const HEDGE_SHARE_MAX = 0.05;
 export interface CallExtras<T> {
   /** Memory that the call reads or writes. */
   readonly buffer?: PooledBuffer | undefined;
+  /** That it sends, and that was admitted once. Repeats count too, but wait for nobody, for they hold memory. */
+  readonly payloadBytes?: number | undefined;
   /** It is about to begin; whoever is told may stop it. */
   readonly onStart?: ((call: Stoppable) => void) | undefined;
   /** What came of the call after it was left behind: it may need undoing. */
@@ -139,6 +141,20 @@ export class Run implements ActiveRun {
     return this.#partTurns(work);
   }
 
+  /** Waits until so many bytes may be sent. Never rejects: when the run has failed, whatever comes next finds out. */
+  async admit(sizeBytes: number): Promise<void> {
+    try {
+      if (sizeBytes > 0) await this.shared.throttle?.take(sizeBytes, this.signal);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** See `Throttle.charge`. */
+  charge(sizeBytes: number): void {
+    this.shared.throttle?.charge(sizeBytes);
+  }
+
   /** As one of the streams that may be filled at once, over all calls. */
   async inStreamSeat<T>(work: () => Promise<T>): Promise<T> {
     let leave: () => void = () => undefined;
@@ -161,7 +177,10 @@ export class Run implements ActiveRun {
 
   /** One request that may be sent again: watched for silence, repeated after temporary errors, with fewer at once where the store throttles. */
   request<T>(what: string, send: (call: RequestCall) => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
-    return retrying((attempt) => this.sendOnce(what, send, attempt, extras), this.retryPolicy(what));
+    return retrying((attempt) => {
+      if (attempt > 0) this.charge(extras.payloadBytes ?? 0);
+      return this.sendOnce(what, send, attempt, extras);
+    }, this.retryPolicy(what));
   }
 
   /** One try of a request, for callers that repeat it themselves. */

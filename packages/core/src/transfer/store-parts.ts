@@ -58,6 +58,7 @@ export class StoreParts implements PartsDestination {
     if (left && isLeftPiece(left, piece)) {
       this.#receipts[index] = { ...left, crc32c: piece.crc32c };
       this.#keptBytes += left.sizeBytes;
+      this.#run.charge(-left.sizeBytes);
       return;
     }
     // The other parts are not sent for nothing. An error now would end the whole call; the one of `complete` has the file sent again.
@@ -97,7 +98,8 @@ export class StoreParts implements PartsDestination {
         throw blameTransport(error, bytes, crc32c);
       }
     };
-    return this.#run.request(`part ${index} of "${this.#name}"`, send, { buffer });
+    const extras = { buffer, payloadBytes: bytes.byteLength };
+    return this.#run.request(`part ${index} of "${this.#name}"`, send, extras);
   }
 
   /** Of an error that would be final for an upload of our own. Of one that was left it is so too where the store is away, or we stop. */

@@ -41,6 +41,7 @@ export class StreamUpload {
       const isWhole =
         first.bytes.byteLength < this.#plan.partSizeBytes &&
         first.bytes.byteLength <= this.#plan.wholeBytesMax;
+      if (isWhole) await this.#destination.admit(first.bytes.byteLength);
       const file = isWhole
         ? await this.#run.turn(() => this.#sendWhole(first))
         : await this.#sendParts(first);
@@ -98,6 +99,7 @@ export class StreamUpload {
       ) {
         const sent = piece;
         sizeBytes += sent.bytes.byteLength;
+        await this.#destination.admit(sent.bytes.byteLength); // in a slot that only streams may wait in
         await turns.next(() => this.#sendPart(index, sent, parts));
         if (sent.bytes.byteLength < this.#plan.partSizeBytes) break; // the stream has ended inside this part
         throwIfAborted(this.#run.signal);

@@ -139,6 +139,7 @@ class SourceUpload {
     const checksums = new PartChecksums();
     const read = () => this.#readWhole(checksums);
     const run = this.#run;
+    await this.#destination.admit(sizeBytes);
     const sent = turns
       ? turns.turn(read).then((piece) => run.turn(() => this.#sendUnlessThere(piece, finished)))
       : run.turn(async () => this.#sendUnlessThere(await read(), finished));
@@ -154,10 +155,9 @@ class SourceUpload {
       const files = this.#item.known;
       const blake3 = files && computeBlake3(bytes);
       const known = blake3 && files.find({ sizeBytes: bytes.byteLength, crc32c, blake3 });
-      const key =
-        known?.key ??
-        this.#keyOfFinished(finished, crc32c) ??
-        (await this.#destination.sendWhole({ bytes, crc32c, buffer }));
+      const thereKey = known?.key ?? this.#keyOfFinished(finished, crc32c);
+      if (thereKey !== undefined) this.#destination.giveBack(bytes.byteLength);
+      const key = thereKey ?? (await this.#destination.sendWhole({ bytes, crc32c, buffer }));
       return { key, blake3, known };
     } finally {
       buffer?.release();
@@ -237,6 +237,7 @@ class SourceUpload {
       const hash = this.#item.known && new OrderedHash();
       const turns = new FileTurns(this.#run, true, this.#source.turns);
       for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes) {
+        await this.#destination.admit(Math.min(partSizeBytes, sizeBytes - start));
         await turns.next(() => this.#sendPart({ start, partSizeBytes, parts, checksums, hash, turns }));
       }
       await turns.settled();
