@@ -12,8 +12,11 @@ export interface Trainer {
   ask(blockMs: number, signal?: AbortSignal): Promise<boolean>;
 }
 
-export function trainer(id: string, store: ObjectStore, options: StoreElectionOptions = {}): Trainer {
-  const clock = new ManualClock();
+export function trainer(
+  id: string,
+  store: ObjectStore,
+  { clock = new ManualClock(), ...options }: StoreElectionOptions & { readonly clock?: ManualClock } = {},
+): Trainer {
   const election = new StoreElection(store, { clock, ...options });
   return { id, clock, ask: (blockMs, signal) => election.requestSave(id, blockMs, { signal }) };
 }

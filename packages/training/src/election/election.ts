@@ -8,8 +8,8 @@ export const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
 
 export interface Election {
   /**
-   * True: this trainer is to save the model, and for `blockMs` from this call on nobody else is told so; whoever holds it may ask again, and
-   * has it anew. False: another has it. Never waits for its turn.
+   * True: this trainer is to save the model, and for `blockMs` from this call on nobody else is told so. It may ask again: then the time of its
+   * last call counts, also if that is shorter. False: another has it. Never waits for its turn.
    *
    * After a partition or a pause two may hold it at once, so each saves under a name of its own: see `saveModel`.
    * `blockMs`: whole milliseconds, 1 to 7 days. `trainerId`: a name for a directory, see `checkTrainerId`; every trainer has its own.
