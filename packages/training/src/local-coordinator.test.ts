@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { StopException, StopIteration } from './errors.ts';
+import { RecoverableError, StopException, StopIteration } from './errors.ts';
 import { LocalCoordinator } from './local-coordinator.ts';
 import { State } from './state.ts';
 import { train } from './train.ts';
@@ -27,6 +28,25 @@ describe('LocalCoordinator', () => {
       state,
     );
     expect(state).toMatchObject({ value: 6, worlds: ['0 of 1'] });
+  });
+
+  it('a failed step is repeated, and what the process is warned of without a logger says why', async () => {
+    const warned = once(process, 'warning');
+    const coordinator = new LocalCoordinator();
+    const state = new Sum();
+    await train(
+      coordinator,
+      (sum) => {
+        sum.value += 1;
+        if (sum.value === 1) throw new RecoverableError('the disk was busy');
+        coordinator.stop();
+      },
+      state,
+    );
+    expect(state.worlds).toEqual(['0 of 1', '0 of 1']);
+    expect(await warned).toMatchObject([
+      { name: 'HoldfastTraining', message: 'recoverable failure 1: the disk was busy' },
+    ]);
   });
 
   it('stop ends training after the present step', async () => {
