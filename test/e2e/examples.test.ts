@@ -27,6 +27,11 @@ const EXAMPLES = [
     first: /shard-3-of-4\.bin: 4000 bytes of writer 3\nversion 100 of 4 writers\n$/,
     second: /shard-3-of-4\.bin: 4000 bytes of writer 3\nversion 200 of 4 writers\n$/,
   },
+  {
+    script: 'examples/checkpoint-manager.ts',
+    first: /^trained to 30; kept: 2, 1\n$/,
+    second: /^trained to 60; kept: 5, 4\n$/,
+  },
 ];
 
 let directory: string;
