@@ -67,3 +67,14 @@ test('two of four are killed: the others do all that is left', async () => {
   const killed = { type: 'killed', signal: 'SIGKILL' };
   expect(countsOf(outcomes)).toEqual([[9, 410], [9, 410], killed, killed]);
 });
+
+test('two of four are frozen: the others wait for one timeout, and do all that is left; the two then hear that training is over', async () => {
+  const outcomes = await workers.train(twoAndTwo({ hook: 'freeze' }, { minWorkers: 2, timeoutMs: 3000 }));
+  // Two steps of four workers, 11 to 18, make 116; the third is undone.
+  expect(countsOf(outcomes)).toEqual([
+    [9, 410],
+    [9, 410],
+    [3, 116],
+    [3, 116],
+  ]);
+});

@@ -1,7 +1,7 @@
 /** What a scenario and its workers say to each other. */
 
 /** What a worker does from its third step on; before, all goes well. */
-export type Hook = 'none' | 'kill' | 'recoverable-once' | 'recoverable-always' | 'foreign-error';
+export type Hook = 'none' | 'kill' | 'freeze' | 'recoverable-once' | 'recoverable-always' | 'foreign-error';
 
 export type Checkpoints =
   | { readonly in: 'directory'; readonly path: string }

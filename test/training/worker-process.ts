@@ -82,6 +82,7 @@ async function managerOf(
 
 function run(hook: Hook, stepCount: number): void {
   if (hook === 'kill') process.kill(process.pid, 'SIGKILL');
+  if (hook === 'freeze') process.kill(process.pid, 'SIGSTOP');
   if (hook === 'foreign-error') throw new TypeError('this step cannot be done');
   if (hook === 'recoverable-always' || (hook === 'recoverable-once' && stepCount === HOOK_FROM_STEP)) {
     throw new RecoverableError('this step may go well the next time');

@@ -20,7 +20,7 @@ export interface Killed {
 export type Outcome = Trained | Failed | Killed;
 
 /** What differs from four workers that train to the end without checkpoints. */
-export type OrderPart = Partial<Omit<TrainOrder, 'port' | 'timeoutMs'>>;
+export type OrderPart = Partial<Omit<TrainOrder, 'port'>>;
 
 /** A process that trains as often as it is told to. */
 class Worker {
@@ -67,6 +67,10 @@ class Worker {
     return this.#outcome.promise;
   }
 
+  goOn(): void {
+    this.#child.kill('SIGCONT');
+  }
+
   /** Safe to repeat. */
   async end(): Promise<void> {
     this.#child.kill('SIGKILL');
@@ -101,7 +105,7 @@ export class Workers implements AsyncDisposable {
 
   /**
    * Has all train, one order for each; resolves to what became of each. The ranks of the first world are in this order, and it begins when all
-   * are there.
+   * are there. Those that freeze go on when all others have ended.
    */
   async train(parts: readonly OrderPart[]): Promise<Outcome[]> {
     await using server = await RendezvousServer.start({ lastCallMs: LAST_CALL_MS });
@@ -116,13 +120,17 @@ export class Workers implements AsyncDisposable {
         state: 'plain',
         meetsOften: false,
         checkpoints: null,
+        timeoutMs: TIMEOUT_MS,
         ...part,
         port: server.port,
-        timeoutMs: TIMEOUT_MS,
       });
     }
+    const outcomes = this.#workers.map((worker) => worker.begin());
+    const isFrozen = (index: number) => parts[index]?.hook === 'freeze';
+    await Promise.all(outcomes.filter((_, index) => !isFrozen(index)));
+    for (const [index, worker] of this.#workers.entries()) if (isFrozen(index)) worker.goOn();
     // Awaited here, as the server ends with this function.
-    return await Promise.all(this.#workers.map((worker) => worker.begin()));
+    return await Promise.all(outcomes);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
