@@ -94,6 +94,11 @@ describe('loadNewestCheckpoint', () => {
       reason: 'no such file',
     },
     {
+      title: 'a file that is not there',
+      content: Object.assign(new Error('no such file: 2.ckpt'), { code: 'ENOENT', syscall: 'open' }),
+      reason: 'checkpoint 2 could not be loaded: Error: no such file: 2.ckpt',
+    },
+    {
       title: 'of which the state makes nothing',
       content: 'torn',
       reason: 'checkpoint 2 could not be loaded: RangeError: torn: no number',
@@ -147,6 +152,7 @@ describe('loadNewestCheckpoint', () => {
     new CheckpointError('UnsupportedFormat', 'of a newer version'),
     new RecoverableError('a worker is gone'),
     new NonRetryableException('wrong machine'),
+    Object.assign(new Error('too many open files'), { code: 'EMFILE', syscall: 'open' }),
   ])('$name "$message" says nothing about the bytes: no older one is tried', async (error) => {
     await expect(load(managerOf(['ok 0', error]).manager, new Text())).rejects.toBe(error);
   });

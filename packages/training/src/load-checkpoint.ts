@@ -1,4 +1,5 @@
 import { CheckpointError, isCheckpointError, type Logger } from '@holdfast/core/contract';
+import { errnoOf } from '@holdfast/local-files';
 import type { TrainingCheckpoint, TrainingCheckpointManager } from './checkpoints.ts';
 import { NonRetryableException, RecoverableError, StopException } from './errors.ts';
 import { STATE_KEY } from './save-checkpoint.ts';
@@ -74,10 +75,12 @@ async function tryLoading(checkpoint: TrainingCheckpoint, state: State): Promise
 
 /**
  * Whether another checkpoint may do better: its bytes are damaged, missing, or make no sense to the state. A store that does not answer, or
- * refuses, says nothing about the bytes.
+ * refuses, says nothing about the bytes, nor does the system.
  */
 function isAboutBytes(error: unknown): boolean {
   if (isCheckpointError(error)) return error.code === 'Corrupt' || error.code === 'NotFound';
+  const errno = errnoOf(error);
+  if (errno !== undefined) return errno === 'ENOENT';
   const isOfLoop =
     error instanceof RecoverableError ||
     error instanceof NonRetryableException ||

@@ -5,24 +5,32 @@
  */
 
 import { resolve } from 'node:path';
-import { type FileSystem, fileError, makeDirectories, nodeFileSystem } from '@holdfast/local-files';
+import {
+  DirectorySync,
+  type FileSystem,
+  fileError,
+  makeDirectories,
+  nodeFileSystem,
+} from '@holdfast/local-files';
 import type { TrainingCheckpoint, TrainingCheckpointManager } from '../checkpoints.ts';
 import { SavedCheckpoint } from './saved-checkpoint.ts';
 import { nextVersion, readSequence } from './sequence.ts';
 import { StagedCheckpoint } from './staged-checkpoint.ts';
 
 /**
- * torchelastic's FileSystemCheckpointManager, which reads and writes the same directories. Nothing is read before the first call, and nothing
- * is kept in mind between calls; each costs one look into the directory. A directory that is not there holds no checkpoint, and `create`
+ * torchelastic's FileSystemCheckpointManager, which reads and writes the same directories. Nothing is read before the first call, and no
+ * checkpoint is kept in mind between calls; each costs one look into the directory. A directory that is not there holds no checkpoint, and `create`
  * makes it. Several processes may save at once: each checkpoint gets a number of its own. Bytes have no checksums here.
  */
 export class FileSystemCheckpointManager implements TrainingCheckpointManager {
   readonly #root: string;
   readonly #fileSystem: FileSystem;
+  readonly #sync: DirectorySync;
 
   constructor(directory: string, fileSystem: FileSystem = nodeFileSystem) {
     this.#root = resolve(directory);
     this.#fileSystem = fileSystem;
+    this.#sync = new DirectorySync({ fileSystem });
   }
 
   /** Its version is the number that it will have unless somebody else takes that first; after `commit` it is the one that it has. */
@@ -33,7 +41,12 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
       throw fileError(error, `create ${this.#root}`, { path: this.#root });
     }
     const version = nextVersion(await readSequence(this.#root, this.#fileSystem));
-    return StagedCheckpoint.begin({ root: this.#root, fileSystem: this.#fileSystem, version });
+    return StagedCheckpoint.begin({
+      root: this.#root,
+      fileSystem: this.#fileSystem,
+      sync: this.#sync,
+      version,
+    });
   }
 
   async get(version: bigint): Promise<TrainingCheckpoint | null> {

@@ -1,6 +1,6 @@
 import { sep } from 'node:path';
 import { CheckpointError, systemRandom } from '@holdfast/core/contract';
-import { DirectorySync, errnoOf, type FileSystem, fileError } from '@holdfast/local-files';
+import { type DirectorySync, errnoOf, type FileSystem, fileError } from '@holdfast/local-files';
 import type { TrainingCheckpoint } from '../checkpoints.ts';
 import { checkKey } from './key.ts';
 import { PartFile } from './part-file.ts';
@@ -16,6 +16,7 @@ const NAME_IS_TAKEN = new Set(['ENOTEMPTY', 'EEXIST', 'ENOTDIR']);
 interface StagedParts {
   readonly root: string;
   readonly fileSystem: FileSystem;
+  readonly sync: DirectorySync;
   readonly version: bigint;
 }
 
@@ -44,10 +45,10 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   #state: 'open' | 'committing' | 'committed' | 'discarded' = 'open';
   #committing: Promise<void> | undefined;
 
-  private constructor({ root, fileSystem, version }: StagedParts, staging: string) {
+  private constructor({ root, fileSystem, sync, version }: StagedParts, staging: string) {
     this.#root = root;
     this.#fileSystem = fileSystem;
-    this.#sync = new DirectorySync({ fileSystem });
+    this.#sync = sync;
     this.#staging = staging;
     this.#version = version;
   }
