@@ -156,6 +156,13 @@ const CASES: readonly Case[] = [
     says: 'setting bufferBytes is 1024',
   },
   {
+    name: 'a rate without its time',
+    args: (place) => save(place, '--limit-rate', '50MiB'),
+    exit: 2,
+    code: 'InvalidArgument',
+    says: '--limit-rate: "50MiB" is not a rate; write it like 512KiB/s or 50MiB/s',
+  },
+  {
     name: 'the same version with other content',
     args: (place) => ['save', place.path('other'), place.uri, '--version', '1'],
     exit: 7,

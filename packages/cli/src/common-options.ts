@@ -8,6 +8,7 @@ import {
   parseDuration,
   parseMeta,
   parseMetric,
+  parseRate,
   parseSize,
   parseVersion,
   parseVersionOrLatest,
@@ -74,4 +75,9 @@ export const buffer = value(
   '--buffer <size>',
   'memory for bytes on their way, such as 1GiB; default 256MiB',
   parseSize,
+);
+export const limitRate = value(
+  '--limit-rate <rate>',
+  'payload to send in a second, at most, such as 50MiB/s; default: no limit',
+  parseRate,
 );

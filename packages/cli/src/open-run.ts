@@ -6,7 +6,7 @@ import type {
 } from '@holdfast/core/contract';
 import { CheckpointError, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
-import { buffer, concurrency } from './common-options.ts';
+import { buffer, concurrency, limitRate } from './common-options.ts';
 import type { Job } from './env.ts';
 import { repeatNotes } from './repeat-notes.ts';
 
@@ -62,7 +62,9 @@ export async function withRun<T>(
 function settingsOf(call: Call): Partial<Settings> {
   const bufferBytes = call.get(buffer);
   const requests = call.get(concurrency);
+  const saveBytesPerSecondMax = call.get(limitRate);
   return {
+    ...(saveBytesPerSecondMax === undefined ? {} : { saveBytesPerSecondMax }),
     ...(bufferBytes === undefined ? {} : { bufferBytes }),
     ...(requests === undefined ? {} : { concurrency: requests }),
   };

@@ -122,6 +122,20 @@ describe('runCli', () => {
     },
   );
 
+  it('--limit-rate: what is saved and copied is sent no faster, and restored as fast as it goes', async () => {
+    for (const name of ['a', 'b', 'c']) await writeFile(join(directory, name), new Uint8Array(32 * 1024));
+    const uri = newUri();
+    const seconds = async (...args: string[]) => {
+      const beganMs = performance.now();
+      expect((await cli([...args, '--limit-rate', '256KiB/s'])).code).toBe(0);
+      return (performance.now() - beganMs) / 1000;
+    };
+    // The last of three files need not be paid for: two take a quarter of a second.
+    expect(await seconds('save', directory, uri, '--dedupe', 'off')).toBeGreaterThan(0.24);
+    expect(await seconds('mirror', uri, newUri())).toBeGreaterThan(0.24);
+    expect((await cli(['restore', uri, join(directory, 'out'), '--limit-rate', '1B/s'])).code).toBe(2);
+  });
+
   it('--verbose says where values came from and shows stacks', async () => {
     const uri = newUri();
     const ended = await cli(['save', directory, '-v'], {

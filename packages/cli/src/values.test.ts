@@ -11,6 +11,7 @@ import {
   parseLongDuration,
   parseMeta,
   parseMetric,
+  parseRate,
   parseSize,
   parseVersion,
   parseVersionOrLatest,
@@ -143,6 +144,23 @@ describe('parseSize', () => {
 
   it.each(['256', '', 'MiB', '-1MiB', '5 XiB'])('refuses "%s"', (text) => {
     expect(refusal(() => parseSize(text))).toContain('write it like');
+  });
+});
+
+describe('parseRate', () => {
+  it('is a size in a second', () => {
+    expect(parseRate('512KiB/s')).toBe(524_288);
+    expect(parseRate('1B/s')).toBe(1);
+  });
+
+  it.each([
+    ['50MiB', 'is not a rate; write it like 512KiB/s or 50MiB/s'],
+    ['/s', 'is not a rate'],
+    ['50MB/s', '"50MB" is not a size in binary units; write 50MiB'],
+    ['fast/s', '"fast" is not a size'],
+    ['0B/s', 'would send nothing; leave the option out for no limit'],
+  ])('refuses "%s"', (text, message) => {
+    expect(refusal(() => parseRate(text))).toContain(message);
   });
 });
 

@@ -112,6 +112,16 @@ export function parseSize(text: string): number {
   throw new BadValue(`${reason}; write it like 65536B, 64KiB, 256MiB or 1GiB`);
 }
 
+/** Bytes in a second of `50MiB/s`: a size, `/s` behind it. At least one. */
+export function parseRate(text: string): number {
+  const match = /^(.+)\/s$/.exec(text);
+  if (match === null) throw new BadValue(`"${text}" is not a rate; write it like 512KiB/s or 50MiB/s`);
+  const bytesPerSecond = parseSize(match[1] as string);
+  if (bytesPerSecond < 1)
+    throw new BadValue(`"${text}" would send nothing; leave the option out for no limit`);
+  return bytesPerSecond;
+}
+
 /** `I/N`: writer I of N, I from 0. */
 export function parseWriter(text: string): WriterPosition {
   const match = /^(\d{1,9})\/(\d{1,9})$/.exec(text);

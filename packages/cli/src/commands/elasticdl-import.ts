@@ -1,7 +1,7 @@
 import { CheckpointError, type CheckpointManager, type ProgressEvent } from '@holdfast/core/contract';
 import type { ImportAllResult, ImportResult, Place } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency, meta, metric, version } from '../common-options.ts';
+import { buffer, concurrency, limitRate, meta, metric, version } from '../common-options.ts';
 import { sum } from '../elasticdl/model-summary.ts';
 import { openVersionAt, withForeignPlace } from '../elasticdl/open-shards.ts';
 import { numbering } from '../elasticdl/options.ts';
@@ -26,7 +26,7 @@ export const elasticdlImport: Command = {
     'Structure and ids are checked before anything is committed.\n' +
     'Repeating is free: what is there already is not sent again.',
   operands: 'DIR|URI RUN',
-  options: [version, all, as, metric, meta, numbering, concurrency, buffer],
+  options: [version, all, as, metric, meta, numbering, concurrency, buffer, limitRate],
   examples: [
     'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --metric auc=0.81 --metric loss=0.43',
     'holdfast elasticdl import ./checkpoint_dir "file://$PWD/history" --all',

@@ -1,6 +1,6 @@
 import { type ForkResult, isCheckpointError } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency } from '../common-options.ts';
+import { buffer, concurrency, limitRate } from '../common-options.ts';
 import { formatBytes, formatPlural } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -17,7 +17,7 @@ export const fork: Command = {
     'Without @V the latest. What follows the last @ counts as the version if it is digits only: of a URI that ends like that\n' +
     'itself, give the version as well. URI2 must be a run without checkpoints, or none yet. URI stays as it is.',
   operands: 'URI@V URI2',
-  options: [concurrency, buffer],
+  options: [concurrency, buffer, limitRate],
   examples: [
     'holdfast fork "file://$PWD/run@1200" "file://$PWD/other-learning-rate"',
     'holdfast fork "file://$PWD/run" "file://$PWD/fine-tuning"',

@@ -5,7 +5,7 @@ import {
   type ProgressEvent,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency } from '../common-options.ts';
+import { buffer, concurrency, limitRate } from '../common-options.ts';
 import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -39,7 +39,7 @@ export const mirror: Command = {
     'Copies what TO does not have yet, lowest version first; TO is a run of its own, and whole at every moment.\n' +
     'Stop it whenever you like, and run it again to go on. It takes TO over from whoever writes there.',
   operands: 'FROM TO',
-  options: [version, since, latest, watch, interval, skipCorrupt, concurrency, buffer],
+  options: [version, since, latest, watch, interval, skipCorrupt, concurrency, buffer, limitRate],
   examples: [
     'holdfast mirror "file://$PWD/run" "file://$PWD/copy"',
     'holdfast mirror "file://$PWD/run" "file://$PWD/best" --latest',

@@ -11,6 +11,7 @@ import {
   attempt,
   buffer,
   concurrency,
+  limitRate,
   meta,
   metric,
   timeout,
@@ -67,7 +68,7 @@ export const save: Command = {
     ...[version, writer, attempt, timeout, noWait, metric, meta],
     ...[dedupe, onStale, shouldChange],
     ...RETENTION_OPTIONS,
-    ...[concurrency, buffer],
+    ...[concurrency, buffer, limitRate],
   ],
   examples: [
     'holdfast save ./ckpt "file://$PWD/run"',
