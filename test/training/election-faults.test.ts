@@ -22,7 +22,7 @@ import { holders, type Trainer, trainer } from './election-store.ts';
 
 const DAY_MS = 24 * 60 * 60_000;
 const CALLS_MAX = 40;
-const SEEDS = 25;
+const SEEDS = 5;
 
 const keyOf = (seq: number): string => `elections/${String(seq).padStart(20, '0')}.json`;
 
@@ -105,7 +105,7 @@ interface Told {
   readonly toldAtMs: number;
 }
 
-/** Four trainers ask again and again, for 80 s of one clock, on stores that fail a third of their calls. */
+/** Four trainers ask again and again, with pauses, for a minute of one clock, on stores that fail a third of their calls. */
 async function confusion(seed: number): Promise<Told[]> {
   const random = new SeededRandom(seed);
   const bucket = new MemoryBucket({ crc32c });
@@ -139,11 +139,12 @@ async function confusion(seed: number): Promise<Told[]> {
     // Errors claim nothing.
     if (await each.ask(blockMs).catch(() => false))
       told.push({ id: each.id, blockMs, askedAtMs, toldAtMs: clock.monotonicMs() });
+    await clock.sleep(random.fraction() * 5000); // until it asks again, or longer than its time
     asking.delete(each);
   };
-  while (clock.monotonicMs() < 80_000 || asking.size > 0) {
+  while (clock.monotonicMs() < 60_000 || asking.size > 0) {
     for (const each of trainers) {
-      if (!asking.has(each) && clock.monotonicMs() < 80_000 && random.fraction() < 0.2) void ask(each);
+      if (!asking.has(each) && clock.monotonicMs() < 60_000) void ask(each);
     }
     await clock.advance(100);
   }
