@@ -22,7 +22,7 @@ export interface MultiProcessOptions {
   readonly maxWorkers: number;
   /**
    * How long anybody waits for anybody: a worker that does not come to a group call or a rendezvous for so long is taken for gone. It has to
-   * be longer than any step. Default 600,000.
+   * be longer than any step, and any save. Default 600,000.
    */
   readonly timeoutMs?: number | undefined;
 }

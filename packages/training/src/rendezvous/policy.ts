@@ -7,7 +7,7 @@ export interface Policy {
   readonly minWorkers: number;
   /** More than these wait until somebody leaves. At most 1,024. */
   readonly maxWorkers: number;
-  /** How long anybody waits for anybody: it has to be longer than any step. 1 to 2^31 - 1. */
+  /** How long anybody waits for anybody: it has to be longer than any step and any save. 1 to 2^31 - 1. */
   readonly timeoutMs: number;
 }
 
