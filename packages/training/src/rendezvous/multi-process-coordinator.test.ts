@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { isCheckpointError } from '@holdfast/core/contract';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { LocalCoordinator } from '../local-coordinator.ts';
 import { State } from '../state.ts';
 import { broadcast } from './broadcast.ts';
@@ -134,14 +134,14 @@ test('a worker that closes is missed at once: a barrier fails, and the others me
 test('a worker that others have given up gets a RecoverableError, and can come again, as the last', async () => {
   const server = await startServer();
   const [slow, second, third] = [
-    await connectTo(server, { timeoutMs: 300 }),
-    await connectTo(server, { timeoutMs: 300 }),
-    await connectTo(server, { timeoutMs: 300 }),
+    await connectTo(server, { minWorkers: 3, timeoutMs: 500 }),
+    await connectTo(server, { minWorkers: 3, timeoutMs: 500 }),
+    await connectTo(server, { minWorkers: 3, timeoutMs: 500 }),
   ];
   await meet([slow, second, third]);
   await Promise.all(
     [second, third].map(({ world }) =>
-      expect(world.barrier()).rejects.toMatchObject({ message: 'rank 0 of 3 did not come within 300 ms' }),
+      expect(world.barrier()).rejects.toMatchObject({ message: 'rank 0 of 3 did not come within 500 ms' }),
     ),
   );
   await expect(slow.world.barrier()).rejects.toMatchObject({ name: 'RecoverableError' });
@@ -162,6 +162,7 @@ test('signalTrainingDone: the others stop, and so does whoever comes later', asy
   await first.signalTrainingDone();
   expect(first.shouldStopTraining()).toBe(true);
   await expect(first.world.barrier()).rejects.toMatchObject({ name: 'RecoverableError' });
+  await expect(first.rendezvous()).rejects.toMatchObject({ name: 'StopException' });
   await waiting;
   expect(await second.shouldRendezvous(STATE)).toBe(true);
   await expect(second.rendezvous()).rejects.toMatchObject({ name: 'StopException' });
@@ -173,8 +174,8 @@ test('signalTrainingDone: the others stop, and so does whoever comes later', asy
 test('signalTrainingDone: a worker that the others have given up says it all the same', async () => {
   const server = await startServer();
   const [slow, second] = [
-    await connectTo(server, { timeoutMs: 200, minWorkers: 1 }),
-    await connectTo(server, { timeoutMs: 200, minWorkers: 1 }),
+    await connectTo(server, { timeoutMs: 500, minWorkers: 1 }),
+    await connectTo(server, { timeoutMs: 500, minWorkers: 1 }),
   ];
   await meet([slow, second]);
   await expect(second.world.barrier()).rejects.toThrow('did not come');
@@ -275,6 +276,36 @@ test('a stranger that speaks another language, or before it has joined, is cut o
     await closed;
   }
   await Promise.all(workers.map(({ world }) => world.barrier()));
+});
+
+test('whoever connects and does not join is cut off in time, and nobody else', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+  const server = await startServer();
+  const stranger = connect(server.port, '127.0.0.1').resume();
+  await once(stranger, 'connect');
+  // The server takes connections in their order, so once this one is answered the stranger has been let in.
+  const worker = await connectTo(server, { minWorkers: 1, maxWorkers: 1, timeoutMs: 60_000 });
+  const closed = once(stranger, 'close');
+  vi.advanceTimersByTime(29_999);
+  expect((await worker.rendezvous()).size).toBe(1);
+  expect(stranger.destroyed).toBe(false);
+  vi.advanceTimersByTime(1);
+  await closed;
+  await worker.world.barrier();
+});
+
+test('close: a worker that waits hears of it, and stops', async () => {
+  const server = await startServer();
+  const workers = [await connectTo(server), await connectTo(server)] as const;
+  await meet(workers);
+  const waiting = expect(workers[0].world.barrier()).rejects.toMatchObject({ name: 'RecoverableError' });
+  await workers[0].close();
+  await waiting;
+  expect(workers[0].shouldStopTraining()).toBe(true);
+  await expect(workers[0].rendezvous()).rejects.toMatchObject({ name: 'StopException' });
 });
 
 test('a contribution above 1 GiB is InvalidArgument, and nothing is sent', async () => {

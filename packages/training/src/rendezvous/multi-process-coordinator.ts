@@ -76,6 +76,7 @@ export class MultiProcessCoordinator implements Coordinator, AsyncDisposable {
   /** `TimedOut`: fewer than `minWorkers` came, or there was no place for one more. Connects again if the others had given this one up. */
   async rendezvous(): Promise<World> {
     this.#world?.leave();
+    if (this.#isStopped) throw new StopException('training is over');
     try {
       if (!this.#connection.isOpen) this.#connection = await join(this.#target, this.#policy);
       const { rank, size } = expectOutcome(await this.#connection.call({ type: 'rendezvous' }), 'world');

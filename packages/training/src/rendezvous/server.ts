@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import { type Call, frameOf, type Tell } from './answers.ts';
 import { type Frame, FrameReader, writeFrame } from './frames.ts';
 import { Meeting } from './meeting.ts';
@@ -30,6 +30,7 @@ export class RendezvousServer implements AsyncDisposable {
   readonly port: number;
   readonly #server: Server;
   readonly #sockets = new Map<number, Socket>();
+  readonly #joinTimers = new Map<number, NodeJS.Timeout>();
   readonly #meeting: Meeting;
   #nextWorker = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -75,15 +76,23 @@ export class RendezvousServer implements AsyncDisposable {
     socket.on('data', (chunk: Buffer) => {
       try {
         for (const frame of reader.push(chunk)) this.#handle(worker, frame);
-      } catch {
+      } catch (error) {
+        if (!isCheckpointError(error, 'InvalidArgument')) throw error;
         // It is no worker, or a broken one; there is no language in which to tell it so.
         socket.destroy();
       }
     });
-    socket.setTimeout(JOIN_TIMEOUT_MS, () => socket.destroy());
+    this.#joinTimers.set(
+      worker,
+      setTimeout(() => socket.destroy(), JOIN_TIMEOUT_MS),
+    );
     // 'close' follows, and says all that is of interest here.
     socket.on('error', () => socket.destroy());
-    socket.on('close', () => this.#lost(worker));
+    socket.on('close', () => {
+      clearTimeout(this.#joinTimers.get(worker));
+      this.#joinTimers.delete(worker);
+      this.#lost(worker);
+    });
   }
 
   #handle(worker: number, frame: Frame): void {
@@ -110,7 +119,7 @@ export class RendezvousServer implements AsyncDisposable {
   #join(call: Call, policy: Policy): void {
     const refusal = this.#meeting.enter(call.worker, policy);
     // From here on the others wait for it, and they have deadlines.
-    if (refusal === null) this.#sockets.get(call.worker)?.setTimeout(0);
+    if (refusal === null) clearTimeout(this.#joinTimers.get(call.worker));
     this.#tell(
       call,
       refusal === null
