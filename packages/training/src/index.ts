@@ -7,6 +7,7 @@ export { type ModelFiles, saveModel } from './election/save-model.ts';
 export { StaticElection } from './election/static-election.ts';
 export { StoreElection, type StoreElectionOptions } from './election/store-election.ts';
 export { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
+export { EtcdCoordinator, type EtcdCoordinatorOptions } from './etcd/etcd-coordinator.ts';
 export { EtcdElection, type EtcdElectionOptions } from './etcd/etcd-election.ts';
 export { FileSystemCheckpointManager } from './file-system-manager/manager.ts';
 export { LocalCoordinator } from './local-coordinator.ts';

@@ -28,8 +28,8 @@ export interface EtcdCall {
 export interface EtcdPair {
   readonly key: string;
   readonly value: Uint8Array;
-  /** Grows with every change of anything in the cluster: of two keys the older has the smaller. */
-  readonly createRevision: bigint;
+  /** Of the cluster when the key was last changed, which every change of anything makes larger. */
+  readonly modRevision: bigint;
 }
 
 /** etcd's 64-bit number, in decimal. */
@@ -39,6 +39,18 @@ export interface EtcdPut {
   readonly key: string;
   readonly value: Uint8Array;
   readonly lease: LeaseId;
+}
+
+export type EtcdChange =
+  /** Without a lease it stays. */
+  | { readonly put: string; readonly value: Uint8Array; readonly lease?: LeaseId | undefined }
+  /** All keys from this one on that are below `below`; if not given, this one. */
+  | { readonly remove: string; readonly below?: string | undefined };
+
+export interface EtcdState {
+  readonly key: string;
+  /** 0: it is not there. */
+  readonly modRevision: bigint;
 }
 
 type Json = Readonly<Record<string, unknown>>;
@@ -63,6 +75,13 @@ export class EtcdClient {
     return pairsOf(answer, endpoint);
   }
 
+  /** How many keys begin so. */
+  async count(prefix: string, call: EtcdCall): Promise<number> {
+    const body = { key: base64(prefix), range_end: prefixEnd(prefix), count_only: true };
+    const { answer } = await this.#call('/v3/kv/range', body, call);
+    return Number(answer['count'] ?? 0);
+  }
+
   /**
    * Creates the key, or sets it if it has this very value, in one step; false if it has another one. With the lease ends the key.
    * Repeating it is harmless. `NotFound`: the lease has ended.
@@ -81,6 +100,30 @@ export class EtcdClient {
     const inner = response?.['response_txn'];
     if (!isJson(inner)) throw strangeAnswerError(endpoint, '/v3/kv/txn', 'no response_txn');
     return inner['succeeded'] === true;
+  }
+
+  /**
+   * Makes all of the changes in one step if all of the keys are as they were; otherwise none, and false. At most 128 of each. False also if it
+   * was made, and repeated as the first reply was lost: what is there tells. `NotFound`: a lease has ended.
+   */
+  async change(
+    unchanged: readonly EtcdState[],
+    changes: readonly EtcdChange[],
+    call: EtcdCall,
+  ): Promise<boolean> {
+    const compare = unchanged.map(({ key, modRevision }) => {
+      return { target: 'MOD', result: 'EQUAL', key: base64(key), mod_revision: String(modRevision) };
+    });
+    const { answer } = await this.#call('/v3/kv/txn', { compare, success: changes.map(operationOf) }, call);
+    return answer['succeeded'] === true;
+  }
+
+  /** False: it has ended. */
+  async keepLease(lease: LeaseId, call: EtcdCall): Promise<boolean> {
+    const { endpoint, answer } = await this.#call('/v3/lease/keepalive', { ID: lease }, call);
+    const { result } = answer;
+    if (isJson(result)) return Number(result['TTL'] ?? 0) > 0;
+    throw strangeAnswerError(endpoint, '/v3/lease/keepalive', 'no result');
   }
 
   /** `seconds`: whole, from 1 on; the server may make it longer. Whose reply is lost, that lease ends by itself. */
@@ -158,8 +201,9 @@ function parsed(text: string, endpoint: string, path: string): Json {
   } catch {
     // What it is instead is said below.
   }
-  // Every answer of etcd's says which cluster it is from.
-  if (isJson(answer) && isJson(answer['header'])) return answer;
+  // Every answer of etcd's says which cluster it is from; those of a stream are wrapped.
+  const said = isJson(answer) && isJson(answer['result']) ? answer['result'] : answer;
+  if (isJson(answer) && isJson(said) && isJson(said['header'])) return answer;
   throw strangeAnswerError(endpoint, path, 'an answer without a header');
 }
 
@@ -175,14 +219,23 @@ function recordsIn(answer: Json, name: string, endpoint: string, path: string): 
 }
 
 function pairsOf(answer: Json, endpoint: string): readonly EtcdPair[] {
-  return recordsIn(answer, 'kvs', endpoint, '/v3/kv/range').map(({ key, value = '', create_revision }) => {
-    if (typeof key === 'string' && typeof value === 'string' && /^\d+$/.test(String(create_revision))) {
+  return recordsIn(answer, 'kvs', endpoint, '/v3/kv/range').map(({ key, value = '', mod_revision }) => {
+    if (typeof key === 'string' && typeof value === 'string' && /^\d+$/.test(String(mod_revision))) {
       const name = Buffer.from(key, 'base64').toString('utf8');
-      const createRevision = BigInt(String(create_revision));
-      return { key: name, value: Buffer.from(value, 'base64'), createRevision };
+      const modRevision = BigInt(String(mod_revision));
+      return { key: name, value: Buffer.from(value, 'base64'), modRevision };
     }
     throw strangeAnswerError(endpoint, '/v3/kv/range', 'a key without its value');
   });
+}
+
+function operationOf(change: EtcdChange): Json {
+  if ('remove' in change) {
+    const end = change.below === undefined ? {} : { range_end: base64(change.below) };
+    return { request_delete_range: { key: base64(change.remove), ...end } };
+  }
+  const { put, value, lease = '0' } = change;
+  return { request_put: { key: base64(put), value: base64(value), lease } };
 }
 
 function base64(content: string | Uint8Array): string {

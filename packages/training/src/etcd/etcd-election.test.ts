@@ -68,7 +68,7 @@ describe('what etcd is asked', () => {
 
   test('one that is not: a read', async () => {
     const value = Buffer.from('b').toString('base64');
-    const held: Answer = [200, `{${HEADER},"kvs":[{"key":"aw==","create_revision":"2","value":"${value}"}]}`];
+    const held: Answer = [200, `{${HEADER},"kvs":[{"key":"aw==","mod_revision":"2","value":"${value}"}]}`];
     const { endpoint, asked } = await scripted({ ...GOOD, range: held });
     expect(await ask(endpoint)).toBe(false);
     expect(asked.map(({ path }) => path)).toEqual(['range']);

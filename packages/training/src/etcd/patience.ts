@@ -1,0 +1,42 @@
+import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import type { EtcdCall, EtcdClient } from './client.ts';
+
+/** One of many workers that all ask so often. */
+const POLL_MS = 25;
+const POLL_MS_MAX = 200;
+const CALL_TIMEOUT_MS = 5000;
+
+/**
+ * Asks again and again until there is an answer, which is not `null`; etcd may be away meanwhile. `TimedOut` after `timeoutMs`, with the last failure
+ * as its cause.
+ */
+export async function untilAnswered<T>(
+  client: EtcdClient,
+  { timeoutMs, what }: { timeoutMs: number; what: string },
+  body: (call: EtcdCall) => Promise<T | null>,
+): Promise<T> {
+  const { clock } = client;
+  const endMs = clock.monotonicMs() + timeoutMs;
+  let failure: CheckpointError | null = null;
+  for (let pollMs = POLL_MS; ; pollMs = Math.min(pollMs * 1.5, POLL_MS_MAX)) {
+    try {
+      const nowMs = clock.monotonicMs();
+      const answer = await body({ untilMs: Math.min(endMs, nowMs + CALL_TIMEOUT_MS) });
+      if (answer !== null) return answer;
+      failure = null;
+    } catch (error) {
+      if (!isPassing(error)) throw error;
+      failure = error;
+    }
+    const leftMs = endMs - clock.monotonicMs();
+    if (leftMs <= 0) {
+      const why = failure === null ? '' : `: ${failure.message}`;
+      throw new CheckpointError('TimedOut', `${what} within ${timeoutMs} ms${why}`, { cause: failure });
+    }
+    await clock.sleep(Math.min(pollMs, leftMs));
+  }
+}
+
+function isPassing(error: unknown): error is CheckpointError {
+  return isCheckpointError(error, 'Unavailable') || isCheckpointError(error, 'Throttled');
+}
