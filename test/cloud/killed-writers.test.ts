@@ -3,7 +3,7 @@
 import { SeededRandom } from '@holdfast/testkit';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Moment } from '../crash/writer-messages.ts';
-import { CLOUDS } from '../servers/clouds.ts';
+import { CLOUDS, S3 } from '../servers/clouds.ts';
 import { LONG_COUNT, share } from './config.ts';
 import { Cast, play, RANKS, type Story } from './kill-story.ts';
 
@@ -57,6 +57,9 @@ for (const cloud of CLOUDS) {
       const calls = unharmed[rank]?.calls ?? [];
       expect([...new Set(calls)].sort()).toEqual(OPERATIONS);
 
+      // After one call and before the next the store is the same: every second call has both of its sides.
+      const isPlayed = (number: number) =>
+        cloud !== S3 || LONG_COUNT > 0 || number % 2 === 0 || isFirstOfItsKind(calls, number);
       const firstNumber = rank === 0 || LONG_COUNT > 0 ? 0 : calls.lastIndexOf('create');
       const numbers = [...calls.keys()].filter((number) => number >= firstNumber);
       const all = numbers.flatMap((number) =>
@@ -64,17 +67,18 @@ for (const cloud of CLOUDS) {
           endingsInTurn(number, moment).map((ending) => story(number, moment, ending)),
         ),
       );
-      const stories = share(cloud, all);
+      const stories = share(cloud, all).filter(({ halts }) => isPlayed(Number(halts[rank]?.at)));
       // A writer that waits looks more or less often.
       expect(await playAll(stories)).toBeGreaterThan(stories.length - 5);
       for (let number = calls.length; (await playAll([story(number, 'after', 'restart')])) > 0; number++)
         if (number > CALLS_MAX) throw new Error(`a save does not end within ${CALLS_MAX} calls`);
     }
 
-    /** After one call and before the next the store is the same: each ending has its turn there. */
+    /** After one call and before the next the store is the same; each ending has its turn at both sides of a call. */
     function endingsInTurn(number: number, moment: Moment): readonly Story['ending'][] {
       if (LONG_COUNT > 0) return ENDINGS;
-      return [ENDINGS[(number + (moment === 'after' ? 1 : 0)) % 2] as Story['ending']];
+      const callsMade = number + (moment === 'after' ? 1 : 0);
+      return [ENDINGS[Math.floor(callsMade / 2) % 2] as Story['ending']];
     }
 
     const timeoutMs = LONG_COUNT > 0 ? LONG_TIMEOUT_MS : 600_000;
@@ -126,4 +130,8 @@ for (const cloud of CLOUDS) {
       timeoutMs,
     );
   });
+}
+
+function isFirstOfItsKind(calls: readonly string[], number: number): boolean {
+  return calls.indexOf(calls[number] ?? '') === number;
 }
