@@ -1,6 +1,6 @@
 /** A process stands still in the middle of its save, as under a debugger or on a machine that swaps, while another takes the run over. */
 
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { checkInvariants, type Told } from '../crash/invariants.ts';
 import { largeFilesOf } from '../crash/large-files.ts';
 import { Writer } from '../crash/writer.ts';
@@ -21,14 +21,15 @@ const POINTS: readonly [string, Pick<Halt, 'at'> & { moment: 'before' | 'meanwhi
 
 for (const cloud of CLOUDS) {
   cloud.describeOn(`a writer that stands still on ${cloud.title}`, (server) => {
+    // Every save of theirs has a manager of its own, so they can go on in the next test.
     let old: Writer;
     let next: Writer;
-    beforeEach(async () => {
+    beforeAll(async () => {
       const { env } = await server().newBucket();
       old = new Writer(env);
       next = new Writer(env);
     });
-    afterEach(() => Promise.all([old.end(), next.end()]));
+    afterAll(() => Promise.all([old.end(), next.end()]));
 
     test.each(POINTS)(
       'I5: %s, is fenced by a takeover, and nothing of it is seen',
