@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { openCheckpointManager, openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
+import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
 import { Program } from '../e2e/program.ts';
 import { CLOUDS } from '../servers/clouds.ts';
 import { RULES } from './killed-collectors.ts';
@@ -57,7 +58,7 @@ async function killAndGoOn(uri: string, env: Env): Promise<void> {
   for (; kills < KILLS_MAX; kills++) {
     const collector = new Program('test/cloud/collector.ts', {
       args: [uri, `${3 + kills * CALLS_APART}`],
-      env: { ...env },
+      env: { ...env, NODE_COMPILE_CACHE: COMPILE_CACHE },
     });
     const { exitCode, stderr } = await collector.ended;
     for (const version of [1, 4, 5]) {

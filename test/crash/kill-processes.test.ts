@@ -7,6 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { openCheckpointManager } from '@holdfast/stores';
 import { SeededRandom } from '@holdfast/testkit';
 import { afterAll, expect, test } from 'vitest';
+import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
 import { Program } from '../e2e/program.ts';
 
 const ROUNDS = 12;
@@ -21,6 +22,7 @@ afterAll(() => rmSync(directory, { recursive: true, force: true }));
 function startSaver(attempt: string, index: number, firstVersion: bigint): Program {
   return new Program('test/crash/saver.ts', {
     args: [uri, attempt, `${index}`, `${WRITERS}`, `${firstVersion}`],
+    env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
   });
 }
 
