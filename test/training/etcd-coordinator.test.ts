@@ -2,6 +2,7 @@
 
 import { EtcdCoordinator, RecoverableError, StopException, train, type World } from '@holdfast/training';
 import { expect, type TestContext, test, vi } from 'vitest';
+import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
 import { Program } from '../e2e/program.ts';
 import { describeOnEtcd, type EtcdServer, startEtcd } from '../servers/etcd-server.ts';
 import { SumState } from './sum-state.ts';
@@ -139,11 +140,11 @@ describeOnEtcd('EtcdCoordinator', (server) => {
   });
 
   test.concurrent('of three processes one is killed and one frozen: the third is told, and goes on; the frozen one comes back as a new one', async (t) => {
-    const job = newJob(t, 1, 3, { presenceSeconds: 1 });
+    const job = newJob(t, 1, 3, { presenceSeconds: 2 });
     const startProcess = () => {
       const program = new Program('test/training/etcd-worker.ts', {
         args: [JSON.stringify(job.options)],
-        env: {},
+        env: { NODE_COMPILE_CACHE: COMPILE_CACHE },
       });
       t.onTestFinished(async () => {
         program.kill('SIGKILL');
@@ -152,6 +153,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
       return program;
     };
     const [killed, frozen] = [startProcess(), startProcess()];
+    await Promise.all([killed.says(/ready/), frozen.says(/ready/)]);
     const worker = job.newWorker();
     await worker.rendezvous();
     const trainsWith = (size: number) =>
