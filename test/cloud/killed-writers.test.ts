@@ -85,7 +85,7 @@ for (const cloud of CLOUDS) {
     const title = 'I0, I1, I2, I4, I5, I6, I7, I9 and I10 hold';
 
     test(
-      `${title} when the writer that begins and commits is killed before and after every call`,
+      `${title} when the writer that begins and commits is killed before and after its calls`,
       async () => {
         await killAtEveryCall(0, ['before', 'after']);
       },
