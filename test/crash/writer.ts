@@ -1,13 +1,11 @@
 /** A writer in a process of its own, told what to save and when, and stopped at any call that it makes to the store. */
 
-import { type ChildProcess, execFile, fork } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
+import { untilFrozen } from '../servers/freeze.ts';
 import type { Answer, SaveOrder, WriterMessage, WriterOrder } from './writer-messages.ts';
 
-const run = promisify(execFile);
 const SCRIPT = fileURLToPath(new URL('./writer-process.ts', import.meta.url));
 
 /** A save under way. Where the process ends first, `undefined` is all that is known. */
@@ -74,7 +72,7 @@ export class Writer {
 
   /** Resolves when the process has stopped (SIGSTOP). */
   async stopped(): Promise<void> {
-    while ((await this.#state()) !== 'T') await new Promise((resolve) => setTimeout(resolve, 5));
+    await untilFrozen(this.#child.pid ?? Number.NaN);
   }
 
   goOn(): void {
@@ -111,15 +109,6 @@ export class Writer {
   #send(order: WriterOrder): void {
     // To a process that has ended nothing can be said.
     this.#child.send(order, () => undefined);
-  }
-
-  /** One letter, as `ps` has it. */
-  async #state(): Promise<string> {
-    const { pid } = this.#child;
-    if (process.platform !== 'linux')
-      return (await run('ps', ['-o', 'state=', '-p', `${pid}`])).stdout.charAt(0);
-    const stat = await readFile(`/proc/${pid}/stat`, 'latin1'); // not every Linux has `ps`
-    return stat.charAt(stat.lastIndexOf(')') + 2);
   }
 }
 

@@ -5,6 +5,7 @@ import { expect, type TestContext, test, vi } from 'vitest';
 import { COMPILE_CACHE } from '../e2e/holdfast-process.ts';
 import { Program } from '../e2e/program.ts';
 import { describeOnEtcd, type EtcdServer, startEtcd } from '../servers/etcd-server.ts';
+import { freeze } from '../servers/freeze.ts';
 import { SumState } from './sum-state.ts';
 
 // Longer than anything takes on a busy machine: no test waits for it.
@@ -238,7 +239,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     const worker = job.newWorker({ timeoutMs: 1000 });
     // The machine may be too busy for its deadline.
     await vi.waitFor(() => worker.rendezvous(), TIMEOUT_MS);
-    process.kill(own.pid, 'SIGSTOP');
+    await freeze(own.pid);
     await expect(worker.world.barrier()).rejects.toThrow(RecoverableError);
     expect(await worker.shouldRendezvous(STATE)).toBe(true);
     await expect(worker.rendezvous()).rejects.toMatchObject({ code: 'TimedOut' });

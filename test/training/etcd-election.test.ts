@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { EtcdElection } from '@holdfast/training';
 import { afterEach, expect, test, vi } from 'vitest';
 import { describeOnEtcd, type EtcdServer, startEtcd } from '../servers/etcd-server.ts';
+import { freeze } from '../servers/freeze.ts';
 import { freePort } from '../servers/start-server.ts';
 
 const MINUTE_MS = 60_000;
@@ -94,7 +95,7 @@ describeOnEtcd('EtcdElection', (server) => {
 
   test('an endpoint that nobody serves, and one that is frozen, are passed over', async () => {
     const frozen = await ownEtcd();
-    process.kill(frozen.pid, 'SIGSTOP');
+    await freeze(frozen.pid);
     const endpoints = [`http://127.0.0.1:${await freePort()}`, frozen.endpoint, server().endpoint];
     const election = new EtcdElection({ endpoints, key: newKey(), timeoutMs: 1500 });
     expect(await election.requestSave('a', MINUTE_MS)).toBe(true);
@@ -113,7 +114,7 @@ describeOnEtcd('EtcdElection', (server) => {
     const election = new EtcdElection({ endpoints: [endpoint], key, timeoutMs: 300 });
     const patient = new EtcdElection({ endpoints: [endpoint], key });
     expect(await patient.requestSave('a', MINUTE_MS)).toBe(true);
-    process.kill(pid, 'SIGSTOP');
+    await freeze(pid);
     const beganMs = performance.now();
     await expect(election.requestSave('a', MINUTE_MS)).rejects.toMatchObject({
       code: 'Unavailable',
