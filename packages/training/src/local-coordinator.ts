@@ -1,10 +1,11 @@
 import type { Coordinator, World } from './coordinator.ts';
+import { CoordinatorDefaults } from './coordinator-defaults.ts';
 import { StopException } from './errors.ts';
 
 /**
  * One process that trains alone: a world of one, which never changes. Derive a class from it to save or to watch by rules of your own.
  */
-export class LocalCoordinator implements Coordinator {
+export class LocalCoordinator extends CoordinatorDefaults implements Coordinator {
   #isStopped = false;
 
   async rendezvous(): Promise<World> {
@@ -30,17 +31,7 @@ export class LocalCoordinator implements Coordinator {
     this.stop();
   }
 
-  shouldSaveCheckpoint(): boolean {
-    return false;
-  }
-
   shouldRendezvous(_state: unknown): boolean {
     return false;
   }
-
-  monitorProgress(_state: unknown, _stats: unknown): void {} // nobody watches
-
-  reportProgress(_state: unknown): void {} // nor listens
-
-  onError(_error: unknown): void {} // the loop logs it, or ends with it
 }

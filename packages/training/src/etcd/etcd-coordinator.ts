@@ -1,5 +1,6 @@
 import { CheckpointError } from '@holdfast/core/contract';
 import type { Coordinator, World } from '../coordinator.ts';
+import { CoordinatorDefaults } from '../coordinator-defaults.ts';
 import { StopException } from '../errors.ts';
 import type { State } from '../state.ts';
 import { type EtcdCall, EtcdClient, type EtcdOptions } from './client.ts';
@@ -53,7 +54,7 @@ interface Settings extends Policy {
  * A process that is killed or frozen is missed after `presenceSeconds`; a frozen one joins as a new one when it goes on. Everything asks etcd
  * again and again, each worker five to forty times a second while it waits, and three times after a step. Two small keys stay in etcd for good.
  */
-export class EtcdCoordinator implements Coordinator, AsyncDisposable {
+export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator, AsyncDisposable {
   readonly #client: EtcdClient;
   readonly #keys: MeetingKeys;
   readonly #settings: Settings;
@@ -63,6 +64,7 @@ export class EtcdCoordinator implements Coordinator, AsyncDisposable {
 
   /** Asks nobody yet. `InvalidArgument`: an option is out of range. `InvalidConfig`: endpoints that are none. */
   constructor(options: EtcdCoordinatorOptions) {
+    super();
     this.#settings = settingsOf(options);
     this.#client = new EtcdClient(options);
     this.#keys = new MeetingKeys(options.prefix);
@@ -113,16 +115,6 @@ export class EtcdCoordinator implements Coordinator, AsyncDisposable {
     });
     await this.#session?.close();
   }
-
-  shouldSaveCheckpoint(): boolean {
-    return false;
-  }
-
-  monitorProgress(_state: State, _stats: unknown): void {} // nobody watches
-
-  reportProgress(_state: State): void {} // nor listens
-
-  onError(_error: unknown): void {} // the loop logs it, or ends with it
 
   /** The others hear at once that this worker is gone. Safe to call again. */
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import type { Coordinator, World } from '../coordinator.ts';
+import { CoordinatorDefaults } from '../coordinator-defaults.ts';
 import { RecoverableError, StopException } from '../errors.ts';
 import type { State } from '../state.ts';
 import type { Answer } from './answers.ts';
@@ -41,7 +42,7 @@ interface Target {
  *
  * A process that is frozen delays the others by one `timeoutMs`, and joins as a new one when it goes on.
  */
-export class MultiProcessCoordinator implements Coordinator, AsyncDisposable {
+export class MultiProcessCoordinator extends CoordinatorDefaults implements Coordinator, AsyncDisposable {
   readonly #target: Target;
   readonly #policy: Policy;
   #connection: Connection;
@@ -62,6 +63,7 @@ export class MultiProcessCoordinator implements Coordinator, AsyncDisposable {
   }
 
   private constructor(target: Target, policy: Policy, connection: Connection) {
+    super();
     this.#target = target;
     this.#policy = policy;
     this.#connection = connection;
@@ -104,16 +106,6 @@ export class MultiProcessCoordinator implements Coordinator, AsyncDisposable {
     if (!this.#connection.isOpen) this.#connection = await join(this.#target, this.#policy);
     expectOutcome(await this.#connection.call({ type: 'finish' }), 'done');
   }
-
-  shouldSaveCheckpoint(): boolean {
-    return false;
-  }
-
-  monitorProgress(_state: State, _stats: unknown): void {} // nobody watches
-
-  reportProgress(_state: State): void {} // nor listens
-
-  onError(_error: unknown): void {} // the loop logs it, or ends with it
 
   /** The others hear at once that this worker is gone. Safe to call again. */
   async close(): Promise<void> {
