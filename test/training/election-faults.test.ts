@@ -162,6 +162,7 @@ test(`A14: whoever is told so has its time from when it asked on, whatever ${SEE
   for (let seed = 1; seed <= SEEDS; seed++) {
     const told = await confusion(seed);
     told.forEach((first, index) => {
+      expect(first.toldAtMs).toBeLessThan(first.askedAtMs + first.blockMs);
       for (const second of told.slice(index + 1)) {
         if (second.id === first.id || second.toldAtMs >= first.askedAtMs + first.blockMs) continue;
         throw new Error(`seed ${seed}: ${JSON.stringify(first)}, and then ${JSON.stringify(second)}`);

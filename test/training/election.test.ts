@@ -5,9 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { crc32c } from '@holdfast/core';
+import { systemClock } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
-import { type ModelFiles, saveModel } from '@holdfast/training';
+import { FaultyStore } from '@holdfast/testkit';
+import { type ModelFiles, StoreElection, saveModel } from '@holdfast/training';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { electsOneOf32, holders, type Trainer, trainer } from './election-store.ts';
 
@@ -89,6 +91,40 @@ describe('A14: one holder', () => {
     expect(await late.ask(1000)).toBe(false);
     await late.clock.advance(1250);
     expect(await late.ask(1000)).toBe(true);
+  });
+
+  /** Of a trainer for whom time passes only while one call of the store is on its way. */
+  function slowTrainer(id: string, ms: number, { operation, skip }: { operation: string; skip: number }) {
+    let nowMs = 0;
+    let count = 0;
+    const store = new FaultyStore(new MemoryStore(bucket), (call) => {
+      if (call.operation === operation && count++ === skip) nowMs += ms;
+      return undefined;
+    });
+    const election = new StoreElection(store, { clock: { ...systemClock, monotonicMs: () => nowMs } });
+    return () => election.requestSave(id, 1000);
+  }
+
+  test.each([
+    { operation: 'list', skip: 0 },
+    { operation: 'create', skip: 0 },
+    { operation: 'list', skip: 1 },
+  ])(
+    'one that hears of it when its time is over is told TimedOut, not yes: $operation after $skip took all of it',
+    async (call) => {
+      expect(await slowTrainer('a', 999, call)()).toBe(true);
+      const ask = slowTrainer('a', 1000, call);
+      await expect(ask()).rejects.toMatchObject({
+        code: 'TimedOut',
+        message: 'asked to be elected for 1000 ms, which were over when the answer came',
+      });
+      expect(await ask()).toBe(true); // nobody else has it
+    },
+  );
+
+  test('one that is not elected hears so, however long it takes', async () => {
+    expect(await onBucket('a').ask(1000)).toBe(true);
+    expect(await slowTrainer('b', 5000, { operation: 'list', skip: 0 })()).toBe(false);
   });
 
   test('a renewal counts anew, by the time that it asks for', async () => {

@@ -13,7 +13,8 @@ export interface Election {
    *
    * After a partition or a pause two may hold it at once, so each saves under a name of its own: see `saveModel`.
    * `blockMs`: whole milliseconds, 1 to 7 days. `trainerId`: a name for a directory, see `checkTrainerId`; every trainer has its own.
-   * `InvalidArgument`: one of them is none. An error never means that this trainer is elected.
+   * `InvalidArgument`: one of them is none. `TimedOut`: this trainer was elected, and heard of it `blockMs` after the call or
+   * later, when others may be; ask again. An error never means that this trainer is elected.
    */
   requestSave(trainerId: string, blockMs: number, options?: CallOptions): Promise<boolean>;
 }
@@ -35,6 +36,12 @@ export function checkTrainerId(trainerId: string): void {
   throw invalid(
     `trainer id ${JSON.stringify(trainerId)} is no name of a directory: it takes 1 to 255 bytes of UTF-8 that do not begin with a dot, without slashes, backslashes and control characters`,
   );
+}
+
+/** `TimedOut`: it was elected, and its time was over before it heard of it: to write a model now would be too late. */
+export function toldTooLate(blockMs: number, cause?: unknown): CheckpointError {
+  const message = `asked to be elected for ${blockMs} ms, which were over when the answer came`;
+  return new CheckpointError('TimedOut', message, { cause });
 }
 
 function invalid(message: string): CheckpointError {

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { type GrantOptions, type Grants, type SaveGrant, withGrants } from '@holdfast/core';
 import { type CallOptions, type ObjectStore, systemClock } from '@holdfast/core/contract';
-import { checkRequest, type Election } from './election.ts';
+import { checkRequest, type Election, toldTooLate } from './election.ts';
 
 /** Clocks may run apart by a quarter before the next one is elected too early. */
 const PATIENCE = 1.25;
@@ -39,7 +39,8 @@ export class StoreElection implements Election {
 
   async requestSave(trainerId: string, blockMs: number, { signal }: CallOptions = {}): Promise<boolean> {
     checkRequest(trainerId, blockMs);
-    return withGrants(this.#store, { ...this.#options, signal }, async (grants) => {
+    const beganMs = this.#nowMs();
+    const isElected = await withGrants(this.#store, { ...this.#options, signal }, async (grants) => {
       // Comes round again only if the number is taken, or was used before; ends at the latest with the time that `withGrants` gives.
       for (;;) {
         const sight = await this.#look(grants);
@@ -50,6 +51,8 @@ export class StoreElection implements Election {
         if (isOurs && (await this.#look(grants))?.grant.id === grant.id) return true;
       }
     });
+    if (isElected && this.#nowMs() - beganMs >= blockMs) throw toldTooLate(blockMs);
+    return isElected;
   }
 
   async #look(grants: Grants): Promise<Sight | null> {

@@ -1,7 +1,7 @@
 /** The election by an etcd: a key that ends with the lease of who is elected. */
 
 import { type CallOptions, CheckpointError, isCheckpointError } from '@holdfast/core/contract';
-import { checkRequest, type Election } from '../election/election.ts';
+import { checkRequest, type Election, toldTooLate } from '../election/election.ts';
 import { type EtcdCall, EtcdClient, type EtcdOptions } from './client.ts';
 
 const TIMEOUT_MS = 5000;
@@ -37,17 +37,18 @@ export class EtcdElection implements Election {
 
   /**
    * See `Election`. `Unavailable`: no endpoint answered in time, or etcd has no leader. `Denied`, `StorageFull`, `Throttled`: etcd says so.
-   * `TimedOut`: the answer came when the time it was elected for was over. Whether this trainer was elected is unknown after `Unavailable`: asking
-   * again says it.
+   * Whether this trainer was elected is unknown after `Unavailable`: asking again says it.
    */
   async requestSave(trainerId: string, blockMs: number, options: CallOptions = {}): Promise<boolean> {
     checkRequest(trainerId, blockMs);
-    const untilMs = this.#client.clock.monotonicMs() + this.#timeoutMs;
-    const call: EtcdCall = { untilMs, signal: options.signal };
+    const beganMs = this.#client.clock.monotonicMs();
+    const call: EtcdCall = { untilMs: beganMs + this.#timeoutMs, signal: options.signal };
     const [holder] = await this.#client.range(this.#key, false, call);
     // Most ask in vain: they get by without writing.
     if (holder !== undefined && Buffer.from(holder.value).toString('utf8') !== trainerId) return false;
-    return await this.#compete(trainerId, blockMs, call);
+    const isElected = await this.#compete(trainerId, blockMs, call);
+    if (isElected && this.#client.clock.monotonicMs() - beganMs >= blockMs) throw toldTooLate(blockMs);
+    return isElected;
   }
 
   /**
@@ -56,23 +57,16 @@ export class EtcdElection implements Election {
    */
   async #compete(trainerId: string, blockMs: number, call: EtcdCall): Promise<boolean> {
     const client = this.#client;
-    const beganMs = client.clock.monotonicMs();
-    const { id: lease, seconds } = await client.grantLease(Math.ceil(blockMs / 1000), call);
+    const { id: lease } = await client.grantLease(Math.ceil(blockMs / 1000), call);
     const put = { key: this.#key, value: Buffer.from(trainerId, 'utf8'), lease };
     let isElected: boolean;
     try {
       isElected = await client.putIfAbsentOrSame(put, call);
     } catch (error) {
-      throw isCheckpointError(error, 'NotFound') ? tooLate(seconds, error) : error;
+      throw isCheckpointError(error, 'NotFound') ? toldTooLate(blockMs, error) : error;
     }
-    if (isElected && client.clock.monotonicMs() - beganMs >= seconds * 1000) throw tooLate(seconds);
     // Unused, it would end by itself; no answer depends on whether this arrives.
     if (!isElected) await client.revokeLease(lease, call).catch(() => undefined);
     return isElected;
   }
-}
-
-function tooLate(seconds: number, cause?: unknown): CheckpointError {
-  const message = `elected for ${seconds} s, which were over when the answer of etcd came`;
-  return new CheckpointError('TimedOut', message, { cause });
 }
