@@ -4,8 +4,13 @@
  */
 
 import { constants } from 'node:fs';
-import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
-import type { Processes, ProcessIdentity } from './processes.ts';
+import {
+  DirectFile,
+  errnoOf,
+  type FileSystem,
+  type Processes,
+  type ProcessIdentity,
+} from '@holdfast/local-files';
 
 /** What a note tells to whoever lists uploads. */
 export interface UploadNote {
