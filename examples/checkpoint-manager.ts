@@ -7,47 +7,38 @@ import { join } from 'node:path';
 import { Readable, Writable } from 'node:stream';
 import { LocalCoordinator, State, StopIteration, setCheckpointManager, train } from '@holdfast/training';
 
-class NewestTwo {
-  readonly #directory = join(tmpdir(), 'holdfast-example', 'newest-two');
+const directory = join(tmpdir(), 'holdfast-example', 'newest-two');
+const pathOf = (version: bigint) => join(directory, `${version}.ckpt`);
 
-  async list() {
-    await mkdir(this.#directory, { recursive: true });
-    const numbers = (await readdir(this.#directory)).flatMap((name) => /^(\d+)\.ckpt$/.exec(name)?.[1] ?? []);
-    const versions = numbers.map((digits) => ({ version: BigInt(digits) }));
-    return versions.sort((a, b) => (a.version < b.version ? 1 : -1));
-  }
-
-  async latest() {
-    const [newest] = await this.list();
-    return newest ? this.#checkpoint(newest.version, true) : null;
-  }
-
-  async get(version: bigint) {
-    const isThere = (await this.list()).some((each) => each.version === version);
-    return isThere ? this.#checkpoint(version, true) : null;
-  }
-
-  async create() {
-    const [newest] = await this.list();
-    return this.#checkpoint(newest ? newest.version + 1n : 0n, false);
-  }
-
-  #checkpoint(version: bigint, isCommitted: boolean) {
-    const path = join(this.#directory, `${version}.ckpt`);
-    return {
-      version,
-      openOutputStream: () => Writable.toWeb(createWriteStream(`${path}.part`, { flush: true })),
-      openInputStream: () => Readable.toWeb(createReadStream(path)) as ReadableStream<Uint8Array>,
-      commit: async () => {
-        if (!isCommitted) await rename(`${path}.part`, path);
-        isCommitted = true;
-        for (const old of (await this.list()).slice(2))
-          await rm(join(this.#directory, `${old.version}.ckpt`));
-      },
-      discard: () => rm(`${path}.part`, { force: true }),
-    };
-  }
+/** Newest first. */
+async function versions(): Promise<bigint[]> {
+  await mkdir(directory, { recursive: true });
+  const numbers = (await readdir(directory)).flatMap((name) => /^(\d+)\.ckpt$/.exec(name)?.[1] ?? []);
+  return numbers.map(BigInt).sort((a, b) => (a < b ? 1 : -1));
 }
+
+function checkpoint(version: bigint, isCommitted: boolean) {
+  const part = `${pathOf(version)}.part`;
+  return {
+    version,
+    openOutputStream: () => Writable.toWeb(createWriteStream(part, { flush: true })),
+    openInputStream: () => Readable.toWeb(createReadStream(pathOf(version))) as ReadableStream<Uint8Array>,
+    commit: async () => {
+      if (!isCommitted) await rename(part, pathOf(version));
+      isCommitted = true;
+      for (const old of (await versions()).slice(2)) await rm(pathOf(old));
+    },
+    discard: () => rm(part, { force: true }),
+  };
+}
+
+const saved = (version: bigint | undefined) => (version === undefined ? null : checkpoint(version, true));
+setCheckpointManager({
+  create: async () => checkpoint(((await versions())[0] ?? -1n) + 1n, false),
+  get: async (version) => saved((await versions()).find((each) => each === version)),
+  latest: async () => saved((await versions())[0]),
+  list: async () => (await versions()).map((version) => ({ version })),
+});
 
 class Sum extends State<number> {
   sum = 0;
@@ -57,8 +48,6 @@ class Sum extends State<number> {
   override shouldSaveCheckpoint = () => true;
 }
 
-const manager = new NewestTwo();
-setCheckpointManager(manager);
 const data = [10, 10, 10];
 function addNext(state: Sum): void {
   const next = data.shift();
@@ -66,4 +55,4 @@ function addNext(state: Sum): void {
   state.sum += next;
 }
 const { sum } = await train(new LocalCoordinator(), addNext, new Sum());
-console.log(`trained to ${sum}; kept: ${(await manager.list()).map(({ version }) => version).join(', ')}`);
+console.log(`trained to ${sum}; kept: ${(await versions()).join(', ')}`);
