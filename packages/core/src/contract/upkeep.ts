@@ -1,4 +1,4 @@
-/** The catalog and the objects, held against each other. */
+/** The catalog and the objects, held against each other; what is there and not committed. */
 
 import type { CheckpointId, CheckpointSummary, WaitOptions } from './checkpoint-manager.ts';
 
@@ -46,7 +46,35 @@ export interface RebuildResult {
   readonly skipped: readonly { readonly key: string; readonly reason: string }[];
 }
 
+/** A writer that has not delivered, and what the store knows of it, for people. */
+export interface MissingWriter {
+  readonly writer: number;
+  readonly detail: string;
+}
+
+/** A version of which there is something in the store, and which is not committed. */
+export interface BegunVersion {
+  readonly id: CheckpointId;
+  readonly version: bigint;
+  readonly worldSize: number;
+  /** Ascending. */
+  readonly deliveredWriters: readonly number[];
+  /** In the order of writers. Empty: `commit` finishes it. */
+  readonly missing: readonly MissingWriter[];
+  /** Of the files that have arrived whole; what an earlier process of a writer has left is counted too. */
+  readonly uploadedBytes: number;
+}
+
 export interface UpkeepCalls {
+  /**
+   * What writers of the present attempt have begun above the highest committed version and nobody has committed, lowest version first. Whether
+   * they still live, nobody knows. A version counts from its first file that has arrived, or that is sent in parts where the store can resume
+   * uploads: of one that was begun a moment ago there is nothing yet. Changes nothing. What is committed while it looks may still be shown.
+   *
+   * At most two requests for the catalog, one list page per 1,000 objects of versions (of a committed one with more, the rest is passed over),
+   * per 1,000 uploads under way, and per 1,000 processes that joined. `NotFound`: there is no run.
+   */
+  begun(options?: WaitOptions): Promise<readonly BegunVersion[]>;
   /**
    * Compares the catalog with the objects, both ways, by listings and records alone: no payload is read. Changes nothing. One list page per
    * 1,000 objects, one GET per manifest and per receipt, two requests per upload that was left behind. Safe while the run is written and

@@ -61,6 +61,7 @@ const PAYLOAD_KEY = new RegExp(`^${CHECKPOINT}${LIFE}-${NONCE}/(.+)$`, 's');
 const MANIFEST_KEY = new RegExp(`^${CHECKPOINT}manifest-([0-9a-f]{16})\\.json$`);
 const CHECKPOINT_KEY = new RegExp(`^${CHECKPOINT}`);
 const UPLOAD_KEY = new RegExp(`^uploads/${WORD}\\.json$`);
+const UPLOAD_ID = new RegExp(`^${VERSION}\\.${NUMBER}\\.${NUMBER}\\.${NUMBER}-.`);
 const LEASE_KEY = new RegExp(`^leases/${VERSION}\\.${NUMBER}\\.${NUMBER}/${WORD}-${NONCE}\\.json$`);
 const NONCE_WHOLE = new RegExp(`^${NONCE}$`);
 const WORD_WHOLE = new RegExp(`^${WORD}$`);
@@ -167,6 +168,14 @@ export function parseManifestKey(key: string): { id: CheckpointId; sha256Start: 
 export function uploadIdPrefix(id: CheckpointId, writer: number): string {
   checkpointPrefix(id); // for its checks
   return `${id.version}.${id.lineage}.${id.epoch}.${uint32(writer, 'writer')}-`;
+}
+
+/** For whom an upload was begun whose id begins with what `uploadIdPrefix` makes; `null`: it does not. */
+export function parseUploadId(uploadId: string): { id: CheckpointId; writer: number } | null {
+  const match = UPLOAD_ID.exec(uploadId);
+  const id = idOf(match);
+  const writer = Number(match?.[4]);
+  return id !== null && areUint32(writer) ? { id, writer } : null;
 }
 
 /** `uploadId`: 1 to 128 letters, digits, '.', '_' and '-', the first no dot or dash. */

@@ -52,12 +52,13 @@ import type {
 } from '../contract/retention.ts';
 import { completeSettings, type Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
-import type { FsckResult, RebuildResult } from '../contract/upkeep.ts';
+import type { BegunVersion, FsckResult, RebuildResult } from '../contract/upkeep.ts';
 import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findByVersion, latestOf } from '../plan/state.ts';
 import { createThrottle, createTransfer, type Transfer } from '../transfer/index.ts';
 import { BackgroundRetention } from './background-retention.ts';
+import { begun } from './begun.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
@@ -301,6 +302,10 @@ class Manager implements CheckpointManager {
 
   async undelete(version: VersionInput, options: WaitOptions = {}): Promise<void> {
     return undelete(this.#engine, this.#catalog, version, this.#bounded(options));
+  }
+
+  async begun(options: WaitOptions = {}): Promise<readonly BegunVersion[]> {
+    return begun(this.#engine, this.#catalog, this.#bounded(options));
   }
 
   async fsck(options: WaitOptions = {}): Promise<FsckResult> {

@@ -1,58 +1,122 @@
-/** Says of each writer that has not delivered what the store knows of it. For people; nothing is decided by it. */
+/** What the store shows of a version that is not committed, and what that says of each writer. For people; no commit is decided by it. */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
-import type { ListPage } from '../contract/object-store.ts';
-import { checkpointPrefix, parsePayloadKey } from '../format/index.ts';
+import type { ObjectInfo } from '../contract/object-store.ts';
+import type { MissingWriter } from '../contract/upkeep.ts';
+import {
+  checkpointPrefix,
+  idEquals,
+  parsePayloadKey,
+  parseReceiptKey,
+  parseUploadId,
+  parseUploadKey,
+  uploadsPrefix,
+  type WriterLife,
+} from '../format/index.ts';
 import type { Engine } from './engine.ts';
-import { listClaims } from './join.ts';
+import { type ListedClaim, listClaims } from './join.ts';
 
-export interface MissingWriter {
-  readonly writer: number;
-  readonly detail: string;
+/** Ages are by the store's own clock. */
+export class Traces {
+  /** Of all lives of the writers, those too that count no more. */
+  readonly receipts: WriterLife[] = [];
+  /** Of payload objects that are there, by whichever life. */
+  uploadedBytes = 0;
+  /** Of each writer, of its newest payload object. */
+  readonly #payloadAgesMs = new Map<number, number>();
+  /** Of each writer, of its newest upload in parts that has not ended. */
+  readonly #uploadAgesMs = new Map<number, number>();
+
+  /** Any object below the version's prefix. */
+  addObject({ key, sizeBytes, createdAtMs }: ObjectInfo, storeTimeMs: number): void {
+    const payload = parsePayloadKey(key);
+    const receipt = payload === null ? parseReceiptKey(key) : null;
+    if (receipt) this.receipts.push(receipt);
+    if (payload === null) return;
+    this.uploadedBytes += sizeBytes;
+    keepLower(this.#payloadAgesMs, payload.writer, storeTimeMs - createdAtMs);
+  }
+
+  addUpload({ writer, ageMs }: Pick<ListedUpload, 'writer' | 'ageMs'>): void {
+    keepLower(this.#uploadAgesMs, writer, ageMs);
+  }
+
+  /** `null`: nothing is there of it. */
+  describe(writer: number): string | null {
+    const payloadAgeMs = this.#payloadAgesMs.get(writer);
+    const uploadAgeMs = this.#uploadAgesMs.get(writer);
+    if (uploadAgeMs !== undefined && uploadAgeMs <= (payloadAgeMs ?? Number.POSITIVE_INFINITY))
+      return `writer ${writer} began to send a large file ${ageText(uploadAgeMs)} ago`;
+    return payloadAgeMs === undefined ? null : `writer ${writer} last uploaded ${ageText(payloadAgeMs)} ago`;
+  }
 }
 
+function keepLower(lowest: Map<number, number>, key: number, value: number): void {
+  lowest.set(key, Math.min(value, lowest.get(key) ?? Number.POSITIVE_INFINITY));
+}
+
+export interface ListedUpload {
+  readonly id: CheckpointId;
+  readonly writer: number;
+  readonly ageMs: number;
+}
+
+/** Uploads in parts that have a record: under way, or left behind. One list page per 1,000 of them. */
+export async function listRecordedUploads(
+  engine: Engine,
+  signal: AbortSignal | undefined,
+): Promise<ListedUpload[]> {
+  const uploads: ListedUpload[] = [];
+  for await (const { objects, storeTimeMs } of engine.records.list(uploadsPrefix, { signal })) {
+    for (const { key, createdAtMs } of objects) {
+      const whose = parseUploadId(parseUploadKey(key) ?? '');
+      if (whose) uploads.push({ ...whose, ageMs: storeTimeMs - createdAtMs });
+    }
+  }
+  return uploads;
+}
+
+/** One list page per 1,000 objects of the version, per 1,000 claims of its epoch, and per 1,000 uploads of the run. */
 export async function describeMissing(
   engine: Engine,
   id: CheckpointId,
   missing: readonly number[],
   signal: AbortSignal | undefined,
 ): Promise<MissingWriter[]> {
-  const [claims, uploads] = await Promise.all([
+  const [claims, traces] = await Promise.all([
     listClaims(engine, { lineage: id.lineage, epoch: id.epoch, signal }),
-    lastUploads(engine, id, signal),
+    tracesOf(engine, id, signal),
   ]);
+  return describeEach(missing, { version: id.version, traces, claims });
+}
+
+async function tracesOf(engine: Engine, id: CheckpointId, signal: AbortSignal | undefined): Promise<Traces> {
+  const traces = new Traces();
+  for await (const { objects, storeTimeMs } of engine.records.list(checkpointPrefix(id), { signal })) {
+    for (const object of objects) traces.addObject(object, storeTimeMs);
+  }
+  for (const upload of await listRecordedUploads(engine, signal)) {
+    if (idEquals(upload.id, id)) traces.addUpload(upload);
+  }
+  return traces;
+}
+
+/** `claims`: of the epoch in which the version was begun. */
+export function describeEach(
+  missing: readonly number[],
+  { version, traces, claims }: { version: bigint; traces: Traces; claims: readonly ListedClaim[] },
+): MissingWriter[] {
   return missing.map((writer) => {
-    const uploadAgeMs = uploads.get(writer);
-    if (uploadAgeMs !== undefined)
-      return { writer, detail: `writer ${writer} last uploaded ${ageText(uploadAgeMs)} ago` };
+    const trace = traces.describe(writer);
+    if (trace !== null) return { writer, detail: trace };
     const joined = claims.filter((claim) => claim.writer === writer);
     if (joined.length === 0) return { writer, detail: `writer ${writer} never joined` };
     const ageMs = Math.min(...joined.map((claim) => claim.storeTimeMs - claim.createdAtMs));
     return {
       writer,
-      detail: `writer ${writer} joined the run ${ageText(ageMs)} ago and has finished no file of version ${id.version}`,
+      detail: `writer ${writer} joined the run ${ageText(ageMs)} ago and has finished no file of version ${version}`,
     };
   });
-}
-
-/** Age of the newest payload object of each writer, by the store's own clock. */
-async function lastUploads(
-  engine: Engine,
-  id: CheckpointId,
-  signal: AbortSignal | undefined,
-): Promise<Map<number, number>> {
-  const ages = new Map<number, number>();
-  let first: ListPage | undefined;
-  for await (const page of engine.records.list(checkpointPrefix(id), { signal })) {
-    first ??= page;
-    for (const object of page.objects) {
-      const payload = parsePayloadKey(object.key);
-      if (!payload) continue;
-      const ageMs = first.storeTimeMs - object.createdAtMs;
-      ages.set(payload.writer, Math.min(ageMs, ages.get(payload.writer) ?? Number.POSITIVE_INFINITY));
-    }
-  }
-  return ages;
 }
 
 function ageText(ms: number): string {

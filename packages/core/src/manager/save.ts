@@ -8,19 +8,13 @@ import type {
   WriterPosition,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import {
-  type CatalogCheckpoint,
-  type FileRecord,
-  parseCheckpointPrefix,
-  receiptsPrefix,
-  toVersion,
-  versionsPrefix,
-} from '../format/index.ts';
+import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
 import { totalBytes } from '../plan/assemble.ts';
 import { sameContent } from '../plan/same-content.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import type { UploadedFile } from '../transfer/index.ts';
-import type { Catalog, Head } from './catalog.ts';
+import { highestDelivered, readHeadOfRun } from './begun.ts';
+import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
@@ -156,11 +150,7 @@ export async function finishVersion(
   options: Bounded<CommitWaitOptions & { version?: VersionInput | undefined }>,
 ): Promise<CatalogCheckpoint> {
   const { signal } = options;
-  const head = await catalog.read(signal);
-  if (head.seq === 0)
-    throw new CheckpointError('NotFound', `there is no run at ${engine.store.uri}`, {
-      context: { store: engine.store.uri },
-    });
+  const head = await readHeadOfRun(engine, catalog, signal);
   const version =
     options.version === undefined ? await highestDelivered(engine, head, signal) : toVersion(options.version);
   const committed = findByVersion(head.state, version);
@@ -173,43 +163,4 @@ export async function finishVersion(
     signal,
     onProgress: options.onProgress,
   });
-}
-
-/** Sorts after every key below a version's directory. */
-const LAST_CHARACTER = '\u{10ffff}';
-
-/** The highest version above those committed for which a writer of this epoch has delivered. One list call per version that is there. */
-async function highestDelivered(engine: Engine, head: Head, signal: AbortSignal): Promise<bigint> {
-  const { lineage, epoch, top } = head.state;
-  const begun: bigint[] = [];
-  for (let startAfter: string | undefined; ; ) {
-    const key = await firstKey(engine, versionsPrefix, startAfter, signal);
-    if (key === null) break;
-    const version = parseCheckpointPrefix(key)?.version;
-    if (version !== undefined && version > top) begun.push(version);
-    startAfter = `${key.slice(0, key.indexOf('/') + 1)}${LAST_CHARACTER}`;
-  }
-  begun.sort((a, b) => (a < b ? 1 : -1));
-  for (const version of begun) {
-    if ((await firstKey(engine, receiptsPrefix({ lineage, epoch, version }), undefined, signal)) !== null)
-      return version;
-  }
-  throw new CheckpointError(
-    'NotFound',
-    `no version waits to be committed: no writer of epoch ${epoch} has delivered one above ${top}`,
-    { context: { store: engine.store.uri } },
-  );
-}
-
-async function firstKey(
-  engine: Engine,
-  prefix: string,
-  startAfter: string | undefined,
-  signal: AbortSignal,
-): Promise<string | null> {
-  for await (const page of engine.records.list(prefix, { startAfter, signal })) {
-    const [first] = page.objects;
-    if (first) return first.key;
-  }
-  return null;
 }

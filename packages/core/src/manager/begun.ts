@@ -1,0 +1,126 @@
+/** Versions that writers have begun and nobody has committed, by what the store shows of them. */
+
+import type { CheckpointId, WaitOptions } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import type { BegunVersion } from '../contract/upkeep.ts';
+import { parseCheckpointPrefix, type State, versionsPrefix } from '../format/index.ts';
+import { chooseReceipts } from '../plan/assemble.ts';
+import { isUncommittable } from '../plan/state.ts';
+import type { Catalog, Head } from './catalog.ts';
+import type { Engine } from './engine.ts';
+import { listClaims } from './join.ts';
+import { describeEach, listRecordedUploads, Traces } from './missing-writers.ts';
+
+export async function begun(
+  engine: Engine,
+  catalog: Catalog,
+  { signal }: WaitOptions,
+): Promise<readonly BegunVersion[]> {
+  const { state } = await readHeadOfRun(engine, catalog, signal);
+  const { lineage, epoch, worldSize } = state;
+  const listed = (await listBegun(engine, state, signal)).map(({ version, traces }) => {
+    const { chosen, missing } = chooseReceipts(traces.receipts, state);
+    return { version, traces, missing, delivered: chosen.map(({ writer }) => writer) };
+  });
+  const isLacking = listed.some(({ missing }) => missing.length > 0);
+  const claims = isLacking ? await listClaims(engine, { lineage, epoch, signal }) : [];
+  return listed.map(({ version, traces, missing, delivered }) => ({
+    id: { lineage, epoch, version },
+    version,
+    worldSize,
+    deliveredWriters: delivered,
+    missing: describeEach(missing, { version, traces, claims }),
+    uploadedBytes: traces.uploadedBytes,
+  }));
+}
+
+/** `NotFound`: there is no run. */
+export async function readHeadOfRun(
+  engine: Engine,
+  catalog: Catalog,
+  signal: AbortSignal | undefined,
+): Promise<Head> {
+  const head = await catalog.read(signal);
+  if (head.seq > 0) return head;
+  const { uri } = engine.store;
+  throw new CheckpointError('NotFound', `there is no run at ${uri}`, { context: { store: uri } });
+}
+
+/** The highest version above those committed for which a writer of this epoch has delivered. Cost as of `listBegun`. */
+export async function highestDelivered(
+  engine: Engine,
+  { state }: Head,
+  signal: AbortSignal,
+): Promise<bigint> {
+  const listed = await listBegun(engine, state, signal);
+  const highest = listed.findLast(({ traces }) => traces.receipts.length > 0);
+  if (highest) return highest.version;
+  throw new CheckpointError(
+    'NotFound',
+    `no version waits to be committed: no writer of epoch ${state.epoch} has delivered one above ${state.top}`,
+    { context: { store: engine.store.uri } },
+  );
+}
+
+/**
+ * Of the present lineage and epoch, above the highest committed and not abandoned; lowest first. One list page per 1,000 objects of all
+ * versions, of which those beyond the first page of a version that is decided are passed over, and one per 1,000 records of uploads.
+ */
+async function listBegun(
+  engine: Engine,
+  state: State,
+  signal: AbortSignal | undefined,
+): Promise<{ version: bigint; traces: Traces }[]> {
+  const found = new Map<bigint, Traces>();
+  const tracesOf = (id: CheckpointId | null): Traces | undefined => {
+    if (id === null || !isOpen(state, id)) return undefined;
+    const traces = found.get(id.version) ?? new Traces();
+    found.set(id.version, traces);
+    return traces;
+  };
+  const [uploads] = await Promise.all([
+    listRecordedUploads(engine, signal),
+    listVersions(engine, tracesOf, signal),
+  ]);
+  for (const upload of uploads) tracesOf(upload.id)?.addUpload(upload);
+  const listed = [...found].map(([version, traces]) => ({ version, traces }));
+  return listed.sort((a, b) => (a.version < b.version ? -1 : 1));
+}
+
+function isOpen(state: State, id: CheckpointId): boolean {
+  return id.lineage === state.lineage && id.epoch === state.epoch && !isUncommittable(state, id);
+}
+
+/** Sorts after every key below a version's directory. */
+const LAST_CHARACTER = '\u{10ffff}';
+
+async function listVersions(
+  engine: Engine,
+  tracesOf: (id: CheckpointId | null) => Traces | undefined,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  let startAfter: string | undefined;
+  do {
+    const pages = engine.records.list(versionsPrefix, { startAfter, signal });
+    startAfter = undefined;
+    for await (const { objects, storeTimeMs } of pages) {
+      let isWanted = false;
+      for (const object of objects) {
+        const traces = tracesOf(parseCheckpointPrefix(object.key));
+        traces?.addObject(object, storeTimeMs);
+        isWanted ||= traces !== undefined;
+      }
+      const only = isWanted ? '' : sharedDirectory(objects.map(({ key }) => key));
+      if (only === '') continue;
+      startAfter = `${only}${LAST_CHARACTER}`; // a version of very many files, which nobody asks for
+      break;
+    }
+  } while (startAfter !== undefined);
+}
+
+/** `version_{v}/` if all the keys, which are sorted, lie below it; else empty. */
+function sharedDirectory(keys: readonly string[]): string {
+  const [first = ''] = keys;
+  const directory = first.slice(0, first.indexOf('/') + 1);
+  return keys.at(-1)?.startsWith(directory) ? directory : '';
+}
