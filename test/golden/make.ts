@@ -64,6 +64,10 @@ const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {
   'missing-id.json': () => resealed('v1/read-lease.json', '"id":{"epoch":3,"lineage":2,"version":"9007199254740993"},', ''),
   'name-leads-out.json': () => resealed(receipt, '"name":"model/weights-0-of-2.bin"', '"name":"../../home/user/.profile"'),
   'grant-of-two-weeks.json': () => resealed('v1/grant.json', '"blockMs":"604800000"', '"blockMs":"1209600000"'),
+  'taken-without-consistency.json': () => resealed('v1/receipt-polluted.json', '"consistency":"POLLUTED",', ''),
+  'taken-of-negative-version.json': () => resealed('v1/receipt-polluted.json', '"stateVersion":"9223372036854775807"', '"stateVersion":"-1"'),
+  'taken-before-time.json': () => resealed('v1/receipt-polluted.json', '"takenAtMs":"1767225600000"', '"takenAtMs":"-1"'),
+  'taken-in-minor-0.json': () => resealed('v1/manifest-polluted.json', ',"minor":1', ''),
   'no-json.json': () => resealed('v1/claim.json', '}\n', '\n'),
 };
 

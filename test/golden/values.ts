@@ -15,6 +15,7 @@ import type {
   Run,
   State,
   UploadRecord,
+  WriterShare,
 } from '@holdfast/core/internal/format/index';
 
 export type GoldenValue = { [Kind in RecordKind]: { readonly kind: Kind; readonly value: RecordTypes[Kind] } }[RecordKind];
@@ -239,6 +240,20 @@ const retired: CatalogEntry = {
 const suspicious: Receipt = { ...receipt, suspicions: ['"model/weights-0-of-2.bin" is what it was in version 9007199254740992'] };
 const suspiciousManifest: Manifest = { ...manifest, suspicions: suspicious.suspicions };
 
+const takenReceipt: Receipt = {
+  ...receipt,
+  format: { kind: 'receipt', major: 1, minor: 1 },
+  taken: { consistency: 'POLLUTED', stateVersion: 9223372036854775807n, takenAtMs: AT_MS },
+};
+const pausedReceipt: Receipt = { ...takenReceipt, taken: { consistency: 'PAUSED', stateVersion: 0n, takenAtMs: 0 } };
+const [firstShare, secondShare] = manifest.writers as readonly [WriterShare, WriterShare];
+/** One writer said what its bytes are of, the other nothing. */
+const takenManifest: Manifest = {
+  ...manifest,
+  format: { kind: 'manifest', major: 1, minor: 1 },
+  writers: [firstShare, { ...secondShare, taken: { consistency: 'POLLUTED', stateVersion: 9007199254740990n, takenAtMs: AT_MS } }],
+};
+
 const lease: ReadLease = { id: ID, reader: 'eval-3', ttlMs: 900000, host: 'node-9.example', pid: 12 };
 
 const upload: UploadRecord = {
@@ -278,6 +293,9 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'catalog-entry-retired.json': { kind: 'catalog-entry', value: retired },
   'receipt-suspicious.json': { kind: 'receipt', value: suspicious },
   'manifest-suspicious.json': { kind: 'manifest', value: suspiciousManifest },
+  'receipt-polluted.json': { kind: 'receipt', value: takenReceipt },
+  'receipt-paused.json': { kind: 'receipt', value: pausedReceipt },
+  'manifest-polluted.json': { kind: 'manifest', value: takenManifest },
   'claim.json': { kind: 'claim', value: claim },
   'receipt.json': { kind: 'receipt', value: receipt },
   'receipt-newer-minor.json': { kind: 'receipt', value: newerMinor },

@@ -2,6 +2,8 @@
 
 export type CheckpointState = 'CHECKPOINT_STATE_UNSPECIFIED' | 'LIVE' | 'RETIRING' | 'QUARANTINED';
 
+export type Consistency = 'CONSISTENCY_UNSPECIFIED' | 'PAUSED' | 'POLLUTED';
+
 /** R/catalog/{seq, 20 digits}.json: one decision and the whole state after it. The highest is the truth. */
 export interface CatalogEntry {
   readonly format?: Format | undefined;
@@ -127,7 +129,7 @@ export interface KeepBest {
 
 /**
  * R/version_{v}/{lineage}.{epoch}/manifest-{first 16 hex digits of its sha256}.json: all files of one checkpoint.
- * A pure function of the receipts: every builder writes the same bytes, so it holds no clock value.
+ * A pure function of the receipts: every builder writes the same bytes, so it holds no time but those of receipts.
  */
 export interface Manifest {
   readonly format?: Format | undefined;
@@ -193,6 +195,8 @@ export interface Receipt {
   readonly metadata: Readonly<Record<string, string>>;
   /** In words, what makes this writer's files look stale; empty: nothing does. */
   readonly suspicions: readonly string[];
+  /** Absent: the writer said nothing. A record that has it is of minor 1 at least. */
+  readonly taken?: Taken | undefined;
 }
 
 /** A checkpoint that is gone, remembered so that a late finaliser learns the truth. */
@@ -251,6 +255,15 @@ export interface State {
   readonly resumedFrom?: CheckpointId | undefined;
 }
 
+/** What a writer said of its state when its bytes were taken. */
+export interface Taken {
+  readonly consistency: Consistency;
+  /** Of the writer's own state, 0 to 2^63 - 1; that of the checkpoint if it was paused. */
+  readonly stateVersion: bigint;
+  /** Informational: the writer's clock just before the first byte was read, milliseconds since 1970. */
+  readonly takenAtMs: number;
+}
+
 /** What changed the catalog: the log that people read. */
 export interface Transaction {
   /** 128 random bits, hex; also in the ring of the state. */
@@ -298,6 +311,8 @@ export interface WriterShare {
   readonly receiptSha256: Uint8Array;
   /** Sorted by name, bytewise. */
   readonly files: readonly File[];
+  /** Absent: the writer said nothing. A manifest in which one did is of minor 1 at least. */
+  readonly taken?: Taken | undefined;
 }
 
 /** A field as the codec sees it. `int64-number` is a safe integer, `int64-bigint` a bigint; `mapKey` makes it a map. */
@@ -316,6 +331,7 @@ export interface FieldSchema {
 /** Values of each enum; the first is the default. */
 export const ENUMS: Readonly<Record<string, readonly string[]>> = {
   CheckpointState: ['CHECKPOINT_STATE_UNSPECIFIED', 'LIVE', 'RETIRING', 'QUARANTINED'],
+  Consistency: ['CONSISTENCY_UNSPECIFIED', 'PAUSED', 'POLLUTED'],
 };
 
 /** Fields of each message, in the order of the .proto. */
@@ -428,6 +444,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'metrics', kind: 'scalar', type: 'double', mapKey: 'string' },
     { name: 'metadata', kind: 'scalar', type: 'string', mapKey: 'string' },
     { name: 'suspicions', kind: 'scalar', type: 'string', repeated: true },
+    { name: 'taken', kind: 'message', type: 'Taken' },
   ],
   Removed: [
     { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
@@ -461,6 +478,11 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'policy', kind: 'message', type: 'Policy' },
     { name: 'resumedFrom', kind: 'message', type: 'CheckpointId' },
   ],
+  Taken: [
+    { name: 'consistency', kind: 'enum', type: 'Consistency' },
+    { name: 'stateVersion', kind: 'scalar', type: 'int64-bigint' },
+    { name: 'takenAtMs', kind: 'scalar', type: 'int64-number' },
+  ],
   Transaction: [
     { name: 'id', kind: 'scalar', type: 'string' },
     { name: 'kind', kind: 'scalar', type: 'string' },
@@ -491,5 +513,6 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'receiptKey', kind: 'scalar', type: 'string' },
     { name: 'receiptSha256', kind: 'scalar', type: 'bytes' },
     { name: 'files', kind: 'message', type: 'File', repeated: true },
+    { name: 'taken', kind: 'message', type: 'Taken' },
   ],
 };

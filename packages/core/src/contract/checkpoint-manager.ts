@@ -10,6 +10,7 @@ import type { ProcessName } from './components.ts';
 import type { RandomSource, RestoreTarget } from './files.ts';
 import type { HistoryCalls } from './history.ts';
 import type { RetentionCalls } from './retention.ts';
+import type { Staging } from './staging.ts';
 import type { Throttle } from './throttle.ts';
 import type { UpkeepCalls } from './upkeep.ts';
 
@@ -65,8 +66,21 @@ export interface CheckpointFile {
   readonly key: string;
 }
 
+/** What a writer said of its state when its bytes were taken. */
+export interface WriterState {
+  readonly writer: number;
+  /** `null`: it said nothing, and so are the other two. */
+  readonly consistency: Consistency | null;
+  /** Of the writer's own state: how many updates it had seen, say. */
+  readonly stateVersion: bigint | null;
+  /** By the writer's own clock; informational. */
+  readonly takenAtMs: number | null;
+}
+
 export interface CheckpointDetails extends CheckpointSummary {
   readonly worldSize: number;
+  /** One for each writer, in their order. */
+  readonly writers: readonly WriterState[];
   readonly files: readonly CheckpointFile[];
   readonly metadata: Readonly<Record<string, string>>;
   readonly manifestKey: string;
@@ -120,7 +134,31 @@ export interface StaleOptions {
   shouldChange?: readonly string[] | undefined;
 }
 
-export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions {
+/**
+ * How the bytes of a checkpoint fit together, where several writers take theirs. `paused`: nobody changed anything meanwhile, so all are of one
+ * moment. `polluted`: training went on, and each writer's bytes are of another moment, which is written down.
+ */
+export type Consistency = 'paused' | 'polluted';
+
+export interface ConsistencyOptions {
+  /** Recorded for this writer, with the version of its state and the time. Default: nothing is. */
+  consistency?: Consistency | undefined;
+  /**
+   * Of this writer's state when its bytes are taken; a function is called just before the first byte is read, and after `pause`. With `paused`
+   * it has to be the checkpoint's: `InvalidArgument` otherwise, and nothing is delivered. Default: the checkpoint's.
+   */
+  stateVersion?: VersionInput | (() => VersionInput) | undefined;
+  /**
+   * With `paused`, and only then: resolves once nothing changes any more, to what lets it go on. That is called once, when the last byte was
+   * read (with `staging`: copied) or the save has failed, and also if `pause` resolves too late. With several writers both meet the others, as at a
+   * barrier: else one writer goes on while another still reads.
+   */
+  pause?: ((signal: AbortSignal) => Promise<() => unknown>) | undefined;
+  /** From the call of `pause` on, until what it resolved to is called: longer is `TimedOut`, and nothing is delivered. Default one minute. */
+  pauseTimeoutMs?: number | undefined;
+}
+
+export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions, ConsistencyOptions {
   /** Default: one above the highest so far, 0 for the first; only a lone writer may leave it out. */
   version?: VersionInput | undefined;
   /** Save every file below this directory. Exactly one of `dir`, `files` and `buffers`. */
@@ -133,6 +171,8 @@ export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions
   writer?: WriterPosition | undefined;
   /** Deliver this writer's files and leave the commit to whoever comes last. */
   noWait?: boolean | undefined;
+  /** Copy everything there before anything else is done. From the event `staged` on the sources may change. */
+  staging?: Staging | undefined;
   /**
    * `auto`: a file like one of the newest checkpoints, whatever its name there, is not sent again; the new checkpoint refers to the object
    * that is there. It counts as like if size, CRC32C and BLAKE3 are. A stream cannot be compared beforehand and is always sent. Default: the
@@ -292,6 +332,8 @@ export interface LogEntry {
 }
 
 export type ProgressEvent =
+  /** With `staging`: all is copied, so many bytes. Comes first of all. */
+  | { readonly type: 'staged'; readonly sizeBytes: number }
   /** Joined the run: from now on the process is fenced by any newer attempt. `tookOver`: it fenced an older one. */
   | {
       readonly type: 'joined';

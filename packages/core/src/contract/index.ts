@@ -10,5 +10,6 @@ export * from './object-key.ts';
 export * from './object-store.ts';
 export * from './retention.ts';
 export * from './settings.ts';
+export * from './staging.ts';
 export * from './throttle.ts';
 export * from './upkeep.ts';

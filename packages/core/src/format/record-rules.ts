@@ -3,7 +3,7 @@
  * holds a decoded record need not expect a file of negative size, or one whose name leads out of its directory.
  */
 
-import type { Checkpoint, File } from '@holdfast/wire';
+import type { Checkpoint, File, Taken } from '@holdfast/wire';
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
@@ -73,6 +73,12 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'Removed.manifestSha256': SHA256,
   'RemovedFloor.version': atLeast(0),
   'State.top': atLeast(-1),
+  'Taken.consistency': {
+    accepted: 'PAUSED or POLLUTED',
+    holds: (value) => (value as Taken['consistency']) !== 'CONSISTENCY_UNSPECIFIED',
+  },
+  'Taken.stateVersion': atLeast(0),
+  'Taken.takenAtMs': atLeast(0),
   'Upload.partSizeBytes': atLeast(1),
   'Upload.sizeBytes': atLeast(-1),
   'WriterShare.receiptSha256': SHA256,

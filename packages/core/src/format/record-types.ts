@@ -20,6 +20,7 @@ export type {
   RemovedFloor,
   Run,
   State,
+  Taken,
   Transaction,
   Upload as UploadRecord,
   WriterShare,

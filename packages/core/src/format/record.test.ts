@@ -6,10 +6,12 @@ import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
 import { decodeRecord, encodeRecord, RECORD_BYTES_MAX } from './record.ts';
 import {
   type Claim,
+  type Manifest,
   MESSAGE_OF_KIND,
   type Receipt,
   type RecordKind,
   type RecordTypes,
+  type Taken,
 } from './record-types.ts';
 
 const KINDS = Object.keys(MESSAGE_OF_KIND) as RecordKind[];
@@ -62,6 +64,9 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'ReadLease.ttlMs': fc.integer({ min: 1, max: 2 ** 40 }),
   'Removed.manifestSha256': bytesOf(32),
   'RemovedFloor.version': int64,
+  'Taken.consistency': fc.constantFrom('PAUSED', 'POLLUTED'),
+  'Taken.stateVersion': int64,
+  'Taken.takenAtMs': count,
   'State.top': fc.bigInt({ min: -1n, max: 2n ** 63n - 1n }),
   'Upload.partSizeBytes': fc.integer({ min: 1, max: 2 ** 40 }),
   'Upload.sizeBytes': fc.integer({ min: -1, max: Number.MAX_SAFE_INTEGER }),
@@ -217,15 +222,21 @@ describe('layout', () => {
   });
 });
 
+/** What came with minor 1. */
+function saysWhenTaken(value: RecordTypes[RecordKind]): boolean {
+  const { taken, writers = [] } = value as Partial<Receipt & Manifest>;
+  return [taken, ...writers.map((share) => share.taken)].some((each) => each !== undefined);
+}
+
 describe.each(KINDS)('%s', (kind) => {
   const values = messageValue(MESSAGE_OF_KIND[kind]) as Arbitrary<RecordTypes[RecordKind]>;
 
   test('what is decoded is what was encoded, unknown fields included, and is encoded to the same bytes again', () => {
     fc.assert(
       fc.property(values, fc.nat(9), (value, minor) => {
-        const format = { kind, major: 1, minor };
-        const { bytes } = encodeRecord(kind, { ...value, format });
+        const { bytes } = encodeRecord(kind, { ...value, format: { kind, major: 1, minor } });
         const decoded = decodeRecord(kind, bytes, where);
+        const format = { kind, major: 1, minor: saysWhenTaken(value) ? Math.max(1, minor) : minor };
         expect(decoded).toEqual({ ...value, format });
         expect(Buffer.compare(encodeRecord(kind, decoded).bytes, bytes)).toBe(0);
       }),
@@ -295,6 +306,28 @@ describe('a newer format', () => {
       'some/record.json was written by a newer Holdfast (format 2.3; this one reads up to 1.x): upgrade',
     );
     expect(error.context).toMatchObject(where);
+  });
+
+  test('a record that says of which moment its bytes are is of minor 1, and of minor 0 without', () => {
+    const taken: Taken = { consistency: 'POLLUTED', stateVersion: 5n, takenAtMs: 1 };
+    const share = {
+      writer: 3,
+      incarnation: 0,
+      receiptKey: 'r',
+      receiptSha256: new Uint8Array(32),
+      files: [],
+    };
+    const { id, bases, metrics, metadata, suspicions } = receipt;
+    const manifest = { id, worldSize: 1, writers: [share], bases, metrics, metadata, suspicions };
+    const start = (bytes: Uint8Array) => tailOf(bytes).split('}')[0];
+    expect(start(encodeRecord('receipt', receipt).bytes)).toBe(',"format":{"kind":"receipt","major":1');
+    expect(start(encodeRecord('receipt', { ...receipt, taken }).bytes)).toBe(
+      ',"format":{"kind":"receipt","major":1,"minor":1',
+    );
+    expect(start(encodeRecord('manifest', manifest).bytes)).toBe(',"format":{"kind":"manifest","major":1');
+    expect(start(encodeRecord('manifest', { ...manifest, writers: [{ ...share, taken }] }).bytes)).toBe(
+      ',"format":{"kind":"manifest","major":1,"minor":1',
+    );
   });
 
   test('a newer minor is read, and written again with the same number', () => {

@@ -13,7 +13,13 @@
 import { CheckpointError } from '../contract/index.ts';
 import { sha256, toHex } from './checksum.ts';
 import { messageFromJson, messageToJson, NESTING_MAX, ValueProblem } from './json-values.ts';
-import { MESSAGE_OF_KIND, type RecordKind, type RecordTypes } from './record-types.ts';
+import {
+  type Manifest,
+  MESSAGE_OF_KIND,
+  type Receipt,
+  type RecordKind,
+  type RecordTypes,
+} from './record-types.ts';
 import { isUint32 } from './scalars.ts';
 
 /** A larger record is neither written nor read. A catalog entry of 1,000 checkpoints has about 300 KB. */
@@ -40,7 +46,7 @@ export interface RecordPlace {
 }
 
 /**
- * The bytes of a record. `format` is filled in; a higher minor and fields that a newer Holdfast wrote, as `decodeRecord` left them on the
+ * The bytes of a record. `format` is filled in, with the least minor that has what is in it; a higher one and fields that a newer Holdfast wrote, as `decodeRecord` left them on the
  * value, are kept. Equal values give equal bytes. `InvalidArgument` names the field that is not what the schema says.
  */
 export function encodeRecord<Kind extends RecordKind>(kind: Kind, value: RecordTypes[Kind]): EncodedRecord {
@@ -103,7 +109,7 @@ function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Arra
   if (Object.hasOwn(rest, 'checksum')) throw new ValueProblem('checksum', 'absent: it is computed', 'given');
   const formatJson = messageToJson(
     'Format',
-    { ...format, kind, major: FORMAT_MAJOR },
+    { ...format, kind, major: FORMAT_MAJOR, minor: Math.max(format?.minor ?? 0, leastMinor(kind, value)) },
     'format',
     NESTING_MAX - 1,
   );
@@ -113,6 +119,14 @@ function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Arra
   if (sizeBytes > RECORD_BYTES_MAX)
     throw new ValueProblem('the record', `at most ${RECORD_BYTES_MAX} bytes`, `${sizeBytes} bytes`);
   return tail;
+}
+
+/** A record says by its minor what an older reader may find in it that it does not know. 1: `taken`. */
+function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
+  const says = (each: Pick<Receipt, 'taken'>) => each.taken !== undefined;
+  if (kind === 'receipt') return says(value as Receipt) ? 1 : 0;
+  if (kind === 'manifest') return (value as Manifest).writers?.some(says) ? 1 : 0;
+  return 0;
 }
 
 function assertChecksum(bytes: Uint8Array, refuse: Refuse): void {

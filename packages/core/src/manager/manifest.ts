@@ -1,6 +1,11 @@
 /** Reading the record that names all files of a checkpoint. */
 
-import type { CheckpointDetails, CheckpointId, CheckpointSummary } from '../contract/checkpoint-manager.ts';
+import type {
+  CheckpointDetails,
+  CheckpointId,
+  CheckpointSummary,
+  WriterState,
+} from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import {
   type CatalogCheckpoint,
@@ -12,6 +17,7 @@ import {
   type Manifest,
   parsePayloadKey,
   type State,
+  type Taken,
 } from '../format/index.ts';
 import type { Engine } from './engine.ts';
 import { getByDigest } from './records.ts';
@@ -87,6 +93,7 @@ export function detailsOf(
   return {
     ...summary,
     worldSize: manifest.worldSize,
+    writers: manifest.writers.map(({ writer, taken }) => writerState(writer, taken)),
     files: manifest.writers.flatMap((share) =>
       share.files.map(({ name, sizeBytes, crc32c, key }) => ({
         name,
@@ -99,4 +106,12 @@ export function detailsOf(
     metadata: manifest.metadata,
     manifestKey,
   };
+}
+
+const CONSISTENCIES = { CONSISTENCY_UNSPECIFIED: null, PAUSED: 'paused', POLLUTED: 'polluted' } as const;
+
+function writerState(writer: number, taken: Taken | undefined): WriterState {
+  if (!taken) return { writer, consistency: null, stateVersion: null, takenAtMs: null };
+  const { consistency, stateVersion, takenAtMs } = taken;
+  return { writer, consistency: CONSISTENCIES[consistency], stateVersion, takenAtMs };
 }

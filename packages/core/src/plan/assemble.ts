@@ -106,6 +106,7 @@ export function assembleManifest(id: CheckpointId, receipts: readonly StoredRece
       receiptKey: key,
       receiptSha256,
       files: receipt.files,
+      taken: receipt.taken,
     })),
     bases,
     metrics,
