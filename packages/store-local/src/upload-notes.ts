@@ -4,13 +4,8 @@
  */
 
 import { constants } from 'node:fs';
-import {
-  DirectFile,
-  errnoOf,
-  type FileSystem,
-  type Processes,
-  type ProcessIdentity,
-} from '@holdfast/local-files';
+import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
+import type { Processes, ProcessIdentity } from './processes.ts';
 
 /** What a note tells to whoever lists uploads. */
 export interface UploadNote {

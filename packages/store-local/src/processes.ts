@@ -5,7 +5,7 @@
 
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import process from 'node:process';
-import { errnoOf } from './errno.ts';
+import { errnoOf } from '@holdfast/local-files';
 
 /** Never the same for two processes of any machine. */
 export interface ProcessIdentity {
