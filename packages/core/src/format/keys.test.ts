@@ -147,6 +147,15 @@ describe('a parser undoes its builder', () => {
     );
   });
 
+  test('upload id: for whom it was begun', () => {
+    fc.assert(
+      fc.property(ids, uint32, nonces, (whose, writer, drawn) => {
+        const uploadId = keys.uploadIdPrefix(whose, writer) + drawn;
+        expect(keys.parseUploadId(uploadId)).toEqual({ id: whose, writer });
+      }),
+    );
+  });
+
   test('grant', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), (seq) => {
@@ -232,6 +241,13 @@ describe('a parser refuses what its builder does not make', () => {
     'upload: %j',
     (key) => {
       expect(keys.parseUploadKey(key)).toBeNull();
+    },
+  );
+
+  test.each(['', '7.2.3.11-', '7.2.3-a', '07.2.3.11-a', '7.2.3.4294967296-a', 'v7.2.3.11-a', '7.2.3.x-a'])(
+    'upload id: %j',
+    (uploadId) => {
+      expect(keys.parseUploadId(uploadId)).toBeNull();
     },
   );
 

@@ -84,7 +84,7 @@ async function listBegun(
   ]);
   for (const upload of uploads) tracesOf(upload.id)?.addUpload(upload);
   const listed = [...found].map(([version, traces]) => ({ version, traces }));
-  return listed.sort((a, b) => (a.version < b.version ? -1 : 1));
+  return listed.filter(({ traces }) => !traces.isEmpty).sort((a, b) => (a.version < b.version ? -1 : 1));
 }
 
 function isOpen(state: State, id: CheckpointId): boolean {

@@ -27,6 +27,11 @@ export class Traces {
   /** Of each writer, of its newest upload in parts that has not ended. */
   readonly #uploadAgesMs = new Map<number, number>();
 
+  /** Nothing of a writer is there. */
+  get isEmpty(): boolean {
+    return this.receipts.length + this.#payloadAgesMs.size + this.#uploadAgesMs.size === 0;
+  }
+
   /** Any object below the version's prefix. */
   addObject({ key, sizeBytes, createdAtMs }: ObjectInfo, storeTimeMs: number): void {
     const payload = parsePayloadKey(key);
