@@ -208,7 +208,8 @@ class Copying {
   /** The manifest holds the union of what the writers had to say: the first one repeats it, and so the copy's is the same. */
   #deliver(index: number, files: readonly FileRecord[]): Promise<OwnReceipt> {
     const { runId, writer } = this.#membership;
-    const { metrics, metadata, suspicions } = this.#manifest;
+    const { metrics, metadata, suspicions, writers } = this.#manifest;
+    const taken = writers.find((share) => share.writer === index)?.taken;
     const life = {
       id: this.#id,
       runId,
@@ -218,7 +219,11 @@ class Copying {
     const says =
       index === 0 ? { metrics, metadata, suspicions } : { metrics: {}, metadata: {}, suspicions: [] };
     // All files are objects of the copy's own, whatever the original refers to.
-    return deliver(this.#copy.target.engine, { ...life, files, bases: [], ...says }, this.#options.signal);
+    return deliver(
+      this.#copy.target.engine,
+      { ...life, files, bases: [], taken, ...says },
+      this.#options.signal,
+    );
   }
 
   async #commit(own: OwnReceipt): Promise<void> {

@@ -16,13 +16,22 @@ export async function withDeadline<T>(
     timeoutMs,
     what,
     signal,
-  }: { clock: Clock; timeoutMs: number; what: string; signal: AbortSignal | undefined },
+  }: {
+    clock: Clock;
+    timeoutMs: number;
+    /** A function is asked when the time is up. */
+    what: string | (() => string);
+    signal: AbortSignal | undefined;
+  },
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const deadline = new AbortController();
   const over = new AbortController();
   clock.sleep(timeoutMs, over.signal).then(
-    () => deadline.abort(new CheckpointError('TimedOut', `${what} took longer than ${timeoutMs / 1000} s`)),
+    () => {
+      const took = typeof what === 'function' ? what() : what;
+      deadline.abort(new CheckpointError('TimedOut', `${took} took longer than ${timeoutMs / 1000} s`));
+    },
     () => undefined, // the work was done before
   );
   try {

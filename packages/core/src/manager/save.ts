@@ -14,14 +14,15 @@ import { sameContent } from '../plan/same-content.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import type { UploadedFile } from '../transfer/index.ts';
 import { highestDelivered, readHeadOfRun } from './begun.ts';
+import { Capture, checkCapture } from './capture.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
-import { plannedEvent, type SaveSession, transferOptions } from './session.ts';
-import { assertOneOf, checkMeta, checkStaleOptions, type NamedSource, resolveSources } from './sources.ts';
-import type { WriterRegistry } from './writers.ts';
+import { plannedEvent, SaveSession, transferOptions } from './session.ts';
+import { assertOneOf, checkMeta, checkStaleOptions, resolveSources } from './sources.ts';
+import { assertVersionNamed, type WriterRegistry } from './writers.ts';
 
 type Bounded<T> = T & { signal: AbortSignal };
 
@@ -37,27 +38,62 @@ export async function save(
   const version = options.version === undefined ? undefined : toVersion(options.version);
   checkStaleOptions(options);
   assertOneOf('dedupe', options.dedupe, ['auto', 'off']);
+  checkCapture(options, version);
+  assertVersionNamed(version, writer);
   writers.attempt(writer);
-  const sources = await resolveSources(engine, options);
+  const capture = new Capture(engine, await resolveSources(engine, options), options);
+  try {
+    await capture.stage(version);
+    const call = { version, writer, capture, options };
+    const begun = await begin(engine, catalog, writers, call);
+    if (!(begun instanceof SaveSession)) return begun;
+    return await saveIn(engine, begun, meta, call);
+  } finally {
+    await capture.release();
+  }
+}
+
+interface Call {
+  readonly version: bigint | undefined;
+  readonly writer: WriterPosition;
+  readonly capture: Capture;
+  readonly options: Bounded<SaveOptions>;
+}
+
+/** The result, if this version is committed already with the same content. Nothing but its bytes is read from the sources. */
+async function begin(
+  engine: Engine,
+  catalog: Catalog,
+  writers: WriterRegistry,
+  { version, ...call }: Call,
+): Promise<SaveSession | SaveResult> {
   const look = async () =>
-    version === undefined
-      ? null
-      : await committedBefore(engine, catalog, writers, { version, writer, sources, options });
+    version === undefined ? null : await committedBefore(engine, catalog, writers, { ...call, version });
   const before = await look();
   if (before) return before;
-
-  let session: SaveSession;
   try {
-    session = await writers.begin({ version, writer }, options);
+    return await writers.begin({ version, writer: call.writer }, call.options);
   } catch (error) {
     // Others may have committed it since, with what a former life of this writer had delivered.
     const meanwhile = isCheckpointError(error, 'Conflict') ? await look() : null;
     if (meanwhile) return meanwhile;
     throw error;
   }
-  options.onProgress?.(plannedEvent(session.id.version, sources));
+}
+
+async function saveIn(
+  engine: Engine,
+  session: SaveSession,
+  checked: ReturnType<typeof checkMeta>,
+  { capture, options }: Call,
+): Promise<SaveResult> {
+  const { version } = session.id;
+  options.onProgress?.(plannedEvent(version, capture.sources));
   try {
-    const files = await session.upload(sources, options);
+    const files = await capture.read(version, (sources, signal) =>
+      session.upload(sources, { ...options, signal }),
+    );
+    const meta = { ...checked, taken: capture.taken(version) };
     const suspicions = await session.deliver(files, meta, options);
     return await finish(session, { files, suspicions }, options);
   } finally {
@@ -93,11 +129,11 @@ async function committedBefore(
   call: {
     version: bigint;
     writer: WriterPosition;
-    sources: readonly NamedSource[];
+    capture: Capture;
     options: Bounded<SaveOptions>;
   },
 ): Promise<SaveResult | null> {
-  const { version, writer, sources, options } = call;
+  const { version, writer, capture, options } = call;
   const head = await catalog.read(options.signal);
   const attempt = writers.attempt(writer);
   if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
@@ -111,8 +147,10 @@ async function committedBefore(
     });
   }
   const share = await committedShare(engine, committed, writer, options.signal);
-  const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
-  const files = await engine.transfer.checksum(items, transferOptions({ signal: options.signal }));
+  const files = await capture.read(version, (sources, signal) => {
+    const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
+    return engine.transfer.checksum(items, transferOptions({ signal }));
+  });
   if (committed.state === 'QUARANTINED' || !share || !sameContent(share, files)) {
     throw new CheckpointError('Conflict', `version ${version} is committed already, with other content`, {
       context,

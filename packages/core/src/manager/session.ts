@@ -22,6 +22,7 @@ import {
   receiptKey,
   type State,
   sha256,
+  type Taken,
 } from '../format/index.ts';
 import { totalBytes } from '../plan/assemble.ts';
 import { KnownFiles } from '../plan/known-files.ts';
@@ -139,7 +140,7 @@ export class SaveSession {
    */
   async deliver(
     files: readonly UploadedFile[],
-    meta: Required<CommitMeta>,
+    meta: Required<CommitMeta> & { readonly taken?: Taken | undefined },
     options: Bounded<WaitOptions & StaleOptions>,
   ): Promise<readonly string[]> {
     const records = files.map(fileRecord);
@@ -150,6 +151,7 @@ export class SaveSession {
       metrics: meta.metrics ?? {},
       metadata: meta.metadata ?? {},
       suspicions,
+      taken: meta.taken,
     };
     this.#receipt = await deliver(
       this.#engine,
@@ -233,6 +235,7 @@ export interface Delivery extends Pick<Membership, 'runId' | 'writer' | 'incarna
   readonly metrics: Record<string, number>;
   readonly metadata: Record<string, string>;
   readonly suspicions: readonly string[];
+  readonly taken: Taken | undefined;
 }
 
 /** Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says something else. */

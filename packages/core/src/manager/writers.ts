@@ -58,12 +58,7 @@ export class WriterRegistry {
     options: { signal: AbortSignal; onProgress?: ((event: ProgressEvent) => void) | undefined },
   ): Promise<SaveSession> {
     const writer = this.position(wanted.writer);
-    if (wanted.version === undefined && writer.count > 1) {
-      throw new CheckpointError(
-        'InvalidArgument',
-        `with ${writer.count} writers each save names its version, or they could disagree`,
-      );
-    }
+    assertVersionNamed(wanted.version, writer);
     const { place, membership } = await this.#join(writer, options.signal);
     const { state } = await this.#catalog.read(options.signal);
     const version = wanted.version ?? max(state.top, place.highestBegun) + 1n;
@@ -112,6 +107,15 @@ export class WriterRegistry {
     const attempt = this.attempt(writer);
     return join(this.#engine, this.#catalog, { attempt, writer, signal });
   }
+}
+
+/** `InvalidArgument`: only a lone writer may leave the version out. */
+export function assertVersionNamed(version: bigint | undefined, { count }: WriterPosition): void {
+  if (version !== undefined || count === 1) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `with ${count} writers each save names its version, or they could disagree`,
+  );
 }
 
 function max(a: bigint, b: bigint): bigint {
