@@ -54,6 +54,8 @@ export interface Call {
   readonly clock: Clock;
   /** Fires at the first Ctrl-C. */
   readonly signal: AbortSignal;
+  /** From now on SIGTERM is no Ctrl-C: `line` is said, and the call may go on for so long. */
+  readonly outlastSigterm: (forMs: number, line: string) => void;
   /** Puts a question to the person at the terminal; `null`: there is none. */
   readonly ask: Ask | null;
   /** To standard error, unless quiet. */

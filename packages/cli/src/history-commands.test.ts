@@ -28,7 +28,11 @@ async function cli(...argv: string[]) {
     clock: systemClock,
     programVersion: '1.2.3',
     ask: null,
-    listenForInterrupt: () => ({ signal: new AbortController().signal, dispose: () => undefined }),
+    listenForInterrupt: () => ({
+      signal: new AbortController().signal,
+      outlastSigterm: () => undefined,
+      dispose: () => undefined,
+    }),
   });
   return { code, stdout, stderr };
 }

@@ -1,31 +1,61 @@
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, type Clock, systemClock } from '@holdfast/core/contract';
+import { formatRoughDuration } from './format.ts';
 
 const INTERRUPTED_EXIT_CODE = 130;
 
 export interface Interrupt {
   /** Fires at the first Ctrl-C, with `Aborted` as its reason. */
   readonly signal: AbortSignal;
+  /**
+   * From now on the first SIGTERM calls `onSigterm` and interrupts only so many milliseconds later; others until then do nothing. Ctrl-C
+   * interrupts as ever.
+   */
+  outlastSigterm(forMs: number, onSigterm: () => void): void;
   dispose(): void;
 }
+
+/** Where signals come from: the process. */
+type SignalSource = Pick<NodeJS.EventEmitter, 'on' | 'off'>;
 
 /**
  * Ctrl-C once (or SIGTERM, as schedulers send it) asks the call to end cleanly; a second time the process ends at once.
  * Ending at once is safe as well: a save that is cut off leaves no checkpoint, and one that is committed stays so.
  */
-export function listenForInterrupt(onFirst: () => void): Interrupt {
+export function listenForInterrupt(
+  onFirst: () => void,
+  { clock = systemClock, signals = process }: { clock?: Clock; signals?: SignalSource } = {},
+): Interrupt {
   const controller = new AbortController();
-  const onSignal = () => {
+  const over = new AbortController();
+  let grace: { readonly forMs: number; readonly onSigterm: () => void } | undefined;
+  let isTerminating = false;
+  const interrupt = (message: string) => {
     if (controller.signal.aborted) process.exit(INTERRUPTED_EXIT_CODE);
-    controller.abort(new CheckpointError('Aborted', 'interrupted'));
+    over.abort();
+    controller.abort(new CheckpointError('Aborted', message));
     onFirst();
   };
-  process.on('SIGINT', onSignal);
-  process.on('SIGTERM', onSignal);
+  const onInterrupt = () => interrupt('interrupted');
+  const onTerminate = () => {
+    if (grace === undefined || controller.signal.aborted) return onInterrupt();
+    if (isTerminating) return;
+    isTerminating = true;
+    const { forMs, onSigterm } = grace;
+    const stop = () => interrupt(`stopped ${formatRoughDuration(forMs)} after SIGTERM`);
+    clock.sleep(forMs, over.signal).then(stop, () => undefined); // it has ended by itself, or by Ctrl-C
+    onSigterm();
+  };
+  signals.on('SIGINT', onInterrupt);
+  signals.on('SIGTERM', onTerminate);
   return {
     signal: controller.signal,
+    outlastSigterm(forMs, onSigterm) {
+      grace = { forMs, onSigterm };
+    },
     dispose() {
-      process.off('SIGINT', onSignal);
-      process.off('SIGTERM', onSignal);
+      over.abort();
+      signals.off('SIGINT', onInterrupt);
+      signals.off('SIGTERM', onTerminate);
     },
   };
 }

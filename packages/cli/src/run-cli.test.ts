@@ -51,7 +51,11 @@ async function cli(argv: string[], { env = {}, interrupt = false, answer }: CliO
           },
     listenForInterrupt: () => {
       if (interrupt === true) controller.abort(new CheckpointError('Aborted', 'interrupted'));
-      return { signal: controller.signal, dispose: () => undefined };
+      return {
+        signal: controller.signal,
+        outlastSigterm: () => undefined,
+        dispose: () => undefined,
+      };
     },
   });
   return { code, stdout, stderr };

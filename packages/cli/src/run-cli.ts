@@ -87,6 +87,7 @@ async function runCommand(
     programVersion: surroundings.programVersion,
     clock,
     signal: interrupt.signal,
+    outlastSigterm: (forMs, line) => interrupt.outlastSigterm(forMs, () => messages.note(line)),
     ask: surroundings.ask,
     messages,
     reporter,

@@ -3,6 +3,7 @@ import {
   BadValue,
   pairsToRecord,
   parseChoice,
+  parseDeadline,
   parseDuration,
   parseGlob,
   parseInterval,
@@ -80,6 +81,12 @@ describe('rules', () => {
     expect(parseLongDuration('1s')).toBe(1000);
     expect(refusal(() => parseLongDuration('999ms'))).toBe('"999ms" is too short; 1s is the shortest');
     expect(refusal(() => parseLongDuration('30'))).toContain('has no unit');
+  });
+
+  it('a deadline has a second at least and a day at most', () => {
+    expect([parseDeadline('1s'), parseDeadline('24h')]).toEqual([1000, 86_400_000]);
+    expect(refusal(() => parseDeadline('0'))).toBe('"0" is too short; 1s is the shortest');
+    expect(refusal(() => parseDeadline('25h'))).toBe('"25h" is too long; 1d is the longest');
   });
 
   it('each so many versions, or each span', () => {

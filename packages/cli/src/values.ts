@@ -45,10 +45,19 @@ export function parseDuration(text: string): number {
 
 const RULE_MS_MIN = 1000;
 
-/** The same from one second on: a span of a rule. */
+/** The same from one second on. */
 export function parseLongDuration(text: string): number {
   const ms = parseDuration(text);
   if (ms < RULE_MS_MIN) throw new BadValue(`"${text}" is too short; 1s is the shortest`);
+  return ms;
+}
+
+const DEADLINE_MS_MAX = 86_400_000;
+
+/** The same up to one day: a time that somebody waits for. */
+export function parseDeadline(text: string): number {
+  const ms = parseLongDuration(text);
+  if (ms > DEADLINE_MS_MAX) throw new BadValue(`"${text}" is too long; 1d is the longest`);
   return ms;
 }
 

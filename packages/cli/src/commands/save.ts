@@ -19,7 +19,7 @@ import {
   writer,
 } from '../common-options.ts';
 import { type Job, resolveJob } from '../env.ts';
-import { formatBytes, formatPlural, formatWriters, printable } from '../format.ts';
+import { formatBytes, formatPlural, formatRoughDuration, formatWriters, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeUriLast } from '../operands.ts';
@@ -28,7 +28,7 @@ import { elapsedAndRate } from '../outcome.ts';
 import type { ProgressState } from '../progress/progress-state.ts';
 import { RETENTION_OPTIONS, rulesToSet } from '../retention-options.ts';
 import { usageError } from '../usage-error.ts';
-import { pairsToRecord, parseChoice, parseGlob } from '../values.ts';
+import { pairsToRecord, parseChoice, parseDeadline, parseGlob } from '../values.ts';
 
 const version = {
   ...versionOption,
@@ -53,6 +53,12 @@ const shouldChange = list(
   parseGlob,
 );
 
+const afterSigterm = value(
+  '--after-sigterm <duration>',
+  'go on for so long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
+  parseDeadline,
+);
+
 export const save: Command = {
   name: 'save',
   group: 'Save and restore',
@@ -66,7 +72,7 @@ export const save: Command = {
   operands: 'DIR|FILE... URI',
   options: [
     ...[version, writer, attempt, timeout, noWait, metric, meta],
-    ...[dedupe, onStale, shouldChange],
+    ...[dedupe, onStale, shouldChange, afterSigterm],
     ...RETENTION_OPTIONS,
     ...[concurrency, buffer, limitRate],
   ],
@@ -88,6 +94,7 @@ async function runSave(call: Call): Promise<CommandResult> {
     'DIR or FILE',
   );
   const job = jobOf(call);
+  outlastSigterm(call);
   if (isUriFromEnvironment) call.messages.detail(`run ${uri} from HOLDFAST_URI`);
   const rules = rulesToSet(call);
   const options = { ...saveOptions(call, job), ...sourcesOf(rest) };
@@ -99,6 +106,14 @@ async function runSave(call: Call): Promise<CommandResult> {
     return manager.save({ ...options, signal: call.signal, onProgress: call.reporter.onProgress });
   });
   return describe(result, job, call, call.clock.monotonicMs() - beganMs);
+}
+
+/** Whoever ends a job sends SIGTERM to all its processes, and leaves them some time: enough, perhaps, for this save. */
+function outlastSigterm(call: Call): void {
+  const forMs = call.get(afterSigterm);
+  if (forMs === undefined) return;
+  const time = formatRoughDuration(forMs);
+  call.outlastSigterm(forMs, `holdfast: SIGTERM: the save goes on for up to ${time}; Ctrl-C ends it`);
 }
 
 function jobOf(call: Call): Job {

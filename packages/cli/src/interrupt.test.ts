@@ -1,0 +1,55 @@
+import { EventEmitter } from 'node:events';
+import { ManualClock } from '@holdfast/testkit';
+import { describe, expect, it } from 'vitest';
+import { type Interrupt, listenForInterrupt } from './interrupt.ts';
+
+function setUp() {
+  const [signals, clock] = [new EventEmitter(), new ManualClock()];
+  const said: string[] = [];
+  const interrupt = listenForInterrupt(() => said.push('ending'), { clock, signals });
+  return { signals, clock, said, interrupt };
+}
+
+const reasonOf = ({ signal }: Interrupt) => (signal.aborted ? signal.reason.message : null);
+
+describe('SIGTERM', () => {
+  it('interrupts at once, unless it is to be outlasted', () => {
+    const { signals, said, interrupt } = setUp();
+    signals.emit('SIGTERM');
+    expect([reasonOf(interrupt), said]).toEqual(['interrupted', ['ending']]);
+  });
+
+  it('outlasted, is said once and interrupts when the time is up, however often it comes', async () => {
+    const { signals, clock, said, interrupt } = setUp();
+    interrupt.outlastSigterm(25_000, () => said.push('SIGTERM'));
+    signals.emit('SIGTERM');
+    await clock.advance(10_000);
+    signals.emit('SIGTERM');
+    await clock.advance(14_999);
+    expect([reasonOf(interrupt), said]).toEqual([null, ['SIGTERM']]);
+    await clock.advance(1);
+    expect([reasonOf(interrupt), said]).toEqual(['stopped 25 s after SIGTERM', ['SIGTERM', 'ending']]);
+  });
+
+  it('outlasted, leaves Ctrl-C as it was, and nothing runs on after it', async () => {
+    const { signals, clock, said, interrupt } = setUp();
+    interrupt.outlastSigterm(25_000, () => said.push('SIGTERM'));
+    signals.emit('SIGTERM');
+    signals.emit('SIGINT');
+    expect([reasonOf(interrupt), said]).toEqual(['interrupted', ['SIGTERM', 'ending']]);
+    expect(clock.sleeperCount).toBe(0);
+    await clock.advance(25_000);
+    expect(said).toEqual(['SIGTERM', 'ending']);
+  });
+
+  it('outlasted by a call that ends in time: nothing is left that listens or waits', () => {
+    const { signals, clock, interrupt } = setUp();
+    interrupt.outlastSigterm(25_000, () => undefined);
+    signals.emit('SIGTERM');
+    interrupt.dispose();
+    expect([clock.sleeperCount, signals.listenerCount('SIGINT'), signals.listenerCount('SIGTERM')]).toEqual([
+      0, 0, 0,
+    ]);
+    expect(reasonOf(interrupt)).toBeNull();
+  });
+});
