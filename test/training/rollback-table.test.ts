@@ -3,88 +3,22 @@
  * latter by each kind of manager. Where code and table differed the test says what holds here; docs/training.md says why.
  */
 
-import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { openCheckpointManager } from '@holdfast/stores';
+import { inspect } from 'node:util';
 import {
   FileSystemCheckpointManager,
   LocalCoordinator,
-  RecoverableError,
-  State,
-  StopIteration,
   setCheckpointManager,
   type TrainingCheckpointManager,
   train,
 } from '@holdfast/training';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-
-const silent = { logger: { log: () => undefined } };
-
-/** Sums up its data; writes down which of its methods were called. */
-class Sum extends State<{ sum: number; place: number }> {
-  sum = 0;
-  place = 0;
-  savesEachStep = false;
-  calls: string[] = [];
-
-  async sync(): Promise<void> {
-    this.calls.push('sync');
-  }
-
-  override snapshot(): { sum: number; place: number } | null {
-    this.calls.push('snapshot');
-    return { sum: this.sum, place: this.place };
-  }
-
-  override apply(snapshot: { sum: number; place: number } | null): void {
-    this.calls.push('apply');
-    Object.assign(this, snapshot);
-  }
-
-  override async save(stream: WritableStream<Uint8Array>): Promise<void> {
-    this.calls.push('save');
-    const writer = stream.getWriter();
-    await writer.write(Buffer.from(JSON.stringify([this.sum, this.place])));
-    writer.releaseLock();
-  }
-
-  override async load(stream: ReadableStream<Uint8Array>): Promise<void> {
-    this.calls.push('load');
-    [this.sum, this.place] = (await new Response(stream).json()) as [number, number];
-  }
-
-  override shouldSaveCheckpoint(): boolean {
-    return this.savesEachStep;
-  }
-}
-
-/** Without rollback: nothing to go back to. */
-class SumWithoutSnapshot extends Sum {
-  override snapshot(): null {
-    return null;
-  }
-}
-
-/** Adds 1, 2, … `last`; an error in the step after `place` data, once, when half of it is done. */
-function adding(last: number, { error, after }: { error?: Error; after?: number } = {}) {
-  let isDue = error !== undefined;
-  return (state: Sum) => {
-    state.calls.push('step');
-    if (state.place === last) throw new StopIteration('no data left');
-    state.place += 1;
-    if (isDue && state.place === (after ?? 0) + 1) {
-      isDue = false;
-      throw error;
-    }
-    state.sum += state.place;
-  };
-}
-
-/** The whole job is lost: nobody has caught it, and nothing in memory is left. */
-const lost = new Error('the machine is gone');
-const recoverable = () => new RecoverableError('all_reduce: a worker is gone');
+import { describeOnMinio, describeOnS3 } from '../servers/describe-on-s3.ts';
+import { credentialsEnv, type Policy, restrictedCredentials } from '../servers/s3-access.ts';
+import { bucketPlace, type CheckpointPlace, directoryPlace, localRunPlace } from './checkpoint-place.ts';
+import { adding, count, lost, recoverable, run, Sum, SumWithoutSnapshot, silent } from './table-state.ts';
 
 let directory: string;
 
@@ -96,10 +30,6 @@ afterEach(async () => {
   setCheckpointManager(null);
   await rm(directory, { recursive: true });
 });
-
-const run = (state: Sum, step: (state: Sum) => void) => train(new LocalCoordinator(), step, state, silent);
-
-const count = (state: Sum, call: string) => state.calls.filter((each) => each === call).length;
 
 describe('Rollback', () => {
   it('Persistence: in memory: nothing is written, and a new process begins anew', async () => {
@@ -182,50 +112,57 @@ describe('Rollback', () => {
   });
 });
 
-const MANAGERS = [
-  {
-    kind: 'directories',
-    open: async (): Promise<TrainingCheckpointManager> => new FileSystemCheckpointManager(directory),
-    fileOfNewest: async () => join(directory, '4', 'default'),
-  },
-  {
-    kind: 'a run of Holdfast',
-    open: async (): Promise<TrainingCheckpointManager> =>
-      openCheckpointManager(pathToFileURL(directory).href),
-    fileOfNewest: async () => {
-      await using manager = await openCheckpointManager(pathToFileURL(directory).href);
-      const details = await (await manager.latest())?.details();
-      return join(directory, details?.files[0]?.key ?? expect.unreachable('there is a newest one'));
-    },
-  },
-];
+/** Bytes that are as many as before, and make no sense. */
+const garble = (bytes: Uint8Array) => Buffer.alloc(bytes.length, '[');
+const cutShort = (bytes: Uint8Array) => bytes.subarray(0, bytes.length - 1);
+const takeAway = () => null;
 
-describe.each(MANAGERS)('Checkpoint, in $kind', ({ open, fileOfNewest }) => {
-  let managers: TrainingCheckpointManager[];
+/** What a process leaves: nobody but the store remembers anything of it. */
+interface Life {
+  readonly state: Sum;
+  readonly error: unknown;
+  /** Of the checkpoints that are there afterwards, newest first. */
+  readonly versions: readonly bigint[];
+}
 
-  beforeEach(() => {
-    managers = [];
-  });
+/** Trains in a process of its own: another manager, a state from the constructor. */
+async function live(place: CheckpointPlace, step: (state: Sum) => void, state = new Sum()): Promise<Life> {
+  await using open = await place.open();
+  setCheckpointManager(open.manager);
+  state.savesEachStep = true;
+  const error: unknown = await run(state, step).then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  return { state, error, versions: await versionsOf(open.manager) };
+}
 
-  afterEach(async () => {
-    for (const manager of managers) {
-      if (Symbol.asyncDispose in manager)
-        await (manager as unknown as AsyncDisposable)[Symbol.asyncDispose]();
-    }
-  });
+async function versionsOf(manager: TrainingCheckpointManager): Promise<bigint[]> {
+  return (await manager.list()).map(({ version }) => version);
+}
 
-  /** A process of its own life: another manager, a state from the constructor. */
-  async function life(step: (state: Sum) => void, state: Sum = new Sum()) {
-    const manager = await open();
-    managers.push(manager);
-    setCheckpointManager(manager);
-    state.savesEachStep = true;
-    const error: unknown = await run(state, step).then(
-      () => null,
-      (thrown: unknown) => thrown,
-    );
-    return { state, error, versions: (await manager.list()).map(({ version }) => version) };
+/** Fails once in the middle of a save, for a while, and holds on to the stream. */
+class SumFailingSecondSave extends Sum {
+  abandoned: WritableStreamDefaultWriter<Uint8Array> | null = null;
+
+  override async save(stream: WritableStream<Uint8Array>): Promise<void> {
+    if (count(this, 'save') !== 1) return super.save(stream);
+    this.calls.push('save');
+    this.abandoned = stream.getWriter();
+    await this.abandoned.write(Buffer.from('[3'));
+    throw recoverable();
   }
+}
+
+/** What the table says of checkpoints, where `begin` makes a place without any. */
+function checkpointRows(begin: () => Promise<CheckpointPlace>): void {
+  let place: CheckpointPlace;
+
+  beforeEach(async () => {
+    place = await begin();
+  });
+
+  const life = (step: (state: Sum) => void, state?: Sum) => live(place, step, state);
 
   it('Persistence: in the store: a new process goes on where the last one saved', async () => {
     const first = await life(adding(5, { error: lost, after: 3 }));
@@ -254,8 +191,7 @@ describe.each(MANAGERS)('Checkpoint, in $kind', ({ open, fileOfNewest }) => {
 
   it('Loaded onto: the initial state, once in a life', async () => {
     await life(adding(2));
-    const state = new Sum();
-    const { error } = await life(adding(4, { error: recoverable(), after: 3 }), state);
+    const { state, error } = await life(adding(4, { error: recoverable(), after: 3 }));
     expect(error).toBeNull();
     expect(state.calls.slice(0, 3)).toEqual(['snapshot', 'load', 'sync']);
     expect(count(state, 'load')).toBe(1);
@@ -263,11 +199,10 @@ describe.each(MANAGERS)('Checkpoint, in $kind', ({ open, fileOfNewest }) => {
   });
 
   it('Enabled by: setCheckpointManager, and a state or a coordinator that says so', async () => {
-    const manager = await open();
-    managers.push(manager);
-    setCheckpointManager(manager);
+    await using open = await place.open();
+    setCheckpointManager(open.manager);
     await run(new Sum(), adding(2));
-    expect(await manager.list()).toEqual([]);
+    expect(await versionsOf(open.manager)).toEqual([]);
 
     class SavesOnce extends LocalCoordinator {
       #isDue = true;
@@ -278,26 +213,21 @@ describe.each(MANAGERS)('Checkpoint, in $kind', ({ open, fileOfNewest }) => {
       }
     }
     await train(new SavesOnce(), adding(3), new Sum(), silent);
-    expect((await manager.list()).map(({ version }) => version)).toEqual([0n]);
+    expect(await versionsOf(open.manager)).toEqual([0n]);
   });
 
   it('Performance: writing may take long: the next step waits until the checkpoint is durable', async () => {
     const seen: number[] = [];
     const step = adding(3);
-    const manager = await open();
-    managers.push(manager);
-    setCheckpointManager(manager);
+    await using open = await place.open();
+    setCheckpointManager(open.manager);
     const state = new Sum();
     state.savesEachStep = true;
-    await train(
-      new LocalCoordinator(),
-      async (each: Sum) => {
-        seen.push((await manager.list()).length);
-        step(each);
-      },
-      state,
-      silent,
-    );
+    const lookAndStep = async (each: Sum) => {
+      seen.push((await open.manager.list()).length);
+      step(each);
+    };
+    await train(new LocalCoordinator(), lookAndStep, state, silent);
     expect(seen).toEqual([0, 1, 2, 3]);
   });
 
@@ -310,22 +240,95 @@ describe.each(MANAGERS)('Checkpoint, in $kind', ({ open, fileOfNewest }) => {
     expect(versions).toEqual([1n, 0n]);
   });
 
+  it('save: one that fails for a while is discarded: its stream takes no more, the step stays, and the next one is whole', async () => {
+    const saving = new SumFailingSecondSave();
+    const { error, versions } = await life(adding(3, { error: lost, after: 2 }), saving);
+    expect({ error, versions }).toEqual({ error: lost, versions: [0n] });
+    await expect(saving.abandoned?.write(Buffer.from(',2]'))).rejects.toThrow('was discarded');
+    const { state, ...next } = await life(adding(3));
+    expect(next).toEqual({ error: null, versions: [2n, 1n, 0n] });
+    expect(count(state, 'step')).toBe(3); // the step that was not saved, the one after it, and the end
+  });
+
   it('load is called at the beginning of the outer loop, before sync', async () => {
     await life(adding(1));
     const { state } = await life(adding(1));
     expect(state.calls).toEqual(['snapshot', 'load', 'sync', 'snapshot', 'step']);
   });
 
-  it('load: the newest is damaged: the next older one is loaded, and only the steps between are repeated', async () => {
-    await life(adding(5));
-    const path = await fileOfNewest();
-    await chmod(path, 0o600);
-    await writeFile(path, '[15,');
-    const { state, error, versions } = await life(adding(5));
-    expect(error).toBeNull();
-    expect(state.calls.slice(0, 5)).toEqual(['snapshot', 'load', 'apply', 'load', 'sync']);
-    expect(count(state, 'step')).toBe(2);
-    expect(state).toMatchObject({ sum: 15, place: 5 });
-    expect(versions).toEqual([5n, 4n, 3n, 2n, 1n, 0n]);
+  it.each([
+    { what: 'damaged', change: garble },
+    { what: 'cut short', change: cutShort },
+    { what: 'without its bytes', change: takeAway },
+  ])(
+    'load: the newest is $what: the next older one is loaded, and only the steps between are repeated',
+    async ({ change }) => {
+      await life(adding(3));
+      await place.damage(2n, change);
+      const { state, error, versions } = await life(adding(3));
+      expect(error).toBeNull();
+      expect(state.calls.slice(0, 5)).toEqual(['snapshot', 'load', 'apply', 'load', 'sync']);
+      expect(count(state, 'step')).toBe(2);
+      expect(state).toMatchObject({ sum: 6, place: 3 });
+      expect(versions).toEqual([3n, 2n, 1n, 0n]);
+    },
+  );
+
+  it('load: none is whole: the error is that of the newest, no step is done, and nothing is written', async () => {
+    await life(adding(2));
+    await place.damage(0n, takeAway);
+    await place.damage(1n, garble);
+    const { state, error, versions } = await life(adding(2));
+    expect(error).toMatchObject({ code: 'Corrupt' });
+    expect(inspect(error)).toMatch(/checkpoint 1 could not be loaded|version_1\//);
+    expect(state.calls).toEqual(['snapshot', 'load', 'apply', 'load']);
+    expect(versions).toEqual([1n, 0n]);
+  });
+}
+
+describe('Checkpoint, in directories', () => checkpointRows(async () => directoryPlace(directory)));
+
+describe('Checkpoint, in a run of Holdfast', () => checkpointRows(async () => localRunPlace(directory)));
+
+describeOnS3('Checkpoint, in a run in a bucket', (server) => {
+  checkpointRows(async () => bucketPlace(await server().newBucket()));
+});
+
+/** A policy that refuses `action` for what holds the checkpoints' bytes, and nothing else. */
+function refusing(action: string, bucket: string): Policy {
+  return {
+    Statement: [
+      { Effect: 'Allow', Action: ['s3:*'], Resource: ['arn:aws:s3:::*'] },
+      { Effect: 'Deny', Action: [action], Resource: [`arn:aws:s3:::${bucket}/run/version_*`] },
+    ],
+  };
+}
+
+describeOnMinio('Checkpoint, in a bucket that refuses', {}, (server) => {
+  async function livesWithout(action: string): Promise<{ refused: Life; after: Life }> {
+    const bucket = await server().newBucket();
+    const place = bucketPlace(bucket);
+    await live(place, adding(2));
+    const credentials = await restrictedCredentials(server(), refusing(action, bucket.bucket));
+    const refused = await live(bucketPlace(bucket, credentialsEnv(credentials)), adding(4));
+    return { refused, after: await live(place, adding(4)) };
+  }
+
+  it('load: a refusal says nothing about bytes: it is thrown at once, no older one is tried, no step is done', async () => {
+    const { refused, after } = await livesWithout('s3:GetObject');
+    expect(refused.error).toMatchObject({ code: 'Denied' });
+    expect(refused.state.calls).toEqual(['snapshot', 'load']);
+    expect(refused.versions).toEqual([1n, 0n]);
+    expect(after).toMatchObject({ error: null, state: { sum: 10 }, versions: [3n, 2n, 1n, 0n] });
+  });
+
+  it('save: a refusal will not pass: it ends the training after the step that is done, and what was saved stays', async () => {
+    const { refused, after } = await livesWithout('s3:PutObject');
+    expect(refused.error).toMatchObject({ code: 'Denied' });
+    expect(refused.state).toMatchObject({ sum: 6, place: 3 });
+    expect(refused.state.calls).toEqual(['snapshot', 'load', 'sync', 'snapshot', 'step', 'save']);
+    expect(refused.versions).toEqual([1n, 0n]);
+    expect(count(after.state, 'step')).toBe(3);
+    expect(after).toMatchObject({ error: null, state: { sum: 10 }, versions: [3n, 2n, 1n, 0n] });
   });
 });

@@ -1,86 +1,144 @@
-/** torchelastic's test_checkpoint: four workers that save after every step are killed in the third, and begin again. */
+/**
+ * torchelastic's own scenarios with a checkpoint after every step, on local disk and in a bucket: the numbers are those without, and what is
+ * saved is every step that all had done, once, and nothing that was undone.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { openCheckpointManager } from '@holdfast/stores';
-import { FileSystemCheckpointManager } from '@holdfast/training';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { buffer } from 'node:stream/consumers';
+import { deserialize } from 'node:v8';
+import type { TrainingCheckpoint } from '@holdfast/training';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import { describeOnS3 } from '../servers/describe-on-s3.ts';
-import { type OrderPart, WORKER_COUNT, Workers } from './worker.ts';
-import type { Checkpoints } from './worker-messages.ts';
+import { bucketPlace, type CheckpointPlace, directoryPlace, localRunPlace } from './checkpoint-place.ts';
+import type { SumSnapshot } from './sum-state.ts';
+import { countsOf, type OrderPart, twoAndTwo, WORKER_COUNT, Workers } from './worker.ts';
 
-type Versions = () => Promise<bigint[]>;
+const workers = new Workers();
 
-const NAME = 'all four are killed in the third step: two checkpoints; then each sees three more samples';
+afterAll(() => workers[Symbol.asyncDispose]());
 
-const workersOnDisk = new Workers();
+/** Checkpoints, newest first: version, the sum in it, and how many of the 20 numbers had been seen. */
+type Kept = readonly (readonly [version: bigint, totalSum: number, seenCount: number])[];
 
-afterAll(() => workersOnDisk[Symbol.asyncDispose]());
+/** Saved by four, all of them to the end: each step has four numbers. */
+const BY_FOUR: Kept = [
+  [4n, 410, 20],
+  [3n, 296, 16],
+  [2n, 198, 12],
+  [1n, 116, 8],
+  [0n, 50, 4],
+];
 
-async function crashAndGoOn(workers: Workers, checkpoints: Checkpoints, versions: Versions): Promise<void> {
-  expect(await versions()).toEqual([]);
-  const crashed = await workers.train(Array(WORKER_COUNT).fill({ checkpoints, hook: 'kill' }));
-  expect(crashed).toEqual(Array(WORKER_COUNT).fill({ type: 'killed', signal: 'SIGKILL' }));
-  expect(await versions()).toEqual([1n, 0n]);
+/** Saved by four, and after two steps by the two that were left. */
+const BY_FOUR_THEN_TWO: Kept = [
+  [7n, 410, 20],
+  [6n, 351, 18],
+  [5n, 296, 16],
+  [4n, 245, 14],
+  [3n, 198, 12],
+  [2n, 155, 10],
+  [1n, 116, 8],
+  [0n, 50, 4],
+];
 
-  const trained = await workers.train(Array(WORKER_COUNT).fill({ checkpoints }));
-  expect(trained).toEqual([
-    { type: 'trained', rank: 0, samples: [19, 23, 27], totalSum: 410 },
-    { type: 'trained', rank: 1, samples: [20, 24, 28], totalSum: 410 },
-    { type: 'trained', rank: 2, samples: [21, 25, 29], totalSum: 410 },
-    { type: 'trained', rank: 3, samples: [22, 26, 30], totalSum: 410 },
-  ]);
-  expect(await versions()).toEqual([4n, 3n, 2n, 1n, 0n]);
+async function keptIn(place: CheckpointPlace): Promise<Kept> {
+  await using open = await place.open();
+  const versions = (await open.manager.list()).map(({ version }) => version);
+  const checkpoints = await Promise.all(versions.map((version) => open.manager.get(version)));
+  return await Promise.all(checkpoints.map(contentOf)); // before the manager is closed
 }
 
-/** What is committed in a run. */
-function versionsIn(uri: string, env: Readonly<Record<string, string>>): Versions {
-  return async () => {
-    await using manager = await openCheckpointManager(uri, { env });
-    return (await manager.list()).map(({ version }) => version);
-  };
+async function contentOf(checkpoint: TrainingCheckpoint | null): Promise<Kept[number]> {
+  if (checkpoint === null) throw new Error('a checkpoint that is listed is not there');
+  const bytes = await buffer(checkpoint.openInputStream('default'));
+  const { totalSum, reachedIndex } = deserialize(bytes) as SumSnapshot;
+  return [checkpoint.version, totalSum, reachedIndex + 1];
+}
+
+/** `begin` makes a place without any checkpoint. */
+function scenarios(begin: () => Promise<CheckpointPlace>): void {
+  test('all four are killed in the third step: two checkpoints; then each sees three more samples', async () => {
+    const place = await begin();
+    const { checkpoints } = place;
+    expect(await keptIn(place)).toEqual([]);
+    const crashed = await workers.train(Array(WORKER_COUNT).fill({ checkpoints, hook: 'kill' }));
+    expect(crashed).toEqual(Array(WORKER_COUNT).fill({ type: 'killed', signal: 'SIGKILL' }));
+    expect(await keptIn(place)).toEqual(BY_FOUR.slice(-2));
+
+    const trained = await workers.train(Array(WORKER_COUNT).fill({ checkpoints }));
+    expect(trained).toEqual([
+      { type: 'trained', rank: 0, samples: [19, 23, 27], totalSum: 410 },
+      { type: 'trained', rank: 1, samples: [20, 24, 28], totalSum: 410 },
+      { type: 'trained', rank: 2, samples: [21, 25, 29], totalSum: 410 },
+      { type: 'trained', rank: 3, samples: [22, 26, 30], totalSum: 410 },
+    ]);
+    expect(await keptIn(place)).toEqual(BY_FOUR);
+  });
+
+  test('a recoverable error in two of four: each sees six samples; the step that was undone is saved once, when it is done', async () => {
+    const place = await begin();
+    const { checkpoints } = place;
+    const outcomes = await workers.train(twoAndTwo({ hook: 'recoverable-once' }, { checkpoints }));
+    expect(countsOf(outcomes)).toEqual(Array(4).fill([6, 410]));
+    expect(await keptIn(place)).toEqual(BY_FOUR);
+  });
+
+  test('an error that is not recoverable: the two that have it end with it, and the others save on', async () => {
+    const place = await begin();
+    const { checkpoints } = place;
+    const outcomes = await workers.train(
+      twoAndTwo({ hook: 'foreign-error' }, { checkpoints, minWorkers: 2 }),
+    );
+    const failed = { type: 'failed', name: 'TypeError', message: 'this step cannot be done' };
+    expect(countsOf(outcomes)).toEqual([[9, 410], [9, 410], failed, failed]);
+    expect(await keptIn(place)).toEqual(BY_FOUR_THEN_TWO);
+  });
+
+  test('a third sync that fails in two of four, when workers meet after each step: nothing is seen again, nor saved again', async () => {
+    const place = await begin();
+    const { checkpoints } = place;
+    const all: OrderPart = { checkpoints, minWorkers: 2, meetsOften: true };
+    const outcomes = await workers.train(twoAndTwo({ state: 'fails-third-sync' }, all));
+    expect(countsOf(outcomes)).toEqual(Array(4).fill([5, 410]));
+    expect(await keptIn(place)).toEqual(BY_FOUR);
+  });
+
+  test('two of four fail again and again: until they give up nothing is saved; the others, who saw 8 + 5, save on', async () => {
+    const place = await begin();
+    const { checkpoints } = place;
+    const others: OrderPart = { hook: 'recoverable-always', failuresMax: 5 };
+    const outcomes = await workers.train(twoAndTwo(others, { checkpoints, minWorkers: 2 }));
+    const message = 'Exceeded max number of recoverable failures: 5';
+    const failed = { type: 'failed', name: 'NonRetryableException', message };
+    expect(countsOf(outcomes)).toEqual([[8 + 5, 410], [8 + 5, 410], failed, failed]);
+    expect(await keptIn(place)).toEqual(BY_FOUR_THEN_TWO);
+  });
+
+  test('rank 0, which saves, and rank 1 are killed in the third step: the next rank 0 saves on', async () => {
+    const place = await begin();
+    const order: OrderPart = { checkpoints: place.checkpoints, minWorkers: 2 };
+    const killed: OrderPart = { ...order, hook: 'kill' };
+    const outcomes = await workers.train([killed, killed, order, order]);
+    expect(outcomes.slice(2)).toEqual([
+      { type: 'trained', rank: 0, samples: [13, 17, 21, 19, 21, 23, 25, 27, 29], totalSum: 410 },
+      { type: 'trained', rank: 1, samples: [14, 18, 22, 20, 22, 24, 26, 28, 30], totalSum: 410 },
+    ]);
+    expect(await keptIn(place)).toEqual(BY_FOUR_THEN_TWO);
+  });
 }
 
 function scratchDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-training-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
-  return directory;
+  return join(directory, 'checkpoints');
 }
 
-test(`${NAME}: in a directory`, async () => {
-  const path = join(scratchDirectory(), 'checkpoints');
-  const versions = async () =>
-    (await new FileSystemCheckpointManager(path).list()).map(({ version }) => version);
-  await crashAndGoOn(workersOnDisk, { in: 'directory', path }, versions);
-});
+describe('in directories', () => scenarios(async () => directoryPlace(scratchDirectory())));
 
-test(`${NAME}: in a run on local disk`, async () => {
-  const uri = pathToFileURL(join(scratchDirectory(), 'run')).href;
-  await crashAndGoOn(workersOnDisk, { in: 'run', uri }, versionsIn(uri, {}));
-});
+describe('in a run on local disk', () => scenarios(async () => localRunPlace(scratchDirectory())));
 
-test('rank 0, which saves, and rank 1 are killed in the third step: the next rank 0 saves on', async () => {
-  const uri = pathToFileURL(join(scratchDirectory(), 'run')).href;
-  const order: OrderPart = { checkpoints: { in: 'run', uri }, minWorkers: 2 };
-  const outcomes = await workersOnDisk.train([
-    { ...order, hook: 'kill' },
-    { ...order, hook: 'kill' },
-    order,
-    order,
-  ]);
-  expect(outcomes.slice(2)).toEqual([
-    { type: 'trained', rank: 0, samples: [13, 17, 21, 19, 21, 23, 25, 27, 29], totalSum: 410 },
-    { type: 'trained', rank: 1, samples: [14, 18, 22, 20, 22, 24, 26, 28, 30], totalSum: 410 },
-  ]);
-  expect(await versionsIn(uri, {})()).toEqual([7n, 6n, 5n, 4n, 3n, 2n, 1n, 0n]);
-});
-
-describeOnS3('workers that are killed', (server) => {
-  test(`${NAME}: in a run in a bucket`, async () => {
-    const { uri, env } = await server().newBucket();
-    await using workers = new Workers(env);
-    await crashAndGoOn(workers, { in: 'run', uri }, versionsIn(uri, env));
-  });
+describeOnS3('in a run in a bucket', (server) => {
+  scenarios(async () => bucketPlace(await server().newBucket()));
 });

@@ -1,23 +1,11 @@
 /** torchelastic's own end-to-end scenarios, with four processes and its numbers: 11 to 30, which make 410. */
 
 import { afterAll, expect, test } from 'vitest';
-import { type OrderPart, type Outcome, Workers } from './worker.ts';
+import { countsOf, twoAndTwo, Workers } from './worker.ts';
 
 const workers = new Workers();
 
 afterAll(() => workers[Symbol.asyncDispose]());
-
-/** Two workers to which nothing happens, and two others; `all` is for all. */
-function twoAndTwo(others: OrderPart, all: OrderPart = {}): OrderPart[] {
-  return [all, all, { ...all, ...others }, { ...all, ...others }];
-}
-
-/** What each saw, and its sum. */
-function countsOf(outcomes: readonly Outcome[]): unknown[] {
-  return outcomes.map((outcome) =>
-    outcome.type === 'trained' ? [outcome.samples.length, outcome.totalSum] : outcome,
-  );
-}
 
 test('four workers share the data: each sees every fourth number, and all have the sum', async () => {
   expect(await workers.train(twoAndTwo({}))).toEqual([

@@ -5,8 +5,8 @@ export type Hook = 'none' | 'kill' | 'freeze' | 'recoverable-once' | 'recoverabl
 
 export type Checkpoints =
   | { readonly in: 'directory'; readonly path: string }
-  /** Saved by the engine. */
-  | { readonly in: 'run'; readonly uri: string };
+  /** Saved by the engine. `env`: credentials for the store. */
+  | { readonly in: 'run'; readonly uri: string; readonly env: Readonly<Record<string, string>> };
 
 export interface TrainOrder {
   /** Of the rendezvous server. */

@@ -1,23 +1,9 @@
 /** A worker of a scenario: trains as often as it is ordered to, until it is killed or nobody is left to order it. */
 
-import { openCheckpointManager } from '@holdfast/stores';
-import {
-  FileSystemCheckpointManager,
-  MultiProcessCoordinator,
-  RecoverableError,
-  setCheckpointManager,
-  type TrainingCheckpointManager,
-  train,
-} from '@holdfast/training';
+import { MultiProcessCoordinator, RecoverableError, setCheckpointManager, train } from '@holdfast/training';
+import { openManager } from './open-manager.ts';
 import { SumState, SumStateFailingThirdSync, SumStateWithoutRollback } from './sum-state.ts';
-import type {
-  Checkpoints,
-  Hook,
-  Trained,
-  TrainOrder,
-  WorkerMessage,
-  WorkerOrder,
-} from './worker-messages.ts';
+import type { Hook, Trained, TrainOrder, WorkerMessage, WorkerOrder } from './worker-messages.ts';
 
 const MAX_WORKERS = 4;
 const HOOK_FROM_STEP = 3;
@@ -41,8 +27,8 @@ async function carryOut(order: TrainOrder): Promise<Trained> {
   const options = { port, minWorkers, maxWorkers: MAX_WORKERS, timeoutMs };
   await using coordinator = await MultiProcessCoordinator.connect(options);
   if (order.meetsOften) coordinator.shouldRendezvous = async () => true;
-  await using manager = await managerOf(order.checkpoints);
-  setCheckpointManager(manager.manager);
+  await using open = order.checkpoints && (await openManager(order.checkpoints));
+  setCheckpointManager(open?.manager ?? null);
   const state = stateOf(order, coordinator);
   send({ type: 'connected' });
   await begin.promise;
@@ -67,17 +53,6 @@ function stateOf(order: TrainOrder, coordinator: MultiProcessCoordinator): SumSt
   };
   const savesEachStep = order.checkpoints !== null;
   return new kinds[order.state](() => coordinator.world, { savesEachStep });
-}
-
-async function managerOf(
-  checkpoints: Checkpoints | null,
-): Promise<AsyncDisposable & { manager: TrainingCheckpointManager | null }> {
-  if (checkpoints?.in === 'run') {
-    const manager = await openCheckpointManager(checkpoints.uri, { env: process.env });
-    return { manager, [Symbol.asyncDispose]: () => manager.close() };
-  }
-  const manager = checkpoints && new FileSystemCheckpointManager(checkpoints.path);
-  return { manager, [Symbol.asyncDispose]: async () => undefined };
 }
 
 function run(hook: Hook, stepCount: number): void {

@@ -22,6 +22,18 @@ export type Outcome = Trained | Failed | Killed;
 /** What differs from four workers that train to the end without checkpoints. */
 export type OrderPart = Partial<Omit<TrainOrder, 'port'>>;
 
+/** Two workers to which nothing happens, and two others; `all` is for all. */
+export function twoAndTwo(others: OrderPart, all: OrderPart = {}): OrderPart[] {
+  return [all, all, { ...all, ...others }, { ...all, ...others }];
+}
+
+/** What each saw, and its sum. */
+export function countsOf(outcomes: readonly Outcome[]): unknown[] {
+  return outcomes.map((outcome) =>
+    outcome.type === 'trained' ? [outcome.samples.length, outcome.totalSum] : outcome,
+  );
+}
+
 /** A process that trains as often as it is told to. */
 class Worker {
   /** Resolves when it has ended. */
@@ -31,10 +43,10 @@ class Worker {
   #connected = Promise.withResolvers<void>();
   #outcome = Promise.withResolvers<Outcome>();
 
-  constructor(env: Readonly<Record<string, string>>) {
+  constructor() {
     this.#child = fork(SCRIPT, {
       execArgv: ['--conditions=holdfast-source', '--disable-warning=HoldfastTraining'],
-      env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: COMPILE_CACHE, ...env },
+      env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: COMPILE_CACHE },
     });
     this.#child.on('message', (message) => this.#hear(message as WorkerMessage));
     this.ended = new Promise((resolve, reject) => {
@@ -95,13 +107,7 @@ class Worker {
 
 /** Four workers, used again and again, as starting one takes longer than a scenario. Those that were killed are replaced. */
 export class Workers implements AsyncDisposable {
-  readonly #env: Readonly<Record<string, string>>;
   #workers: Worker[] = [];
-
-  /** `env`: what they need to reach the store of the checkpoints. */
-  constructor(env: Readonly<Record<string, string>> = {}) {
-    this.#env = env;
-  }
 
   /**
    * Has all train, one order for each; resolves to what became of each. The ranks of the first world are in this order, and it begins when all
@@ -111,7 +117,7 @@ export class Workers implements AsyncDisposable {
     await using server = await RendezvousServer.start({ lastCallMs: LAST_CALL_MS });
     this.#workers = parts.map((_, index) => {
       const present = this.#workers[index];
-      return present?.isAlive ? present : new Worker(this.#env);
+      return present?.isAlive ? present : new Worker();
     });
     for (const [index, part] of parts.entries()) {
       await this.#workers[index]?.connect({
