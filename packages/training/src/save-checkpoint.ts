@@ -1,5 +1,6 @@
 import type { Logger } from '@holdfast/core/contract';
 import type { TrainingCheckpointManager } from './checkpoints.ts';
+import type { Saver, SaveStart } from './saving/saver.ts';
 import type { State } from './state.ts';
 
 /** The one key that the train loop uses; torchelastic's. */
@@ -16,9 +17,7 @@ export async function saveCheckpoint(
 ): Promise<bigint> {
   const checkpoint = await manager.create();
   try {
-    const stream = checkpoint.openOutputStream(STATE_KEY);
-    await state.save(stream);
-    await endStream(stream);
+    await writeState(state, (key) => checkpoint.openOutputStream(key));
     await checkpoint.commit();
     return checkpoint.version;
   } catch (error) {
@@ -30,6 +29,17 @@ export async function saveCheckpoint(
     });
     throw error;
   }
+}
+
+/** Resolves when the state is copied and may change again; the rest is the saver's. */
+export function startSave(saver: Saver, state: State): Promise<SaveStart> {
+  return saver.saveStreams((open) => writeState(state, open));
+}
+
+async function writeState(state: State, open: (key: string) => WritableStream<Uint8Array>): Promise<void> {
+  const stream = open(STATE_KEY);
+  await state.save(stream);
+  await endStream(stream);
 }
 
 /** A `save` that ends in `pipeTo` has closed the stream itself. */

@@ -3,25 +3,21 @@
  * step: snapshot, step, save, a look at who came and went. docs/training.md names what is different here, and why.
  */
 
-import { emitWarning } from 'node:process';
-import { CheckpointError, isCheckpointError, type Logger } from '@holdfast/core/contract';
+import { CheckpointError, type Logger } from '@holdfast/core/contract';
 import type { TrainingCheckpointManager } from './checkpoints.ts';
 import type { Coordinator, World } from './coordinator.ts';
 import { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
 import { loadNewestCheckpoint } from './load-checkpoint.ts';
+import { LoopSaves, mayPass, messageOf } from './loop-saves.ts';
+import { processWarnings } from './process-warnings.ts';
 import { getCheckpointManager } from './registry.ts';
-import { saveCheckpoint } from './save-checkpoint.ts';
+import type { Preemption } from './saving/preemption.ts';
+import { unlessPreempted, untilDeadline } from './saving/preemption-waits.ts';
+import type { Saver } from './saving/saver.ts';
 import type { State } from './state.ts';
 
 /** torchelastic's MAX_FAILURES. */
 const FAILURES_MAX_DEFAULT = 100;
-
-/** What is worth a warning is Node's warning, on stderr unless the program decides otherwise. */
-const warnings: Logger = {
-  log: (level, message) => {
-    if (level === 'warn') emitWarning(message, 'HoldfastTraining');
-  },
-};
 
 /**
  * One unit of work on the state. What it returns goes to `coordinator.monitorProgress`. `StopIteration`: there is no data left, and nothing
@@ -34,14 +30,25 @@ export interface TrainOptions {
   failuresMax?: number | undefined;
   /** Default: warnings become those of the process. */
   logger?: Logger | undefined;
+  /**
+   * Rank 0 saves by it: the step is blocked for the copy only. Its manager is the one of `setCheckpointManager`. When the loop ends what is in
+   * flight is waited for.
+   */
+  saver?: Saver | undefined;
+  /**
+   * After its notice the loop ends with the step that is under way; rank 0 has its state saved by `saver`, if there is time. `train` resolves at
+   * the deadline at the latest: where a step is under way then, the state is one in the middle of it.
+   */
+  preemption?: Preemption | undefined;
 }
 
 /**
- * Trains until there is no data left, or the coordinator ends it; resolves to the same state. Checkpoints are those of `setCheckpointManager`,
- * read once, at the call.
+ * Trains until there is no data left, or the coordinator or a preemption ends it; resolves to the same state. Checkpoints are those of
+ * `setCheckpointManager`, read once, at the call.
  *
  * Rejects with whatever is no `RecoverableError`, after `coordinator.onError`; with `NonRetryableException` after `failuresMax` recoverable
- * failures. A save that fails for a while (`RecoverableError`, or a `CheckpointError` that is not permanent) costs a checkpoint and no step.
+ * failures; with `InvalidArgument` for options that do not fit together, before anything is done. A save that fails for a while
+ * (`RecoverableError`, or a `CheckpointError` that is not permanent) costs a checkpoint and no step.
  */
 export async function train<S extends State>(
   coordinator: Coordinator,
@@ -49,14 +56,35 @@ export async function train<S extends State>(
   state: S,
   options: TrainOptions = {},
 ): Promise<S> {
-  const failuresMax = options.failuresMax ?? FAILURES_MAX_DEFAULT;
+  const { failuresMax = FAILURES_MAX_DEFAULT, logger = processWarnings, saver = null } = options;
   if (!Number.isSafeInteger(failuresMax) || failuresMax < 1) {
     throw new CheckpointError('InvalidArgument', `failuresMax is ${failuresMax}, not a whole number above 0`);
   }
   const manager = getCheckpointManager();
-  const logger = options.logger ?? warnings;
-  await new TrainLoop({ coordinator, trainStep, state, manager, failuresMax, logger }).run();
+  const preemption = options.preemption ?? null;
+  checkSavers(manager, saver, preemption);
+  const parts = { coordinator, trainStep, state, manager, saver, preemption, failuresMax, logger };
+  await new TrainLoop(parts).run();
   return state;
+}
+
+function checkSavers(
+  manager: TrainingCheckpointManager | null,
+  saver: Saver | null,
+  preemption: Preemption | null,
+): void {
+  if (saver !== null && saver.manager !== manager) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      'the saver has another manager than setCheckpointManager was given: what it saves would not be what is loaded',
+    );
+  }
+  if (saver !== null && preemption !== null && preemption.saver !== saver) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      'the preemption has another saver than the train loop: it would not wait for what the loop saves',
+    );
+  }
 }
 
 interface LoopParts<S extends State> {
@@ -64,6 +92,8 @@ interface LoopParts<S extends State> {
   readonly trainStep: TrainStep<S>;
   readonly state: S;
   readonly manager: TrainingCheckpointManager | null;
+  readonly saver: Saver | null;
+  readonly preemption: Preemption | null;
   readonly failuresMax: number;
   readonly logger: Logger;
 }
@@ -74,12 +104,45 @@ class TrainLoop<S extends State> {
   /** This worker has been alike with others: whoever is new gets the state from one of these. */
   #hasState = false;
   #isOver = false;
+  readonly #saves: LoopSaves | null;
+  /** This worker is rank 0, and saves by a saver. */
+  #isSavingAside = false;
+  #isInStep = false;
+  #failure: { readonly error: unknown } | null = null;
 
   constructor(parts: LoopParts<S>) {
     this.#parts = parts;
+    const { manager, saver, state, logger, coordinator } = parts;
+    const onError = (error: unknown) => coordinator.onError(error);
+    this.#saves = manager && new LoopSaves({ manager, saver, state, logger, onError });
   }
 
   async run(): Promise<void> {
+    const { preemption } = this.#parts;
+    const release = preemption?.hold(() => this.#loss());
+    await untilDeadline(preemption, async () => {
+      try {
+        await this.#trainThrough();
+      } catch (error) {
+        this.#failure = { error };
+      }
+    });
+    this.#isOver = true;
+    await untilDeadline(preemption, async () => {
+      try {
+        await this.#finishSaves();
+      } catch (error) {
+        release?.(error);
+        this.#hearOfUnsaved(error);
+      }
+    });
+    // A loop that failed has not come to save its last state.
+    release?.(this.#isSavingAside && this.#saves?.isBehind ? this.#failure?.error : undefined);
+    if (preemption?.isRequested) await preemption.finished;
+    if (this.#failure !== null) throw this.#failure.error;
+  }
+
+  async #trainThrough(): Promise<void> {
     while (this.#goesOn()) {
       this.#assertFailuresLeft();
       const world = await this.#recovering((snapshot) => this.#enterWorld(snapshot));
@@ -88,7 +151,34 @@ class TrainLoop<S extends State> {
   }
 
   #goesOn(): boolean {
-    return !this.#isOver && !this.#parts.coordinator.shouldStopTraining();
+    return !this.#isOver && !this.#isPreempted && !this.#parts.coordinator.shouldStopTraining();
+  }
+
+  get #isPreempted(): boolean {
+    return this.#parts.preemption?.isRequested === true;
+  }
+
+  /** Whoever is rank 0 and is to leave saves the state once more. */
+  async #finishSaves(): Promise<void> {
+    if (this.#saves === null) return;
+    const { saver } = this.#parts;
+    const isLast = this.#isPreempted && this.#failure === null && this.#isSavingAside;
+    await (saver !== null && isLast ? this.#saves.saveLast(saver) : this.#saves.settle());
+  }
+
+  /** Of a save that failed after the last step. That of a worker that leaves is in the report. */
+  #hearOfUnsaved(error: unknown): void {
+    const { coordinator, logger } = this.#parts;
+    coordinator.onError(error);
+    if (this.#failure === null && !this.#isPreempted && !mayPass(error)) this.#failure = { error };
+    else logger.log('warn', `a checkpoint could not be saved: ${messageOf(error)}`, { error });
+  }
+
+  /** What is lost if the loop is stopped here; in words that follow "the last state". */
+  #loss(): string | null {
+    if (!this.#isSavingAside || !(this.#isInStep || this.#saves?.isBehind)) return null;
+    const what = this.#isInStep ? 'the step that was under way had not ended' : 'it was not copied in time';
+    return `could not be saved: ${what}`;
   }
 
   #assertFailuresLeft(): void {
@@ -132,65 +222,63 @@ class TrainLoop<S extends State> {
   }
 
   async #enterWorld(snapshot: unknown): Promise<World> {
-    const { coordinator, state, manager, logger } = this.#parts;
-    const world = await coordinator.rendezvous();
-    const haveState = await world.allGather(Uint8Array.of(this.#hasState ? 1 : 0));
+    const { coordinator, state, manager, logger, preemption } = this.#parts;
+    const world = await unlessPreempted(preemption, coordinator.rendezvous());
+    this.#isSavingAside = this.#parts.saver !== null && world.rank === 0;
+    const haveState = await unlessPreempted(
+      preemption,
+      world.allGather(Uint8Array.of(this.#hasState ? 1 : 0)),
+    );
     const isFirst = haveState.every(([flag]) => flag === 0);
     if (manager !== null && world.rank === 0 && isFirst) {
       await loadNewestCheckpoint(manager, state, { logger, reset: () => this.#reset(snapshot) });
     }
     await state.sync(world.size, world.rank);
     // Were one to fail here alone, it would go back to where it was, and the others would keep it from loading again.
-    await world.barrier();
+    await unlessPreempted(preemption, world.barrier());
     this.#hasState = true;
     return world;
   }
 
   /** False: on to the next rendezvous. */
   async #step(world: World): Promise<boolean> {
-    const { coordinator, state } = this.#parts;
+    const { coordinator, state, preemption } = this.#parts;
     const outcome = await this.#trainOnce();
+    if (this.#isOver) return false; // the deadline of a preemption has passed, and nobody waits for this step any more
     if (outcome === null) {
       await coordinator.signalTrainingDone();
       return false;
     }
+    this.#saves?.noteStep();
     coordinator.monitorProgress(state, outcome.stats);
     await this.#save(world);
-    if (await coordinator.shouldRendezvous(state)) return false;
+    if (await unlessPreempted(preemption, coordinator.shouldRendezvous(state))) return false;
     coordinator.reportProgress(state);
     return true;
   }
 
   /** `null`: there is no data left. */
   async #trainOnce(): Promise<{ readonly stats: unknown } | null> {
+    this.#isInStep = true;
     try {
       return { stats: await this.#parts.trainStep(this.#parts.state) };
     } catch (error) {
       if (error instanceof StopIteration) return null;
       throw error;
+    } finally {
+      this.#isInStep = false;
     }
   }
 
   /** Rank 0 writes; all meet when it is done, however it went. */
   async #save(world: World): Promise<void> {
-    const { coordinator, state, manager, logger } = this.#parts;
-    if (manager === null) return;
+    const { coordinator, state, preemption } = this.#parts;
+    if (this.#saves === null) return;
     if (!coordinator.shouldSaveCheckpoint() && !state.shouldSaveCheckpoint(world.rank)) return;
-    const saving = world.rank === 0 ? saveCheckpoint(manager, state, logger) : null;
+    const saving = world.rank === 0 ? this.#saves.save() : null;
     const [saved] = await Promise.allSettled([saving]);
-    const [met] = await Promise.allSettled([world.barrier()]);
-    if (saved.status === 'rejected') this.#judgeFailedSave(saved.reason);
+    const [met] = await Promise.allSettled([unlessPreempted(preemption, world.barrier())]);
+    if (saved.status === 'rejected') this.#saves.judge(saved.reason);
     if (met.status === 'rejected') throw met.reason;
-  }
-
-  /** The step is done, on all ranks: to undo it on this one would gain nothing. */
-  #judgeFailedSave(error: unknown): void {
-    const mayPass =
-      error instanceof RecoverableError || (isCheckpointError(error) && error.status !== 'permanent');
-    if (!mayPass) throw error;
-    this.#parts.coordinator.onError(error);
-    this.#parts.logger.log('warn', `a checkpoint could not be saved, training goes on: ${error.message}`, {
-      error,
-    });
   }
 }

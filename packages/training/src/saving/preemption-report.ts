@@ -1,0 +1,82 @@
+/** What is said when a process has to leave: what is durable, and what is lost. Pure. */
+
+import { isCheckpointError } from '@holdfast/core/contract';
+import type { SaveInFlight } from './saver.ts';
+
+export interface PreemptionReport {
+  /** The newest committed version. `null`: there is none. `unknown`: the store has not answered. */
+  readonly durable: bigint | null | 'unknown';
+  /** What was to be saved and is not. `version` is `null` where it had none yet. */
+  readonly lost: { readonly version: bigint | null; readonly why: string } | null;
+  /** All of it in a sentence, for a log. */
+  readonly text: string;
+}
+
+export type Loss = NonNullable<PreemptionReport['lost']>;
+
+/** A save that is still in flight `afterMs` after the notice. */
+export function lossInFlight(save: SaveInFlight, afterMs: number): Loss {
+  const { writer, missingWriters, file } = save;
+  const details = [sharesText(save.doneBytes, save.totalBytes)];
+  if (file !== null) details.push(`at ${file}`);
+  if (writer.count > 1) details.push(`writer ${writer.index} of ${writer.count}`);
+  if (missingWriters.length > 0) details.push(`waiting for ${writersText(missingWriters)}`);
+  return {
+    version: save.version,
+    why: `did not become durable in ${secondsText(afterMs)} (${details.join(', ')})`,
+  };
+}
+
+export function lossByError(error: unknown, versionInFlight: bigint | null): Loss {
+  const version = isCheckpointError(error) ? error.context.version : undefined;
+  const message = error instanceof Error ? error.message : String(error);
+  const why = isCheckpointError(error, 'OutcomeUnknown') ? 'may not have been saved' : 'could not be saved';
+  return { version: version ?? versionInFlight, why: `${why}: ${message}` };
+}
+
+export function reportOf(durable: PreemptionReport['durable'], lost: Loss | null): PreemptionReport {
+  if (lost === null)
+    return { durable, lost, text: `preempted: nothing is under way; ${durableText(durable)}` };
+  const what = lost.version === null ? 'the last state' : `version ${lost.version}`;
+  return {
+    durable,
+    lost,
+    text: `preempted: ${what} ${lost.why}; ${durableText(durable)}${sinceText(durable)}`,
+  };
+}
+
+export function secondsText(ms: number): string {
+  return `${Number((ms / 1000).toFixed(1))} s`;
+}
+
+function durableText(durable: PreemptionReport['durable']): string {
+  if (durable === 'unknown')
+    return 'which version is the newest durable one is not known, for the store has not answered';
+  return durable === null ? 'no version is durable' : `the newest durable version is ${durable}`;
+}
+
+function sinceText(durable: PreemptionReport['durable']): string {
+  if (durable === 'unknown') return '';
+  return durable === null ? ', all that was trained is lost' : ', what was trained since is lost';
+}
+
+const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
+
+/** `2.1 of 12.0 GiB`: both in the unit of the whole, which is 0 if it is not known. */
+function sharesText(doneBytes: number, totalBytes: number): string {
+  const unit = Math.min(Math.floor(Math.log2(Math.max(1, totalBytes, doneBytes)) / 10), UNITS.length - 1);
+  const figure = (bytes: number) => (bytes / 1024 ** unit).toFixed(unit === 0 ? 0 : 1);
+  const whole = totalBytes === 0 ? '' : ` of ${figure(totalBytes)}`;
+  return `${figure(doneBytes)}${whole} ${UNITS[unit]}`;
+}
+
+const WRITERS_NAMED_MAX = 8;
+
+/** `writer 3`, `writers 1, 2 and 3`, `writers 0, 1, 2, 3, 4, 5, 6, 7 and 92 more`. */
+function writersText(writers: readonly number[]): string {
+  const named = writers.slice(0, WRITERS_NAMED_MAX).map(String);
+  const others = writers.length - named.length;
+  const last = others > 0 ? `${others} more` : named.pop();
+  if (named.length === 0) return `writer ${last}`;
+  return `writers ${named.join(', ')} and ${last}`;
+}
