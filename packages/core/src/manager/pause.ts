@@ -2,6 +2,7 @@
 
 import type { ConsistencyOptions } from '../contract/checkpoint-manager.ts';
 import { abortError, CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
+import { untilAborted } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 
@@ -42,13 +43,13 @@ export async function whilePaused<T>(
       throwIfAborted(until); // what was read after the end of the pause is never delivered
     } catch (error) {
       void resume().then((problem) => tell(engine, problem));
-      await orAborted(resume(), until).catch(() => undefined); // it is bounded; the error is the work's
+      await untilAborted(resume(), until).catch(() => undefined); // it is bounded; the error is the work's
       throw until.aborted ? abortError(until) : error;
     } finally {
       until.removeEventListener('abort', resumeEarly);
     }
     doing = `pause(), ${what} and letting training go on`;
-    const problem = await orAborted(resume(), until);
+    const problem = await untilAborted(resume(), until);
     if (problem) throw problem;
     return result;
   });
@@ -63,7 +64,7 @@ async function callHook(
   throwIfAborted(until);
   const called = (async () => resumeOnce(await hook(until)))();
   try {
-    return await orAborted(called, until);
+    return await untilAborted(called, until);
   } catch (error) {
     if (!until.aborted) throw hookError('pause()', error);
     const resumeLate = async (resume: Resume) => tell(engine, await resume());
@@ -104,14 +105,4 @@ export function hookError(hook: string, error: unknown): CheckpointError {
   if (isCheckpointError(error)) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new CheckpointError('Unexpected', `${hook} failed: ${message}`, { cause: error });
-}
-
-/** Rejects as soon as the signal fires, whatever becomes of the promise. */
-function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(abortError(signal));
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }

@@ -1,0 +1,68 @@
+/** Copies of what is saved, in memory, as tests want to see them made. */
+
+import type { RandomSource, Stage, Staging, StagingSource } from '@holdfast/core/contract';
+
+export interface MemoryStaging extends Staging {
+  /** Stages that were made and not given back. */
+  heldCount: number;
+  releaseCount: number;
+}
+
+/** `onStaged` runs when all is copied, before the save learns of it. Reading a copy that was given back is an error. */
+export function memoryStaging(onStaged: () => unknown = () => undefined): MemoryStaging {
+  const staging: MemoryStaging = {
+    heldCount: 0,
+    releaseCount: 0,
+    async stage(sources) {
+      const copied: { bytes: Uint8Array; mode: number | undefined }[] = [];
+      for (const { source } of sources) copied.push(await copyOf(source));
+      let isHeld = true;
+      staging.heldCount++;
+      await onStaged();
+      const stage: Stage = {
+        copies: copied.map(({ bytes, mode }) => ({
+          sizeBytes: bytes.byteLength,
+          open: async () => sourceOf(bytes, mode, () => isHeld),
+        })),
+        release: async () => {
+          if (isHeld) staging.heldCount--;
+          isHeld = false;
+          staging.releaseCount++;
+        },
+      };
+      return stage;
+    },
+  };
+  return staging;
+}
+
+async function copyOf(source: StagingSource): Promise<{ bytes: Uint8Array; mode: number | undefined }> {
+  if ('bytes' in source) return { bytes: source.bytes.slice(), mode: undefined };
+  if ('stream' in source) {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of source.stream) chunks.push(chunk.slice());
+    return { bytes: new Uint8Array(Buffer.concat(chunks)), mode: undefined };
+  }
+  const opened = await source.open();
+  try {
+    const bytes = new Uint8Array(opened.sizeBytes);
+    await opened.readInto(0, bytes);
+    await opened.assertUnchanged();
+    return { bytes, mode: opened.mode };
+  } finally {
+    await opened.close();
+  }
+}
+
+function sourceOf(bytes: Uint8Array, mode: number | undefined, isHeld: () => boolean): RandomSource {
+  return {
+    sizeBytes: bytes.byteLength,
+    mode,
+    async readInto(offsetBytes, buffer) {
+      if (!isHeld()) throw new Error('the copy was given back and is read all the same');
+      buffer.set(bytes.subarray(offsetBytes, offsetBytes + buffer.byteLength));
+    },
+    assertUnchanged: async () => undefined,
+    close: async () => undefined,
+  };
+}
