@@ -15,6 +15,15 @@ export { getCheckpointManager, setCheckpointManager } from './registry.ts';
 export { broadcast } from './rendezvous/broadcast.ts';
 export { MultiProcessCoordinator, type MultiProcessOptions } from './rendezvous/multi-process-coordinator.ts';
 export { RendezvousServer, type RendezvousServerOptions } from './rendezvous/server.ts';
+export {
+  type AsyncSaveOptions,
+  AsyncSaver,
+  type AsyncSaverOptions,
+  type SaverReport,
+  type StreamsSaveOptions,
+} from './saving/async-saver.ts';
+export { DirectoryStaging, type DirectoryStagingOptions } from './saving/directory-staging.ts';
+export { MemoryStaging, type MemoryStagingOptions } from './saving/memory-staging.ts';
 export { Preemption, type PreemptionOptions, type ReleaseHold } from './saving/preemption.ts';
 export type { PreemptionReport } from './saving/preemption-report.ts';
 export type * from './saving/saver.ts';

@@ -1,0 +1,189 @@
+/** Copies sources to their ends, one after the other, within a limit. */
+
+import {
+  abortError,
+  CheckpointError,
+  type NamedStagingSource,
+  type RandomSource,
+  type StagingSource,
+  throwIfAborted,
+} from '@holdfast/core/contract';
+
+/** Where copies are appended, one source after the other. */
+export interface Room {
+  /** Takes over `bytes`, which may be reused when this resolves. */
+  append(bytes: Uint8Array): Promise<void>;
+  /** Makes room for `sizeBytes`, which `read` fills in, from the first byte to the last. */
+  fill(sizeBytes: number, read: (offsetBytes: number, buffer: Uint8Array) => Promise<void>): Promise<void>;
+}
+
+/** What has been appended for one source. */
+export interface Copied {
+  readonly startBytes: number;
+  readonly sizeBytes: number;
+  readonly mode: number | undefined;
+}
+
+export interface CopyOptions {
+  readonly room: Room;
+  readonly bytesMax: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** In the order of the sources. `StorageFull` names what was needed and what is allowed; otherwise the errors of sources and room. */
+export async function copySources(
+  sources: readonly NamedStagingSource[],
+  options: CopyOptions,
+): Promise<Copied[]> {
+  const budget = new Budget(options.bytesMax);
+  const copied: Copied[] = [];
+  throwIfAborted(options.signal);
+  for (const [index, source] of sources.entries()) {
+    throwIfAborted(options.signal);
+    const startBytes = budget.usedBytes;
+    try {
+      const mode = await copySource(source, budget, options);
+      copied.push({ startBytes, sizeBytes: budget.usedBytes - startBytes, mode });
+    } catch (error) {
+      if (!(error instanceof OverBudget)) throw error;
+      throw await storageFull(sources.slice(index), { startBytes, error, bytesMax: options.bytesMax });
+    }
+  }
+  return copied;
+}
+
+class OverBudget extends Error {
+  readonly neededBytes: number;
+
+  constructor(neededBytes: number) {
+    super(`${neededBytes} bytes are more than allowed`);
+    this.neededBytes = neededBytes;
+  }
+}
+
+class Budget {
+  readonly #bytesMax: number;
+  usedBytes = 0;
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  take(sizeBytes: number): void {
+    if (this.usedBytes + sizeBytes > this.#bytesMax) throw new OverBudget(this.usedBytes + sizeBytes);
+    this.usedBytes += sizeBytes;
+  }
+}
+
+/** Resolves to the source's mode, where it has one. */
+async function copySource(
+  { name, source }: NamedStagingSource,
+  budget: Budget,
+  { room, signal }: CopyOptions,
+): Promise<number | undefined> {
+  if ('stream' in source) {
+    for await (const chunk of untilAborted(source.stream, signal)) {
+      assertBytes(name, chunk);
+      budget.take(chunk.byteLength);
+      await room.append(chunk);
+    }
+    return undefined;
+  }
+  if ('bytes' in source) {
+    budget.take(source.bytes.byteLength);
+    await room.append(source.bytes);
+    return undefined;
+  }
+  return withOpened(source, async (opened) => {
+    budget.take(opened.sizeBytes);
+    await room.fill(opened.sizeBytes, (offsetBytes, buffer) => {
+      throwIfAborted(signal);
+      return opened.readInto(offsetBytes, buffer);
+    });
+    await opened.assertUnchanged();
+    return opened.mode;
+  });
+}
+
+async function withOpened<T>(
+  source: Extract<StagingSource, { open(): Promise<RandomSource> }>,
+  work: (opened: RandomSource) => Promise<T>,
+): Promise<T> {
+  const opened = await source.open();
+  try {
+    return await work(opened);
+  } finally {
+    // What was read of it has been compared; a close that fails changes nothing about that.
+    await opened.close().catch(() => undefined);
+  }
+}
+
+/** The chunks of a stream, until the signal fires: a stream may wait for bytes that never come, and then nobody waits for the stream. */
+async function* untilAborted(
+  stream: AsyncIterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Uint8Array> {
+  const iterator = stream[Symbol.asyncIterator]();
+  let isOver = false;
+  try {
+    for (;;) {
+      const next = await orAborted(iterator.next(), signal).catch((error: unknown) => {
+        isOver = !signal?.aborted;
+        throw error;
+      });
+      isOver = next.done === true;
+      if (isOver) return;
+      yield next.value;
+    }
+  } finally {
+    // Its own end, if it has one, is told to nobody: an error is on its way already.
+    if (!isOver) void Promise.resolve(iterator.return?.()).catch(() => undefined);
+  }
+}
+
+function orAborted<T>(waited: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return waited;
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(abortError(signal));
+    if (signal.aborted) stop();
+    else signal.addEventListener('abort', stop, { once: true });
+    waited.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
+}
+
+function assertBytes(name: string, chunk: unknown): asserts chunk is Uint8Array {
+  if (chunk instanceof Uint8Array) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `a chunk of "${name}" is of type ${typeof chunk}; it takes Uint8Array`,
+    {
+      context: { name },
+    },
+  );
+}
+
+/** Looks at the sources that are left, the one that found no room first, so that the message says what to allow. */
+async function storageFull(
+  left: readonly NamedStagingSource[],
+  { startBytes, error, bytesMax }: { startBytes: number; error: OverBudget; bytesMax: number },
+): Promise<CheckpointError> {
+  let neededBytes = startBytes;
+  let isKnown = true;
+  for (const [index, { source }] of left.entries()) {
+    if ('bytes' in source) neededBytes += source.bytes.byteLength;
+    else if ('open' in source) neededBytes += await sizeOf(source);
+    else isKnown = false;
+    if (index === 0) neededBytes = Math.max(neededBytes, error.neededBytes);
+  }
+  const needed = `${isKnown ? '' : 'at least '}${neededBytes} bytes`;
+  const message = `staging needs ${needed} and may take ${bytesMax} (bytesMax); nothing was copied`;
+  return new CheckpointError('StorageFull', message, { context: { neededBytes, bytesMax } });
+}
+
+async function sizeOf(source: Extract<StagingSource, { open(): Promise<RandomSource> }>): Promise<number> {
+  try {
+    return await withOpened(source, async ({ sizeBytes }) => sizeBytes);
+  } catch {
+    return 0; // That there is no room is the error to be told.
+  }
+}

@@ -1,0 +1,198 @@
+/** Copies a state that writes itself: whatever streams it opens, and in whatever order it writes to them, all of it becomes one copy. */
+
+import { CheckpointError, type Stage, type StagedCopy, type Staging } from '@holdfast/core/contract';
+
+/** Where a piece of a stream lies in the copy of all. */
+interface Extent {
+  readonly startBytes: number;
+  sizeBytes: number;
+}
+
+interface OpenedStream {
+  readonly stream: WritableStream<Uint8Array>;
+  readonly extents: Extent[];
+  isClosed: boolean;
+}
+
+export type OpenStream = (key: string) => WritableStream<Uint8Array>;
+
+export interface StreamCopies {
+  readonly keys: readonly string[];
+  /** Has the copies already: it is given keys and copies nothing. */
+  readonly staging: Staging;
+  release(): Promise<void>;
+}
+
+/**
+ * Rejects with what `write` rejects with, or the staging; then nothing is held. A stream that is still open when `write` has resolved is
+ * ended, unless somebody holds a writer of it: that is `InvalidArgument`, for bytes may be missing.
+ */
+export async function copyStreams(
+  write: (open: OpenStream) => Promise<void>,
+  staging: Staging,
+  signal: AbortSignal,
+): Promise<StreamCopies> {
+  const pieces = new Pieces();
+  const streams = new Map<string, OpenedStream>();
+  const all = { name: 'the state', source: { stream: pieces } };
+  const staged = staging.stage([all], { signal });
+  // Whoever writes must not wait for somebody who has stopped taking.
+  staged.catch((error: unknown) => pieces.fail(error));
+  try {
+    await write((key) => openStream(key, pieces, streams));
+    for (const [key, opened] of streams) await endStream(key, opened);
+    pieces.end();
+  } catch (error) {
+    const isOwn = !pieces.hasFailed;
+    pieces.fail(error);
+    const stage = await staged.catch((failure: unknown) => {
+      throw isOwn ? error : failure;
+    });
+    await stage.release();
+    throw error;
+  }
+  return copiesOf(await staged, streams);
+}
+
+function openStream(
+  key: string,
+  pieces: Pieces,
+  streams: Map<string, OpenedStream>,
+): WritableStream<Uint8Array> {
+  if (pieces.isOver) throw invalid(key, 'is opened too late: what writes the state has ended');
+  if (streams.has(key)) throw invalid(key, 'is opened twice');
+  const extents: Extent[] = [];
+  const stream = new WritableStream<Uint8Array>({
+    write: (chunk) => pieces.put(key, chunk, extents),
+    close: () => {
+      opened.isClosed = true;
+    },
+    abort: (reason: unknown) => pieces.fail(reason ?? invalid(key, 'was aborted')),
+  });
+  const opened: OpenedStream = { stream, extents, isClosed: false };
+  streams.set(key, opened);
+  return stream;
+}
+
+async function endStream(key: string, opened: OpenedStream): Promise<void> {
+  if (opened.isClosed) return;
+  if (opened.stream.locked)
+    throw invalid(key, 'is still being written, though what writes the state has ended');
+  await opened.stream.close();
+}
+
+function copiesOf(stage: Stage, streams: ReadonlyMap<string, OpenedStream>): StreamCopies {
+  const [all] = stage.copies;
+  const copies = new Map(
+    [...streams].map(([key, { extents }]) => [key, partsOf(all as StagedCopy, extents)]),
+  );
+  return {
+    keys: [...copies.keys()],
+    staging: {
+      stage: async (sources) => ({
+        copies: sources.map(({ name }) => copies.get(name) as StagedCopy),
+        release: () => stage.release(),
+      }),
+    },
+    release: () => stage.release(),
+  };
+}
+
+function partsOf(all: StagedCopy, extents: readonly Extent[]): StagedCopy {
+  const sizeBytes = extents.reduce((sum, extent) => sum + extent.sizeBytes, 0);
+  return {
+    sizeBytes,
+    open: async () => {
+      const opened = await all.open();
+      return {
+        sizeBytes,
+        readInto: async (offsetBytes, buffer) => {
+          let [extentStart, done] = [0, 0];
+          for (const extent of extents) {
+            const from = offsetBytes + done - extentStart;
+            extentStart += extent.sizeBytes;
+            if (from >= extent.sizeBytes) continue;
+            if (done === buffer.byteLength) break;
+            const piece = buffer.subarray(done, done + extent.sizeBytes - from);
+            await opened.readInto(extent.startBytes + from, piece);
+            done += piece.byteLength;
+          }
+        },
+        assertUnchanged: () => opened.assertUnchanged(),
+        close: () => opened.close(),
+      };
+    },
+  };
+}
+
+interface Piece {
+  readonly chunk: Uint8Array;
+  readonly taken: () => void;
+  readonly failed: (error: unknown) => void;
+}
+
+/** Chunks on their way to whoever copies them, in the order in which they were put. */
+class Pieces implements AsyncIterable<Uint8Array> {
+  readonly #waiting: Piece[] = [];
+  #putBytes = 0;
+  #isEnded = false;
+  #failure: { readonly error: unknown } | null = null;
+  #wake: (() => void) | undefined;
+
+  get isOver(): boolean {
+    return this.#isEnded || this.#failure !== null;
+  }
+
+  get hasFailed(): boolean {
+    return this.#failure !== null;
+  }
+
+  /** Resolves when the chunk was copied. */
+  put(key: string, chunk: Uint8Array, extents: Extent[]): Promise<void> {
+    if (!(chunk instanceof Uint8Array))
+      return Promise.reject(invalid(key, `got a chunk of type ${typeof chunk}; it takes Uint8Array`));
+    if (this.#failure) return Promise.reject(this.#failure.error);
+    const last = extents.at(-1);
+    if (last && last.startBytes + last.sizeBytes === this.#putBytes) last.sizeBytes += chunk.byteLength;
+    else extents.push({ startBytes: this.#putBytes, sizeBytes: chunk.byteLength });
+    this.#putBytes += chunk.byteLength;
+    return new Promise((taken, failed) => {
+      this.#waiting.push({ chunk, taken, failed });
+      this.#wake?.();
+    });
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.#wake?.();
+  }
+
+  /** The first failure counts. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    for (const { failed } of this.#waiting.splice(0)) failed(this.#failure.error);
+    this.#wake?.();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      if (this.#failure) throw this.#failure.error;
+      if (this.#isEnded) return;
+      const [next] = this.#waiting;
+      if (next === undefined) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+        continue;
+      }
+      yield next.chunk;
+      // Whoever asks for the next one has copied this one; it may have failed meanwhile.
+      if (this.#waiting[0] === next) this.#waiting.shift();
+      next.taken();
+    }
+  }
+}
+
+function invalid(key: string, what: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', `stream "${key}" ${what}`, { context: { name: key } });
+}
