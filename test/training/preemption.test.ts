@@ -3,7 +3,7 @@
 import { CheckpointError, type Logger } from '@holdfast/core/contract';
 import { ManualClock } from '@holdfast/testkit';
 import { Preemption, type PreemptionOptions } from '@holdfast/training';
-import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
+import { afterEach, describe, expect, it, onTestFinished, test } from 'vitest';
 import { ScriptedSaver } from './scripted-saver.ts';
 
 let logged: string[] = [];
@@ -88,6 +88,23 @@ describe('a save in flight', () => {
     await clock.advance(300);
     expect(await preemption.finished).toMatchObject({ durable: 'unknown', lost: { version: 7n } });
   });
+});
+
+test('a copy that is still being made at the deadline is lost, too; one that was made in time is not', async () => {
+  for (const fits of [false, true]) {
+    const { saver, clock, preemption } = scene();
+    const copied = Promise.withResolvers<void>();
+    saver.beforeCopy = () => copied.promise;
+    const starting = saver.saveStreams(async (open) => open('default').close());
+    preemption.request();
+    await clock.advance(24_999);
+    if (fits) copied.resolve();
+    await clock.advance(1);
+    const lost = fits ? null : { version: null, why: 'was not copied in 25 s' };
+    expect(await preemption.finished).toMatchObject({ durable: fits ? 0n : null, lost });
+    copied.resolve();
+    await starting;
+  }
 });
 
 describe('nothing in flight', () => {

@@ -1,25 +1,37 @@
 import type { CheckpointManager, SaveResult } from '@holdfast/core/contract';
 import type { SaveInFlight, Saver, SaveStart } from '@holdfast/training';
+import { expect } from 'vitest';
 
 const MIB = 1024 ** 2;
 
 /** Has one save in flight at most, which ends as the test says. */
 export class ScriptedSaver implements Saver {
+  readonly manager: CheckpointManager;
   inFlight: SaveInFlight | null = null;
   newest: SaveResult | null = null;
-  latest: () => Promise<{ version: bigint } | null> = async () => null;
+  /** What the saves of `saveStreams` hold, whatever became of them. */
+  readonly copied: Uint8Array[] = [];
   throttleCalls: string[] = [];
+  isSkipping = false;
+  latest: () => Promise<{ version: bigint } | null> = async () => null;
+  /** Of `saveStreams`: an error before the copy is made. */
+  beforeCopy: () => Promise<void> = async () => undefined;
+  /** Of `saveStreams`: what becomes of what is copied. */
+  afterCopy: () => void = () => this.commit();
   #over = Promise.withResolvers<SaveResult>();
   /** Nobody has heard what the last save came to. */
   #isUnheard = false;
+  /** Of copies and `settled`. */
+  #turn: Promise<unknown> = Promise.resolve();
 
-  get manager(): CheckpointManager {
+  constructor() {
     const throttle = {
       setBytesPerSecondMax: (max: number | null) => this.throttleCalls.push(`max ${max}`),
       resume: () => this.throttleCalls.push('resume'),
     };
+    const create = () => expect.unreachable('the saver saves');
     // The rest of a manager is not asked for.
-    return { throttle, latest: () => this.latest() } as unknown as CheckpointManager;
+    this.manager = { throttle, create, latest: () => this.latest() } as unknown as CheckpointManager;
   }
 
   begin(version: bigint, parts: Partial<SaveInFlight> = {}): void {
@@ -51,16 +63,49 @@ export class ScriptedSaver implements Saver {
     this.#over.reject(error);
   }
 
-  saveStreams(): Promise<SaveStart> {
-    return expect.unreachable('a preemption saves nothing by itself');
+  async saveStreams(
+    write: (open: (key: string) => WritableStream<Uint8Array>) => Promise<void>,
+  ): Promise<SaveStart> {
+    if (this.isSkipping && this.inFlight !== null) return 'skipped';
+    await this.#inTurn(async () => {
+      await this.#hear();
+      await this.beforeCopy();
+      const chunks: Uint8Array[] = [];
+      let isClosed = false;
+      const sink = {
+        write: (chunk: Uint8Array) => void chunks.push(chunk.slice()),
+        close: () => {
+          isClosed = true;
+        },
+      };
+      await write((key) => {
+        expect(key).toBe('default');
+        return new WritableStream(sink);
+      });
+      expect(isClosed).toBe(true);
+      this.copied.push(Buffer.concat(chunks));
+      this.begin(BigInt(this.copied.length - 1));
+      this.afterCopy();
+    });
+    return 'started';
   }
 
-  async settled(): Promise<SaveResult | null> {
+  settled(): Promise<SaveResult | null> {
+    return this.#inTurn(() => this.#hear());
+  }
+
+  async #hear(): Promise<SaveResult | null> {
     if (!this.#isUnheard) return null;
     try {
       return await this.#over.promise;
     } finally {
       this.#isUnheard = false;
     }
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(work);
+    this.#turn = turn.catch(() => undefined);
+    return turn;
   }
 }

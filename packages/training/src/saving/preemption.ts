@@ -58,6 +58,8 @@ export class Preemption implements Disposable {
   readonly #isEnded = new AbortController();
   readonly #holds = new Set<Hold>();
   #report: PreemptionReport | null = null;
+  /** The saver is asked to settle; `newest` was the last one that it had committed before. */
+  #settling: { readonly newest: Saver['newest'] } | null = null;
   #failure: { readonly loss: Loss; readonly newestThen: Saver['newest'] } | null = null;
   #latest: PreemptionReport['durable'] = 'unknown';
 
@@ -154,11 +156,13 @@ export class Preemption implements Disposable {
   }
 
   async #settle(version: bigint | null): Promise<void> {
+    this.#settling = { newest: this.saver.newest };
     try {
       await this.saver.settled();
     } catch (error) {
       this.#noteFailure(error, version);
     }
+    this.#settling = null;
   }
 
   async #learnLatest(): Promise<void> {
@@ -176,6 +180,9 @@ export class Preemption implements Disposable {
 
   #loss(afterMs: number): Loss | null {
     if (this.saver.inFlight !== null) return lossInFlight(this.saver.inFlight, afterMs);
+    if (this.#settling?.newest === this.saver.newest) {
+      return { version: null, why: `was not copied in ${secondsText(afterMs)}` };
+    }
     for (const hold of this.#holds) {
       try {
         const why = hold.loss();
