@@ -158,6 +158,7 @@ function aborted(error: CheckpointError, { command: name, subject, progress }: S
       'objects that belong to no version may be left: the next gc goes on where this one ended',
     ];
   }
+  if (name === 'preempt') return ['no save was stopped: those that are under way go on'];
   if (name !== 'save') return ['nothing was changed'];
   const version = progress.version ?? subject.version;
   if (progress.isCommitted) return [`version ${version} is committed`];

@@ -18,6 +18,7 @@ import { list } from './list.ts';
 import { log } from './log.ts';
 import { mirror } from './mirror.ts';
 import { pin } from './pin.ts';
+import { preempt } from './preempt.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
 import { rollback } from './rollback.ts';
@@ -31,6 +32,7 @@ import { verify } from './verify.ts';
 export const COMMANDS: readonly Command[] = [
   save,
   commit,
+  preempt,
   restore,
   mirror,
   latest,

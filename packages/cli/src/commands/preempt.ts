@@ -1,0 +1,79 @@
+import { CheckpointError } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { version as versionOption } from '../common-options.ts';
+import { formatRoughDuration } from '../format.ts';
+import { expectingRun, withRun } from '../open-run.ts';
+import { takeUriFirst } from '../operands.ts';
+import { value } from '../option.ts';
+import { type Circumstances, durableText, isLost, lossError, waitedJson } from '../preempt/describe.ts';
+import { showWaiting } from '../preempt/show-waiting.ts';
+import { type Waited, waitForBegun } from '../preempt/wait-for-begun.ts';
+import { parseDeadline } from '../values.ts';
+
+/** Kubernetes gives 30 s after SIGTERM, and the process has to start and end within them. */
+const DEADLINE_MS = 25_000;
+
+const deadline = value(
+  '--deadline <duration>',
+  'when it ends at the latest, such as 110s before a spot machine goes; default 25s',
+  parseDeadline,
+);
+const version = {
+  ...versionOption,
+  help: 'wait for this version, also if nothing of it is there yet; default: for all that are under way',
+};
+
+export const preempt: Command = {
+  name: 'preempt',
+  group: 'Save and restore',
+  summary: 'Before a machine goes: wait for the saves under way, and say what is durable',
+  description:
+    'For hooks that run when a machine is about to be taken away, beside saves in other processes.\n' +
+    'Finishes versions whose writers have all delivered. It stops no save and takes no run over.\n' +
+    'Exit status 3: something did not become durable in time; the message says what is lost.\n' +
+    'A save that has sent nothing yet is not seen, unless --version names it.',
+  operands: 'URI',
+  options: [version, deadline],
+  examples: [
+    'holdfast preempt "file://$PWD/run" --deadline 25s',
+    'holdfast preempt "file://$PWD/run" --deadline 110s --json',
+  ],
+  run: runPreempt,
+};
+
+async function runPreempt(call: Call): Promise<CommandResult> {
+  const beganMs = call.clock.monotonicMs();
+  const { uri } = takeUriFirst(call.command, call.operands, call.env);
+  const deadlineMs = call.get(deadline) ?? DEADLINE_MS;
+  const given = call.get(version);
+  // Whoever takes the machine away may tell this process too.
+  const time = formatRoughDuration(deadlineMs);
+  call.outlastSigterm(deadlineMs, `holdfast: SIGTERM: it goes on until its deadline of ${time}`);
+  const waited = await withRun(call, { uri }, async (manager) => {
+    const bounds = { beganMs, untilMs: beganMs + deadlineMs };
+    const onLook = await showWaiting(call, bounds);
+    const { clock, signal } = call;
+    return expectingRun(call, manager, () =>
+      waitForBegun(manager, { version: given, clock, signal, onLook, ...bounds }),
+    );
+  });
+  const shown = call.subject.uri as string;
+  return describe(waited, call, { uri: shown, deadlineMs, nowMs: call.clock.nowMs(), version: given });
+}
+
+function describe(waited: Waited, call: Call, about: Circumstances): CommandResult {
+  const json = waitedJson(waited, about);
+  if (waited.versions.some(isLost)) return { text: '', json, error: lossError(waited, about) };
+  if (waited.durable === null) throw nothingDurable(about.uri);
+  const text = `${call.style('green', 'durable')}    ${durableText(waited.durable, waited, about)}`;
+  return { text, json };
+}
+
+function nothingDurable(uri: string): CheckpointError {
+  const advice = [
+    'all that was trained is lost with the machine',
+    'a save that has sent nothing yet is not seen; --version V waits for it',
+  ];
+  const message = `the run at ${uri} has no checkpoint yet, and nothing was seen under way`;
+  return new CheckpointError('NotFound', message, { context: { store: uri, advice } });
+}

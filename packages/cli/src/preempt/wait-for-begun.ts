@@ -1,0 +1,246 @@
+/** Waits until nothing is under way in a run any more, by looking again and again, and never beyond the deadline. */
+
+import {
+  abortError,
+  type BegunVersion,
+  CheckpointError,
+  type CheckpointManager,
+  type CheckpointSummary,
+  type Clock,
+  isCheckpointError,
+  throwIfAborted,
+  toCheckpointError,
+} from '@holdfast/core/contract';
+
+/**
+ * `open`: it may become durable yet. `passed-over`: a higher version was committed, with which nothing is lost. `over`: it was begun, and
+ * nobody can commit it any more, since the run was taken over or rolled back.
+ */
+export type Fate = 'open' | 'committed' | 'passed-over' | 'over';
+
+export interface WatchedVersion {
+  readonly version: bigint;
+  fate: Fate;
+  /** As it was last seen; `null`: nothing of it was ever there. */
+  begun: BegunVersion | null;
+  /** It was open at some look. */
+  wasOpen: boolean;
+  /** All had delivered at the look before this one. */
+  wasComplete: boolean;
+  /** Why this process cannot commit it; others may. */
+  refusal: CheckpointError | null;
+}
+
+export interface Waited {
+  /** What a restart would load, as last seen; `null`: there is nothing. */
+  readonly durable: CheckpointSummary | null;
+  /** All that were under way at some time, lowest first. */
+  readonly versions: readonly WatchedVersion[];
+  readonly waitedMs: number;
+  /** The store did not answer the last look: since when it has not, and why, as far as that is known. */
+  readonly silent: { readonly forMs: number; readonly error: CheckpointError | null } | null;
+}
+
+export interface WaitForBegunOptions {
+  /** Only this one, also if nothing of it is there yet. */
+  readonly version: bigint | undefined;
+  readonly clock: Clock;
+  /** When it began, and when it ends, by `monotonicMs` of the clock. */
+  readonly beganMs: number;
+  readonly untilMs: number;
+  readonly signal: AbortSignal;
+  /** Called after each look that the store has answered. */
+  readonly onLook: (versions: readonly WatchedVersion[]) => void;
+}
+
+const POLL_MS_MIN = 200;
+const POLL_MS_MAX = 1000;
+/** The last look is to be over at the deadline: it begins so much earlier as two like the one before it take, within these bounds. */
+const RESERVE_MS_MIN = 50;
+const RESERVE_MS_MAX = 2000;
+
+/** Rejects if the store refuses (`NotFound`: there is no run), if nothing was answered until the deadline (`TimedOut`), or with `signal`. */
+export async function waitForBegun(
+  manager: CheckpointManager,
+  options: WaitForBegunOptions,
+): Promise<Waited> {
+  const { clock, untilMs, signal } = options;
+  const [deadline, over] = [new AbortController(), new AbortController()];
+  clock.sleep(untilMs - clock.monotonicMs(), over.signal).then(
+    () => deadline.abort(new CheckpointError('TimedOut', 'the deadline has passed')),
+    () => undefined, // it was over before
+  );
+  try {
+    return await new Watch(manager, options).run(AbortSignal.any([signal, deadline.signal]));
+  } finally {
+    over.abort();
+  }
+}
+
+class Watch {
+  readonly #manager: CheckpointManager;
+  readonly #options: WaitForBegunOptions;
+  readonly #versions = new Map<bigint, WatchedVersion>();
+  #durable: CheckpointSummary | null = null;
+  #answeredMs: number | null = null;
+  /** Of the last look, which the store did not answer; `undefined`: it did. */
+  #unanswered: { readonly error: CheckpointError | null } | undefined;
+
+  constructor(manager: CheckpointManager, options: WaitForBegunOptions) {
+    this.#manager = manager;
+    this.#options = options;
+  }
+
+  async run(until: AbortSignal): Promise<Waited> {
+    const { clock, untilMs, signal } = this.#options;
+    let [pollMs, reserveMs] = [POLL_MS_MIN, RESERVE_MS_MIN];
+    for (;;) {
+      const beganMs = clock.monotonicMs();
+      const isLast = untilMs - beganMs <= reserveMs;
+      const looked = await this.#tryLook(isLast, until);
+      if (looked === 'nothing is open' || until.aborted) break;
+      if (looked === 'committed') continue;
+      const nowMs = clock.monotonicMs();
+      reserveMs = Math.min(RESERVE_MS_MAX, Math.max(RESERVE_MS_MIN, 2 * (nowMs - beganMs)));
+      const leftMs = untilMs - nowMs - reserveMs;
+      if (isLast || leftMs <= 0) break;
+      await clock.sleep(Math.min(pollMs, leftMs), signal);
+      pollMs = Math.min(POLL_MS_MAX, pollMs * 1.5);
+    }
+    return this.#waited();
+  }
+
+  /** A store that cannot be asked for a while is asked again. */
+  async #tryLook(isLast: boolean, until: AbortSignal): Promise<Looked | 'unanswered'> {
+    try {
+      const looked = await unlessAborted(this.#look(isLast, until), until);
+      this.#unanswered = undefined;
+      return looked;
+    } catch (thrown) {
+      throwIfAborted(this.#options.signal);
+      const error = toCheckpointError(thrown);
+      if (!until.aborted && error.status === 'permanent') throw error;
+      this.#unanswered = { error: until.aborted ? (this.#unanswered?.error ?? null) : error };
+      return 'unanswered';
+    }
+  }
+
+  async #look(isLast: boolean, signal: AbortSignal): Promise<Looked> {
+    const isFirst = this.#answeredMs === null;
+    const begun = await this.#begun(signal);
+    // Listed after them: what is not under way any more is either here or was given up.
+    const summaries = await this.#manager.list();
+    throwIfAborted(signal);
+    this.#answeredMs = this.#options.clock.monotonicMs();
+    this.#durable = summaries.find(({ isLatest }) => isLatest) ?? null;
+    this.#judge(begun, summaries);
+    const versions = this.#sorted();
+    this.#options.onLook(versions);
+    const open = versions.filter(({ fate }) => fate === 'open');
+    if (open.length === 0) return 'nothing is open';
+    return (await this.#commitWhatIsDue(open, isFirst || isLast, signal)) ? 'committed' : 'some are open';
+  }
+
+  async #begun(signal: AbortSignal): Promise<readonly BegunVersion[]> {
+    const { version } = this.#options;
+    if (version === undefined) return this.#manager.begun({ signal });
+    try {
+      return (await this.#manager.begun({ signal })).filter((each) => each.version === version);
+    } catch (error) {
+      if (isCheckpointError(error, 'NotFound')) return []; // it may be the first of the run
+      throw error;
+    }
+  }
+
+  #judge(begun: readonly BegunVersion[], summaries: readonly CheckpointSummary[]): void {
+    const { version } = this.#options;
+    const found = new Map(begun.map((each) => [each.version, each]));
+    for (const each of version === undefined ? found.keys() : [version]) this.#watch(each);
+    for (const watched of this.#versions.values()) {
+      const there = found.get(watched.version) ?? null;
+      watched.fate = fateOf(watched, there, summaries);
+      watched.wasOpen ||= watched.fate === 'open';
+      watched.wasComplete = isComplete(watched.begun) && isComplete(there);
+      watched.begun = there ?? watched.begun;
+    }
+  }
+
+  #watch(version: bigint): void {
+    if (this.#versions.has(version)) return;
+    this.#versions.set(version, {
+      version,
+      fate: 'open',
+      begun: null,
+      wasOpen: false,
+      wasComplete: false,
+      refusal: null,
+    });
+  }
+
+  /** The writers commit by themselves: only where that does not happen from one look to the next, or there is no other, it is done here. */
+  async #commitWhatIsDue(
+    open: readonly WatchedVersion[],
+    isNow: boolean,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    let hasCommitted = false;
+    for (const watched of open) {
+      if (!isComplete(watched.begun) || watched.refusal !== null || !(isNow || watched.wasComplete)) continue;
+      try {
+        await this.#manager.commit({ version: watched.version, timeoutMs: 0, signal });
+        hasCommitted = true;
+      } catch (thrown) {
+        throwIfAborted(signal);
+        const error = toCheckpointError(thrown);
+        if (error.status === 'permanent') watched.refusal = error;
+      }
+    }
+    return hasCommitted;
+  }
+
+  #sorted(): WatchedVersion[] {
+    return [...this.#versions.values()].sort((a, b) => (a.version < b.version ? -1 : 1));
+  }
+
+  #waited(): Waited {
+    const { clock, beganMs, untilMs } = this.#options;
+    const nowMs = clock.monotonicMs();
+    const answeredMs = this.#answeredMs;
+    if (answeredMs === null) {
+      const text = `what is durable is not known: the store did not answer within ${(untilMs - beganMs) / 1000} s`;
+      throw new CheckpointError('TimedOut', text, { cause: this.#unanswered?.error });
+    }
+    const silent = this.#unanswered ? { forMs: nowMs - answeredMs, ...this.#unanswered } : null;
+    return { durable: this.#durable, versions: this.#sorted(), waitedMs: nowMs - beganMs, silent };
+  }
+}
+
+type Looked = 'nothing is open' | 'committed' | 'some are open';
+
+function fateOf(
+  { version, fate, begun }: WatchedVersion,
+  there: BegunVersion | null,
+  summaries: readonly CheckpointSummary[],
+): Fate {
+  const onPath = summaries.filter(({ isLeftBehind }) => !isLeftBehind);
+  if (fate === 'committed' || onPath.some((summary) => summary.version === version)) return 'committed';
+  if (onPath.some((summary) => summary.version > version)) return 'passed-over';
+  return there !== null || begun === null ? 'open' : 'over';
+}
+
+function isComplete(begun: BegunVersion | null): boolean {
+  return begun !== null && begun.missing.length === 0;
+}
+
+/** What hangs is left behind: closing the manager stops it. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const gone = Promise.withResolvers<never>();
+  const stop = () => gone.reject(abortError(signal));
+  if (signal.aborted) stop();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await Promise.race([work, gone.promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
