@@ -59,15 +59,23 @@ export interface BuildStep {
   readonly words: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly directory: string;
+  /** 20 minutes if not given. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /** Runs a command of a build in its directory. `ServerUnavailable` with the last words of the command if it fails. */
-export async function runBuildStep({ title, words, env, directory }: BuildStep): Promise<void> {
+export async function runBuildStep({
+  title,
+  words,
+  env,
+  directory,
+  timeoutMs = BUILD_TIMEOUT_MS,
+}: BuildStep): Promise<void> {
   const logPath = join(directory, 'build.log');
   const log = await open(logPath, 'a');
   try {
     const running = spawnTied(words, { env, outputFd: log.fd, directory });
-    const timer = setTimeout(() => running.child.kill('SIGKILL'), BUILD_TIMEOUT_MS);
+    const timer = setTimeout(() => running.child.kill('SIGKILL'), timeoutMs);
     const how = await running.ended;
     clearTimeout(timer);
     if (how !== 'status 0') throw await buildFailure(title, words, how, directory);

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ETCD_TITLE, etcdProgram } from './etcd-program.ts';
+import { ETCD_ENV, ETCD_TITLE, etcdProgram } from './etcd-program.ts';
 import { describeOnServer, whyNone } from './server-suite.ts';
 import { freePort, type RunningServer, requireRoom, startServer } from './start-server.ts';
 
@@ -45,8 +45,7 @@ export async function startEtcd({ dataDirectory, port }: EtcdServerOptions = {})
         ...['--heartbeat-interval', '10', '--election-timeout', '100', '--unsafe-no-fsync'],
         ...['--logger', 'zap', '--log-level', 'error'],
       ],
-      // Without, Debian's build for this processor does not start.
-      env: process.arch === 'arm64' ? { ETCD_UNSUPPORTED_ARCH: 'arm64' } : {},
+      env: ETCD_ENV,
     }),
     isReady: (place) => isNamed(endpointAt(place.port), name),
   });
@@ -64,8 +63,10 @@ async function isNamed(endpoint: string, name: string): Promise<boolean> {
   return members?.some((member) => member.name === name) ?? false;
 }
 
-const WHY_NO_ETCD = await whyNone(ETCD_TITLE, etcdProgram, (title) =>
-  requireRoom(title, tmpdir(), ROOM_BYTES_MIN),
+const WHY_NO_ETCD = await whyNone(
+  ETCD_TITLE,
+  () => etcdProgram(),
+  (title) => requireRoom(title, tmpdir(), ROOM_BYTES_MIN),
 );
 
 /** A `describe` with an etcd that runs as long as it. Skipped, with a line that says why, where there is none, unless it is required. */

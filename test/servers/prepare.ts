@@ -31,7 +31,7 @@ const NEEDS: readonly Need[] = [
   go(FAKE_GCS, 'gcs'),
   { title: AZURITE_TITLE, suites: ['azure'], find: async () => azuriteModule() },
   go(TOXIPROXY, 's3', 'gcs', 'azure'),
-  { title: ETCD_TITLE, suites: ['etcd'], find: etcdProgram },
+  { title: ETCD_TITLE, suites: ['etcd'], find: () => etcdProgram() },
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
 ];
 

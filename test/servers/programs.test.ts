@@ -168,8 +168,9 @@ describe('where nothing can be built', () => {
     );
   });
 
-  test('an etcd on the PATH is good enough where the distribution gives none', async () => {
-    writeFileSync(join(env['PATH'] ?? '', 'etcd'), '#!/bin/sh\n', { mode: 0o755 });
+  test('an etcd on the PATH is good enough', async () => {
+    const script = '#!/bin/sh\necho etcd Version: 3.5.16\n';
+    writeFileSync(join(env['PATH'] ?? '', 'etcd'), script, { mode: 0o755 });
     const { exitCode, stdout } = await new Program(PREPARE, { env: { ...env, HOLDFAST_REQUIRE: 'etcd' } })
       .ended;
     expect(exitCode).toBe(0);
