@@ -125,6 +125,7 @@ describe('save, look, restore', () => {
       uri,
       ...summary,
       worldSize: 1,
+      writers: [{ writer: 0, consistency: null, stateVersion: null, takenAt: null }],
       metadata: {},
       manifestKey: expect.stringContaining('manifest-'),
       attempt: expect.stringContaining('drawn-'),

@@ -6,14 +6,16 @@ import {
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
+import { consistencyText, writerLines } from '../consistency-text.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
-import { jsonSummary, toJson } from '../json.ts';
+import { jsonSummary, jsonTime, jsonVersion, toJson } from '../json.ts';
 import { emptyRun, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { stateText } from '../state-text.ts';
 import { renderTable } from '../table.ts';
 
 const LOG_ENTRIES_MAX = 1000;
+const LABEL_WIDTH = 10;
 
 export const show: Command = {
   name: 'show',
@@ -62,6 +64,7 @@ async function findCommit(manager: CheckpointManager, { id }: CheckpointDetails)
 function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call): string {
   const by = entry === null ? '' : ` by ${printable(entry.process.host)}, process ${entry.process.pid}`;
   const when = `${formatTime(details.committedAtMs)} (${formatAge(details.committedAtMs, call.clock.nowMs())})${by}`;
+  const consistency = consistencyText(details);
   const rows: [string, string][] = [
     [
       'version',
@@ -70,6 +73,7 @@ function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call):
     ['run', printable(call.subject.uri as string)],
     ['committed', when],
     ['writers', `${details.worldSize}   lineage ${details.id.lineage} · epoch ${details.id.epoch}`],
+    ...(consistency === null ? [] : [['consistency', consistency] as [string, string]]),
     ...(entry === null || entry.attempt === ''
       ? []
       : [['attempt', printable(entry.attempt)] as [string, string]]),
@@ -84,7 +88,10 @@ function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call):
     ]),
     ['manifest', printable(details.manifestKey)],
   ];
-  const facts = rows.map(([name, text]) => `${call.style('dim', name.padEnd(10))} ${text}`);
+  const width = Math.max(LABEL_WIDTH, ...rows.map(([name]) => name.length));
+  const facts = rows.map(([name, text]) => `${call.style('dim', name.padEnd(width))} ${text}`);
+  const [writerTitles, ...writers] = writerLines(details);
+  const states = writerTitles === undefined ? [] : ['', call.style('bold', writerTitles), ...writers];
   const [titles, ...files] = renderTable(
     [
       { title: 'FILE', align: 'left' },
@@ -101,7 +108,7 @@ function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call):
       printable(file.key),
     ]),
   );
-  return [...facts, '', call.style('bold', titles as string), ...files].join('\n');
+  return [...facts, ...states, '', call.style('bold', titles as string), ...files].join('\n');
 }
 
 function crcText(crc32c: number): string {
@@ -113,6 +120,12 @@ function jsonOf(details: CheckpointDetails, entry: LogEntry | null, uri: string)
     uri,
     ...jsonSummary(details),
     worldSize: details.worldSize,
+    writers: details.writers.map(({ writer, consistency, stateVersion, takenAtMs }) => ({
+      writer,
+      consistency,
+      stateVersion: stateVersion === null ? null : jsonVersion(stateVersion),
+      takenAt: jsonTime(takenAtMs ?? 0),
+    })),
     metadata: details.metadata,
     manifestKey: details.manifestKey,
     attempt: entry?.attempt ?? null,

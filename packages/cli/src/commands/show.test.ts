@@ -1,0 +1,48 @@
+/** `show` of a checkpoint whose writers said of which moment their bytes are. */
+
+import { openCheckpointManager } from '@holdfast/core';
+import { systemClock } from '@holdfast/core/contract';
+import { openStore } from '@holdfast/stores';
+import { expect, test } from 'vitest';
+import { runCli } from '../run-cli.ts';
+
+async function shown(...argv: string[]): Promise<string> {
+  let stdout = '';
+  const code = await runCli(['show', ...argv], {
+    env: {},
+    stdout: { write: (text) => (stdout += text) },
+    stderr: { write: () => undefined },
+    clock: systemClock,
+    programVersion: '1.2.3',
+    ask: null,
+    listenForInterrupt: () => ({
+      signal: new AbortController().signal,
+      outlastSigterm: () => undefined,
+      dispose: () => undefined,
+    }),
+  });
+  expect(code).toBe(0);
+  return stdout;
+}
+
+test('show: what writers said of their states, in a line, in a table and as JSON', async () => {
+  const uri = 'memory://show-consistency';
+  const huge = 2n ** 63n - 1n;
+  for (const [index, stateVersion] of [1198, huge].entries()) {
+    const clock = { ...systemClock, nowMs: () => Date.UTC(2026, 0, 1, 0, 0, index * 4) };
+    const writer = { index, count: 2 };
+    const store = await openStore(uri);
+    await using manager = openCheckpointManager({ store, clock, attempt: 'job', writer });
+    const buffers = { [`model-${index}`]: Uint8Array.of(index) };
+    await manager.save({ version: 1200, buffers, consistency: 'polluted', stateVersion, noWait: true });
+  }
+  const text = await shown(uri);
+  expect(text).toContain(
+    `\nconsistency polluted   states of versions 1198 to ${huge}, taken within 4.0 s\nattempt     job\n`,
+  );
+  expect(text).toContain(`\n     1   ${huge}   2026-01-01 00:00:04.000 UTC\n\nFILE`);
+  expect(JSON.parse(await shown(uri, '--json')).writers).toEqual([
+    { writer: 0, consistency: 'polluted', stateVersion: 1198, takenAt: '2026-01-01T00:00:00.000Z' },
+    { writer: 1, consistency: 'polluted', stateVersion: String(huge), takenAt: '2026-01-01T00:00:04.000Z' },
+  ]);
+});
