@@ -135,6 +135,25 @@ describe('what is saved', () => {
     expect(details?.metadata).toEqual({ data: 'day 1' });
   });
 
+  test('of which moment each server’s shard is goes with the checkpoint', async () => {
+    const bucket = newBucket();
+    await using first = startServer(bucket, [0, 2]);
+    await using second = startServer(bucket, [1, 2]);
+    const order: string[] = [];
+    const pause = async () => {
+      order.push('pause');
+      return () => order.push('resume');
+    };
+    await first.save(5, { consistency: 'polluted', stateVersion: 4 });
+    await second.save(5, { consistency: 'paused', pause });
+    expect(order).toEqual(['pause', 'resume']);
+    const details = await (await first.manager.get(5))?.details();
+    expect(details?.writers).toMatchObject([
+      { writer: 0, consistency: 'polluted', stateVersion: 4n },
+      { writer: 1, consistency: 'paused', stateVersion: 5n },
+    ]);
+  });
+
   test('a table that grows to more than twice its size makes nothing suspect', async () => {
     await using server = startServer(newBucket(), [0, 1]);
     await server.save(5);

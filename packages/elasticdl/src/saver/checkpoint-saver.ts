@@ -11,6 +11,7 @@ import {
   type CheckpointManager,
   type CommitMeta,
   type CommitWaitOptions,
+  type ConsistencyOptions,
   type KeepBest,
   type RetentionPolicy,
   type SaveResult,
@@ -50,7 +51,8 @@ export interface CheckpointSaverOptions {
   readonly evaluation?: CheckpointManager | undefined;
 }
 
-export interface ShardSaveOptions extends CommitMeta, CommitWaitOptions {
+/** `consistency`: servers that train on save `polluted` copies; `paused`, the shard may change until `pause` has resolved, but for its sizes. */
+export interface ShardSaveOptions extends CommitMeta, CommitWaitOptions, ConsistencyOptions {
   /** To the run for evaluation. */
   readonly isEvaluation?: boolean | undefined;
   /** False: wait until the checkpoint is committed. Default true: until this shard is delivered. */
