@@ -1,6 +1,7 @@
 /** What is said when a process has to leave: what is durable, and what is lost. Pure. */
 
 import { isCheckpointError } from '@holdfast/core/contract';
+import { secondsText, sharesText, writersText } from './in-flight-text.ts';
 import type { SaveInFlight } from './saver.ts';
 
 export interface PreemptionReport {
@@ -45,10 +46,6 @@ export function reportOf(durable: PreemptionReport['durable'], lost: Loss | null
   };
 }
 
-export function secondsText(ms: number): string {
-  return `${Number((ms / 1000).toFixed(1))} s`;
-}
-
 function durableText(durable: PreemptionReport['durable']): string {
   if (durable === 'unknown')
     return 'which version is the newest durable one is not known, for the store has not answered';
@@ -58,25 +55,4 @@ function durableText(durable: PreemptionReport['durable']): string {
 function sinceText(durable: PreemptionReport['durable']): string {
   if (durable === 'unknown') return '';
   return durable === null ? ', all that was trained is lost' : ', what was trained since is lost';
-}
-
-const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
-
-/** `2.1 of 12.0 GiB`: both in the unit of the whole, which is 0 if it is not known. */
-function sharesText(doneBytes: number, totalBytes: number): string {
-  const unit = Math.min(Math.floor(Math.log2(Math.max(1, totalBytes, doneBytes)) / 10), UNITS.length - 1);
-  const figure = (bytes: number) => (bytes / 1024 ** unit).toFixed(unit === 0 ? 0 : 1);
-  const whole = totalBytes === 0 ? '' : ` of ${figure(totalBytes)}`;
-  return `${figure(doneBytes)}${whole} ${UNITS[unit]}`;
-}
-
-const WRITERS_NAMED_MAX = 8;
-
-/** `writer 3`, `writers 1, 2 and 3`, `writers 0, 1, 2, 3, 4, 5, 6, 7 and 92 more`. */
-function writersText(writers: readonly number[]): string {
-  const named = writers.slice(0, WRITERS_NAMED_MAX).map(String);
-  const others = writers.length - named.length;
-  const last = others > 0 ? `${others} more` : named.pop();
-  if (named.length === 0) return `writer ${last}`;
-  return `writers ${named.join(', ')} and ${last}`;
 }

@@ -4,13 +4,13 @@ import { constants } from 'node:os';
 import { CheckpointError, type Clock, type Logger, systemClock } from '@holdfast/core/contract';
 import { processWarnings } from '../process-warnings.ts';
 import { TIMER_MS_MAX } from '../rendezvous/policy.ts';
+import { secondsText } from './in-flight-text.ts';
 import {
   type Loss,
   lossByError,
   lossInFlight,
   type PreemptionReport,
   reportOf,
-  secondsText,
 } from './preemption-report.ts';
 import type { Saver } from './saver.ts';
 
@@ -44,7 +44,7 @@ export class Preemption implements Disposable {
   readonly saver: Saver;
   /**
    * Settles when nothing is in flight and nobody holds it any more, or at the deadline, whichever is first. Never rejects. What is in flight
-   * at the deadline goes on: what it has uploaded is of use to the next life of the writer.
+   * at the deadline goes on: what it has uploaded need not be sent again by a writer that saves the same in the same attempt.
    */
   readonly finished: Promise<PreemptionReport>;
   readonly #deadlineMs: number;

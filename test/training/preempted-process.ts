@@ -1,0 +1,48 @@
+/**
+ * Trains in a run until it is preempted. `process.argv`: the URI, the deadline, and `fits` or `stalls`: from the notice on no answer comes to any
+ * payload but the first part.
+ */
+
+import { openCheckpointManager } from '@holdfast/core';
+import { openStore } from '@holdfast/stores';
+import { FAULTS, FaultyStore } from '@holdfast/testkit';
+import { AsyncSaver, LocalCoordinator, Preemption, setCheckpointManager, train } from '@holdfast/training';
+import { ATTEMPT, CountingState, WAITS_AT_STEP } from './counting-state.ts';
+
+const [, , uri = '', deadline, fate] = process.argv;
+
+const store = new FaultyStore(await openStore(uri), ({ operation, partIndex }) => {
+  const isStalled = fate === 'stalls' && preemption.isRequested;
+  return isStalled && operation === 'putPart' && partIndex !== 0 ? FAULTS.stall : undefined;
+});
+const manager = openCheckpointManager({ store, attempt: ATTEMPT });
+setCheckpointManager(manager);
+const saver = new AsyncSaver(manager);
+const preemption = new Preemption({ saver, deadlineMs: Number(deadline) });
+const state = new CountingState();
+
+await train(
+  new LocalCoordinator(),
+  async () => {
+    if (state.value + 1 === WAITS_AT_STEP) await notice();
+    state.value += 1;
+  },
+  state,
+  { saver, preemption },
+);
+console.log(
+  JSON.stringify({ value: state.value, ...preemption.report }, (_, each) =>
+    typeof each === 'bigint' ? Number(each) : each,
+  ),
+);
+process.exit();
+
+/** The step is under way when the notice comes. */
+async function notice(): Promise<void> {
+  if (fate === 'stalls') await saver.settled();
+  console.error('waiting for a notice');
+  // A process that only waits for a signal would end.
+  const alive = setInterval(() => undefined, 60_000);
+  await new Promise((resolve) => preemption.signal.addEventListener('abort', resolve));
+  clearInterval(alive);
+}
