@@ -150,7 +150,7 @@ class Pieces implements AsyncIterable<Uint8Array> {
   /** Resolves when the chunk was copied. */
   put(key: string, chunk: Uint8Array, extents: Extent[]): Promise<void> {
     if (!(chunk instanceof Uint8Array))
-      return Promise.reject(invalid(key, `got a chunk of type ${typeof chunk}; it takes Uint8Array`));
+      this.fail(invalid(key, `got a chunk of type ${typeof chunk}; it takes Uint8Array`));
     if (this.#failure) return Promise.reject(this.#failure.error);
     const last = extents.at(-1);
     if (last && last.startBytes + last.sizeBytes === this.#putBytes) last.sizeBytes += chunk.byteLength;
