@@ -13,6 +13,13 @@ export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from '
 export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';
 export { OpenFiles } from './open-files.ts';
+export {
+  linuxProcesses,
+  type Processes,
+  type ProcessIdentity,
+  processOfText,
+  processText,
+} from './processes.ts';
 export { openTargetFile } from './target-file.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 

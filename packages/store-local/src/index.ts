@@ -5,6 +5,7 @@ import {
   bucketMount,
   diskFileSystem,
   isLocalDisk,
+  linuxProcesses,
   type Mount,
   mountOfDirectory,
   nodeFileSystem,
@@ -12,7 +13,6 @@ import {
 import { type LocalConfig, type LocalOptions, parseLocalConfig } from './config.ts';
 import { storeError } from './errors.ts';
 import { existingDirectory, refusal } from './existing-directory.ts';
-import { linuxProcesses } from './processes.ts';
 import { type LocalComponents, LocalStore, type ResumeComponents } from './store.ts';
 
 export { type Durability, type LocalConfig, type LocalOptions, parseLocalConfig } from './config.ts';

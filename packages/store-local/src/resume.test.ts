@@ -8,10 +8,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { crc32c } from '@holdfast/core';
 import type { ObjectStore, OpenUpload, PartReceipt, Upload } from '@holdfast/core/contract';
-import { type FileSystem, nodeFileSystem } from '@holdfast/local-files';
+import { type FileSystem, linuxProcesses, nodeFileSystem } from '@holdfast/local-files';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { openLocalStore } from './index.ts';
-import { linuxProcesses } from './processes.ts';
 
 const PART = 8192;
 const bytesOf = (value: number, lengthBytes = PART) => new Uint8Array(lengthBytes).fill(value);

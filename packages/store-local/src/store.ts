@@ -31,6 +31,8 @@ import {
   type FileSystem,
   nodeFileSystem,
   OpenFiles,
+  type Processes,
+  type ProcessIdentity,
   type TreeEntry,
   walkTree,
 } from '@holdfast/local-files';
@@ -39,7 +41,6 @@ import { objectError, storeError, writeError } from './errors.ts';
 import { inspectDirectory } from './inspect.ts';
 import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
 import { isOwnName } from './own-names.ts';
-import type { Processes, ProcessIdentity } from './processes.ts';
 import { openUploads, parseToken, type ResumeParts, takeOver } from './resumable.ts';
 import { type Crc32c, LocalUpload } from './upload.ts';
 import { UploadNotes } from './upload-notes.ts';

@@ -4,8 +4,15 @@
  */
 
 import { constants } from 'node:fs';
-import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
-import type { Processes, ProcessIdentity } from './processes.ts';
+import {
+  DirectFile,
+  errnoOf,
+  type FileSystem,
+  type Processes,
+  type ProcessIdentity,
+  processOfText,
+  processText,
+} from '@holdfast/local-files';
 
 /** What a note tells to whoever lists uploads. */
 export interface UploadNote {
@@ -25,7 +32,6 @@ export interface NotesParts {
 /** In the place of the owner: nobody writes to the file. */
 const FREE = 'free';
 const NOTE = /^([0-9a-f]{24}-\d{1,15})\.upload-(.+)$/;
-const OWNER = /^(\d{1,10})-(\d{1,20})-(\d{1,20})-([0-9a-f-]{36})$/;
 
 /** Of the file that a note is about; nothing for a name that is of no note. */
 export function notedFile(name: string): string | undefined {
@@ -38,7 +44,7 @@ export class UploadNotes {
 
   constructor(parts: NotesParts) {
     this.#parts = parts;
-    this.#self = ownerText(parts.self);
+    this.#self = processText(parts.self);
   }
 
   async write(file: string, note: UploadNote): Promise<void> {
@@ -60,12 +66,10 @@ export class UploadNotes {
     const owner = await this.#ownerOf(file);
     if (owner === null) return 'it is completed, aborted or expired';
     if (owner !== FREE) {
-      const [, pid, startTicks = '', pidNamespace = '', bootId = ''] = OWNER.exec(owner) ?? [];
-      const isGone = await this.#parts.processes.isCertainlyGone({
-        ...{ bootId, pidNamespace, startTicks },
-        pid: Number(pid),
-      });
-      if (!isGone) return `process ${pid}, which began it or took it over, may still write to it`;
+      const process = processOfText(owner);
+      const isGone = process !== null && (await this.#parts.processes.isCertainlyGone(process));
+      if (!isGone)
+        return `process ${process?.pid ?? owner}, which began it or took it over, may still write to it`;
     }
     try {
       await this.#parts.fileSystem.rename(this.#pathOf(file, owner), this.#pathOf(file, this.#self));
@@ -132,8 +136,4 @@ export class UploadNotes {
   #pathOf(file: string, owner: string): string {
     return `${this.#parts.directory}/${file}.upload-${owner}`;
   }
-}
-
-function ownerText({ pid, startTicks, pidNamespace, bootId }: ProcessIdentity): string {
-  return [pid, startTicks, pidNamespace, bootId].join('-');
 }

@@ -1,7 +1,7 @@
 /**
  * Checkpoints as directories, in torchelastic's layout: `{root}/{id}/{key}`. Unlike there, a checkpoint has its number only when it is whole
  * and durable; until then it lies in a directory beside, `.holdfast-…`, whose name no reader takes for a number. A process that dies leaves
- * that directory, which takes room and nothing else: it may be deleted when nobody saves.
+ * that directory, which takes room and nothing else; the next one of this machine that saves here removes it.
  */
 
 import { resolve } from 'node:path';
@@ -9,27 +9,39 @@ import {
   DirectorySync,
   type FileSystem,
   fileError,
+  linuxProcesses,
   makeDirectories,
   nodeFileSystem,
+  type Processes,
 } from '@holdfast/local-files';
 import type { TrainingCheckpoint, TrainingCheckpointManager } from '../checkpoints.ts';
 import { SavedCheckpoint } from './saved-checkpoint.ts';
 import { nextVersion, readSequence } from './sequence.ts';
 import { StagedCheckpoint } from './staged-checkpoint.ts';
+import { removeAbandoned } from './staging-name.ts';
 
 /**
  * torchelastic's FileSystemCheckpointManager, which reads and writes the same directories. Nothing is read before the first call, and no
  * checkpoint is kept in mind between calls; each costs one look into the directory. A directory that is not there holds no checkpoint, and `create`
  * makes it. Several processes may save at once: each checkpoint gets a number of its own. Bytes have no checksums here.
+ * The first `create` removes what processes of this machine that are certainly gone were writing; where nobody can tell (another machine or
+ * container, no /proc) it stays, and may be deleted when nobody saves.
  */
 export class FileSystemCheckpointManager implements TrainingCheckpointManager {
   readonly #root: string;
   readonly #fileSystem: FileSystem;
+  readonly #processes: Processes;
   readonly #sync: DirectorySync;
+  #hasTidied = false;
 
-  constructor(directory: string, fileSystem: FileSystem = nodeFileSystem) {
+  constructor(
+    directory: string,
+    fileSystem: FileSystem = nodeFileSystem,
+    processes: Processes = linuxProcesses(),
+  ) {
     this.#root = resolve(directory);
     this.#fileSystem = fileSystem;
+    this.#processes = processes;
     this.#sync = new DirectorySync({ fileSystem });
   }
 
@@ -40,13 +52,25 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
     } catch (error) {
       throw fileError(error, `create ${this.#root}`, { path: this.#root });
     }
+    await this.#tidy();
     const version = nextVersion(await readSequence(this.#root, this.#fileSystem));
     return StagedCheckpoint.begin({
       root: this.#root,
       fileSystem: this.#fileSystem,
       sync: this.#sync,
+      processes: this.#processes,
       version,
     });
+  }
+
+  /** Who dies leaves something for a later process, so that once in a life is enough. */
+  async #tidy(): Promise<void> {
+    if (this.#hasTidied) return;
+    this.#hasTidied = true;
+    // What cannot be listed is an error of the next call, which has to.
+    await removeAbandoned(this.#root, { fileSystem: this.#fileSystem, processes: this.#processes }).catch(
+      () => undefined,
+    );
   }
 
   async get(version: bigint): Promise<TrainingCheckpoint | null> {

@@ -1,11 +1,18 @@
 import { sep } from 'node:path';
-import { CheckpointError, systemRandom } from '@holdfast/core/contract';
-import { type DirectorySync, errnoOf, type FileSystem, fileError } from '@holdfast/local-files';
+import { CheckpointError } from '@holdfast/core/contract';
+import {
+  type DirectorySync,
+  errnoOf,
+  type FileSystem,
+  fileError,
+  type Processes,
+} from '@holdfast/local-files';
 import type { TrainingCheckpoint } from '../checkpoints.ts';
 import { checkKey } from './key.ts';
 import { PartFile } from './part-file.ts';
 import { SavedCheckpoint } from './saved-checkpoint.ts';
 import { nextVersion, readSequence } from './sequence.ts';
+import { newStagingName } from './staging-name.ts';
 
 /** Numbers that others take first, one after the other, before something else must be wrong. */
 const NUMBERS_TRIED_MAX = 1000;
@@ -17,6 +24,7 @@ interface StagedParts {
   readonly root: string;
   readonly fileSystem: FileSystem;
   readonly sync: DirectorySync;
+  readonly processes: Processes;
   readonly version: bigint;
 }
 
@@ -54,7 +62,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   }
 
   static async begin(parts: StagedParts): Promise<StagedCheckpoint> {
-    const staging = `${parts.root}${sep}.holdfast-${systemRandom.hex(16)}`;
+    const staging = `${parts.root}${sep}${await newStagingName(parts.processes)}`;
     try {
       await parts.fileSystem.mkdir(staging);
     } catch (error) {

@@ -5,7 +5,7 @@
 
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import process from 'node:process';
-import { errnoOf } from '@holdfast/local-files';
+import { errnoOf } from './errno.ts';
 
 /** Never the same for two processes of any machine. */
 export interface ProcessIdentity {
@@ -16,6 +16,19 @@ export interface ProcessIdentity {
   readonly pid: number;
   /** When it was started, in ticks since the machine was: numbers are used again. */
   readonly startTicks: string;
+}
+
+const TEXT = /^(\d{1,10})-(\d{1,20})-(\d{1,20})-([0-9a-f-]{36})$/;
+
+/** For names of files: digits, lower-case letters and dashes, at most 89. */
+export function processText({ pid, startTicks, pidNamespace, bootId }: ProcessIdentity): string {
+  return [pid, startTicks, pidNamespace, bootId].join('-');
+}
+
+/** What `processText` has made; null for any other text. */
+export function processOfText(text: string): ProcessIdentity | null {
+  const [, pid, startTicks = '', pidNamespace = '', bootId = ''] = TEXT.exec(text) ?? [];
+  return pid === undefined ? null : { pid: Number(pid), startTicks, pidNamespace, bootId };
 }
 
 export interface Processes {

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { linuxProcesses, type ProcessIdentity } from './processes.ts';
+import { linuxProcesses, type ProcessIdentity, processOfText, processText } from './processes.ts';
 
 const SELF: ProcessIdentity = {
   bootId: '01234567-89ab-cdef-0123-456789abcdef',
@@ -114,4 +114,18 @@ describe('isCertainlyGone', () => {
     rmSync(join(proc, String(pid), 'task/2'), { recursive: true });
     expect(await linuxProcesses(proc).isCertainlyGone(other)).toBe(true);
   });
+});
+
+describe('the text of a process', () => {
+  test('is read back as the same, and fits into the name of a file', () => {
+    expect(processOfText(processText(SELF))).toEqual(SELF);
+    expect(processText(SELF)).toMatch(/^[0-9a-z-]{1,89}$/);
+  });
+
+  test.each(['', 'free', '1-2-3', `${processText(SELF)}0`, `x${processText(SELF)}`, `-${processText(SELF)}`])(
+    'any other is of nobody: %j',
+    (text) => {
+      expect(processOfText(text)).toBeNull();
+    },
+  );
 });
