@@ -4,6 +4,7 @@
  */
 
 import { benchAdapters } from './adapters/command.ts';
+import { benchAsync } from './async.ts';
 import { benchCollect } from './collect.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
@@ -28,6 +29,7 @@ npm run bench -- verify           level 0 of a checkpoint of 1,000 files on MinI
 npm run bench -- collect          10,000 objects that nothing refers to, deleted from MinIO
 npm run bench -- repartition      a checkpoint of ElasticDL's from 4 shards to 3, beside plain streams of the same bytes
 npm run bench -- inspect          the structure of a large shard of ElasticDL's
+npm run bench -- async            how long a step is held up by a save beside the training, beside a plain copy
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
@@ -35,7 +37,7 @@ all of them:
   --out DIR           where to write the raw JSON, and but for local the Markdown and charts (a new directory)
 all but local:
   --from-sources      measure the sources as they are, without a build
-local, s3, client, mirror, references, resume, repartition, inspect:
+local, s3, client, mirror, references, resume, repartition, inspect, async:
   --dir DIR           the disk to measure (the directory for temporary files)
 s3, client, mirror:
   --shapes A,B        COUNTxSIZE, as in 16x64MiB
@@ -51,6 +53,9 @@ resume:
   --stores A,B        only these: local, MinIO, fake-gcs, Azurite
 repartition, inspect:
   --size A            of all rows, of the shard, as in 256MiB (4GiB, 2GiB)
+async:
+  --size A            of each of the 16 buffers, as in 1MiB (64MiB)
+  --staging DIR       one more row: copied to there, as to /dev/shm
 repartition:
   --buffer A          memory that may be used (256MiB)
 adapters:
@@ -71,6 +76,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   verify: benchVerify,
   repartition: benchRepartition,
   inspect: benchInspect,
+  async: benchAsync,
   start: benchStart,
 };
 
