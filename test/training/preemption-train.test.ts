@@ -56,10 +56,13 @@ class ScriptedCoordinator extends LocalCoordinator {
     return {
       rank: this.rank,
       size: 2,
-      allGather: async (bytes) => [bytes],
+      allGather: async (bytes) => {
+        await this.waiting['allGather'];
+        return [bytes];
+      },
       barrier: async () => {
         this.calls.push('barrier');
-        if (this.calls.includes('monitor')) await this.waiting['barrier'];
+        await this.waiting[this.calls.includes('monitor') ? 'barrier' : 'barrier of the world'];
       },
     };
   }
@@ -390,15 +393,42 @@ describe('at a notice', () => {
     expect([scene.state.value, scene.copied, preemption.report?.durable]).toEqual([1, [1], 0n]);
   });
 
-  it('a rendezvous is left; before the first one nothing is there to be saved', async () => {
+  it.each(['rendezvous', 'allGather', 'barrier of the world'])(
+    'a world that does not come to be is left, and before the first nothing is there to be saved: %s',
+    async (call) => {
+      const scene = new Scene();
+      scene.coordinator.waiting[call] = never();
+      const { saver, preemption } = scene;
+      const training = scene.train({}, { saver, preemption });
+      await scene.clock.advance(0);
+      preemption.request();
+      await training;
+      expect([scene.state.value, scene.copied, preemption.report?.lost]).toEqual([0, [], null]);
+    },
+  );
+
+  it('a rendezvous that was due to a failure is left as well, and what was reached is saved', async () => {
     const scene = new Scene();
-    scene.coordinator.waiting['rendezvous'] = never();
     const { saver, preemption } = scene;
-    const training = scene.train({}, { saver, preemption });
+    const lost = () => {
+      scene.coordinator.waiting['rendezvous'] = never();
+      throw new RecoverableError('a worker is gone');
+    };
+    const training = scene.train({ 2: lost }, { saver, preemption });
     await scene.clock.advance(0);
     preemption.request();
     await training;
-    expect([scene.state.value, scene.copied, preemption.report?.lost]).toEqual([0, [], null]);
+    expect([scene.state.value, scene.copied, preemption.report?.durable]).toEqual([1, [1], 0n]);
+  });
+
+  it('a save that is due in the step of the notice is made, and its barrier not waited for', async () => {
+    const scene = new Scene();
+    scene.state.savesEachStep = true;
+    await scene.trainPreempted(() => {
+      scene.coordinator.waiting['barrier'] = never();
+    });
+    expect(scene.copied).toEqual([1, 2]);
+    expect(scene.coordinator.calls.slice(-2)).toEqual(['monitor', 'barrier']);
   });
 
   it('before training there is none', async () => {
