@@ -11,6 +11,7 @@ import {
   throwIfAborted,
   toCheckpointError,
 } from '@holdfast/core/contract';
+import { formatRoughDuration, shellQuote } from '../format.ts';
 
 /**
  * `open`: it may become durable yet. `passed-over`: a higher version was committed, with which nothing is lost. `over`: it was begun, and
@@ -66,7 +67,7 @@ export async function waitForBegun(
 ): Promise<Waited> {
   const { clock, untilMs, signal } = options;
   const [deadline, over] = [new AbortController(), new AbortController()];
-  clock.sleep(untilMs - clock.monotonicMs(), over.signal).then(
+  clock.sleep(Math.max(0, untilMs - clock.monotonicMs()), over.signal).then(
     () => deadline.abort(new CheckpointError('TimedOut', 'the deadline has passed')),
     () => undefined, // it was over before
   );
@@ -203,15 +204,26 @@ class Watch {
   }
 
   #waited(): Waited {
-    const { clock, beganMs, untilMs } = this.#options;
+    const { clock, beganMs } = this.#options;
     const nowMs = clock.monotonicMs();
     const answeredMs = this.#answeredMs;
-    if (answeredMs === null) {
-      const text = `what is durable is not known: the store did not answer within ${(untilMs - beganMs) / 1000} s`;
-      throw new CheckpointError('TimedOut', text, { cause: this.#unanswered?.error });
-    }
+    if (answeredMs === null) throw this.#unknown();
     const silent = this.#unanswered ? { forMs: nowMs - answeredMs, ...this.#unanswered } : null;
     return { durable: this.#durable, versions: this.#sorted(), waitedMs: nowMs - beganMs, silent };
+  }
+
+  #unknown(): CheckpointError {
+    const { beganMs, untilMs } = this.#options;
+    const { uri } = this.#manager;
+    const advice = [
+      `\`holdfast latest ${shellQuote(uri)}\` prints the newest durable version once the store answers`,
+    ];
+    const within = formatRoughDuration(untilMs - beganMs);
+    return new CheckpointError(
+      'TimedOut',
+      `what is durable is not known: the store did not answer within ${within}`,
+      { context: { store: uri, advice }, cause: this.#unanswered?.error },
+    );
   }
 }
 
