@@ -156,6 +156,18 @@ describe('a failure after the copy', () => {
     expect(await second).toBe('started');
   });
 
+  test('is not told to a call that was stopped while it waited, but to the next', async () => {
+    const { manager, saver } = await setUpStarted();
+    const stop = new AbortController();
+    const stopped = saver.saveAsync({ ...SOURCES, signal: stop.signal });
+    const reason = new CheckpointError('Aborted', 'enough');
+    stop.abort(reason);
+    manager.last.fail(lost);
+    await expect(stopped).rejects.toBe(reason);
+    await expect(saver.settled()).rejects.toBe(lost);
+    expect(manager.saves).toHaveLength(1);
+  });
+
   test('that nobody asks for is no unhandled rejection', async () => {
     const { manager } = await setUpStarted();
     manager.last.fail(lost);

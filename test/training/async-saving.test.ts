@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { CheckpointError, type CheckpointManager, createThrottle } from '@holdfast/core';
 import type { Staging } from '@holdfast/core/contract';
 import { MemoryStore } from '@holdfast/core/store';
-import { FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
+import { FAULTS, FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
 import { AsyncSaver, DirectoryStaging, MemoryStaging } from '@holdfast/training';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open, readAll } from '../manager/memory-run.ts';
@@ -195,6 +195,30 @@ test('a store that refuses while the save is in flight: the next call says so an
   await saver.settled();
   expect(await manager.list()).toHaveLength(1);
   expect(saver.report).toMatchObject({ started: 2, committed: 1, failed: 1 });
+});
+
+test('a store that does not answer: the save is stopped in the end, and says at which file and why it was repeated', async () => {
+  const bucket = newBucket();
+  const clock = new ManualClock();
+  let isSilent = true;
+  const store = new FaultyStore(new MemoryStore(bucket), ({ operation, key }) =>
+    isSilent && operation === 'create' && key.includes('weights') ? FAULTS.stall : undefined,
+  );
+  await using manager = open(bucket, { store, clock });
+  await using saver = new AsyncSaver(manager, { clock, stallTimeoutMs: 60_000, onStall: 'fail' });
+  const buffers = { bias: bytes(10), weights: bytes(1000) };
+  await saver.saveAsync({ buffers });
+  await clock.advance(60_000);
+  // A request that is under way has its time to end.
+  await clock.advance(60_000);
+  const said = await failure(saver.settled());
+  expect(said).toContain(
+    'TimedOut: the save was stopped: nothing was heard of version 0 for 60 s: 10 of 1010 bytes (0 %), at weights, writer 0 of 1',
+  );
+  expect(said).toMatch(/weights has 0 of 1000 bytes; last repeat [\d.]+ s ago: .*no answer for 20 s/);
+  isSilent = false;
+  await saver.saveAsync({ buffers });
+  expect(await saver.settled()).toMatchObject({ isCommitted: true });
 });
 
 describe('the limit on what is sent', () => {

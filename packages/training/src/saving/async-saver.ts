@@ -13,6 +13,7 @@ import {
   type Staging,
   type StaleOptions,
   systemClock,
+  throwIfAborted,
   type WriterPosition,
 } from '@holdfast/core/contract';
 import { processWarnings } from '../process-warnings.ts';
@@ -185,6 +186,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     let isStarted = false;
     try {
       await this.#inTurn(async () => {
+        throwIfAborted(options.signal); // and whoever calls next hears what there is to tell
         this.#throwUntold();
         await this.#start(calledMs, options, save);
         isStarted = true;
