@@ -70,6 +70,17 @@ describe('the deadline of a pause', () => {
     expect(store.calls).toEqual([]);
   });
 
+  test('a copy that fails when training goes on under it: the deadline is the error', async () => {
+    const { promise, reject } = Promise.withResolvers<void>();
+    const { manager, clock } = setUp();
+    const staging = memoryStaging(() => promise);
+    const options = { version: 1, buffers: MODEL, staging, ...new Training().options, ...LIMIT };
+    const saving = failure(manager.save(options));
+    await pass(clock, 5000);
+    reject(new Error('the source has changed'));
+    expect(await saving).toBe('TimedOut: pause() and copying the files took longer than 5 s');
+  });
+
   test('sending: TimedOut, training goes on before the upload has wound down, and nothing is delivered', async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     const training = new Training();
@@ -151,6 +162,31 @@ describe('the deadline of a pause', () => {
       expect(store.calls).toEqual([]);
     },
   );
+
+  test('a caller who stops just as training stands still: nothing is copied any more, and it goes on once', async () => {
+    const copiedAfterwards: number[] = [];
+    for (let ticks = 0; ticks < 24; ticks++) {
+      const stop = new AbortController();
+      const { signal } = stop;
+      const stopLater = async () => {
+        for (let tick = 0; tick < ticks; tick++) await undefined;
+        stop.abort();
+      };
+      const training = new Training({ pausing: () => void stopLater() });
+      const { manager, clock } = setUp();
+      const copying = memoryStaging();
+      const stage: typeof copying.stage = (sources, options) => {
+        if (signal.aborted) copiedAfterwards.push(ticks);
+        return copying.stage(sources, options);
+      };
+      const saving = manager.save({ buffers: MODEL, staging: { stage }, ...training.options, signal });
+      expect(await failure(saving)).toContain('Aborted');
+      await pass(clock, 0);
+      expect(training.calls).toEqual(['pause', 'resume']);
+      expect(copying.heldCount).toBe(0);
+    }
+    expect(copiedAfterwards).toEqual([]);
+  });
 
   test('whoever has stopped before is not asked to pause', async () => {
     const training = new Training();

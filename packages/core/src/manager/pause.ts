@@ -40,7 +40,6 @@ export async function whilePaused<T>(
     try {
       throwIfAborted(until);
       result = await work(until);
-      throwIfAborted(until); // what was read after the end of the pause is never delivered
     } catch (error) {
       void resume().then((problem) => tell(engine, problem));
       await untilAborted(resume(), until).catch(() => undefined); // it is bounded; the error is the work's
@@ -49,6 +48,7 @@ export async function whilePaused<T>(
       until.removeEventListener('abort', resumeEarly);
     }
     doing = `pause(), ${what} and letting training go on`;
+    // It rejects if the time was up before: what was read after the end of the pause is never delivered.
     const problem = await untilAborted(resume(), until);
     if (problem) throw problem;
     return result;
