@@ -122,6 +122,15 @@ describe('which versions are under way', () => {
     expect(await seen(bucket)).toEqual([]);
   });
 
+  test('what a newer attempt has begun since the catalog was read is none of this one', async () => {
+    const bucket = newBucket();
+    await using first = writer(bucket, 0, 2);
+    await deliver(first, 5);
+    bucket.insert('version_9/1.2/0.0-ab/a', bytes(1));
+    bucket.insert('uploads/8.1.2.0-a.json', bytes(1));
+    expect((await seen(bucket)).map(({ version }) => version)).toEqual([5]);
+  });
+
   test('objects that are none of a run change nothing', async () => {
     const bucket = newBucket();
     await using first = writer(bucket, 0, 2);
@@ -169,6 +178,17 @@ describe('what is said of a writer that has not delivered', () => {
 });
 
 describe('what it costs', () => {
+  test('however many files a version under way has, all of them are counted', async () => {
+    const bucket = newBucket();
+    await using first = writer(bucket, 0, 2);
+    await deliver(first, 2);
+    for (let index = 10; index < 60; index++) bucket.insert(`version_2/1.1/1.0-ab/f${index}`, bytes(3));
+    await using looking = open(bucket, {
+      store: new MemoryStore(bucket, { capabilities: { maxListKeys: 10 } }),
+    });
+    expect(await looking.begun()).toMatchObject([{ deliveredWriters: [0], uploadedBytes: 250 }]);
+  });
+
   /** Requests of one look at a run whose committed version 1 has `fileCount` files, in pages of ten keys. */
   async function requests(fileCount: number): Promise<string[]> {
     const bucket = newBucket();

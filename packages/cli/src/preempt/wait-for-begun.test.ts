@@ -10,11 +10,18 @@ import { type Waited, waitForBegun } from './wait-for-begun.ts';
 
 const DEADLINE_MS = 25_000;
 
-function setUp({ plan }: { plan?: (nowMs: number) => FaultPlan } = {}) {
+interface Options {
+  plan?: (nowMs: number) => FaultPlan;
+  /** So long a look is patient with a store that does not answer. */
+  recordTimeoutMs?: number;
+}
+
+function setUp({ plan, recordTimeoutMs = 60_000 }: Options = {}) {
+  const settings = { recordTimeoutMs };
   const clock = new ManualClock({ autoAdvance: true });
   const bucket = new MemoryBucket({ crc32c, clock });
   const open = (store: ObjectStore, index = 0, count = 2, attempt = 'job') =>
-    openCheckpointManager({ store, clock, attempt, writer: { index, count } });
+    openCheckpointManager({ store, clock, settings, attempt, writer: { index, count } });
   const writer = (index: number, count = 2, attempt = 'job') =>
     open(new MemoryStore(bucket), index, count, attempt);
   const store = new FaultyStore(new MemoryStore(bucket), (call) => plan?.(clock.monotonicMs())(call));
@@ -214,10 +221,13 @@ describe('a store that does not answer', () => {
 
   it('for a while: it is asked again until it does', async () => {
     const isAway = (nowMs: number) => nowMs > 1000 && nowMs < 9000;
-    const rig = setUp({ plan: (nowMs) => () => (isAway(nowMs) ? FAULTS.loseRequest : undefined) });
-    await deliver(rig.writer(0), 4, 'a');
-    const [waited] = await Promise.all([rig.wait(), rig.at(3000, () => deliver(rig.writer(1), 4, 'b'))]);
-    expect([fates(waited), waited.silent]).toEqual([['4 committed'], null]);
+    const plan = (nowMs: number) => () => (isAway(nowMs) ? FAULTS.loseRequest : undefined);
+    for (const recordTimeoutMs of [60_000, 1000]) {
+      const rig = setUp({ plan, recordTimeoutMs });
+      await deliver(rig.writer(0), 4, 'a');
+      const [waited] = await Promise.all([rig.wait(), rig.at(3000, () => deliver(rig.writer(1), 4, 'b'))]);
+      expect([fates(waited), waited.silent]).toEqual([['4 committed'], null]);
+    }
   });
 
   it('but refuses: that is the error, at once', async () => {
