@@ -18,7 +18,6 @@ export function stageOf(
   const readHeld: ReadCopies = async (offsetBytes, buffer) => {
     assertHeld(released === undefined);
     await read(offsetBytes, buffer);
-    assertHeld(released === undefined);
   };
   return {
     copies: copied.map((copy) => ({

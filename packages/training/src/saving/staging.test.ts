@@ -263,11 +263,12 @@ describe('memory', () => {
     const count = setInterval(() => {
       turns += 1;
     }, 0);
-    const bytes = new Uint8Array(40 * MIB);
+    const bytes = patterned(40 * MIB);
     const stage = await new MemoryStaging().stage(named({ bytes }, { bytes: bytes.subarray(0, 8 * MIB) }));
     clearInterval(count);
     // After 16, 32 and 48 MiB.
     expect(turns).toBeGreaterThanOrEqual(2);
+    expect((await read(stage.copies[0])).equals(bytes)).toBe(true);
     await stage.release();
   });
 });
