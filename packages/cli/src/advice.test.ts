@@ -19,6 +19,15 @@ describe('adviceFor', () => {
     }
   });
 
+  it('preempt that got no answer says how to ask later, and an interrupted one that nothing was stopped', () => {
+    const advice = (code: ErrorCode) =>
+      adviceFor(new CheckpointError(code, 'x'), situation('preempt', { uri: 's3://runs/gpt' }));
+    expect(advice('TimedOut')).toEqual([
+      '`holdfast latest s3://runs/gpt` prints the newest durable version once the store answers',
+    ]);
+    expect(advice('Aborted')).toEqual(['no save was stopped: those that are under way go on']);
+  });
+
   it('Incomplete: who is missing, that the files are safe, and the command that finishes', () => {
     const error = new CheckpointError('Incomplete', 'version 1200 is not complete', {
       context: {

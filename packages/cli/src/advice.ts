@@ -34,6 +34,7 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
       ? ['write to another place, or pass --replace to put it in the place of what is there']
       : ['restore into a new or empty directory, or pass --replace to put the checkpoint in its place'],
   Aborted: aborted,
+  TimedOut: timedOut,
 };
 
 function conflict(_: CheckpointError, { command: name, subject }: Situation): string[] {
@@ -143,6 +144,11 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];
   const files = name === 'restore' ? `; ${command('show', uri)} the files of the latest` : '';
   return [`${command('list', uri)} shows the versions${files}`];
+}
+
+function timedOut(_: CheckpointError, { command: name, subject }: Situation): string[] | null {
+  if (name !== 'preempt' || subject.uri === undefined) return null;
+  return [`${command('latest', subject.uri)} prints the newest durable version once the store answers`];
 }
 
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {

@@ -4,10 +4,12 @@ import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '@holdfast/core/contract';
+import { CheckpointError, systemClock } from '@holdfast/core/contract';
 import { memoryBucket } from '@holdfast/core/store';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli } from '../run-cli.ts';
+import { lossError } from './describe.ts';
+import type { WatchedVersion } from './wait-for-begun.ts';
 
 const FAST = {
   nowMs: systemClock.nowMs,
@@ -163,6 +165,32 @@ describe('preempt: something is lost', () => {
     expect(ended.code).toBe(3);
     expect(ended.stderr).toMatch(/version 5.*: the run was taken over or rolled back/);
     expect(ended.stderr).not.toContain('--version 5');
+  });
+
+  it('the store fell silent: that is said beside what was known then', () => {
+    const error = new CheckpointError('Unavailable', 'connection refused');
+    const watched = {
+      version: 7n,
+      fate: 'open',
+      begun: null,
+      wasOpen: true,
+      wasComplete: false,
+      refusal: null,
+    };
+    const lost = lossError(
+      {
+        durable: null,
+        versions: [watched as WatchedVersion],
+        waitedMs: 25_000,
+        silent: { forMs: 12_000, error },
+      },
+      { uri: 'file:///a run', deadlineMs: 25_000, nowMs: 0, version: 7n },
+    );
+    expect(lost.context['advice']).toEqual([
+      'the store has not answered for 12 s (connection refused); this is what was known before',
+      'the run has no checkpoint yet: all that was trained is lost',
+      "`holdfast commit 'file:///a run' --version 7` finishes it if its writers still deliver before the job is started again",
+    ]);
   });
 
   it('no run, and a run in which nothing was ever begun: NotFound, exit 6', async () => {

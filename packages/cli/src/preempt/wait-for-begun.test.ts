@@ -85,7 +85,7 @@ describe('waitForBegun', () => {
     expect(late.clock.monotonicMs()).toBeLessThanOrEqual(DEADLINE_MS);
     const just = setUp();
     await deliver(just.writer(0), 4, 'a');
-    const act = just.at(DEADLINE_MS - 100, () => deliver(just.writer(1), 4, 'b'));
+    const act = just.at(DEADLINE_MS - 300, () => deliver(just.writer(1), 4, 'b'));
     const [waited] = await Promise.all([just.wait(), act]);
     expect(fates(waited)).toEqual(['4 committed']);
   });

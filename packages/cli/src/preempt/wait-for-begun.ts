@@ -11,7 +11,7 @@ import {
   throwIfAborted,
   toCheckpointError,
 } from '@holdfast/core/contract';
-import { formatRoughDuration, shellQuote } from '../format.ts';
+import { formatRoughDuration } from '../format.ts';
 
 /**
  * `open`: it may become durable yet. `passed-over`: a higher version was committed, with which nothing is lost. `over`: it was begun, and
@@ -38,7 +38,7 @@ export interface Waited {
   /** All that were under way at some time, lowest first. */
   readonly versions: readonly WatchedVersion[];
   readonly waitedMs: number;
-  /** The store did not answer the last look: since when it has not, and why, as far as that is known. */
+  /** The store has not answered for some seconds: since when, and why, as far as that is known. */
   readonly silent: { readonly forMs: number; readonly error: CheckpointError | null } | null;
 }
 
@@ -57,8 +57,10 @@ export interface WaitForBegunOptions {
 const POLL_MS_MIN = 200;
 const POLL_MS_MAX = 1000;
 /** The last look is to be over at the deadline: it begins so much earlier as two like the one before it take, within these bounds. */
-const RESERVE_MS_MIN = 50;
+const RESERVE_MS_MIN = 250;
 const RESERVE_MS_MAX = 2000;
+/** As long as two answers may be apart. */
+const SILENT_FROM_MS = POLL_MS_MAX + RESERVE_MS_MAX;
 
 /** Rejects if the store refuses (`NotFound`: there is no run), if nothing was answered until the deadline (`TimedOut`), or with `signal`. */
 export async function waitForBegun(
@@ -208,21 +210,18 @@ class Watch {
     const nowMs = clock.monotonicMs();
     const answeredMs = this.#answeredMs;
     if (answeredMs === null) throw this.#unknown();
-    const silent = this.#unanswered ? { forMs: nowMs - answeredMs, ...this.#unanswered } : null;
+    const forMs = nowMs - answeredMs;
+    const silent = this.#unanswered && forMs > SILENT_FROM_MS ? { forMs, ...this.#unanswered } : null;
     return { durable: this.#durable, versions: this.#sorted(), waitedMs: nowMs - beganMs, silent };
   }
 
   #unknown(): CheckpointError {
     const { beganMs, untilMs } = this.#options;
-    const { uri } = this.#manager;
-    const advice = [
-      `\`holdfast latest ${shellQuote(uri)}\` prints the newest durable version once the store answers`,
-    ];
     const within = formatRoughDuration(untilMs - beganMs);
     return new CheckpointError(
       'TimedOut',
       `what is durable is not known: the store did not answer within ${within}`,
-      { context: { store: uri, advice }, cause: this.#unanswered?.error },
+      { context: { store: this.#manager.uri }, cause: this.#unanswered?.error },
     );
   }
 }
