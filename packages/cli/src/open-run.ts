@@ -4,7 +4,7 @@ import type {
   RetentionPolicy,
   Settings,
 } from '@holdfast/core/contract';
-import { CheckpointError, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
+import { CheckpointError, type Clock, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { buffer, concurrency, limitRate } from './common-options.ts';
 import type { Job } from './env.ts';
@@ -16,7 +16,8 @@ const LOOK_TIMEOUT_MS = 60_000;
 /**
  * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
  * `rules`: become those of the run. `isPatient`: it does work that may take hours, and does not give up after a minute; default: with a job.
- * `closesOnInterrupt`: for calls that take no signal; the others are to end by themselves and clean up first.
+ * `closesOnInterrupt`: for calls that take no signal; the others are to end by themselves and clean up first. `closeUntilMs`: from then on, by
+ * the call's clock that does not go back, nobody waits for the manager to close.
  */
 export async function withRun<T>(
   call: Call,
@@ -26,6 +27,7 @@ export async function withRun<T>(
     rules?: RetentionPolicy | undefined;
     isPatient?: boolean;
     closesOnInterrupt?: boolean;
+    closeUntilMs?: number;
   },
   use: (manager: CheckpointManager) => Promise<T>,
 ): Promise<T> {
@@ -55,7 +57,24 @@ export async function withRun<T>(
     return await use(manager);
   } finally {
     call.signal.removeEventListener('abort', onAbort);
-    await manager.close();
+    if (options.closeUntilMs === undefined) await manager.close();
+    else await closeUntil(manager, options.closeUntilMs, call.clock);
+  }
+}
+
+/** Closing may take a while, for retention that a commit has begun; what is left of it then goes on while the result is printed. */
+export async function closeUntil(
+  manager: Pick<CheckpointManager, 'close'>,
+  untilMs: number,
+  clock: Clock,
+): Promise<void> {
+  const isClosed = new AbortController();
+  const leftMs = Math.max(0, untilMs - clock.monotonicMs());
+  const deadline = clock.sleep(leftMs, isClosed.signal).catch(() => undefined); // it was closed before
+  try {
+    await Promise.race([manager.close(), deadline]);
+  } finally {
+    isClosed.abort();
   }
 }
 

@@ -49,8 +49,8 @@ async function runPreempt(call: Call): Promise<CommandResult> {
   // Whoever takes the machine away may tell this process too.
   const time = formatRoughDuration(deadlineMs);
   call.outlastSigterm(deadlineMs, `holdfast: SIGTERM: it goes on until its deadline of ${time}`);
-  const waited = await withRun(call, { uri }, async (manager) => {
-    const bounds = { beganMs, untilMs: beganMs + deadlineMs };
+  const bounds = { beganMs, untilMs: beganMs + deadlineMs };
+  const waited = await withRun(call, { uri, closeUntilMs: bounds.untilMs }, async (manager) => {
     const onLook = await showWaiting(call, bounds);
     const { clock, signal } = call;
     return expectingRun(call, manager, () =>
