@@ -18,9 +18,9 @@ import { spread } from './statistics.ts';
 
 /** The copy itself, and the turns that it leaves to others. */
 const COPY_RATIO_MAX = 1.5;
-/** So that the target is the slower side, and a save is surely in flight while the next copy is asked for. */
+/** So that the target is the slower side: a copy is not to wait for it. */
 const THROTTLED_BYTES_PER_SECOND = 256 * 1024 * 1024;
-/** In MemoryStaging the event loop has its turn after each 16 MiB. */
+/** In MemoryStaging the event loop has its turn after each 32 MiB. */
 const LOOP_RESOLUTION_MS = 1;
 /** The monitor measures from one of its timers to the next. */
 const LOOP_WARM_UP_MS = 20;

@@ -21,10 +21,11 @@ const MIB = 1024 * 1024;
 const BYTES_MAX_DEFAULT = 1024 * MIB;
 
 /**
- * Memory comes in pieces of so much, and after each the event loop gets its turn: heartbeats live on it. Copying one takes some
- * milliseconds, twice as many where the memory is new.
+ * Memory comes in pieces of so much, and after each the event loop gets its turn: heartbeats live on it. Copying one takes some milliseconds,
+ * several times as many where the memory is new. Not less: from about half of the processor's cache on `memcpy` writes past the cache, which
+ * is almost twice as fast.
  */
-const SLAB_BYTES = 16 * MIB;
+const SLAB_BYTES = 32 * MIB;
 
 export interface MemoryStagingOptions {
   /** Of all copies of a save together. Default 1 GiB. */

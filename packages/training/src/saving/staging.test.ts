@@ -233,12 +233,12 @@ describe.each(STAGINGS)('staging in %s', (_, create) => {
 
 describe('memory', () => {
   test('is taken once and kept, up to bytesMax and no further', async () => {
-    const staging = new MemoryStaging({ bytesMax: 20 * MIB });
+    const staging = new MemoryStaging({ bytesMax: 40 * MIB });
     expect([staging.keptBytes, new MemoryStaging().bytesMax]).toEqual([0, 1024 * MIB]);
-    for (const size of [20 * MIB, 5, 20 * MIB]) {
+    for (const size of [40 * MIB, 5, 40 * MIB]) {
       const stage = await staging.stage(named({ bytes: new Uint8Array(size) }));
       await stage.release();
-      expect(staging.keptBytes).toBe(20 * MIB);
+      expect(staging.keptBytes).toBe(40 * MIB);
     }
   });
 
@@ -250,7 +250,7 @@ describe('memory', () => {
     });
     try {
       expect(await failure(staging.stage(sources))).toBe(
-        'StorageFull: there is no memory for 16777216 bytes more of staging',
+        'StorageFull: there is no memory for 33554432 bytes more of staging',
       );
     } finally {
       vi.unstubAllGlobals();
@@ -263,12 +263,14 @@ describe('memory', () => {
     const count = setInterval(() => {
       turns += 1;
     }, 0);
-    const bytes = patterned(40 * MIB);
-    const stage = await new MemoryStaging().stage(named({ bytes }, { bytes: bytes.subarray(0, 8 * MIB) }));
+    const bytes = patterned(80 * MIB);
+    const stage = await new MemoryStaging().stage(named({ bytes }, { bytes: bytes.subarray(7, 20 * MIB) }));
     clearInterval(count);
-    // After 16, 32 and 48 MiB.
+    // After 32, 64 and 96 MiB.
     expect(turns).toBeGreaterThanOrEqual(2);
     expect((await read(stage.copies[0])).equals(bytes)).toBe(true);
+    // From one piece of memory into the next.
+    expect((await read(stage.copies[1])).equals(bytes.subarray(7, 20 * MIB))).toBe(true);
     await stage.release();
   });
 });
