@@ -7,6 +7,7 @@ import { parseCheckpointPrefix, type State, versionsPrefix } from '../format/ind
 import { chooseReceipts } from '../plan/assemble.ts';
 import { isUncommittable } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
+import { readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { listClaims } from './join.ts';
 import { describeEach, listRecordedUploads, Traces } from './missing-writers.ts';
@@ -16,7 +17,7 @@ export async function begun(
   catalog: Catalog,
   { signal }: WaitOptions,
 ): Promise<readonly BegunVersion[]> {
-  const { state } = await readHeadOfRun(engine, catalog, signal);
+  const { state } = await readRun(engine, catalog, signal);
   const { lineage, epoch, worldSize } = state;
   const listed = (await listBegun(engine, state, signal)).map(({ version, traces }) => {
     const { chosen, missing } = chooseReceipts(traces.receipts, state);
@@ -32,18 +33,6 @@ export async function begun(
     missing: describeEach(missing, { version, traces, claims }),
     uploadedBytes: traces.uploadedBytes,
   }));
-}
-
-/** `NotFound`: there is no run. */
-export async function readHeadOfRun(
-  engine: Engine,
-  catalog: Catalog,
-  signal: AbortSignal | undefined,
-): Promise<Head> {
-  const head = await catalog.read(signal);
-  if (head.seq > 0) return head;
-  const { uri } = engine.store;
-  throw new CheckpointError('NotFound', `there is no run at ${uri}`, { context: { store: uri } });
 }
 
 /** The highest version above those committed for which a writer of this epoch has delivered. Cost as of `listBegun`. */

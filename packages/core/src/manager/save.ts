@@ -13,9 +13,10 @@ import { totalBytes } from '../plan/assemble.ts';
 import { sameContent } from '../plan/same-content.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import type { UploadedFile } from '../transfer/index.ts';
-import { highestDelivered, readHeadOfRun } from './begun.ts';
+import { highestDelivered } from './begun.ts';
 import { Capture, checkCapture } from './capture.ts';
 import type { Catalog } from './catalog.ts';
+import { readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
@@ -188,7 +189,7 @@ export async function finishVersion(
   options: Bounded<CommitWaitOptions & { version?: VersionInput | undefined }>,
 ): Promise<CatalogCheckpoint> {
   const { signal } = options;
-  const head = await readHeadOfRun(engine, catalog, signal);
+  const head = await readRun(engine, catalog, signal);
   const version =
     options.version === undefined ? await highestDelivered(engine, head, signal) : toVersion(options.version);
   const committed = findByVersion(head.state, version);
