@@ -32,6 +32,11 @@ const EXAMPLES = [
     first: /^trained to 30; kept: 2, 1\n$/,
     second: /^trained to 60; kept: 5, 4\n$/,
   },
+  {
+    script: 'examples/training.ts',
+    first: /^step 20: slope 2\.\d+; newest checkpoint 1\n$/,
+    second: /^step 40: slope (2\.9|3\.0)\d+; newest checkpoint 3\n$/,
+  },
 ];
 
 let directory: string;
