@@ -1,19 +1,22 @@
 /** The managers that a scenario's checkpoints can be kept by. */
 
+import type { CheckpointManager } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
 import { FileSystemCheckpointManager, type TrainingCheckpointManager } from '@holdfast/training';
 import type { Checkpoints } from './worker-messages.ts';
 
 export interface OpenManager extends AsyncDisposable {
   readonly manager: TrainingCheckpointManager;
+  /** The same, where it is one of the engine. */
+  readonly run: CheckpointManager | null;
 }
 
 /** A manager of its own, as a new process has it. */
 export async function openManager(checkpoints: Checkpoints): Promise<OpenManager> {
   if (checkpoints.in === 'directory') {
     const manager = new FileSystemCheckpointManager(checkpoints.path);
-    return { manager, [Symbol.asyncDispose]: async () => undefined };
+    return { manager, run: null, [Symbol.asyncDispose]: async () => undefined };
   }
   const manager = await openCheckpointManager(checkpoints.uri, { env: checkpoints.env });
-  return { manager, [Symbol.asyncDispose]: () => manager.close() };
+  return { manager, run: manager, [Symbol.asyncDispose]: () => manager.close() };
 }

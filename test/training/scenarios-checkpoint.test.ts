@@ -129,6 +129,31 @@ function scenarios(begin: () => Promise<CheckpointPlace>): void {
   });
 }
 
+/** Those that save aside, which takes a run. */
+function scenariosInRuns(begin: () => Promise<CheckpointPlace>): void {
+  scenarios(begin);
+
+  test('ranks 0 and 1 are told to leave in the third step: that step is saved, and the two that are left train on', async () => {
+    const place = await begin();
+    const order: OrderPart = { checkpoints: place.checkpoints, minWorkers: 2 };
+    const told: OrderPart = { ...order, hook: 'preempt' };
+    const outcomes = await workers.train([told, told, order, order]);
+    expect(outcomes.slice(0, 2)).toEqual([
+      { type: 'trained', rank: 0, samples: [11, 15, 19], totalSum: 198 },
+      { type: 'trained', rank: 1, samples: [12, 16, 20], totalSum: 198 },
+    ]);
+    // Whether they go back a step depends on who is at the barrier first.
+    const others = outcomes.slice(2).map((each) => each.type === 'trained' && [each.rank, each.totalSum]);
+    expect(others).toEqual([
+      [0, 410],
+      [1, 410],
+    ]);
+    const kept = await keptIn(place);
+    expect(kept.slice(-3)).toEqual(BY_FOUR.slice(-3));
+    expect(kept[0]?.slice(1)).toEqual([410, 20]);
+  });
+}
+
 function scratchDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-training-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
@@ -137,8 +162,8 @@ function scratchDirectory(): string {
 
 describe('in directories', () => scenarios(async () => directoryPlace(scratchDirectory())));
 
-describe('in a run on local disk', () => scenarios(async () => localRunPlace(scratchDirectory())));
+describe('in a run on local disk', () => scenariosInRuns(async () => localRunPlace(scratchDirectory())));
 
 describeOnS3('in a run in a bucket', (server) => {
-  scenarios(async () => bucketPlace(await server().newBucket()));
+  scenariosInRuns(async () => bucketPlace(await server().newBucket()));
 });

@@ -1,7 +1,17 @@
 /** What a scenario and its workers say to each other. */
 
-/** What a worker does from its third step on; before, all goes well. */
-export type Hook = 'none' | 'kill' | 'freeze' | 'recoverable-once' | 'recoverable-always' | 'foreign-error';
+/**
+ * What a worker does from its third step on; before, all goes well. `preempt`: it is sent SIGTERM, and listens to it; it saves aside, so its
+ * checkpoints are in a run.
+ */
+export type Hook =
+  | 'none'
+  | 'kill'
+  | 'freeze'
+  | 'preempt'
+  | 'recoverable-once'
+  | 'recoverable-always'
+  | 'foreign-error';
 
 export type Checkpoints =
   | { readonly in: 'directory'; readonly path: string }

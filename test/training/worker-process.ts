@@ -1,12 +1,20 @@
 /** A worker of a scenario: trains as often as it is ordered to, until it is killed or nobody is left to order it. */
 
-import { MultiProcessCoordinator, RecoverableError, setCheckpointManager, train } from '@holdfast/training';
-import { openManager } from './open-manager.ts';
+import {
+  AsyncSaver,
+  MultiProcessCoordinator,
+  Preemption,
+  RecoverableError,
+  setCheckpointManager,
+  train,
+} from '@holdfast/training';
+import { type OpenManager, openManager } from './open-manager.ts';
 import { SumState, SumStateFailingThirdSync, SumStateWithoutRollback } from './sum-state.ts';
 import type { Hook, Trained, TrainOrder, WorkerMessage, WorkerOrder } from './worker-messages.ts';
 
 const MAX_WORKERS = 4;
 const HOOK_FROM_STEP = 3;
+const PREEMPTION_DEADLINE_MS = 60_000;
 
 let begin = Promise.withResolvers<void>();
 
@@ -41,7 +49,8 @@ async function carryOut(order: TrainOrder): Promise<Trained> {
     // Without it one rank could be a step ahead when another one fails.
     await coordinator.world.barrier();
   };
-  await train(coordinator, step, state, { failuresMax: order.failuresMax });
+  using leaving = order.hook === 'preempt' ? leavingBySigterm(open) : null;
+  await train(coordinator, step, state, { failuresMax: order.failuresMax, ...leaving?.options });
   return { type: 'trained', rank: state.rank, samples: state.samples, totalSum: state.totalSum };
 }
 
@@ -55,7 +64,16 @@ function stateOf(order: TrainOrder, coordinator: MultiProcessCoordinator): SumSt
   return new kinds[order.state](() => coordinator.world, { savesEachStep });
 }
 
+/** What a loop takes that saves aside and leaves when it is told to. */
+function leavingBySigterm(open: OpenManager | null) {
+  if (open?.run == null) throw new Error('who leaves by a signal has a run to save to');
+  const saver = new AsyncSaver(open.run);
+  const preemption = new Preemption({ saver, deadlineMs: PREEMPTION_DEADLINE_MS });
+  return { options: { saver, preemption }, [Symbol.dispose]: () => preemption[Symbol.dispose]() };
+}
+
 function run(hook: Hook, stepCount: number): void {
+  if (hook === 'preempt') process.kill(process.pid, 'SIGTERM');
   if (hook === 'kill') process.kill(process.pid, 'SIGKILL');
   if (hook === 'freeze') process.kill(process.pid, 'SIGSTOP');
   if (hook === 'foreign-error') throw new TypeError('this step cannot be done');
