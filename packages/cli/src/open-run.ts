@@ -17,7 +17,7 @@ const LOOK_TIMEOUT_MS = 60_000;
  * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
  * `rules`: become those of the run. `isPatient`: it does work that may take hours, and does not give up after a minute; default: with a job.
  * `closesOnInterrupt`: for calls that take no signal; the others are to end by themselves and clean up first. `closeUntilMs`: from then on, by
- * the call's clock that does not go back, nobody waits for the manager to close.
+ * the call's clock that does not go back, nobody waits for the manager to close. `settings`: other than by default.
  */
 export async function withRun<T>(
   call: Call,
@@ -28,6 +28,7 @@ export async function withRun<T>(
     isPatient?: boolean;
     closesOnInterrupt?: boolean;
     closeUntilMs?: number;
+    settings?: Partial<Settings>;
   },
   use: (manager: CheckpointManager) => Promise<T>,
 ): Promise<T> {
@@ -41,7 +42,11 @@ export async function withRun<T>(
     attempt: job?.attempt?.value,
     writer: job?.writer.value,
     retention: rules,
-    settings: { ...settingsOf(call), ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS }) },
+    settings: {
+      ...settingsOf(call),
+      ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS }),
+      ...options.settings,
+    },
     logger: {
       log: (level, message, details) => {
         if (level === 'info')

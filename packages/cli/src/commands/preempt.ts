@@ -7,7 +7,7 @@ import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { type Circumstances, durableText, isLost, lossError, waitedJson } from '../preempt/describe.ts';
 import { showWaiting } from '../preempt/show-waiting.ts';
-import { type Waited, waitForBegun } from '../preempt/wait-for-begun.ts';
+import { HURRIED_SETTINGS, type Waited, waitForBegun } from '../preempt/wait-for-begun.ts';
 import { parseDeadline } from '../values.ts';
 
 /** Kubernetes gives 30 s after SIGTERM, and the process has to start and end within them. */
@@ -50,13 +50,17 @@ async function runPreempt(call: Call): Promise<CommandResult> {
   const time = formatRoughDuration(deadlineMs);
   call.outlastSigterm(deadlineMs, `holdfast: SIGTERM: it goes on until its deadline of ${time}`);
   const bounds = { beganMs, untilMs: beganMs + deadlineMs };
-  const waited = await withRun(call, { uri, closeUntilMs: bounds.untilMs }, async (manager) => {
-    const onLook = await showWaiting(call, bounds);
-    const { clock, signal } = call;
-    return expectingRun(call, manager, () =>
-      waitForBegun(manager, { version: given, clock, signal, onLook, ...bounds }),
-    );
-  });
+  const waited = await withRun(
+    call,
+    { uri, closeUntilMs: bounds.untilMs, settings: HURRIED_SETTINGS },
+    async (manager) => {
+      const onLook = await showWaiting(call, bounds);
+      const { clock, signal } = call;
+      return expectingRun(call, manager, () =>
+        waitForBegun(manager, { version: given, clock, signal, onLook, ...bounds }),
+      );
+    },
+  );
   const shown = call.subject.uri as string;
   return describe(waited, call, { uri: shown, deadlineMs, nowMs: call.clock.nowMs(), version: given });
 }

@@ -6,7 +6,7 @@ import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { crc32c, FAULTS, type FaultPlan, FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
 import { describe, expect, it } from 'vitest';
 import { lackText } from './describe.ts';
-import { type Waited, waitForBegun } from './wait-for-begun.ts';
+import { HURRIED_SETTINGS, type Waited, waitForBegun } from './wait-for-begun.ts';
 
 const DEADLINE_MS = 25_000;
 
@@ -17,7 +17,7 @@ interface Options {
 }
 
 function setUp({ plan, recordTimeoutMs = 60_000 }: Options = {}) {
-  const settings = { recordTimeoutMs };
+  const settings = { recordTimeoutMs, ...HURRIED_SETTINGS };
   const clock = new ManualClock({ autoAdvance: true });
   const bucket = new MemoryBucket({ crc32c, clock });
   const open = (store: ObjectStore, index = 0, count = 2, attempt = 'job') =>
@@ -228,6 +228,20 @@ describe('a store that does not answer', () => {
       const [waited] = await Promise.all([rig.wait(), rig.at(3000, () => deliver(rig.writer(1), 4, 'b'))]);
       expect([fates(waited), waited.silent]).toEqual([['4 committed'], null]);
     }
+  });
+
+  it('to one request: it is sent again', async () => {
+    let isHeld = false;
+    const holdOne = (nowMs: number) => () => {
+      if (isHeld || nowMs < 1000) return undefined;
+      isHeld = true;
+      return FAULTS.stall;
+    };
+    const rig = setUp({ plan: holdOne });
+    await deliver(rig.writer(0), 4, 'a');
+    const [waited] = await Promise.all([rig.wait(), rig.at(3000, () => deliver(rig.writer(1), 4, 'b'))]);
+    expect([isHeld, fates(waited)]).toEqual([true, ['4 committed']]);
+    expect(waited.waitedMs).toBeLessThan(10_000);
   });
 
   it('but refuses: that is the error, at once', async () => {

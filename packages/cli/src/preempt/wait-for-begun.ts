@@ -8,6 +8,7 @@ import {
   type CheckpointSummary,
   type Clock,
   isCheckpointError,
+  type Settings,
   throwIfAborted,
   toCheckpointError,
 } from '@holdfast/core/contract';
@@ -53,6 +54,12 @@ export interface WaitForBegunOptions {
   /** Called after each look that the store has answered. */
   readonly onLook: (versions: readonly WatchedVersion[]) => void;
 }
+
+/** There are seconds, of which none is to be slept away when the store is back; a request that hangs is sent again while there is time. */
+export const HURRIED_SETTINGS = {
+  retryDelayMsMax: 1000,
+  stallTimeoutMs: 5000,
+} as const satisfies Partial<Settings>;
 
 const POLL_MS_MIN = 200;
 const POLL_MS_MAX = 1000;
