@@ -433,7 +433,10 @@ describe('the same version again', () => {
   });
 });
 
-test('a run that goes on for ever keeps its catalog on one list page, and its newest entries', async () => {
+// 460 saves one after the other take some seconds on an idle machine.
+test('a run that goes on for ever keeps its catalog on one list page, and its newest entries', {
+  timeout: 120_000,
+}, async () => {
   const bucket = newBucket();
   {
     await using manager = open(bucket);
