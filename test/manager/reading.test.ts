@@ -2,6 +2,7 @@ import { CheckpointError, type CheckpointManager, systemClock } from '@holdfast/
 import { encodeRecord } from '@holdfast/core/internal/format/index';
 import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
+import { FAULTS, FaultyStore } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open, readAll } from './memory-run.ts';
 
@@ -44,6 +45,23 @@ describe('bad input is refused before the store is touched', () => {
 });
 
 describe('reading', () => {
+  const calls: [string, (run: CheckpointManager, options: { signal: AbortSignal }) => Promise<unknown>][] = [
+    ['create', (run, options) => run.create(undefined, options)],
+    ['get', (run, options) => run.get(1, options)],
+    ['latest', (run, options) => run.latest(options)],
+    ['list', (run, options) => run.list(options)],
+    ['log', (run, options) => run.log(options)],
+    ['begun', (run, options) => run.begun(options)],
+  ];
+  test.each(calls)('%s: a signal ends it, though the store is silent', async (_, call) => {
+    const store = new FaultyStore(new MemoryStore(newBucket()), () => FAULTS.stall);
+    await using run = open(newBucket(), { store });
+    const controller = new AbortController();
+    const calling = failure(call(run, { signal: controller.signal }));
+    controller.abort();
+    expect(await calling).toContain('Aborted');
+  });
+
   test('an empty run is null and an empty list; restore, commit and verify say NotFound', async () => {
     await using manager = open(newBucket());
     expect([await manager.latest(), await manager.list(), await manager.log()]).toEqual([null, [], []]);

@@ -1,4 +1,5 @@
 import type {
+  CallOptions,
   CheckpointManager,
   CheckpointSummary,
   RetentionPolicy,
@@ -16,7 +17,7 @@ const LOOK_TIMEOUT_MS = 60_000;
 /**
  * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
  * `rules`: become those of the run. `isPatient`: it does work that may take hours, and does not give up after a minute; default: with a job.
- * `closesOnInterrupt`: for calls that take no signal; the others are to end by themselves and clean up first. `closeUntilMs`: from then on, by
+ * `closeUntilMs`: from then on, by
  * the call's clock that does not go back, nobody waits for the manager to close. `settings`: other than by default.
  */
 export async function withRun<T>(
@@ -26,13 +27,12 @@ export async function withRun<T>(
     job?: Job;
     rules?: RetentionPolicy | undefined;
     isPatient?: boolean;
-    closesOnInterrupt?: boolean;
     closeUntilMs?: number;
     settings?: Partial<Settings>;
   },
   use: (manager: CheckpointManager) => Promise<T>,
 ): Promise<T> {
-  const { uri, job, rules, isPatient = job !== undefined, closesOnInterrupt = false } = options;
+  const { uri, job, rules, isPatient = job !== undefined } = options;
   // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
   const { openCheckpointManager, redactUri } = await import('@holdfast/stores');
   call.subject.uri = redactUri(uri);
@@ -55,13 +55,10 @@ export async function withRun<T>(
       },
     },
   });
-  const onAbort = () => void manager.close().catch(() => undefined); // the call that is cut off reports the error
-  if (closesOnInterrupt) call.signal.addEventListener('abort', onAbort, { once: true });
   try {
     throwIfAborted(call.signal);
     return await use(manager);
   } finally {
-    call.signal.removeEventListener('abort', onAbort);
     if (options.closeUntilMs === undefined) await manager.close();
     else await closeUntil(manager, options.closeUntilMs, call.clock);
   }
@@ -108,15 +105,23 @@ function logLine(level: string, message: string, details: Record<string, unknown
  * The checkpoints of a run that is there. A run begins with its first writer, so an empty one may still be one that nothing
  * has been committed to. `NotFound`: there is no run.
  */
-export async function listRun(manager: CheckpointManager, uri: string): Promise<CheckpointSummary[]> {
-  const summaries = await manager.list();
-  if (summaries.length === 0) await requireRun(manager, uri);
+export async function listRun(
+  manager: CheckpointManager,
+  uri: string,
+  options: CallOptions,
+): Promise<CheckpointSummary[]> {
+  const summaries = await manager.list(options);
+  if (summaries.length === 0) await requireRun(manager, uri, options);
   return summaries;
 }
 
 /** `NotFound` if nothing was ever begun under this URI. One read. */
-export async function requireRun(manager: CheckpointManager, uri: string): Promise<void> {
-  const entries = await manager.log({ limit: 1 });
+export async function requireRun(
+  manager: CheckpointManager,
+  uri: string,
+  { signal }: CallOptions,
+): Promise<void> {
+  const entries = await manager.log({ limit: 1, signal });
   if (entries.length === 0)
     throw new CheckpointError('NotFound', `no run at ${uri}`, { context: { store: uri, run: 'missing' } });
 }
@@ -130,7 +135,7 @@ export async function expectingRun<T>(
   try {
     return await run();
   } catch (error) {
-    if (isCheckpointError(error, 'NotFound')) await requireRun(manager, call.subject.uri as string);
+    if (isCheckpointError(error, 'NotFound')) await requireRun(manager, call.subject.uri as string, call);
     throw error;
   }
 }

@@ -43,12 +43,12 @@ async function runBest(call: Call): Promise<CommandResult> {
       `usage: holdfast ${call.command.name} ${call.command.operands} [options]`,
     ]);
   }
-  const ranked = await withRun(call, { uri, closesOnInterrupt: true }, async (manager) => {
+  const ranked = await withRun(call, { uri }, async (manager) => {
     const { rankCheckpoints } = await import('@holdfast/elasticdl');
-    const found = await rankCheckpoints(manager, by);
+    const found = await rankCheckpoints(manager, by, call);
     const shown = call.subject.uri as string;
     if (found.length > 0) return found;
-    await requireRun(manager, shown);
+    await requireRun(manager, shown, call);
     throw emptyRun(shown);
   });
   return describe(ranked, by, call);

@@ -19,11 +19,11 @@ export const latest: Command = {
 
 async function runLatest(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const summary = await withRun(call, { uri, closesOnInterrupt: true }, async (manager) => {
-    const checkpoint = await manager.latest();
+  const summary = await withRun(call, { uri }, async (manager) => {
+    const checkpoint = await manager.latest(call);
     if (checkpoint?.summary) return checkpoint.summary;
     const shown = call.subject.uri as string;
-    await requireRun(manager, shown);
+    await requireRun(manager, shown, call);
     throw emptyRun(shown);
   });
   return { text: String(summary.version), json: { uri: call.subject.uri ?? null, ...jsonSummary(summary) } };

@@ -90,7 +90,7 @@ async function showAll(call: Call, manager: CheckpointManager): Promise<CommandR
   const given = call.get(versionOrLatest);
   const version = given === 'latest' ? (await manager.latest())?.version : given;
   const leases = await manager.leases({ version, signal: call.signal });
-  if (leases.length === 0) await requireRun(manager, call.subject.uri as string);
+  if (leases.length === 0) await requireRun(manager, call.subject.uri as string, call);
   return {
     text: leases.length === 0 ? 'no lease' : tableOf(leases, call),
     json: { uri: call.subject.uri ?? null, leases: leases.map(jsonLease) },

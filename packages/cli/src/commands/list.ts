@@ -19,8 +19,8 @@ export const list: Command = {
 
 async function runList(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const summaries = await withRun(call, { uri, closesOnInterrupt: true }, (manager) =>
-    listRun(manager, call.subject.uri as string),
+  const summaries = await withRun(call, { uri }, (manager) =>
+    listRun(manager, call.subject.uri as string, call),
   );
   const total = (of: (each: CheckpointSummary) => number) =>
     summaries.reduce((sum, each) => sum + of(each), 0);

@@ -82,7 +82,7 @@ async function explainFailure<T>(
     if (isCheckpointError(error, 'Corrupt') && call.get(onCorrupt) !== 'fallback') {
       const damaged = error.context.version;
       // Only advice depends on it: if the list cannot be read now, the damage is still what is to be told.
-      const others = await manager.list().catch(() => []);
+      const others = await manager.list(call).catch(() => []);
       const alternative = others.find(
         (each) => each.state === 'live' && damaged !== undefined && each.version < damaged,
       );

@@ -31,28 +31,31 @@ async function runShow(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = call.get(versionOrLatest) ?? 'latest';
   if (given !== 'latest') call.subject.version = given;
-  const { details, entry } = await withRun(call, { uri, closesOnInterrupt: true }, (manager) =>
-    read(manager, given, call.subject.uri as string),
-  );
+  const { details, entry } = await withRun(call, { uri }, (manager) => read(manager, given, call));
   return { text: textOf(details, entry, call), json: jsonOf(details, entry, call.subject.uri as string) };
 }
 
-async function read(manager: CheckpointManager, given: bigint | 'latest', uri: string) {
-  const checkpoint = given === 'latest' ? await manager.latest() : await manager.get(given);
+async function read(manager: CheckpointManager, given: bigint | 'latest', { subject, signal }: Call) {
+  const checkpoint = await (given === 'latest' ? manager.latest({ signal }) : manager.get(given, { signal }));
   if (checkpoint === null) {
-    await requireRun(manager, uri);
+    const uri = subject.uri as string;
+    await requireRun(manager, uri, { signal });
     if (given === 'latest') throw emptyRun(uri);
     throw new CheckpointError('NotFound', `no version ${given} in ${uri}`, {
       context: { store: uri, version: given },
     });
   }
-  const details = await checkpoint.details();
-  return { details, entry: await findCommit(manager, details) };
+  const details = await checkpoint.details({ signal });
+  return { details, entry: await findCommit(manager, details, signal) };
 }
 
 /** Who committed it; `null` once the catalog no longer keeps that entry. */
-async function findCommit(manager: CheckpointManager, { id }: CheckpointDetails): Promise<LogEntry | null> {
-  const entries = await manager.log({ limit: LOG_ENTRIES_MAX });
+async function findCommit(
+  manager: CheckpointManager,
+  { id }: CheckpointDetails,
+  signal: AbortSignal,
+): Promise<LogEntry | null> {
+  const entries = await manager.log({ limit: LOG_ENTRIES_MAX, signal });
   const isItsCommit = ({ kind, checkpoints: [checkpoint] }: LogEntry) =>
     kind === 'commit' &&
     checkpoint?.version === id.version &&

@@ -139,8 +139,7 @@ class Watch {
     const isFirst = this.#answeredMs === null;
     const begun = await this.#begun(signal);
     // Listed after them: what is not under way any more is either here or was given up.
-    const summaries = await this.#manager.list();
-    throwIfAborted(signal);
+    const summaries = await this.#manager.list({ signal });
     this.#answeredMs = this.#options.clock.monotonicMs();
     this.#durable = summaries.find(({ isLatest }) => isLatest) ?? null;
     this.#judge(begun, summaries);

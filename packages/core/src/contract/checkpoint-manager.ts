@@ -9,6 +9,7 @@
 import type { ProcessName } from './components.ts';
 import type { RandomSource, RestoreTarget } from './files.ts';
 import type { HistoryCalls } from './history.ts';
+import type { CallOptions } from './object-store.ts';
 import type { RetentionCalls } from './retention.ts';
 import type { Staging } from './staging.ts';
 import type { Throttle } from './throttle.ts';
@@ -431,13 +432,13 @@ export interface CheckpointManager extends AsyncDisposable, HistoryCalls, Retent
    */
   join(options?: JoinOptions): Promise<JoinResult>;
   /** Begins a checkpoint. Default version: one above the highest so far, 0 for the first (a lone writer only). */
-  create(version?: VersionInput): Promise<Checkpoint>;
+  create(version?: VersionInput, options?: CallOptions): Promise<Checkpoint>;
   /** A committed one; `null` if there is none of this version in the present lineage, or only a quarantined one. */
-  get(version: VersionInput): Promise<Checkpoint | null>;
+  get(version: VersionInput, options?: CallOptions): Promise<Checkpoint | null>;
   /** What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run. */
-  latest(): Promise<Checkpoint | null>;
+  latest(options?: CallOptions): Promise<Checkpoint | null>;
   /** All in the catalog (retiring and quarantined ones too), newest first. At most two requests. */
-  list(): Promise<CheckpointSummary[]>;
+  list(options?: CallOptions): Promise<CheckpointSummary[]>;
 
   /**
    * Uploads, delivers, waits for the other writers and commits. Resolves only when the checkpoint is committed with these very files

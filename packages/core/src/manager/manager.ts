@@ -42,7 +42,7 @@ import type {
   RollbackOptions,
   RollbackResult,
 } from '../contract/history.ts';
-import type { ObjectStore } from '../contract/object-store.ts';
+import type { CallOptions, ObjectStore } from '../contract/object-store.ts';
 import type {
   CollectOptions,
   CollectResult,
@@ -186,31 +186,31 @@ class Manager implements CheckpointManager {
     return { epoch, lineage, tookOver };
   }
 
-  async create(version?: VersionInput): Promise<Checkpoint> {
+  async create(version?: VersionInput, options: CallOptions = {}): Promise<Checkpoint> {
     const session = await this.#writers.begin(
       { version: version === undefined ? undefined : toVersion(version), writer: undefined },
-      this.#bounded({}),
+      this.#bounded(options),
     );
     return new WritableCheckpoint(this.#engine, session, (checkpoint) => this.#summary(checkpoint));
   }
 
-  async get(version: VersionInput): Promise<Checkpoint | null> {
-    const { state } = await this.#catalog.read(this.#closing.signal);
+  async get(version: VersionInput, options: CallOptions = {}): Promise<Checkpoint | null> {
+    const { state } = await this.#catalog.read(this.#bounded(options).signal);
     const found = findByVersion(state, toVersion(version));
     if (!found || found.state === 'QUARANTINED') return null;
     return new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found));
   }
 
-  async latest(): Promise<Checkpoint | null> {
-    const { state } = await this.#catalog.read(this.#closing.signal);
+  async latest(options: CallOptions = {}): Promise<Checkpoint | null> {
+    const { state } = await this.#catalog.read(this.#bounded(options).signal);
     const found = latestOf(state);
     return found
       ? new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found))
       : null;
   }
 
-  async list(): Promise<CheckpointSummary[]> {
-    const { state } = await this.#catalog.read(this.#closing.signal);
+  async list(options: CallOptions = {}): Promise<CheckpointSummary[]> {
+    const { state } = await this.#catalog.read(this.#bounded(options).signal);
     return state.checkpoints.map((checkpoint) => summaryOf(state, checkpoint)).reverse();
   }
 

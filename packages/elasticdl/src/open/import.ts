@@ -121,7 +121,7 @@ async function importFound(
     return await saveChecked(set, valid.seen.version, manager, options);
   } catch (error) {
     if (!isCheckpointError(error, 'Conflict')) throw error;
-    await using held = await manager.get(found.version);
+    await using held = await manager.get(found.version, options);
     if (held) throw error;
     return error.message;
   }

@@ -1,4 +1,4 @@
-import type { CheckpointManager, CheckpointSummary } from '@holdfast/core/contract';
+import type { CallOptions, CheckpointManager, CheckpointSummary } from '@holdfast/core/contract';
 import { checkRanked, gain, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 /**
@@ -11,10 +11,13 @@ import { checkRanked, gain, measured, type RankedMetric, unknownMetric } from '.
 export async function rankCheckpoints(
   manager: CheckpointManager,
   ranked: RankedMetric,
+  options: CallOptions = {},
 ): Promise<readonly CheckpointSummary[]> {
   checkRanked(ranked);
   const { metric, mode } = ranked;
-  const candidates = (await manager.list()).filter((each) => each.state === 'live' && !each.isLeftBehind);
+  const candidates = (await manager.list(options)).filter(
+    (each) => each.state === 'live' && !each.isLeftBehind,
+  );
   const measurements = candidates.flatMap((checkpoint) => {
     const value = measured(checkpoint.metrics, metric);
     return value === undefined ? [] : [{ checkpoint, value }];
@@ -34,7 +37,8 @@ export async function rankCheckpoints(
 export async function bestCheckpoint(
   manager: CheckpointManager,
   ranked: RankedMetric,
+  options: CallOptions = {},
 ): Promise<CheckpointSummary | null> {
-  const [best] = await rankCheckpoints(manager, ranked);
+  const [best] = await rankCheckpoints(manager, ranked, options);
   return best ?? null;
 }

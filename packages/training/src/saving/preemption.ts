@@ -168,8 +168,9 @@ export class Preemption implements Disposable {
   async #learnLatest(): Promise<void> {
     if (this.saver.newest !== null) return;
     try {
-      this.#latest = (await this.saver.manager.latest())?.version ?? null;
+      this.#latest = (await this.saver.manager.latest({ signal: this.#isEnded.signal }))?.version ?? null;
     } catch (error) {
+      if (this.#isEnded.signal.aborted) return; // all is said
       this.#logger.log('info', 'preempted: the newest durable version could not be read', { error });
     }
   }
