@@ -1,4 +1,5 @@
 import { CheckpointError } from '@holdfast/core/contract';
+import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
 import type { Coordinator, World } from '../coordinator.ts';
 import { CoordinatorDefaults } from '../coordinator-defaults.ts';
 import { StopException } from '../errors.ts';
@@ -23,7 +24,6 @@ const LAST_CALL_MS = 5000;
 const PRESENCE_SECONDS = 10;
 /** Each that waits reads of all others, some times a second. */
 const WORKERS_MAX = 256;
-const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 
 export interface EtcdCoordinatorOptions extends EtcdOptions {
   /** Before all keys of these workers in etcd; not empty. One for each job: once its training is over nobody joins under it any more. */
@@ -237,16 +237,10 @@ function settingsOf(options: EtcdCoordinatorOptions): Settings {
   const { prefix, minWorkers, maxWorkers } = options;
   const { timeoutMs = TIMEOUT_MS, lastCallMs = LAST_CALL_MS, presenceSeconds = PRESENCE_SECONDS } = options;
   if (prefix === '') throw new CheckpointError('InvalidArgument', 'the prefix of a rendezvous is empty');
-  checkWhole('maxWorkers', maxWorkers, 1, WORKERS_MAX);
-  checkWhole('minWorkers', minWorkers, 1, maxWorkers);
-  checkWhole('timeoutMs', timeoutMs, 1, TIMEOUT_MS_MAX);
-  checkWhole('lastCallMs', lastCallMs, 0, timeoutMs);
-  checkWhole('presenceSeconds', presenceSeconds, 1, 3600);
+  checkRange('maxWorkers', maxWorkers, 1, WORKERS_MAX);
+  checkRange('minWorkers', minWorkers, 1, maxWorkers);
+  checkRange('timeoutMs', timeoutMs, 1, TIMER_MS_MAX);
+  checkRange('lastCallMs', lastCallMs, 0, timeoutMs);
+  checkRange('presenceSeconds', presenceSeconds, 1, 3600);
   return { minWorkers, maxWorkers, timeoutMs, lastCallMs, presenceSeconds };
-}
-
-function checkWhole(name: string, value: number, min: number, max: number): void {
-  if (Number.isSafeInteger(value) && value >= min && value <= max) return;
-  const message = `${name} ${value}: it is to be a whole number from ${min} to ${max}`;
-  throw new CheckpointError('InvalidArgument', message);
 }

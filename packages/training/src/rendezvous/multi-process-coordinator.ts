@@ -1,4 +1,5 @@
 import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
 import type { Coordinator, World } from '../coordinator.ts';
 import { CoordinatorDefaults } from '../coordinator-defaults.ts';
 import { RecoverableError, StopException } from '../errors.ts';
@@ -6,7 +7,7 @@ import type { State } from '../state.ts';
 import type { Answer } from './answers.ts';
 import { Connection } from './connection.ts';
 import { BODY_BYTES_MAX } from './frames.ts';
-import { checkPolicy, checkRange, type Policy, TIMER_MS_MAX } from './policy.ts';
+import { checkPolicy, type Policy } from './policy.ts';
 import type { GroupCall } from './running-world.ts';
 
 const HOST = '127.0.0.1';

@@ -1,6 +1,6 @@
 /** What all workers of a rendezvous agree on. */
 
-import { CheckpointError } from '@holdfast/core/contract';
+import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
 
 export interface Policy {
   /** With fewer no world begins. 1 to `maxWorkers`. */
@@ -12,21 +12,10 @@ export interface Policy {
 }
 
 export const WORKERS_MAX = 1024;
-/** setTimeout takes no more. */
-export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** `InvalidArgument` names what is out of range. */
 export function checkPolicy({ minWorkers, maxWorkers, timeoutMs }: Policy): void {
   checkRange('minWorkers', minWorkers, 1, WORKERS_MAX);
   checkRange('maxWorkers', maxWorkers, minWorkers, WORKERS_MAX);
   checkRange('timeoutMs', timeoutMs, 1, TIMER_MS_MAX);
-}
-
-/** `InvalidArgument` if it is no whole number from `min` to `max`, both included. */
-export function checkRange(name: string, value: number, min: number, max: number): void {
-  if (Number.isSafeInteger(value) && value >= min && value <= max) return;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `${name} ${value}: it is to be a whole number from ${min} to ${max}`,
-  );
 }

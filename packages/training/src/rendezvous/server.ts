@@ -3,10 +3,11 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
 import { type Call, frameOf, type Tell } from './answers.ts';
 import { type Frame, FrameReader, writeFrame } from './frames.ts';
 import { Meeting } from './meeting.ts';
-import { checkRange, type Policy, TIMER_MS_MAX, WORKERS_MAX } from './policy.ts';
+import { type Policy, WORKERS_MAX } from './policy.ts';
 import { type Request, requestOf } from './requests.ts';
 
 const HOST = '127.0.0.1';

@@ -16,6 +16,7 @@ import {
   throwIfAborted,
   type WriterPosition,
 } from '@holdfast/core/contract';
+import { TIMER_MS_MAX } from '../check-range.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { MemoryStaging } from './memory-staging.ts';
 import { type FlightOptions, type Outcome, SaveFlight, type SaveHooks } from './save-flight.ts';
@@ -26,9 +27,6 @@ const MINUTE_MS = 60_000;
 
 /** Longer than a request goes unanswered and is repeated (`stallTimeoutMs` of the manager, and its delays), so that one lost answer is no stall. */
 const STALL_TIMEOUT_MS_DEFAULT = 2 * MINUTE_MS;
-
-/** Timers of 32 bits. */
-const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 
 const LONE_WRITER: WriterPosition = { index: 0, count: 1 };
 
@@ -271,9 +269,9 @@ function oneOf<const T extends string>(option: string, value: T, known: readonly
 }
 
 function milliseconds(option: string, value: number): number {
-  if (Number.isSafeInteger(value) && value >= 1 && value <= TIMEOUT_MS_MAX) return value;
+  if (Number.isSafeInteger(value) && value >= 1 && value <= TIMER_MS_MAX) return value;
   throw new CheckpointError(
     'InvalidArgument',
-    `${option} is ${value}; it takes whole milliseconds from 1 to ${TIMEOUT_MS_MAX}`,
+    `${option} is ${value}; it takes whole milliseconds from 1 to ${TIMER_MS_MAX}`,
   );
 }

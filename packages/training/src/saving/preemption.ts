@@ -2,8 +2,8 @@
 
 import { constants } from 'node:os';
 import { CheckpointError, type Clock, type Logger, systemClock } from '@holdfast/core/contract';
+import { TIMER_MS_MAX } from '../check-range.ts';
 import { processWarnings } from '../process-warnings.ts';
-import { TIMER_MS_MAX } from '../rendezvous/policy.ts';
 import { secondsText } from './in-flight-text.ts';
 import {
   type Loss,
