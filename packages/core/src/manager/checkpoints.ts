@@ -192,20 +192,7 @@ export class CommittedCheckpoint implements Checkpoint {
   }
 
   openInputStream(name: string): ReadableStream<Uint8Array> {
-    const chunks = this.#read(name);
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          const { done, value } = await chunks.next();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        },
-        cancel: async () => {
-          await chunks.return();
-        },
-      },
-      { highWaterMark: 0 },
-    );
+    return ReadableStream.from(this.#read(name));
   }
 
   /** Holds a read lease from the first chunk to the last. */

@@ -28,20 +28,7 @@ export class SavedCheckpoint implements TrainingCheckpoint {
   /** The file is opened by the first read. The stream fails with `NotFound` if there is none. */
   openInputStream(key: string): ReadableStream<Uint8Array> {
     checkKey(key);
-    const chunks = readChunks(`${this.#path}${sep}${key}`, this.#fileSystem);
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async (controller) => {
-          const { done, value } = await chunks.next();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        },
-        cancel: async () => {
-          await chunks.return();
-        },
-      },
-      { highWaterMark: 0 },
-    );
+    return ReadableStream.from(readChunks(`${this.#path}${sep}${key}`, this.#fileSystem));
   }
 
   async commit(): Promise<void> {} // it is

@@ -58,13 +58,10 @@ export class SaveFlight {
     this.#options = options;
     const { clock, calledMs, version, writer } = options;
     this.#progress = new SaveProgress({ version, writer, calledMs, begunMs: clock.monotonicMs() });
-    let onStaged: () => void = () => undefined;
-    const copied = new Promise<void>((resolve) => {
-      onStaged = resolve;
-    });
-    this.over = this.#run(save, onStaged);
+    const copied = Promise.withResolvers<void>();
+    this.over = this.#run(save, copied.resolve);
     this.staged = Promise.race([
-      copied,
+      copied.promise,
       this.over.then((outcome) => {
         if ('error' in outcome) throw outcome.error;
       }),
