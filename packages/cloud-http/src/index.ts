@@ -41,7 +41,6 @@ export {
   type TransportOptions,
   type TransportRequest,
 } from './transport.ts';
-export { unlessAborted } from './unless-aborted.ts';
 export {
   assertComplete,
   assertPart,

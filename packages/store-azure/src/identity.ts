@@ -1,7 +1,7 @@
 /** Tokens of Microsoft Entra ID, from wherever the machine has an identity. */
 
 import type { AccessToken, TokenCredential } from '@azure/identity';
-import { unlessAborted } from '@holdfast/cloud-http';
+import { unlessAborted } from '@holdfast/core/contract';
 import { CredentialsError } from './errors.ts';
 
 /** For blobs of every cloud. */

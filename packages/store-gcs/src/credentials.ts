@@ -3,7 +3,8 @@
  * library that finds them is loaded when the first token is needed.
  */
 
-import { rootOf, unlessAborted } from '@holdfast/cloud-http';
+import { rootOf } from '@holdfast/cloud-http';
+import { unlessAborted } from '@holdfast/core/contract';
 import { CredentialsError } from './errors.ts';
 
 /** Lets one read, write and delete objects, and read what a bucket says of itself. */

@@ -1,7 +1,6 @@
 /** Waits until nothing is under way in a run any more, by looking again and again, and never beyond the deadline. */
 
 import {
-  abortError,
   type BegunVersion,
   CheckpointError,
   type CheckpointManager,
@@ -11,6 +10,7 @@ import {
   type Settings,
   throwIfAborted,
   toCheckpointError,
+  unlessAborted,
 } from '@holdfast/core/contract';
 import { formatRoughDuration } from '../format.ts';
 
@@ -123,6 +123,7 @@ class Watch {
   /** A store that cannot be asked for a while is asked again. */
   async #tryLook(isLast: boolean, until: AbortSignal): Promise<Looked | 'unanswered'> {
     try {
+      // What hangs is left behind: closing the manager stops it.
       const looked = await unlessAborted(this.#look(isLast, until), until);
       this.#unanswered = undefined;
       return looked;
@@ -247,17 +248,4 @@ function fateOf(
 
 function isComplete(begun: BegunVersion | null): boolean {
   return begun !== null && begun.missing.length === 0;
-}
-
-/** What hangs is left behind: closing the manager stops it. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const gone = Promise.withResolvers<never>();
-  const stop = () => gone.reject(abortError(signal));
-  if (signal.aborted) stop();
-  signal.addEventListener('abort', stop, { once: true });
-  try {
-    return await Promise.race([work, gone.promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-  }
 }

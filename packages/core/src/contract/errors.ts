@@ -234,3 +234,14 @@ export function abortError(signal: AbortSignal): CheckpointError {
   if (isCheckpointError(reason)) return reason;
   return new CheckpointError('Aborted', 'the caller stopped the operation', { cause: reason });
 }
+
+/** Waits for `work` until the signal fires, and then for it no more: `work` itself goes on, since others may wait for it. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(abortError(signal));
+    if (signal.aborted) stop();
+    else signal.addEventListener('abort', stop, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+  });
+}

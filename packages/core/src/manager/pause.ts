@@ -1,8 +1,13 @@
 /** A stretch in which training stands still. It is bounded in time, and whatever happens in it, training goes on again and is told so once. */
 
 import type { ConsistencyOptions } from '../contract/checkpoint-manager.ts';
-import { abortError, CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
-import { untilAborted } from '../transfer/index.ts';
+import {
+  abortError,
+  CheckpointError,
+  isCheckpointError,
+  throwIfAborted,
+  unlessAborted,
+} from '../contract/errors.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 
@@ -42,14 +47,14 @@ export async function whilePaused<T>(
       result = await work(until);
     } catch (error) {
       void resume().then((problem) => tell(engine, problem));
-      await untilAborted(resume(), until).catch(() => undefined); // it is bounded; the error is the work's
+      await unlessAborted(resume(), until).catch(() => undefined); // it is bounded; the error is the work's
       throw until.aborted ? abortError(until) : error;
     } finally {
       until.removeEventListener('abort', resumeEarly);
     }
     doing = `pause(), ${what} and letting training go on`;
     // It rejects if the time was up before: what was read after the end of the pause is never delivered.
-    const problem = await untilAborted(resume(), until);
+    const problem = await unlessAborted(resume(), until);
     if (problem) throw problem;
     return result;
   });
@@ -64,7 +69,7 @@ async function callHook(
   throwIfAborted(until);
   const called = (async () => resumeOnce(await hook(until)))();
   try {
-    return await untilAborted(called, until);
+    return await unlessAborted(called, until);
   } catch (error) {
     if (!until.aborted) throw hookError('pause()', error);
     const resumeLate = async (resume: Resume) => tell(engine, await resume());

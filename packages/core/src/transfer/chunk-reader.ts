@@ -1,5 +1,4 @@
-import { CheckpointError, isCheckpointError } from '../contract/index.ts';
-import { untilAborted } from './stall.ts';
+import { CheckpointError, isCheckpointError, unlessAborted } from '../contract/index.ts';
 
 /** Reads a stream into memory of ours, whatever the sizes of its chunks. */
 export class ChunkReader {
@@ -37,7 +36,7 @@ export class ChunkReader {
 
   async #next(): Promise<boolean> {
     if (this.#isEnded) return false;
-    const { done, value } = await untilAborted(this.#iterator.next(), this.#signal).catch(
+    const { done, value } = await unlessAborted(this.#iterator.next(), this.#signal).catch(
       (error: unknown) => {
         throw isCheckpointError(error) ? error : this.#failed(error);
       },

@@ -18,6 +18,5 @@ export type {
 } from './api.ts';
 export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
 export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
-export { untilAborted } from './stall.ts';
 export { createThrottle } from './throttle.ts';
 export { createTransfer } from './transfer.ts';

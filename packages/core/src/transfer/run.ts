@@ -14,13 +14,14 @@ import {
   type StoreCapabilities,
   throwIfAborted,
   toCheckpointError,
+  unlessAborted,
 } from '../contract/index.ts';
 import type { TransferOptions } from './api.ts';
 import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
-import { type RequestCall, type Stoppable, untilAborted, WatchedCall } from './stall.ts';
+import { type RequestCall, type Stoppable, WatchedCall } from './stall.ts';
 
 /** Files that are open at the same time in one call: enough for fair turns, far below the 1,024 open files a process may have. */
 const FILES_OPEN_MAX = 64;
@@ -168,7 +169,7 @@ export class Run implements ActiveRun {
       });
     });
     try {
-      await untilAborted(seated, this.signal);
+      await unlessAborted(seated, this.signal);
       return await work();
     } finally {
       leave();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { abortError, CheckpointError, type Clock } from '../contract/index.ts';
 import { Deadlines } from './deadlines.ts';
-import { type Stoppable, untilAborted, WatchedCall, withStallTimeout } from './stall.ts';
+import { type Stoppable, WatchedCall, withStallTimeout } from './stall.ts';
 
 type Options = Parameters<typeof withStallTimeout<string>>[1];
 
@@ -257,20 +257,5 @@ describe('watched call', () => {
     resolve('answer all the same');
     await settled();
     expect(state.value).toBe('answer all the same');
-  });
-});
-
-describe('untilAborted', () => {
-  test('passes what it waits for, and turns away at the signal', async () => {
-    const stop = new AbortController();
-    expect(await untilAborted(Promise.resolve(1), stop.signal)).toBe(1);
-    await expect(untilAborted(Promise.reject(new Error('no')), stop.signal)).rejects.toThrow('no');
-    const state = watch(untilAborted(new Promise(() => undefined), stop.signal));
-    stop.abort();
-    await settled();
-    expect(state.error).toMatchObject({ code: 'Aborted' });
-    await expect(untilAborted(new Promise(() => undefined), stop.signal)).rejects.toMatchObject({
-      code: 'Aborted',
-    });
   });
 });

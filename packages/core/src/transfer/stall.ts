@@ -133,16 +133,6 @@ export async function withStallTimeout<T>(
   }
 }
 
-/** Waits for something that holds no memory of ours, and turns away as soon as the signal fires. */
-export function untilAborted<T>(waited: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(abortError(signal));
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
-    waited.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
-}
-
 function stallError(what: string, timeoutMs: number): CheckpointError {
   return new CheckpointError('Unavailable', `${what}: no answer for ${timeoutMs / 1000} s`);
 }

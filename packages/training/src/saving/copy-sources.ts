@@ -1,12 +1,12 @@
 /** Copies sources to their ends, one after the other, within a limit. */
 
 import {
-  abortError,
   CheckpointError,
   type NamedStagingSource,
   type RandomSource,
   type StagingSource,
   throwIfAborted,
+  unlessAborted,
 } from '@holdfast/core/contract';
 
 /** Where copies are appended, one source after the other. */
@@ -127,7 +127,7 @@ async function* untilAborted(
   let isOver = false;
   try {
     for (;;) {
-      const next = await orAborted(iterator.next(), signal).catch((error: unknown) => {
+      const next = await unlessAborted(iterator.next(), signal).catch((error: unknown) => {
         isOver = !signal?.aborted;
         throw error;
       });
@@ -139,16 +139,6 @@ async function* untilAborted(
     // Its own end, if it has one, is told to nobody: an error is on its way already.
     if (!isOver) void Promise.resolve(iterator.return?.()).catch(() => undefined);
   }
-}
-
-function orAborted<T>(waited: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return waited;
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(abortError(signal));
-    if (signal.aborted) stop();
-    else signal.addEventListener('abort', stop, { once: true });
-    waited.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
-  });
 }
 
 function assertBytes(name: string, chunk: unknown): asserts chunk is Uint8Array {
