@@ -108,6 +108,11 @@ export class DirectFile {
     return this.#use(() => this.#fileSystem.fstat(this.#descriptor));
   }
 
+  /** Where the open file lies, without links; `null` where the system does not tell. */
+  place(): Promise<string | null> {
+    return this.#use(() => this.#fileSystem.readlink(`/proc/self/fd/${this.#descriptor}`).catch(() => null));
+  }
+
   /** Waits for calls under way: a descriptor closed under a running write may by then be another file's. Safe to repeat. */
   close(): Promise<void> {
     this.#closing ??= this.#closeDescriptors();

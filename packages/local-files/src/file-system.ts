@@ -26,6 +26,7 @@ import {
   readdir,
   readFile,
   readlink,
+  readlinkSync,
   readSync,
   realpath,
   rename,
@@ -148,6 +149,7 @@ export function scannedFileSystem(): FileSystem {
   return {
     ...diskFileSystem,
     open: async (path, flags, mode) => openSync(path, flags, mode),
+    readlink: async (path) => readlinkSync(path),
     read: async (descriptor, transfer) => {
       const { buffer, start, lengthBytes, offsetBytes } = transfer;
       if (lengthBytes > SMALL_READ_BYTES) return diskFileSystem.read(descriptor, transfer);

@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { nodeFileSystem } from './file-system.ts';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { createLocalFiles, localFiles } from './index.ts';
 
 const code = (expected: string, message = '') =>
@@ -19,6 +19,83 @@ function write(name: string, text = ''): void {
   mkdirSync(dirname(join(directory, name)), { recursive: true });
   writeFileSync(join(directory, name), text);
 }
+
+describe('a link that is put in the place of something after the scan', () => {
+  /** What opening the one file that the scan finds comes to, when `swap` is made in between. */
+  async function openedAfter(swap: () => void, fileSystem = nodeFileSystem): Promise<string> {
+    write('data/sub/a', 'inside');
+    write('outside/a', 'outside');
+    const [found] = await createLocalFiles(fileSystem).scan(join(directory, 'data'));
+    swap();
+    const source = await found!.open().catch((error: { code: string }) => error.code);
+    if (typeof source === 'string') return source;
+    const buffer = new Uint8Array(source.sizeBytes);
+    await source.readInto(0, buffer);
+    await source.close();
+    return Buffer.from(buffer).toString();
+  }
+  const swapped = (name: string, target: string) => () => {
+    rmSync(join(directory, name), { recursive: true });
+    symlinkSync(target, join(directory, name));
+  };
+  // As where there is no /proc.
+  const withoutPlaces = {
+    ...nodeFileSystem,
+    readlink: () =>
+      Promise.reject(Object.assign(new Error('ENOENT'), { code: 'ENOENT', syscall: 'readlink' })),
+  };
+
+  it.each([
+    ['', nodeFileSystem],
+    [', where the system does not tell where a file lies', withoutPlaces],
+  ])('is not followed, be it the file or a directory above%s', async (_, fileSystem) => {
+    expect(await openedAfter(() => undefined, fileSystem)).toBe('inside');
+    expect(await openedAfter(swapped('data/sub/a', '../../outside/a'), fileSystem)).toBe('InvalidArgument');
+    rmSync(directory, { recursive: true });
+    expect(await openedAfter(swapped('data/sub', '../outside'), fileSystem)).toBe('SourceChanged');
+    rmSync(directory, { recursive: true });
+    const above = openedAfter(() => {
+      renameSync(join(directory, 'data'), join(directory, 'moved'));
+      write('other/sub/a', 'outside');
+      symlinkSync('other', join(directory, 'data'));
+    }, fileSystem);
+    expect(await above).toBe('SourceChanged');
+  });
+
+  it('is not followed when it was there during the scan already', async () => {
+    write('data/sub/a', 'inside');
+    write('outside/a', 'outside');
+    // The directory is a link from when it is read until it is opened.
+    const swapping: FileSystem = {
+      ...nodeFileSystem,
+      readdir: async (path) => {
+        if (path.endsWith('/sub')) swapped('data/sub', '../outside')();
+        return nodeFileSystem.readdir(path);
+      },
+    };
+    const [found] = await createLocalFiles(swapping).scan(join(directory, 'data'));
+    await expect(found!.open()).rejects.toEqual(code('SourceChanged', 'links are not followed'));
+  });
+
+  it('a file that took the place of the one found is one of the directory, and is saved', async () => {
+    const replaced = openedAfter(() => {
+      write('data/sub/b', 'newer');
+      renameSync(join(directory, 'data/sub/b'), join(directory, 'data/sub/a'));
+    });
+    expect(await replaced).toBe('newer');
+  });
+
+  it('a file that loses its name while it is opened is the one that was found', async () => {
+    const late: FileSystem = {
+      ...nodeFileSystem,
+      fstat: async (descriptor) => {
+        rmSync(join(directory, 'data/sub/a'), { force: true });
+        return nodeFileSystem.fstat(descriptor);
+      },
+    };
+    expect(await openedAfter(() => undefined, late)).toBe('inside');
+  });
+});
 
 describe('scan', () => {
   it('finds every regular file, hidden ones too, by the bytes of its name, with its size', async () => {

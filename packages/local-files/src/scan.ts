@@ -29,6 +29,7 @@ export async function scanDirectory(
     check();
     const stats = await fileSystem.stat(root);
     if (!stats.isDirectory()) throw invalid(root, 'is not a directory');
+    const realRoot = await fileSystem.realpath(root);
     for await (const entry of walkTree(fileSystem, root, { missing: 'throw', check })) {
       if (entry.kind !== 'file') throw invalid(`${root}/${entry.name}`, REFUSALS[entry.kind]);
       names.push(entry.name);
@@ -36,7 +37,7 @@ export async function scanDirectory(
     if (names.length === 0) throw invalid(root, 'holds no file');
     const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
     const disk = isOnDisk ? stats.dev : undefined;
-    return await lookAt(fileSystem, root, names, { disk, check });
+    return await lookAt(fileSystem, root, names, { disk, realRoot, check });
   } catch (error) {
     throw fileError(error, `read the directory ${root}`, { path: root });
   }
@@ -47,15 +48,16 @@ async function lookAt(
   fileSystem: FileSystem,
   root: string,
   names: readonly string[],
-  { disk, check }: { disk: bigint | undefined; check: Check },
+  { disk, realRoot, check }: { disk: bigint | undefined; realRoot: string; check: Check },
 ): Promise<FoundFile[]> {
   const files: FoundFile[] = [];
   const scanned = scannedFileSystem();
   const look = async (name: string): Promise<FoundFile> => {
     const path = `${root}/${name}`;
-    const { dev, size } = await fileSystem.lstat(path);
+    const { dev, ino, size } = await fileSystem.lstat(path);
     const quickest = dev === disk ? scanned : fileSystem;
-    return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest) };
+    const found = { realPath: `${realRoot}/${name}`, dev, ino };
+    return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest, found) };
   };
   for (let start = 0; start < names.length; start += STATS_AT_A_TIME) {
     check();

@@ -4,6 +4,14 @@ import { DirectFile } from './direct-file.ts';
 import { fileError } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 
+/** A file as a scan of its directory has found it. */
+export interface ScannedFile {
+  /** Without links. */
+  readonly realPath: string;
+  readonly dev: bigint;
+  readonly ino: bigint;
+}
+
 /**
  * A file to save. It is read through the page cache: a trainer has just written it, so it is usually there, and reading ahead does the
  * rest where it is not. The cache is left as it is.
@@ -23,17 +31,23 @@ export class FileSource implements RandomSource {
     this.mode = Number(opened.mode) & 0o777;
   }
 
-  /** `NotFound`, `Denied`; `InvalidArgument` if it is no regular file. A symbolic link given by name is followed. */
-  static async open(path: string, fileSystem: FileSystem = nodeFileSystem): Promise<FileSource> {
+  /**
+   * `NotFound`, `Denied`; `InvalidArgument` if it is no regular file. A symbolic link given by name is followed. One that was `scanned` is
+   * opened only where the scan has found it: `InvalidArgument` if it is a link by now, `SourceChanged` if the path leads elsewhere.
+   */
+  static async open(
+    path: string,
+    fileSystem: FileSystem = nodeFileSystem,
+    scanned?: ScannedFile,
+  ): Promise<FileSource> {
     try {
       // O_NONBLOCK: opening a pipe would wait for its writer. It means nothing to a regular file.
-      const file = await DirectFile.open(path, constants.O_RDONLY | constants.O_NONBLOCK, {
-        direct: false,
-        fileSystem,
-      });
+      const flags = constants.O_RDONLY | constants.O_NONBLOCK | (scanned ? constants.O_NOFOLLOW : 0);
+      const file = await DirectFile.open(path, flags, { direct: false, fileSystem });
       try {
         const stats = await file.stat();
         if (!stats.isFile()) throw notRegular(path, kindOf(stats));
+        if (scanned && !(await isWhere(scanned, file, stats))) throw movedAway(path);
         return new FileSource(path, file, stats);
       } catch (error) {
         await file.close();
@@ -78,6 +92,22 @@ export class FileSource implements RandomSource {
   #changed(what: string): CheckpointError {
     return new CheckpointError('SourceChanged', `${this.path} ${what}`, { context: { path: this.path } });
   }
+}
+
+/**
+ * A directory above may have become a link since the scan, or during it: O_NOFOLLOW does not see that. The open file tells where it lies;
+ * where the system does not, it has to be the one that was found.
+ */
+async function isWhere(scanned: ScannedFile, file: DirectFile, stats: BigIntStats): Promise<boolean> {
+  const place = await file.place();
+  if (place === null) return stats.dev === scanned.dev && stats.ino === scanned.ino;
+  // It may have lost its name since it was opened; proc_pid_fd(5) says what the link is then.
+  return place === scanned.realPath || place === `${scanned.realPath} (deleted)`;
+}
+
+function movedAway(path: string): CheckpointError {
+  const message = `${path} leads to another place than when its directory was read; links are not followed`;
+  return new CheckpointError('SourceChanged', message, { context: { path } });
 }
 
 function notRegular(path: string, kind: string): CheckpointError {
