@@ -30,7 +30,6 @@ import {
   readSync,
   realpath,
   rename,
-  rm,
   rmdir,
   stat,
   statfs,
@@ -39,6 +38,7 @@ import {
   write,
 } from 'node:fs';
 import { promisify } from 'node:util';
+import { removeTree } from './remove-tree.ts';
 
 /** Where in a file and in a buffer a transfer takes place. */
 export interface Transfer {
@@ -90,7 +90,6 @@ const nodeLstat = promisify(lstat);
 const nodeMkdir = promisify(mkdir);
 const nodeReaddir = promisify(readdir);
 const nodeReadFile = promisify(readFile);
-const nodeRm = promisify(rm);
 const nodeSymlink = promisify(symlink);
 
 /** The system calls of this machine. Each takes one trip through libuv's thread pool. */
@@ -117,7 +116,7 @@ export const nodeFileSystem: FileSystem = {
   unlink: promisify(unlink),
   mkdir: (path) => nodeMkdir(path),
   rmdir: promisify(rmdir),
-  removeAll: (path) => nodeRm(path, { recursive: true, force: true }),
+  removeAll: removeTree,
   readdir: (path) => nodeReaddir(path, { withFileTypes: true, encoding: 'buffer' }),
   realpath: promisify(realpath),
   readText: (path) => nodeReadFile(path, 'utf8'),
