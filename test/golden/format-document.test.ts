@@ -39,7 +39,7 @@ describe('docs/format.md', () => {
   });
 
   test('its numbers are those of the code', () => {
-    expect(section('### Format')).toMatch(new RegExp(`^\\| \`major\` *\\| uint32 *\\| ${FORMAT_MAJOR} *\\|`, 'm'));
+    expect(section('### Format')).toMatch(new RegExp(`^\\| \`major\` *\\| uint32 *\\| 1 to ${FORMAT_MAJOR} *\\|`, 'm'));
     expect(section('## Limits')).toMatch(new RegExp(`^\\| logical name *\\| ${LOGICAL_NAME_BYTES_MAX} bytes`, 'm'));
   });
 
@@ -82,7 +82,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
     put(files[0]!.key, new Uint8Array(0));
     put(files[1]!.key, weights);
     const share = { writer: 0, incarnation: 0, receiptKey: 'version_7/1.1/receipts/0.0.json', receiptSha256: sha256(weights), files };
-    const manifest = encodeRecord('manifest', { id, worldSize: 1, writers: [share], bases: [], metrics: {}, metadata: {}, suspicions: [] });
+    const manifest = encodeRecord('manifest', { id, worldSize: 1, writers: [share], bases: [], metrics: {}, metadata: {}, suspicions: [], receipts: [] });
     const key = manifestKey(id, manifest.sha256);
     put(key, manifest.bytes);
     const golden = GOLDEN_VALUES['catalog-entry.json']!;
@@ -133,6 +133,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
       metrics: {},
       metadata: {},
     suspicions: [],
+      receipts: [],
     });
     writeFileSync(join(run, manifest), other.bytes);
     expect(read().stderr).toContain('is another one');

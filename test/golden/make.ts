@@ -41,6 +41,9 @@ for (const [name, { kind, value }] of Object.entries(GOLDEN_VALUES)) {
 
 const receipt = 'v1/receipt.json';
 const entry = 'v1/catalog-entry.json';
+/** The member `files` of a file list, with the comma after it. */
+const FILES_OF_LIST = /"files":\[.*\],(?=")/.exec(read('v1/file-list.json').toString())?.[0] ?? '';
+
 const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {
   'empty.json': () => new Uint8Array(0),
   'bit-flip.json': () => flipped(entry, 700, 2),
@@ -68,6 +71,17 @@ const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {
   'taken-of-negative-version.json': () => resealed('v1/receipt-polluted.json', '"stateVersion":"9223372036854775807"', '"stateVersion":"-1"'),
   'taken-before-time.json': () => resealed('v1/receipt-polluted.json', '"takenAtMs":"1767225600000"', '"takenAtMs":"-1"'),
   'taken-in-minor-0.json': () => resealed('v1/manifest-polluted.json', ',"minor":1', ''),
+  'newer-major-3.json': () => resealed(receipt, '"major":1', '"major":3,"minor":1'),
+  'file-lists-in-major-1.json': () => resealed('v1/receipt-file-lists.json', '"major":2', '"major":1'),
+  'receipts-in-major-1.json': () => resealed('v1/manifest-by-reference.json', '"major":2', '"major":1'),
+  'file-list-in-major-1.json': () => resealed('v1/file-list.json', '"major":2', '"major":1'),
+  'file-list-of-nothing.json': () => resealed('v1/file-list.json', FILES_OF_LIST, ''),
+  'file-list-out-of-order.json': () => resealed('v1/file-list.json', '"name":"model/weights-0-of-2.bin"', '"name":"a"'),
+  'file-list-ref-of-nothing.json': () => resealed('v1/receipt-file-lists.json', '"fileCount":"2",', ''),
+  'receipt-says-files-twice.json': () => resealed('v1/receipt-file-lists.json', '"fileLists":', `${FILES_OF_LIST}"fileLists":`),
+  'manifest-says-twice.json': () => resealed('v1/manifest-by-reference.json', '"receipts":', '"metrics":{"loss":1},"receipts":'),
+  'receipt-ref-without-digest.json': () =>
+    resealed('v1/manifest-by-reference.json', ',"sha256":"47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="', ''),
   'no-json.json': () => resealed('v1/claim.json', '}\n', '\n'),
 };
 

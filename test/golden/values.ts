@@ -4,6 +4,7 @@ import type {
   CatalogCheckpoint,
   CatalogEntry,
   Claim,
+  FileList,
   FileRecord,
   Grant,
   Manifest,
@@ -64,6 +65,7 @@ const receipt: Receipt = {
   metrics: { loss: 0.1, accuracy: 1e-7, perplexity: 1.5e300, zero: 0, minus: -0, tokens: 4503599627370496.5 },
   metadata: { note: 'line one\nline "two"\\', '': 'empty key', __proto__x: '\u0000\u007f\u2028' },
   suspicions: [],
+  fileLists: [],
 };
 
 const manifest: Manifest = {
@@ -89,6 +91,7 @@ const manifest: Manifest = {
   metrics: { loss: 0.1 },
   metadata: { note: 'ü' },
   suspicions: [],
+  receipts: [],
 };
 
 const live: CatalogCheckpoint = {
@@ -254,6 +257,61 @@ const takenManifest: Manifest = {
   writers: [firstShare, { ...secondShare, taken: { consistency: 'POLLUTED', stateVersion: 9007199254740990n, takenAtMs: AT_MS } }],
 };
 
+/** Some of the files of a writer that has too many for its receipt. */
+const fileList: FileList = { format: { kind: 'file-list', major: 2, minor: 0 }, id: ID, writer: 0, incarnation: 1, files: [empty, weights] };
+const listedReceipt: Receipt = {
+  ...takenReceipt,
+  format: { kind: 'receipt', major: 2, minor: 1 },
+  files: [],
+  fileLists: [
+    {
+      sha256: hex('3a7bd3e2360a3d29eea436fcfb7e44c735d117c42d1c1835420b6b9942dd4f1b'),
+      fileCount: 2,
+      sizeBytes: 20000000,
+      firstName: empty.name,
+      lastName: weights.name,
+    },
+    { sha256: hex('2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae'), fileCount: 1, sizeBytes: 0, firstName: 'z', lastName: 'z' },
+  ],
+};
+/** Of three writers, of which the last has no file. */
+const manifestByReference: Manifest = {
+  format: { kind: 'manifest', major: 2, minor: 0 },
+  id: ID,
+  worldSize: 3,
+  writers: [],
+  bases: [],
+  metrics: {},
+  metadata: {},
+  suspicions: [],
+  receipts: [
+    {
+      incarnation: 1,
+      sha256: hex('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'),
+      fileCount: 1000000,
+      sizeBytes: 9007199254740991,
+      firstName: empty.name,
+      lastName: 'model/wei',
+    },
+    {
+      incarnation: 0,
+      sha256: hex('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'),
+      fileCount: 1,
+      sizeBytes: 0,
+      firstName: 'model/x',
+      lastName: 'model/x',
+    },
+    {
+      incarnation: 4294967295,
+      sha256: hex('2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824'),
+      fileCount: 0,
+      sizeBytes: 0,
+      firstName: '',
+      lastName: '',
+    },
+  ],
+};
+
 const lease: ReadLease = { id: ID, reader: 'eval-3', ttlMs: 900000, host: 'node-9.example', pid: 12 };
 
 const upload: UploadRecord = {
@@ -300,6 +358,9 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'receipt.json': { kind: 'receipt', value: receipt },
   'receipt-newer-minor.json': { kind: 'receipt', value: newerMinor },
   'manifest.json': { kind: 'manifest', value: manifest },
+  'file-list.json': { kind: 'file-list', value: fileList },
+  'receipt-file-lists.json': { kind: 'receipt', value: listedReceipt },
+  'manifest-by-reference.json': { kind: 'manifest', value: manifestByReference },
   'read-lease.json': { kind: 'read-lease', value: lease },
   'upload.json': { kind: 'upload', value: upload },
   'grant.json': { kind: 'grant', value: grant },

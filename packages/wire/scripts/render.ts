@@ -10,6 +10,7 @@ const ALWAYS_PRESENT: ReadonlySet<string> = new Set([
   'CatalogEntry.transaction',
   'CatalogEntry.state',
   'Checkpoint.id',
+  'FileList.id',
   'Manifest.id',
   'ReadLease.id',
   'Receipt.id',

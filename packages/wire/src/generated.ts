@@ -92,9 +92,34 @@ export interface File {
   readonly mode: number;
 }
 
+/**
+ * R/version_{v}/{lineage}.{epoch}/files/{writer}.{incarnation}-{first 16 hex digits of its sha256}.json:
+ * some of the files of one writer, whose receipt refers to this list instead of holding them. Always of major 2.
+ */
+export interface FileList {
+  readonly format?: Format | undefined;
+  readonly id: CheckpointId;
+  readonly writer: number;
+  readonly incarnation: number;
+  /** Sorted by name, bytewise. At least one. */
+  readonly files: readonly File[];
+}
+
+/** A file list of the same writer. Its key follows from the receipt and the digest. */
+export interface FileListRef {
+  /** SHA-256 of the list's bytes, 32 bytes. */
+  readonly sha256: Uint8Array;
+  readonly fileCount: number;
+  /** Of all its files together. */
+  readonly sizeBytes: number;
+  /** Names of its first and its last file. */
+  readonly firstName: string;
+  readonly lastName: string;
+}
+
 /** What a record is and which rules it follows. */
 export interface Format {
-  /** "run", "catalog-entry", "claim", "receipt", "manifest", "read-lease", "upload" or "grant". */
+  /** "run", "catalog-entry", "claim", "receipt", "file-list", "manifest", "read-lease", "upload" or "grant". */
   readonly kind: string;
   /** A reader refuses a major above its own. */
   readonly major: number;
@@ -144,6 +169,11 @@ export interface Manifest {
   readonly metadata: Readonly<Record<string, string>>;
   /** Of all receipts, in writer order, without repeats. */
   readonly suspicions: readonly string[];
+  /**
+   * One per writer, in writer order; then all but `id` and `world_size` is empty, and the receipts say it. A manifest that has them is of
+   * major 2: an older reader would miss the files.
+   */
+  readonly receipts: readonly ReceiptRef[];
 }
 
 /** Which checkpoints retention keeps: each one that any rule keeps. No rule at all keeps everything. */
@@ -197,6 +227,24 @@ export interface Receipt {
   readonly suspicions: readonly string[];
   /** Absent: the writer said nothing. A record that has it is of minor 1 at least. */
   readonly taken?: Taken | undefined;
+  /**
+   * In the order of their files, which this writer delivered; then `files` is empty. A receipt that has one is of major 2: an older
+   * reader would miss the files.
+   */
+  readonly fileLists: readonly FileListRef[];
+}
+
+/** The receipt of the writer at this place in the list. Its key follows from the id, the place and the incarnation. */
+export interface ReceiptRef {
+  readonly incarnation: number;
+  /** SHA-256 of the receipt's bytes, 32 bytes. */
+  readonly sha256: Uint8Array;
+  readonly fileCount: number;
+  /** Of all its files together. */
+  readonly sizeBytes: number;
+  /** Names of its first and its last file, each cut to the bytes that docs/format.md says; empty where there is no file. */
+  readonly firstName: string;
+  readonly lastName: string;
 }
 
 /** A checkpoint that is gone, remembered so that a late finaliser learns the truth. */
@@ -388,6 +436,20 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'blake3', kind: 'scalar', type: 'bytes' },
     { name: 'mode', kind: 'scalar', type: 'uint32' },
   ],
+  FileList: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'writer', kind: 'scalar', type: 'uint32' },
+    { name: 'incarnation', kind: 'scalar', type: 'uint32' },
+    { name: 'files', kind: 'message', type: 'File', repeated: true },
+  ],
+  FileListRef: [
+    { name: 'sha256', kind: 'scalar', type: 'bytes' },
+    { name: 'fileCount', kind: 'scalar', type: 'int64-number' },
+    { name: 'sizeBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'firstName', kind: 'scalar', type: 'string' },
+    { name: 'lastName', kind: 'scalar', type: 'string' },
+  ],
   Format: [
     { name: 'kind', kind: 'scalar', type: 'string' },
     { name: 'major', kind: 'scalar', type: 'uint32' },
@@ -416,6 +478,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'metrics', kind: 'scalar', type: 'double', mapKey: 'string' },
     { name: 'metadata', kind: 'scalar', type: 'string', mapKey: 'string' },
     { name: 'suspicions', kind: 'scalar', type: 'string', repeated: true },
+    { name: 'receipts', kind: 'message', type: 'ReceiptRef', repeated: true },
   ],
   Policy: [
     { name: 'keepLast', kind: 'scalar', type: 'uint32' },
@@ -445,6 +508,15 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'metadata', kind: 'scalar', type: 'string', mapKey: 'string' },
     { name: 'suspicions', kind: 'scalar', type: 'string', repeated: true },
     { name: 'taken', kind: 'message', type: 'Taken' },
+    { name: 'fileLists', kind: 'message', type: 'FileListRef', repeated: true },
+  ],
+  ReceiptRef: [
+    { name: 'incarnation', kind: 'scalar', type: 'uint32' },
+    { name: 'sha256', kind: 'scalar', type: 'bytes' },
+    { name: 'fileCount', kind: 'scalar', type: 'int64-number' },
+    { name: 'sizeBytes', kind: 'scalar', type: 'int64-number' },
+    { name: 'firstName', kind: 'scalar', type: 'string' },
+    { name: 'lastName', kind: 'scalar', type: 'string' },
   ],
   Removed: [
     { name: 'id', kind: 'message', type: 'CheckpointId', required: true },

@@ -42,6 +42,9 @@ test('every key has the form that docs/format.md gives', () => {
   expect(keys.checkpointPrefix(id)).toBe('version_30/1.2/');
   expect(keys.receiptsPrefix(id)).toBe('version_30/1.2/receipts/');
   expect(keys.receiptKey(id, 3, 4)).toBe('version_30/1.2/receipts/3.4.json');
+  expect(keys.fileListKey({ id, writer: 3, incarnation: 4 }, digest)).toBe(
+    'version_30/1.2/files/3.4-0001020304050607.json',
+  );
   expect(keys.payloadKey({ id, ...life, nonce, name: 'a/b.bin' })).toBe(
     'version_30/1.2/3.4-0123abcd/a/b.bin',
   );
@@ -111,6 +114,19 @@ describe('a parser undoes its builder', () => {
           null,
           null,
         ]);
+      }),
+    );
+  });
+
+  test('file list', () => {
+    const digests = fc.uint8Array({ minLength: 32, maxLength: 32 });
+    fc.assert(
+      fc.property(ids, lives, digests, (at, who, digest) => {
+        const key = keys.fileListKey({ id: at, ...who }, digest);
+        expect(keys.parseFileListKey(key)).toEqual({ id: at, ...who });
+        expect(keys.parseCheckpointPrefix(key)).toEqual(at);
+        const others = [keys.parsePayloadKey, keys.parseReceiptKey, keys.parseManifestKey];
+        expect(others.map((parse) => parse(key))).toEqual([null, null, null]);
       }),
     );
   });

@@ -7,6 +7,7 @@
  * catalog/{seq, 20 digits}.json
  * writers/{lineage}.{epoch}/{writer}.{incarnation}.json
  * version_{v}/{lineage}.{epoch}/{writer}.{incarnation}-{nonce}/{logical name}
+ * version_{v}/{lineage}.{epoch}/files/{writer}.{incarnation}-{first 16 hex digits of its sha256}.json
  * version_{v}/{lineage}.{epoch}/receipts/{writer}.{incarnation}.json
  * version_{v}/{lineage}.{epoch}/manifest-{first 16 hex digits of its sha256}.json
  * uploads/{upload id}.json
@@ -56,6 +57,7 @@ const LIFE = `${NUMBER}\\.${NUMBER}`;
 const CATALOG_KEY = /^catalog\/([0-9]{20})\.json$/;
 const GRANT_KEY = /^elections\/([0-9]{20})\.json$/;
 const CLAIM_KEY = new RegExp(`^writers/${NUMBER}\\.${NUMBER}/${LIFE}\\.json$`);
+const FILE_LIST_KEY = new RegExp(`^${CHECKPOINT}files/${LIFE}-([0-9a-f]{16})\\.json$`);
 const RECEIPT_KEY = new RegExp(`^${CHECKPOINT}receipts/${LIFE}\\.json$`);
 const PAYLOAD_KEY = new RegExp(`^${CHECKPOINT}${LIFE}-${NONCE}/(.+)$`, 's');
 const MANIFEST_KEY = new RegExp(`^${CHECKPOINT}manifest-([0-9a-f]{16})\\.json$`);
@@ -136,6 +138,18 @@ export function parseReceiptKey(key: string): ReceiptKeyParts | null {
   return id !== null && life !== null ? { id, ...life } : null;
 }
 
+/** `sha256` is of the list's bytes: lists with other files have other keys. */
+export function fileListKey(parts: ReceiptKeyParts, sha256: Uint8Array): string {
+  return `${checkpointPrefix(parts.id)}files/${lifeText(parts)}-${sha256Start(sha256)}.json`;
+}
+
+export function parseFileListKey(key: string): ReceiptKeyParts | null {
+  const match = FILE_LIST_KEY.exec(key);
+  const id = idOf(match);
+  const life = lifeOf(match);
+  return id !== null && life !== null ? { id, ...life } : null;
+}
+
 /** `InvalidArgument` if the name or the nonce is none; see `checkLogicalName`. */
 export function payloadKey(parts: PayloadKeyParts): string {
   checkLogicalName(parts.name);
@@ -153,8 +167,7 @@ export function parsePayloadKey(key: string): PayloadKeyParts | null {
 
 /** `sha256` is of the manifest's bytes. */
 export function manifestKey(id: CheckpointId, sha256: Uint8Array): string {
-  if (sha256.length !== 32) throw invalid(`a SHA-256 has 32 bytes, not ${sha256.length}`);
-  return `${checkpointPrefix(id)}manifest-${toHex(sha256).slice(0, 16)}.json`;
+  return `${checkpointPrefix(id)}manifest-${sha256Start(sha256)}.json`;
 }
 
 /** `sha256Start`: the first 16 hex digits. */
@@ -201,6 +214,11 @@ export function parseLeaseKey(key: string): { id: CheckpointId; reader: string; 
   const match = LEASE_KEY.exec(key);
   const id = idOf(match);
   return id === null ? null : { id, reader: match?.[4] ?? '', nonce: match?.[5] ?? '' };
+}
+
+function sha256Start(sha256: Uint8Array): string {
+  if (sha256.length !== 32) throw invalid(`a SHA-256 has 32 bytes, not ${sha256.length}`);
+  return toHex(sha256).slice(0, 16);
 }
 
 function seqText(seq: number, what: string): string {

@@ -31,6 +31,7 @@ const receipt: Receipt = {
   bases: [{ lineage: 1, epoch: 1, version: 6n }],
   metrics: { loss: 0.25 },
   suspicions: [],
+  fileLists: [],
   metadata: { note: 'ü' },
 };
 

@@ -3,7 +3,8 @@
  * holds a decoded record need not expect a file of negative size, or one whose name leads out of its directory.
  */
 
-import type { Checkpoint, File, Taken } from '@holdfast/wire';
+import type { Checkpoint, File, FileList, Manifest, Receipt, Taken } from '@holdfast/wire';
+import { compareUtf8 } from '../contract/object-key.ts';
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
@@ -23,6 +24,11 @@ const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
 const SHA256: Rule = {
   accepted: '32 bytes',
   holds: (value) => (value as Uint8Array).length === 32,
+};
+
+const NAME: Rule = {
+  accepted: "a relative path without empty, '.' and '..' segments, control characters and backslashes",
+  holds: (value) => logicalNameProblem(value as string) === null,
 };
 
 /** By message and field. Applied to every value, defaults too; to each element of a repeated field. */
@@ -53,12 +59,14 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
     holds: (value) => parsePayloadKey(value as string) !== null,
   },
   'File.mode': { accepted: 'permission bits, 0 to 0777 octal', holds: (value) => (value as number) <= 0o777 },
-  'File.name': {
-    accepted: "a relative path without empty, '.' and '..' segments, control characters and backslashes",
-    holds: (value) => logicalNameProblem(value as string) === null,
-  },
+  'File.name': NAME,
   'File.partSizeBytes': atLeast(0),
   'File.sizeBytes': atLeast(0),
+  'FileListRef.fileCount': atLeast(1),
+  'FileListRef.firstName': NAME,
+  'FileListRef.lastName': NAME,
+  'FileListRef.sha256': SHA256,
+  'FileListRef.sizeBytes': atLeast(0),
   'Grant.blockMs': {
     accepted: `1 to ${BLOCK_MS_MAX}`,
     holds: (value) => (value as number) >= 1 && (value as number) <= BLOCK_MS_MAX,
@@ -70,6 +78,9 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'Policy.keepEveryMs': atLeast(0),
   'Policy.keepForMs': atLeast(0),
   'ReadLease.ttlMs': atLeast(1),
+  'ReceiptRef.fileCount': atLeast(0),
+  'ReceiptRef.sha256': SHA256,
+  'ReceiptRef.sizeBytes': atLeast(0),
   'Removed.manifestSha256': SHA256,
   'RemovedFloor.version': atLeast(0),
   'State.top': atLeast(-1),
@@ -102,4 +113,38 @@ export const MESSAGE_RULES: Readonly<
       return partCrc32c.length === Math.ceil(sizeBytes / partSizeBytes) * BYTES_PER_CRC;
     },
   },
+  FileList: {
+    field: 'files',
+    accepted: 'one file at least, in the order of their names, each name once',
+    holds(message) {
+      const { files = [] } = message as Partial<FileList>;
+      return files.length > 0 && isAscending(files);
+    },
+  },
+  Manifest: {
+    field: 'receipts',
+    accepted: 'absent where the manifest itself says what its receipts say',
+    holds(message) {
+      const { receipts = [], ...own } = message as Partial<Manifest>;
+      const { writers = [], bases = [], metrics = {}, metadata = {}, suspicions = [] } = own;
+      if (receipts.length === 0) return true;
+      const count = writers.length + bases.length + suspicions.length;
+      return count + Object.keys(metrics).length + Object.keys(metadata).length === 0;
+    },
+  },
+  Receipt: {
+    field: 'fileLists',
+    accepted: 'absent where the receipt itself holds files',
+    holds(message) {
+      const { files = [], fileLists = [] } = message as Partial<Receipt>;
+      return files.length === 0 || fileLists.length === 0;
+    },
+  },
 };
+
+function isAscending(files: readonly File[]): boolean {
+  return files.every((file, index) => {
+    const before = files[index - 1];
+    return before === undefined || compareUtf8(before.name, file.name) < 0;
+  });
+}

@@ -1,6 +1,16 @@
 /** The records of a run, under the names that the engine uses. Only `format/` knows that they are generated. */
 
-import type { CatalogEntry, Claim, Grant, Manifest, ReadLease, Receipt, Run, Upload } from '@holdfast/wire';
+import type {
+  CatalogEntry,
+  Claim,
+  FileList,
+  Grant,
+  Manifest,
+  ReadLease,
+  Receipt,
+  Run,
+  Upload,
+} from '@holdfast/wire';
 
 export type {
   CatalogEntry,
@@ -9,6 +19,8 @@ export type {
   CheckpointState,
   Claim,
   File as FileRecord,
+  FileList,
+  FileListRef,
   Format,
   Grant,
   KeepBest as KeepBestRecord,
@@ -16,6 +28,7 @@ export type {
   Policy,
   ReadLease,
   Receipt,
+  ReceiptRef,
   Removed,
   RemovedFloor,
   Run,
@@ -32,6 +45,7 @@ export interface RecordTypes {
   'catalog-entry': CatalogEntry;
   claim: Claim;
   receipt: Receipt;
+  'file-list': FileList;
   manifest: Manifest;
   'read-lease': ReadLease;
   upload: Upload;
@@ -46,6 +60,7 @@ export const MESSAGE_OF_KIND: Readonly<Record<RecordKind, string>> = {
   'catalog-entry': 'CatalogEntry',
   claim: 'Claim',
   receipt: 'Receipt',
+  'file-list': 'FileList',
   manifest: 'Manifest',
   'read-lease': 'ReadLease',
   upload: 'Upload',

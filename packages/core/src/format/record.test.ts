@@ -6,9 +6,11 @@ import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
 import { decodeRecord, encodeRecord, RECORD_BYTES_MAX } from './record.ts';
 import {
   type Claim,
+  type FileListRef,
   type Manifest,
   MESSAGE_OF_KIND,
   type Receipt,
+  type ReceiptRef,
   type RecordKind,
   type RecordTypes,
   type Taken,
@@ -54,6 +56,11 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'File.key': fc.constant(PAYLOAD_KEY),
   'File.mode': fc.nat(0o777),
   'File.name': fc.constantFrom('a', 'b/c', 'ü/__proto__', 'constructor'),
+  'FileListRef.fileCount': fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
+  'FileListRef.firstName': fc.constantFrom('a', 'b/c'),
+  'FileListRef.lastName': fc.constantFrom('d', 'ü/e'),
+  'FileListRef.sha256': bytesOf(32),
+  'FileListRef.sizeBytes': count,
   'Grant.blockMs': fc.integer({ min: 1, max: 604_800_000 }),
   'Grant.seq': fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
   'KeepBest.count': fc.integer({ min: 1, max: 2 ** 32 - 1 }),
@@ -62,6 +69,9 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'Policy.keepEveryMs': count,
   'Policy.keepForMs': count,
   'ReadLease.ttlMs': fc.integer({ min: 1, max: 2 ** 40 }),
+  'ReceiptRef.fileCount': count,
+  'ReceiptRef.sha256': bytesOf(32),
+  'ReceiptRef.sizeBytes': count,
   'Removed.manifestSha256': bytesOf(32),
   'RemovedFloor.version': int64,
   'Taken.consistency': fc.constantFrom('PAUSED', 'POLLUTED'),
@@ -124,9 +134,32 @@ function messageValue(message: string): Arbitrary<object> {
       fc.record(known, { requiredKeys }),
       unknownFields,
       message === 'File' ? fileParts : fc.constant({}),
+      fc.boolean(),
     )
-    .map(([value, unknown, parts]) => ({ ...unknown, ...value, ...parts }));
+    .map(([value, unknown, parts, isInline]) => ({
+      ...unknown,
+      ...value,
+      ...parts,
+      ...allowed(message, value, isInline),
+    }));
 }
+
+/** Where a rule of the whole message forbids fields beside others: these instead. */
+function allowed(message: string, value: object, isInline: boolean): object {
+  const { files = [], writers = [], receipts = [], fileLists = [] } = value as Partial<Receipt & Manifest>;
+  if (message === 'FileList') {
+    const first = { name: 'a', key: PAYLOAD_KEY, sizeBytes: 0, crc32c: 0, partSizeBytes: 0, mode: 0 };
+    const [last = first] = files;
+    const names = ['a/1', 'a/2'];
+    return { files: [first, last].map((file, index) => ({ ...NO_SUMS, ...file, name: names[index] })) };
+  }
+  if (message === 'Receipt') return isInline ? { fileLists: [] } : { files: [], fileLists };
+  if (message !== 'Manifest' || receipts.length === 0) return {};
+  const nothing = { writers: [], bases: [], metrics: {}, metadata: {}, suspicions: [] };
+  return isInline ? { receipts: [], writers } : nothing;
+}
+
+const NO_SUMS = { partCrc32c: new Uint8Array(0), blake3: new Uint8Array(0) };
 
 const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711 };
 const receipt: Receipt = {
@@ -149,6 +182,7 @@ const receipt: Receipt = {
   bases: [{ lineage: 1, epoch: 1, version: 6n }],
   metrics: { loss: 0.25 },
   suspicions: [],
+  fileLists: [],
   metadata: { note: 'ü' },
 };
 
@@ -222,6 +256,12 @@ describe('layout', () => {
   });
 });
 
+/** What came with major 2. */
+function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
+  const { fileLists = [], receipts = [] } = value as Partial<Receipt & Manifest>;
+  return kind === 'file-list' || fileLists.length + receipts.length > 0 ? 2 : 1;
+}
+
 /** What came with minor 1. */
 function saysWhenTaken(value: RecordTypes[RecordKind]): boolean {
   const { taken, writers = [] } = value as Partial<Receipt & Manifest>;
@@ -234,9 +274,10 @@ describe.each(KINDS)('%s', (kind) => {
   test('what is decoded is what was encoded, unknown fields included, and is encoded to the same bytes again', () => {
     fc.assert(
       fc.property(values, fc.nat(9), (value, minor) => {
-        const { bytes } = encodeRecord(kind, { ...value, format: { kind, major: 1, minor } });
+        const major = leastMajor(kind, value);
+        const { bytes } = encodeRecord(kind, { ...value, format: { kind, major, minor } });
         const decoded = decodeRecord(kind, bytes, where);
-        const format = { kind, major: 1, minor: saysWhenTaken(value) ? Math.max(1, minor) : minor };
+        const format = { kind, major, minor: saysWhenTaken(value) ? Math.max(1, minor) : minor };
         expect(decoded).toEqual({ ...value, format });
         expect(Buffer.compare(encodeRecord(kind, decoded).bytes, bytes)).toBe(0);
       }),
@@ -300,12 +341,25 @@ describe.each(KINDS)('%s', (kind) => {
 
 describe('a newer format', () => {
   test('a newer major is UnsupportedFormat and says what to do', () => {
-    const error = refusal(sealed(',"format":{"kind":"claim","major":2,"minor":3},"whatever":{}}\n'));
+    const error = refusal(sealed(',"format":{"kind":"claim","major":3,"minor":3},"whatever":{}}\n'));
     expect(error.code).toBe('UnsupportedFormat');
     expect(error.message).toContain(
-      'some/record.json was written by a newer Holdfast (format 2.3; this one reads up to 1.x): upgrade',
+      'some/record.json was written by a newer Holdfast (format 3.3; this one reads up to 2.x): upgrade',
     );
     expect(error.context).toMatchObject(where);
+  });
+
+  test('a record is of the lowest major that says what is in it; another is refused', () => {
+    const [list] = fc.sample(messageValue('FileListRef'), 1) as FileListRef[];
+    const [ref] = fc.sample(messageValue('ReceiptRef'), 1) as ReceiptRef[];
+    const listed = { ...receipt, files: [], fileLists: [list!] };
+    const nothing = { writers: [], bases: [], metrics: {}, metadata: {}, suspicions: [] };
+    const referring = { id: receipt.id, worldSize: 1, ...nothing, receipts: [ref!] };
+    expect(tailOf(encodeRecord('receipt', receipt).bytes)).toContain('"major":1');
+    expect(tailOf(encodeRecord('receipt', listed).bytes)).toContain('"major":2');
+    expect(tailOf(encodeRecord('manifest', referring).bytes)).toContain('"major":2');
+    const wrong = { ...receipt, format: { kind: 'receipt', major: 2, minor: 0 } };
+    expect(() => encodeRecord('receipt', wrong)).toThrow('format.major is 2; it must be 1');
   });
 
   test('a record that says of which moment its bytes are is of minor 1, and of minor 0 without', () => {
@@ -318,7 +372,16 @@ describe('a newer format', () => {
       files: [],
     };
     const { id, bases, metrics, metadata, suspicions } = receipt;
-    const manifest = { id, worldSize: 1, writers: [share], bases, metrics, metadata, suspicions };
+    const manifest = {
+      id,
+      worldSize: 1,
+      writers: [share],
+      bases,
+      metrics,
+      metadata,
+      suspicions,
+      receipts: [],
+    };
     const start = (bytes: Uint8Array) => tailOf(bytes).split('}')[0];
     expect(start(encodeRecord('receipt', receipt).bytes)).toBe(',"format":{"kind":"receipt","major":1');
     expect(start(encodeRecord('receipt', { ...receipt, taken }).bytes)).toBe(

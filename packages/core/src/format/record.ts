@@ -25,8 +25,8 @@ import { isUint32 } from './scalars.ts';
 /** A larger record is neither written nor read. A catalog entry of 1,000 checkpoints has about 300 KB. */
 export const RECORD_BYTES_MAX = 64 * 1024 * 1024;
 
-/** What is written, and the highest that is read. */
-export const FORMAT_MAJOR = 1;
+/** The highest major that is read. A record is written with the lowest one that says all that is in it. */
+export const FORMAT_MAJOR = 2;
 
 const CHECKSUM_START = '{"checksum":"sha256:';
 const HEX_DIGITS = 64;
@@ -98,9 +98,10 @@ type Refuse = (
 /** Everything that the checksum covers. */
 function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Array {
   const { format, ...rest } = value;
+  const major = leastMajor(kind, value);
   for (const [field, wanted] of [
     ['kind', kind],
-    ['major', FORMAT_MAJOR],
+    ['major', major],
   ] as const) {
     const found = format?.[field];
     if (found !== undefined && found !== wanted)
@@ -109,7 +110,7 @@ function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Arra
   if (Object.hasOwn(rest, 'checksum')) throw new ValueProblem('checksum', 'absent: it is computed', 'given');
   const formatJson = messageToJson(
     'Format',
-    { ...format, kind, major: FORMAT_MAJOR, minor: Math.max(format?.minor ?? 0, leastMinor(kind, value)) },
+    { ...format, kind, major, minor: Math.max(format?.minor ?? 0, leastMinor(kind, value)) },
     'format',
     NESTING_MAX - 1,
   );
@@ -119,6 +120,14 @@ function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Arra
   if (sizeBytes > RECORD_BYTES_MAX)
     throw new ValueProblem('the record', `at most ${RECORD_BYTES_MAX} bytes`, `${sizeBytes} bytes`);
   return tail;
+}
+
+/** 2: it refers to another record for what an older reader expects in it. Such a reader refuses it, and misses nothing. */
+function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
+  if (kind === 'file-list') return 2;
+  if (kind === 'receipt') return (value as Receipt).fileLists?.length ? 2 : 1;
+  if (kind === 'manifest') return (value as Manifest).receipts?.length ? 2 : 1;
+  return 1;
 }
 
 /** A record says by its minor what an older reader may find in it that it does not know. 1: `taken`. */

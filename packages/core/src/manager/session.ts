@@ -252,6 +252,7 @@ export async function deliver(
     incarnation,
     worldSize: writer.count,
     ...share,
+    fileLists: [],
     files: [...share.files].sort((a, b) => compareUtf8(a.name, b.name)),
   };
   const { bytes } = encodeRecord('receipt', receipt);

@@ -112,6 +112,7 @@ export function assembleManifest(id: CheckpointId, receipts: readonly StoredRece
     metrics,
     metadata: unionByLowestWriter(receipts.map(({ receipt }) => receipt.metadata)),
     suspicions,
+    receipts: [],
   });
   return {
     key: manifestKey(id, sha256),

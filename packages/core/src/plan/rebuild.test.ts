@@ -19,7 +19,7 @@ function found(id: CheckpointId, lives: readonly number[] = [0], problem?: strin
       ...{ writer, incarnation, receiptKey: 'r', receiptSha256: new Uint8Array(32) },
       files: [file(`${prefix}0.0-a/w`, 10), file('version_0/1.1/0.0-a/b', 5)],
     })),
-    ...{ bases: [], metrics: { loss: 2 }, metadata: {}, suspicions: [] },
+    ...{ bases: [], metrics: { loss: 2 }, metadata: {}, suspicions: [], receipts: [] },
   };
   const key = `${prefix}manifest-${lives.join('')}`;
   return { key, id, sha256: new Uint8Array(32), createdAtMs: 7.4, manifest, problem };
