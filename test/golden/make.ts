@@ -78,7 +78,7 @@ const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {
   'file-list-of-nothing.json': () => resealed('v1/file-list.json', FILES_OF_LIST, ''),
   'file-list-out-of-order.json': () => resealed('v1/file-list.json', '"name":"model/weights-0-of-2.bin"', '"name":"a"'),
   'file-list-ref-of-nothing.json': () => resealed('v1/receipt-file-lists.json', '"fileCount":"2",', ''),
-  'receipt-says-files-twice.json': () => resealed('v1/receipt-file-lists.json', '"fileLists":', `${FILES_OF_LIST}"fileLists":`),
+  'receipt-says-files-twice.json': () => resealed('v1/receipt-file-lists.json', '"id":{', `${FILES_OF_LIST}"id":{`),
   'manifest-says-twice.json': () => resealed('v1/manifest-by-reference.json', '"receipts":', '"metrics":{"loss":1},"receipts":'),
   'receipt-ref-without-digest.json': () =>
     resealed('v1/manifest-by-reference.json', ',"sha256":"47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="', ''),

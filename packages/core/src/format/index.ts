@@ -13,6 +13,7 @@ export {
   toHex,
 } from './checksum.ts';
 export * from './keys.ts';
+export { RECORD_BYTES_MAX, RECORD_BYTES_MAX_OF, WORLD_SIZE_MAX } from './limits.ts';
 export {
   checkLogicalName,
   checkLogicalNames,
@@ -24,7 +25,6 @@ export {
   type EncodedRecord,
   encodeRecord,
   FORMAT_MAJOR,
-  RECORD_BYTES_MAX,
   type RecordPlace,
 } from './record.ts';
 export * from './record-types.ts';

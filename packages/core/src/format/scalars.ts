@@ -33,6 +33,9 @@ export function stringToJson(value: string): string | undefined {
   return value.isWellFormed() ? JSON.stringify(value) : undefined;
 }
 
+/** Without bytes there is nothing that a caller could change, so all records share it. */
+const NO_BYTES = new Uint8Array(0);
+
 const string: ScalarCodec = {
   accepted: 'a string that UTF-8 can express',
   default: () => '',
@@ -51,7 +54,7 @@ const bool: ScalarCodec = {
 
 const bytes: ScalarCodec = {
   accepted: 'bytes in standard base64 with padding',
-  default: () => new Uint8Array(0),
+  default: () => NO_BYTES,
   isDefault: (value) => value instanceof Uint8Array && value.length === 0,
   toJson: (value) =>
     value instanceof Uint8Array

@@ -1,0 +1,252 @@
+/** Canonical JSON → values, along the schema, in one pass. Knows nothing of files, checksums and keys. */
+
+import { BYTE, JsonProblem, type JsonReader } from './json-reader.ts';
+import { BASE64_CHARS_MAX, COST, STRING_BYTES_MAX, UNKNOWN_MEMBERS_MAX } from './limits.ts';
+import {
+  assertCount,
+  assertMapKey,
+  assertMessageRule,
+  assertRule,
+  type FieldPlan,
+  type MessagePlan,
+  planOf,
+  setOwn,
+} from './message-plans.ts';
+import type { ScalarCodec } from './scalars.ts';
+import { ValueProblem } from './value-problem.ts';
+
+type Message = Record<string, unknown>;
+
+/** Absent fields get their defaults, absent messages stay away, and what the schema does not know stays as it is. */
+export function readMessage(reader: JsonReader, message: string): Message {
+  openAs(reader, BYTE.openBrace, 'an object');
+  const plan = planOf(message);
+  reader.budget.charge(plan.cost);
+  const members = startMembers(plan);
+  if (reader.next !== BYTE.closeBrace) readMembers(reader, plan, members);
+  reader.close(BYTE.closeBrace);
+  return toMessage(reader, plan, members);
+}
+
+/**
+ * The members of a record that stand behind its checksum and its format: the rest of the outermost object. Those two are read
+ * already, and come no second time.
+ */
+export function readRecordMembers(reader: JsonReader, message: string, format: Message): Message {
+  const plan = planOf(message);
+  reader.budget.charge(plan.cost);
+  const members = startMembers(plan);
+  if (reader.takeIf(BYTE.comma)) readMembers(reader, plan, members, RECORD_START);
+  reader.close(BYTE.closeBrace);
+  return toMessage(reader, plan, members, format);
+}
+
+const RECORD_START: ReadonlySet<string> = new Set(['checksum', 'format']);
+
+/** Members that were read: the fields of the schema in its order, and the others. */
+interface Members {
+  readonly known: unknown[];
+  readonly unknown: [name: string, value: unknown][];
+}
+
+function startMembers(plan: MessagePlan): Members {
+  return { known: new Array(plan.sorted.length), unknown: [] };
+}
+
+/** Up to the closing brace, which stays. `refused`: names that are no members here. */
+function readMembers(
+  reader: JsonReader,
+  plan: MessagePlan,
+  members: Members,
+  refused?: ReadonlySet<string>,
+): void {
+  let before: string | undefined;
+  let candidate = 0;
+  do {
+    const { at } = reader;
+    let field: FieldPlan | undefined;
+    // Names stand in order, so each field is looked for once, and a known name is never made a string.
+    for (let each = candidate; field === undefined && each < plan.sorted.length; each++) {
+      if (!reader.takeBytes((plan.sorted[each] as FieldPlan).nameBytes)) continue;
+      field = plan.sorted[each] as FieldPlan;
+      candidate = each + 1;
+    }
+    const name = field?.name ?? reader.name();
+    if (refused?.has(name)) throw new JsonProblem(at, `no second ${name}`);
+    reader.assertOrder(at, before, name);
+    reader.path.enter(name);
+    if (field !== undefined) members.known[field.index] = readField(reader, field);
+    else members.unknown.push(readUnknown(reader, name, members.unknown.length + 1));
+    reader.path.leave();
+    before = name;
+  } while (reader.takeIf(BYTE.comma));
+}
+
+function readUnknown(reader: JsonReader, name: string, count: number): [string, unknown] {
+  reader.budget.charge(COST.unknownMember);
+  if (count > UNKNOWN_MEMBERS_MAX)
+    throw new ValueProblem(
+      reader.path.text,
+      `one of at most ${UNKNOWN_MEMBERS_MAX} unknown members`,
+      'one more',
+    );
+  return [name, readAny(reader)];
+}
+
+/** Any JSON value, as a newer Holdfast may have written it. */
+export function readAny(reader: JsonReader): unknown {
+  if (reader.next === BYTE.openBracket) return readAnyList(reader);
+  if (reader.next === BYTE.openBrace) return readAnyObject(reader);
+  const { at } = reader;
+  const value = reader.scalar(STRING_BYTES_MAX);
+  const isJson =
+    typeof value === 'string' ? value.isWellFormed() : typeof value !== 'number' || Number.isFinite(value);
+  if (!isJson) throw new ValueProblem(reader.path.text, 'a JSON value, or it must not be there', value);
+  if (typeof value === 'number') reader.assertSpelling(at, value);
+  return value;
+}
+
+function readAnyList(reader: JsonReader): unknown[] {
+  const list: unknown[] = [];
+  reader.open(BYTE.openBracket);
+  reader.budget.charge(COST.list);
+  readElements(reader, () => list.push(readAny(reader)));
+  reader.close(BYTE.closeBracket);
+  return list;
+}
+
+function readAnyObject(reader: JsonReader): Message {
+  const value: Message = {};
+  reader.open(BYTE.openBrace);
+  reader.budget.charge(COST.object);
+  let count = 0;
+  readNamed(reader, (name) => setOwn(value, ...readUnknown(reader, name, ++count)));
+  reader.close(BYTE.closeBrace);
+  return value;
+}
+
+/** The members of an object whose names the schema does not know. Up to the closing brace, which stays. */
+function readNamed(reader: JsonReader, read: (name: string) => void): void {
+  if (reader.next === BYTE.closeBrace) return;
+  let before: string | undefined;
+  do {
+    const { at } = reader;
+    const name = reader.name();
+    reader.assertOrder(at, before, name);
+    reader.path.enter(name);
+    read(name);
+    reader.path.leave();
+    before = name;
+  } while (reader.takeIf(BYTE.comma));
+}
+
+/** Up to the closing bracket, which stays. */
+function readElements(reader: JsonReader, read: () => void): void {
+  if (reader.next === BYTE.closeBracket) return;
+  reader.budget.charge(COST.filledList);
+  let index = 0;
+  do {
+    reader.budget.charge(COST.element);
+    reader.path.enter(index++);
+    read();
+    reader.path.leave();
+  } while (reader.takeIf(BYTE.comma));
+}
+
+/** In the order of the schema, so that all messages of a type are alike to V8. */
+function toMessage(reader: JsonReader, plan: MessagePlan, members: Members, format?: Message): Message {
+  const value: Message = format === undefined ? {} : { format };
+  for (const field of plan.fields.values()) {
+    const found = members.known[field.index] ?? absent(reader, field);
+    if (found !== undefined) value[field.name] = found;
+  }
+  assertMessageRule(plan, value, reader.path);
+  for (const [name, found] of members.unknown) setOwn(value, name, found);
+  return value;
+}
+
+/** A default may break a rule: an absent seq is 0, and no seq is. */
+function absent(reader: JsonReader, field: FieldPlan): unknown {
+  if (field.shape === 'list') return [];
+  if (field.shape === 'map') return emptyMap();
+  const { codec } = field;
+  if (codec === undefined && !field.isRequired) return undefined;
+  reader.path.enter(field.name);
+  if (codec === undefined) throw new ValueProblem(reader.path.text, 'an object', undefined);
+  const value = codec.default();
+  assertRule(field, value, reader.path);
+  reader.path.leave();
+  return value;
+}
+
+/** Without a prototype, `map['constructor']` is what the record says, which is mostly nothing. */
+function emptyMap(): Message {
+  return Object.create(null) as Message;
+}
+
+function readField(reader: JsonReader, field: FieldPlan): unknown {
+  if (field.shape === 'map') return readMap(reader, field);
+  if (field.shape === 'list') return readList(reader, field);
+  const { codec } = field;
+  if (codec === undefined) return readMessage(reader, field.type);
+  const { at } = reader;
+  const value = readScalar(reader, field, codec);
+  if (codec.isDefault(value)) throw new JsonProblem(at, 'no default');
+  return value;
+}
+
+function readList(reader: JsonReader, field: FieldPlan): unknown[] {
+  const { at } = reader;
+  const list: unknown[] = [];
+  openAs(reader, BYTE.openBracket, 'an array');
+  readElements(reader, () => {
+    assertCount(field, list.length + 1, reader.path);
+    list.push(readValue(reader, field));
+  });
+  if (list.length === 0) throw new JsonProblem(at, 'no empty list');
+  reader.close(BYTE.closeBracket);
+  return list;
+}
+
+function readMap(reader: JsonReader, field: FieldPlan): Message {
+  const { at } = reader;
+  const map = emptyMap();
+  openAs(reader, BYTE.openBrace, 'an object');
+  let count = 0;
+  readNamed(reader, (key) => {
+    assertMapKey(field, key, reader.path);
+    assertCount(field, ++count, reader.path);
+    reader.budget.charge(COST.mapEntry);
+    map[key] = readValue(reader, field);
+  });
+  if (count === 0) throw new JsonProblem(at, 'no empty map');
+  reader.close(BYTE.closeBrace);
+  return map;
+}
+
+/** An element of a list, or what a map holds. */
+function readValue(reader: JsonReader, field: FieldPlan): unknown {
+  if (field.codec === undefined) return readMessage(reader, field.type);
+  return readScalar(reader, field, field.codec);
+}
+
+function readScalar(reader: JsonReader, field: FieldPlan, codec: ScalarCodec): unknown {
+  const isBytes = field.type === 'bytes';
+  if (isBytes) reader.budget.charge(COST.bytes);
+  const { at } = reader;
+  const json = reader.scalar(isBytes ? BASE64_CHARS_MAX : STRING_BYTES_MAX);
+  const value = codec.fromJson(json);
+  if (value === undefined) throw new ValueProblem(reader.path.text, codec.accepted, json);
+  if (typeof json === 'number') reader.assertSpelling(at, json);
+  assertRule(field, value, reader.path);
+  return value;
+}
+
+/** `accepted` says in words what the bracket begins. */
+function openAs(reader: JsonReader, bracket: number, accepted: string): void {
+  if (reader.next !== bracket) {
+    const found = reader.scalar(STRING_BYTES_MAX);
+    throw new ValueProblem(reader.path.text, accepted, found);
+  }
+  reader.open(bracket);
+}

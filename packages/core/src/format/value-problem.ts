@@ -1,0 +1,53 @@
+/** Where in a record a value stands, and what is wrong with it. */
+
+const DESCRIPTION_CHARS_MAX = 80;
+const PATH_CHARS_MAX = 400;
+
+/** Names and indices from the record to a value: `state.checkpoints[3].bases[0].version`. */
+export class ValuePath {
+  readonly #segments: (string | number)[] = [];
+
+  enter(segment: string | number): void {
+    this.#segments.push(segment);
+  }
+
+  leave(): void {
+    this.#segments.pop();
+  }
+
+  /** Names in maps and of unknown members are as long as a record likes; a message is not. */
+  get text(): string {
+    const segments = this.#segments.map((each) => (typeof each === 'string' ? shortened(each) : each));
+    const text = segments.map((each) => (typeof each === 'number' ? `[${each}]` : `.${each}`)).join('');
+    return shortened(text.replace(/^\./, ''));
+  }
+}
+
+function shortened(text: string): string {
+  if (text.length <= PATH_CHARS_MAX) return text;
+  return `${text.slice(0, PATH_CHARS_MAX / 2)}…${text.slice(-PATH_CHARS_MAX / 2)}`;
+}
+
+/** A value that is not what the schema says. Callers turn it into an error of their own kind. */
+export class ValueProblem extends Error {
+  readonly path: string;
+  readonly accepted: string;
+  readonly found: string;
+
+  constructor(path: string, accepted: string, value: unknown) {
+    const found = describe(value);
+    super(`${path} is ${found}; it must be ${accepted}`);
+    this.path = path;
+    this.accepted = accepted;
+    this.found = found;
+  }
+}
+
+function describe(value: unknown): string {
+  if (value === undefined) return 'absent';
+  if (value instanceof Uint8Array) return `${value.length} bytes`;
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  const text =
+    typeof value === 'string' ? JSON.stringify(value.slice(0, DESCRIPTION_CHARS_MAX + 1)) : String(value);
+  return text.length > DESCRIPTION_CHARS_MAX ? `${text.slice(0, DESCRIPTION_CHARS_MAX)}…` : text;
+}
