@@ -25,6 +25,16 @@ describe('save and restore', () => {
     expect(details).toMatchObject({ worldSize: 1, metrics: { loss: 0.5 }, metadata: { note: 'first' } });
   });
 
+  test('records hold the members that the format names, and no other', async () => {
+    const bucket = newBucket();
+    await using manager = open(bucket, { attempt: 'job-0' });
+    await manager.save({ version: 1, buffers: { a: bytes(10) } });
+    const receipt = bucket.find('version_1/1.1/receipts/0.0.json')?.bytes ?? bytes(0);
+    expect(Object.keys(JSON.parse(new TextDecoder().decode(receipt)))).toEqual(
+      ['checksum', 'format', 'files', 'id', 'worldSize'], // the rest has its default
+    );
+  });
+
   test('sources of every kind: bytes, an async iterable, a web stream', async () => {
     const bucket = newBucket();
     await using manager = open(bucket);

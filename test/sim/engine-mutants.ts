@@ -49,13 +49,13 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/catalog.ts',
     find: "if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))",
     replace:
-      "if (isCheckpointError(error, 'AlreadyExists')) { this.mayHaveTakenEffect = false; throw new CheckpointError('Conflict', 'lost'); }\nif (isUnanswered(error))",
+      "if (isCheckpointError(error, 'AlreadyExists')) { this.#memory.openOn = undefined; throw new CheckpointError('Conflict', 'lost'); }\nif (isUnanswered(error))",
   },
   'a lost reply means that the decision is lost': {
     file: 'manager/catalog.ts',
     find: "if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))",
     replace:
-      "if (isUnanswered(error)) { this.mayHaveTakenEffect = false; throw new CheckpointError('Conflict', 'lost'); }\nif (isCheckpointError(error, 'AlreadyExists'))",
+      "if (isUnanswered(error)) { this.#memory.openOn = undefined; throw new CheckpointError('Conflict', 'lost'); }\nif (isCheckpointError(error, 'AlreadyExists'))",
   },
   'a decision whose outcome is open is reported as an error of the store': {
     file: 'manager/catalog.ts',
@@ -98,9 +98,9 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a takeover whose reply was lost is begun anew': {
     file: 'manager/join.ts',
-    find: 'id: attempt.takeoverId,',
+    find: 'id: takeover.id,',
     replace: 'id: newId(engine),',
-    seed: 11_343,
+    seed: 13_517,
   },
   'the manifest is sent after the commit': {
     file: 'manager/finalise.ts',

@@ -48,6 +48,15 @@ export type AppendResult =
   /** It was sent, and whether it took effect cannot be known from the catalog any more. */
   | { readonly kind: 'unknown'; readonly head: Head | null; readonly cause?: unknown };
 
+/**
+ * What a process knows of the sends of one transaction. A caller that passes the same memory to each call of `append` may repeat the
+ * transaction after an error. It is evaluated anew only once it is certain that no earlier send took effect.
+ */
+export interface SendMemory {
+  /** Entry on which the last send of unknown effect was evaluated; `undefined`: every send is known to have had no effect. */
+  openOn: number | undefined;
+}
+
 const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 
 /** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
@@ -121,15 +130,16 @@ export class Catalog {
 
   /**
    * Decides and writes: evaluates `txn` on the newest state and appends the result, again and again until it is written, decided
-   * otherwise, or can no longer be known. `head`: a state just read, to save reading it again.
+   * otherwise, or can no longer be known. `head`: a state just read, to save reading it again. `memory`: of earlier calls with this
+   * transaction; default: there was none.
    *
    * An error is thrown only if nothing was sent, or what was sent certainly had no effect.
    */
   async append(
     txn: Txn,
-    options: { runId: string; head?: Head; signal: AbortSignal | undefined },
+    options: { runId: string; head?: Head; memory?: SendMemory; signal: AbortSignal | undefined },
   ): Promise<AppendResult> {
-    const send = new Sending(this.#engine, this, txn, options.runId);
+    const send = new Sending(this.#engine, this, txn, options);
     const { clock, settings } = this.#engine;
     const bounds = {
       clock,
@@ -199,21 +209,31 @@ class Sending {
   readonly #catalog: Catalog;
   readonly #txn: Txn;
   readonly #runId: string;
-  /** A create was sent whose effect is not known. */
-  mayHaveTakenEffect = false;
+  readonly #memory: SendMemory;
 
-  constructor(engine: Engine, catalog: Catalog, txn: Txn, runId: string) {
+  constructor(
+    engine: Engine,
+    catalog: Catalog,
+    txn: Txn,
+    { runId, memory }: { runId: string; memory?: SendMemory },
+  ) {
     this.#engine = engine;
     this.#catalog = catalog;
     this.#txn = txn;
     this.#runId = runId;
+    this.#memory = memory ?? { openOn: undefined };
+  }
+
+  /** A create was sent whose effect is not known. */
+  get mayHaveTakenEffect(): boolean {
+    return this.#memory.openOn !== undefined;
   }
 
   async run(given: Head | undefined, signal: AbortSignal): Promise<AppendResult> {
     let head = given ?? (await this.#catalog.read(signal));
-    // The same transaction may have been appended before, by a call that ended without knowing.
-    if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
     for (let attempt = 0; ; attempt++) {
+      if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
+      if (!this.#isCoveredBy(head)) return { kind: 'unknown', head };
       throwIfAborted(signal);
       const decision = apply(head.state, this.#txn, head.seq + 1);
       if (decision.kind !== 'applied') return { kind: 'decided', decision, head };
@@ -222,16 +242,22 @@ class Sending {
       head = sent.isAcknowledged
         ? await this.#afterSuccess(sent.entry, signal)
         : await this.#catalog.read(signal);
-      if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
-      if (head.seq - sentOn > TXN_RING_LENGTH) return { kind: 'unknown', head };
-      if (head.seq > sentOn) {
-        // The ring covers the gap and we are not in it: what we sent had no effect, and its number is taken for good.
-        this.mayHaveTakenEffect = false;
-        continue;
-      }
+      if (head.seq > sentOn) continue;
       if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
       await backOff(this.#engine, attempt, signal, sent.error);
     }
+  }
+
+  /**
+   * The ring of `head`, which does not hold the transaction, reaches back to the entry of the open send. Then that send had no effect,
+   * and never will have: its number is taken. It is closed.
+   */
+  #isCoveredBy(head: Head): boolean {
+    const { openOn } = this.#memory;
+    if (openOn === undefined || head.seq <= openOn) return true;
+    if (head.seq - openOn > TXN_RING_LENGTH) return false;
+    this.#memory.openOn = undefined;
+    return true;
   }
 
   #entry(head: Head, state: State): CatalogEntry {
@@ -268,8 +294,8 @@ class Sending {
     signal: AbortSignal,
   ): Promise<{ isAcknowledged: boolean; entry: CatalogEntry; error?: CheckpointError }> {
     const { bytes } = encodeRecord('catalog-entry', entry);
-    const wasUnknown = this.mayHaveTakenEffect;
-    this.mayHaveTakenEffect = true;
+    const openBefore = this.#memory.openOn;
+    this.#memory.openOn = entry.seq - 1; // before the request: whatever happens to this call, the caller knows of it
     try {
       await this.#engine.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
       return { isAcknowledged: true, entry };
@@ -277,7 +303,7 @@ class Sending {
       if (!isCheckpointError(error) || error.code === 'Aborted') throw error;
       if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))
         return { isAcknowledged: false, entry, error };
-      this.mayHaveTakenEffect = wasUnknown; // a permanent error promises that it had no effect
+      this.#memory.openOn = openBefore; // a permanent error promises that it had no effect
       return { isAcknowledged: false, entry, error };
     }
   }

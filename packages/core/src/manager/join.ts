@@ -6,9 +6,9 @@
 import type { WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { claimKey, claimPrefix, encodeRecord, parseClaimKey, runKey } from '../format/index.ts';
-import { isPastAttempt } from '../plan/state.ts';
+import { isPastAttempt, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { WriterLife } from '../plan/transaction.ts';
-import { type Catalog, type Head, rejectionError } from './catalog.ts';
+import { type Catalog, type Head, rejectionError, type SendMemory } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
@@ -18,8 +18,22 @@ export interface Attempt {
   readonly id: string;
   /** Drawn by this process because none was given. */
   readonly isDrawn: boolean;
-  /** Of its one takeover, however often that is sent: a reply that was lost, or a join that failed later, gives no second turn. */
-  readonly takeoverId: string;
+  readonly takeover: TakeoverMemory;
+}
+
+/**
+ * The one takeover of an attempt, however often it is sent. Kept as long as the process lives, across calls and errors: the catalog does
+ * not remember a drawn attempt, so only its process can know that it has had its turn.
+ */
+export interface TakeoverMemory extends SendMemory {
+  readonly id: string;
+  /** It was seen in the catalog. From then on the attempt owns the run, or has passed. */
+  isDone: boolean;
+}
+
+/** An attempt that has sent nothing yet. */
+export function newAttempt(engine: Engine, id: string, isDrawn: boolean): Attempt {
+  return { id, isDrawn, takeover: { id: newId(engine), openOn: undefined, isDone: false } };
 }
 
 /** One life of one writer in one epoch. */
@@ -43,7 +57,7 @@ export function chooseAttempt(engine: Engine, given: string | undefined, writer:
         `attempt "${given}" cannot be used: it takes 1 to 256 characters that do not begin with "drawn-"`,
       );
     }
-    return { id: given, isDrawn: false, takeoverId: newId(engine) };
+    return newAttempt(engine, given, false);
   }
   if (writer.count > 1) {
     throw new CheckpointError(
@@ -51,7 +65,7 @@ export function chooseAttempt(engine: Engine, given: string | undefined, writer:
       `${writer.count} writers need an attempt id: the same for all processes of this incarnation of the job, and never used again (for example the job's id and its restart count)`,
     );
   }
-  return { id: `drawn-${newId(engine)}`, isDrawn: true, takeoverId: newId(engine) };
+  return newAttempt(engine, `drawn-${newId(engine)}`, true);
 }
 
 export async function join(
@@ -66,8 +80,7 @@ export async function join(
     for (let round = 0; ; round++) {
       const head = await catalog.read(until);
       if (head.state.attempt !== attempt.id) {
-        // A drawn attempt is not remembered by the catalog, so its process remembers that it has had its turn.
-        if (tookOver) throw fencedAttempt(engine, head, attempt);
+        if (attempt.takeover.isDone) throw fencedAttempt(engine, head, attempt);
         tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
         continue; // whatever the outcome: only a fresh read says whose epoch it is
       }
@@ -104,21 +117,26 @@ async function takeOver(
   options: { head: Head; attempt: Attempt; writer: WriterPosition; signal: AbortSignal },
 ): Promise<boolean> {
   const { head, attempt, writer, signal } = options;
+  const { takeover } = attempt;
   if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
   const runId = head.runId || (await ensureRun(engine, signal));
   const result = await catalog.append(
     {
-      id: attempt.takeoverId,
+      id: takeover.id,
       kind: 'takeover',
       attempt: attempt.id,
       attemptDrawn: attempt.isDrawn,
       worldSize: writer.count,
     },
-    { runId, head, signal },
+    // The catalog remembers an attempt that was given: each append may begin anew.
+    { runId, head, signal, ...(attempt.isDrawn && { memory: takeover }) },
   );
   if (result.kind === 'decided' && result.decision.kind === 'rejected') {
     throw fencedAttempt(engine, result.head, attempt);
   }
+  if (result.kind === 'committed') takeover.isDone = true;
+  const isOver = result.kind === 'unknown' && result.head && result.head.state.attempt !== attempt.id;
+  if (isOver && attempt.isDrawn) throw unknownTurn(engine, result.head, attempt);
   return result.kind === 'committed';
 }
 
@@ -127,6 +145,16 @@ export function fencedAttempt(engine: Engine, head: Head, attempt: Attempt): Che
   return new CheckpointError(
     'Fenced',
     `attempt "${attempt.id}" has passed: attempt "${head.state.attempt}" has taken the run over (epoch ${head.state.epoch})`,
+    { context: { store: engine.store.uri, attempt: attempt.id } },
+  );
+}
+
+/** The takeover may have taken effect and passed. A second turn would fence the attempt that owns the run now. */
+function unknownTurn(engine: Engine, { state }: Head, attempt: Attempt): CheckpointError {
+  const others = `more than ${TXN_RING_LENGTH} decisions came between, and attempt "${state.attempt}" owns the run`;
+  return new CheckpointError(
+    'Fenced',
+    `whether attempt "${attempt.id}" has had its turn cannot be known: ${others}; start the process again`,
     { context: { store: engine.store.uri, attempt: attempt.id } },
   );
 }

@@ -17,7 +17,7 @@ import { findById, findByVersion } from '../plan/state.ts';
 import type { Head, RunSide } from './catalog.ts';
 import { copyCheckpoint, readOriginal } from './copy-checkpoint.ts';
 import { newId } from './engine.ts';
-import { join, type Membership } from './join.ts';
+import { join, type Membership, newAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { isUnanswered } from './records.ts';
 
@@ -165,9 +165,8 @@ class Mirroring {
     const { state } = await catalog.read(signal);
     const goesOn = !joined && state.worldSize === worldSize && isMirrorAttempt(state.attempt, origin);
     const id = goesOn ? state.attempt : mirrorAttempt(origin, newId(engine));
-    const attempt = { id, isDrawn: false, takeoverId: newId(engine) };
     this.#membership = await join(engine, catalog, {
-      attempt,
+      attempt: newAttempt(engine, id, false),
       writer: { index: 0, count: worldSize },
       signal,
     });

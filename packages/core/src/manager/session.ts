@@ -241,19 +241,25 @@ export interface Delivery extends Pick<Membership, 'runId' | 'writer' | 'incarna
 /** Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says something else. */
 export async function deliver(
   engine: Engine,
-  { id, runId, writer, incarnation, ...share }: Delivery,
+  delivery: Delivery,
   signal: AbortSignal | undefined,
 ): Promise<OwnReceipt> {
+  const { id, runId, writer, incarnation, files } = delivery;
   const key = receiptKey(id, writer.index, incarnation);
+  // Field by field: an encoded record keeps members that the schema does not name, as those of a newer minor.
   const receipt: Receipt = {
     format: undefined,
     id,
     writer: writer.index,
     incarnation,
     worldSize: writer.count,
-    ...share,
+    files: [...files].sort((a, b) => compareUtf8(a.name, b.name)),
     fileLists: [],
-    files: [...share.files].sort((a, b) => compareUtf8(a.name, b.name)),
+    bases: delivery.bases,
+    metrics: delivery.metrics,
+    metadata: delivery.metadata,
+    suspicions: delivery.suspicions,
+    taken: delivery.taken,
   };
   const { bytes } = encodeRecord('receipt', receipt);
   const { clock, settings } = engine;
@@ -269,8 +275,7 @@ export async function deliver(
   if (created.isOurs) return { ...life, sha256: sha256(bytes), receipt };
   const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
   // This process delivered this version before: the same content stands, other content cannot replace it.
-  if (sameContent(found.files, share.files))
-    return { ...life, sha256: sha256(created.bytes), receipt: found };
+  if (sameContent(found.files, files)) return { ...life, sha256: sha256(created.bytes), receipt: found };
   throw new CheckpointError(
     'Conflict',
     `writer ${writer.index} has already delivered version ${id.version}, with other content`,

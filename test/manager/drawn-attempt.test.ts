@@ -1,0 +1,141 @@
+/** A process without a given attempt draws one. Only the process remembers that it has had its turn. */
+
+import type { CheckpointManager } from '@holdfast/core';
+import { catalogKey } from '@holdfast/core/internal/format/index';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { FAULTS, type FaultName } from '@holdfast/testkit';
+import { expect, test } from 'vitest';
+import { bytes, failure, newBucket, open } from './memory-run.ts';
+import { processOn } from './sweep-run.ts';
+
+/** Transactions that the catalog remembers. */
+const RING = 256;
+/** Entries 1 and 2 are the first job's takeover and commit: the takeover of the process under test is entry 3. */
+const SENT_ON = 2;
+
+const save = (manager: CheckpointManager, version: number) =>
+  manager.save({ version, buffers: { a: bytes(10, version) }, onStale: 'off', dedupe: 'off' });
+
+async function runOfFirstJob(): Promise<MemoryBucket> {
+  const bucket = newBucket();
+  await using first = open(bucket, { attempt: 'job-0' });
+  await save(first, 1);
+  return bucket;
+}
+
+/** Decisions of a command: they change neither the epoch nor the attempt. */
+async function decideUpTo(seq: number, bucket: MemoryBucket): Promise<void> {
+  await using command = open(bucket);
+  const entryCount = () => bucket.keys().filter((key) => key.startsWith('catalog/')).length;
+  const highest = () =>
+    bucket
+      .keys()
+      .filter((key) => key.startsWith('catalog/'))
+      .at(-1) ?? '';
+  for (let keepLast = 1; highest() < catalogKey(seq) && keepLast <= 2 * RING; keepLast++)
+    await command.setRetention({ keepLast: 1000 + keepLast });
+  expect(highest()).toBe(catalogKey(seq));
+  expect(entryCount()).toBe(seq);
+}
+
+/** Its takeover meets `fault`; then the store does not answer until `isAway` is cleared. */
+function processWhoseTakeoverMeets(fault: FaultName, bucket: MemoryBucket) {
+  const store = { isAway: false };
+  const { manager } = processOn(bucket, {
+    settings: { recordTimeoutMs: 300 },
+    plan: ({ operation, key }) => {
+      if (store.isAway) return FAULTS.loseRequest;
+      if (operation !== 'create' || key !== catalogKey(SENT_ON + 1)) return undefined;
+      store.isAway = true;
+      return FAULTS[fault];
+    },
+  });
+  return { manager, store };
+}
+
+async function failsToJoin(fault: FaultName, bucket: MemoryBucket): Promise<CheckpointManager> {
+  const { manager, store } = processWhoseTakeoverMeets(fault, bucket);
+  expect(await failure(save(manager, 2))).toMatch(/^TimedOut: joining the run/);
+  store.isAway = false;
+  return manager;
+}
+
+test.each([
+  ['in the ring', RING, /^Fenced: attempt "drawn-\w+" has passed/],
+  [
+    'no longer in the ring',
+    RING + 1,
+    /^Fenced: whether attempt "drawn-\w+" has had its turn cannot be known/,
+  ],
+])(
+  'I5: a takeover that landed and passed unseen gives no second turn: it is %s',
+  async (_, after, refusal) => {
+    const bucket = await runOfFirstJob();
+    await using late = await failsToJoin('loseReply', bucket);
+    await using next = open(bucket, { attempt: 'job-1' });
+    await save(next, 2);
+    await decideUpTo(SENT_ON + after, bucket);
+    for (let call = 0; call < 2; call++) expect(await failure(save(late, 9))).toMatch(refusal);
+    expect((await save(next, 3)).isCommitted).toBe(true);
+  },
+);
+
+/** The reply to its takeover is lost, and `others` act before it looks again: all within one call of `join`. */
+function processOvertakenIn(bucket: MemoryBucket, others: () => Promise<void>): CheckpointManager {
+  let isSent = false;
+  const { manager } = processOn(bucket, {
+    settings: { recordTimeoutMs: 300_000 },
+    plan: ({ operation, key }) => {
+      if (operation !== 'create' || key !== catalogKey(SENT_ON + 1)) return undefined;
+      isSent = true;
+      return FAULTS.loseReply;
+    },
+    change: (below) => {
+      const list = MemoryStore.prototype.list.bind(below);
+      below.list = async function* (...call) {
+        if (isSent) {
+          isSent = false;
+          await others();
+        }
+        yield* list(...call);
+      };
+    },
+  });
+  return manager;
+}
+
+test('I5: it has no second turn within one call either', async () => {
+  const bucket = await runOfFirstJob();
+  await using next = open(bucket, { attempt: 'job-1' });
+  await using late = processOvertakenIn(bucket, async () => {
+    await save(next, 2);
+    await decideUpTo(SENT_ON + RING + 1, bucket);
+  });
+  expect(await failure(save(late, 9))).toMatch(/^Fenced: whether attempt/);
+  expect((await save(next, 3)).isCommitted).toBe(true);
+});
+
+test('I7: a process whose attempt owns the run is not told otherwise, though the ring has forgotten its takeover', async () => {
+  const bucket = await runOfFirstJob();
+  await using late = processOvertakenIn(bucket, () => decideUpTo(SENT_ON + RING + 1, bucket));
+  expect((await save(late, 9)).isCommitted).toBe(true);
+});
+
+test.each([
+  ['that never landed, as the ring tells', 'loseRequest', RING],
+  ['that landed and is the present one, however many decisions came after it', 'loseReply', RING + 9],
+] as const)('I10: a takeover %s: the process joins and saves', async (_, fault, after) => {
+  const bucket = await runOfFirstJob();
+  await using late = await failsToJoin(fault, bucket);
+  await decideUpTo(SENT_ON + after, bucket);
+  expect((await save(late, 9)).isCommitted).toBe(true);
+});
+
+test('where the ring does not tell whether a takeover landed, the process is told to start again; another takes over', async () => {
+  const bucket = await runOfFirstJob();
+  await using late = await failsToJoin('loseRequest', bucket);
+  await decideUpTo(SENT_ON + RING + 1, bucket);
+  expect(await failure(save(late, 9))).toMatch(/^Fenced: whether .*; start the process again$/);
+  await using restarted = open(bucket);
+  expect((await save(restarted, 9)).isCommitted).toBe(true);
+});
