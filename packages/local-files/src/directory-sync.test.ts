@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DirectorySync } from './directory-sync.ts';
+import { DirectorySync, SyncFailedBefore } from './directory-sync.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 
 const errnoError = (code: string) =>
@@ -90,28 +90,74 @@ test('concurrent calls share one sync, which begins after the last of them', asy
   expect(belowRoot(synced)).toEqual(['', '']);
 });
 
-test('a failure reaches those who shared the sync, and the next one tries again', async () => {
+test('a failure reaches those who shared the sync and all who come later: another fsync would prove nothing', async () => {
   let failures = 1;
   const { synced, sync } = traced(async () => {
     if (failures-- > 0) throw errnoError('EIO');
   });
   const first = sync.sync(root);
   const second = sync.sync(root);
-  await expect(first).rejects.toMatchObject({ code: 'EIO' });
-  await second;
-  expect(belowRoot(synced)).toEqual(['']);
+  await expect(first).rejects.toEqual(errnoError('EIO'));
+  await expect(second).rejects.toBeInstanceOf(SyncFailedBefore);
+  await expect(sync.sync(root)).rejects.toMatchObject({ code: 'EIO', syscall: 'fsync' });
+  expect(synced).toEqual([]);
+  expect(() => sync.assertTrusted(root)).toThrow(SyncFailedBefore);
+  expect(() => sync.assertTrusted(join(root, 'a'))).toThrow(SyncFailedBefore);
+  sync.assertTrusted(dirname(root));
 });
 
-test('a failure above is a failure, and is not remembered as a success', async () => {
-  mkdirSync(join(root, 'a'));
-  let isBroken = true;
-  const { synced, sync } = traced(async (path) => {
+test('a failure above is one of all that rests on it; what was durable before stays so', async () => {
+  for (const name of ['before', 'after']) mkdirSync(join(root, name));
+  let isBroken = false;
+  const { sync } = traced(async (path) => {
     if (isBroken && path === root) throw errnoError('EIO');
   });
-  await expect(sync.sync(join(root, 'a'))).rejects.toMatchObject({ code: 'EIO' });
+  await sync.sync(join(root, 'before'));
+  isBroken = true;
+  await expect(sync.sync(join(root, 'after'))).rejects.toMatchObject({ code: 'EIO' });
   isBroken = false;
-  await sync.sync(join(root, 'a'));
-  expect(belowRoot(synced)).toContain('');
+  await expect(sync.sync(join(root, 'after'))).rejects.toBeInstanceOf(SyncFailedBefore);
+  expect(() => sync.assertTrusted(join(root, 'after/file'))).toThrow(SyncFailedBefore);
+  await sync.sync(join(root, 'before'));
+  sync.assertTrusted(join(root, 'before/file'));
+});
+
+test.each([
+  ['open', 'EMFILE'],
+  ['fsync', 'EINTR'],
+] as const)('%s that fails with %s has lost nothing: the next one tries again', async (call, errno) => {
+  let failures = 1;
+  const { sync } = traced(undefined, {
+    [call]: (...args: Parameters<FileSystem['open']> & Parameters<FileSystem['fsync']>) =>
+      failures-- > 0 ? Promise.reject(errnoError(errno)) : nodeFileSystem[call](...args),
+  });
+  await expect(sync.sync(root)).rejects.toMatchObject({ code: errno });
+  await sync.sync(root);
+});
+
+test('a file that failed is not trusted again; others are', async () => {
+  for (const name of ['a', 'b']) writeFileSync(join(root, name), 'bytes');
+  let failures = 1;
+  const { sync } = traced(undefined, {
+    fdatasync: (descriptor) =>
+      failures-- > 0 ? Promise.reject(errnoError('EIO')) : nodeFileSystem.fdatasync(descriptor),
+  });
+  await expect(sync.syncFile(join(root, 'a'))).rejects.toMatchObject({ code: 'EIO' });
+  await expect(sync.syncFile(join(root, 'a'))).rejects.toBeInstanceOf(SyncFailedBefore);
+  await sync.syncFile(join(root, 'b'));
+});
+
+test('after a thousand failures nothing is trusted: memory is bounded, and the disk is broken', async () => {
+  const { sync } = traced(async () => {
+    throw errnoError('EIO');
+  });
+  for (let index = 0; index < 1000; index++) {
+    sync.assertTrusted(root);
+    const directory = join(root, `${index}`);
+    mkdirSync(directory);
+    await expect(sync.sync(directory)).rejects.toEqual(errnoError('EIO'));
+  }
+  expect(() => sync.assertTrusted(root)).toThrow(SyncFailedBefore);
 });
 
 test.each(['EROFS', 'EBADF', 'EINVAL', 'ENOTSUP', 'EACCES', 'EPERM'])(

@@ -1,6 +1,8 @@
 /**
  * Makes names durable. An fsync of a file covers its bytes; that the file is found again under its name needs an fsync of its directory,
  * and that the directory is found, one of each directory above.
+ *
+ * An fsync that failed is never repeated: the system reports a loss once, and then counts what it could not write as written.
  */
 
 import { type BigIntStats, constants } from 'node:fs';
@@ -10,6 +12,10 @@ import { type FileSystem, nodeFileSystem } from './file-system.ts';
 
 /** Directories whose own names are known to be durable are remembered up to this number; forgetting one costs some fsyncs. */
 const KNOWN_DIRECTORIES_MAX = 4096;
+
+const DIRECTORY_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
+// A link is never followed, and a pipe is not waited for.
+const FILE_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
  * Where a directory cannot be synced there is nothing better to be had: a read-only file system has no news to lose; some network file
@@ -29,6 +35,20 @@ const NOTHING_TO_SYNC = new Set([
   'ENOTDIR',
 ]);
 
+/** So many paths with a failure are told apart; after that no path is trusted. */
+const FAILURES_MAX = 1000;
+
+/** An fsync of this path has failed before. Has the errno of that failure. */
+export class SyncFailedBefore extends Error {
+  readonly code: string | undefined;
+  readonly syscall = 'fsync';
+
+  constructor(path: string, cause: unknown) {
+    super(`an earlier fsync of ${path} failed, and another one would prove nothing`, { cause });
+    this.code = errnoOf(cause);
+  }
+}
+
 export interface DirectorySyncOptions {
   fileSystem?: FileSystem | undefined;
   /** False: `sync` does nothing. Default true. */
@@ -46,6 +66,8 @@ export class DirectorySync {
   readonly #rounds = new Map<string, Round>();
   /** Path to identity of a directory whose name, and the names above, are durable. */
   readonly #known = new Map<string, string>();
+  /** The failed fsync of each path. */
+  readonly #failures = new Map<string, unknown>();
 
   constructor(options: DirectorySyncOptions = {}) {
     this.#fileSystem = options.fileSystem ?? nodeFileSystem;
@@ -55,7 +77,8 @@ export class DirectorySync {
   /**
    * Resolves when every entry that was in `directory` at the time of the call is durable, and the directory itself with all above it up to
    * the mount point, whoever made them. Calls for one directory share an fsync: the next one, never one that has begun already.
-   * Errors are those of the system calls; after one nothing is known of the entries.
+   * Errors are those of the system calls. After a failed fsync nothing is known of the entries: from then on the directory, and what
+   * rests on its entries, is `SyncFailedBefore`.
    */
   sync(directory: string): Promise<void> {
     if (!this.#isEnabled) return Promise.resolve();
@@ -66,6 +89,21 @@ export class DirectorySync {
       () => this.#begin(directory), // the failure belongs to those who shared that round
     );
     return round.next;
+  }
+
+  /** Resolves when the bytes that a file had at the time of the call are durable, whoever wrote them. Failures as of `sync`. */
+  async syncFile(path: string): Promise<void> {
+    if (this.#isEnabled) await this.#fsync(path, FILE_FLAGS, 'fdatasync');
+  }
+
+  /** Throws `SyncFailedBefore` if an fsync has failed of this file or directory, or of one above that its name rests on. */
+  assertTrusted(path: string): void {
+    if (this.#failures.size === 0) return;
+    const isFull = this.#failures.size >= FAILURES_MAX;
+    for (let at = path; ; at = dirname(at)) {
+      if (isFull || this.#failures.has(at)) throw new SyncFailedBefore(at, this.#failures.get(at));
+      if (this.#known.has(at) || at === dirname(at)) return;
+    }
   }
 
   #begin(directory: string): Promise<void> {
@@ -80,7 +118,7 @@ export class DirectorySync {
   }
 
   async #syncOnce(directory: string): Promise<void> {
-    const stats = await this.#fsync(directory);
+    const stats = await this.#fsync(directory, DIRECTORY_FLAGS, 'fsync');
     if (stats === null) return;
     // An inode number is used again, and then with another time of birth.
     const identity = `${stats.dev}-${stats.ino}-${stats.birthtimeNs}`;
@@ -91,11 +129,12 @@ export class DirectorySync {
   }
 
   /** `null`: it cannot be synced, or is gone. */
-  async #fsync(directory: string): Promise<BigIntStats | null> {
+  async #fsync(path: string, flags: number, how: 'fsync' | 'fdatasync'): Promise<BigIntStats | null> {
+    this.assertTrusted(path);
     try {
-      const descriptor = await this.#fileSystem.open(directory, constants.O_RDONLY | constants.O_DIRECTORY);
+      const descriptor = await this.#fileSystem.open(path, flags);
       try {
-        await this.#fileSystem.fsync(descriptor);
+        await this.#fileSystem[how](descriptor).catch((error: unknown) => this.#failed(path, error));
         return await this.#fileSystem.fstat(descriptor);
       } finally {
         await this.#fileSystem.close(descriptor);
@@ -104,6 +143,13 @@ export class DirectorySync {
       if (NOTHING_TO_SYNC.has(errnoOf(error) ?? '')) return null;
       throw error;
     }
+  }
+
+  #failed(path: string, error: unknown): never {
+    const errno = errnoOf(error) ?? '';
+    // An interrupted one has lost nothing.
+    if (!NOTHING_TO_SYNC.has(errno) && errno !== 'EINTR') this.#failures.set(path, error);
+    throw error;
   }
 
   /** What lies above a mount point has nothing to do with what is below. */

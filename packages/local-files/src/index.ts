@@ -7,7 +7,7 @@ import { FileSource } from './source.ts';
 import { openTarget } from './target.ts';
 
 export { type Check, DIRECT_ALIGNMENT_BYTES, DirectFile, type DirectFileOptions } from './direct-file.ts';
-export { DirectorySync, type DirectorySyncOptions } from './directory-sync.ts';
+export { DirectorySync, type DirectorySyncOptions, SyncFailedBefore } from './directory-sync.ts';
 export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
 export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
 export { makeDirectories } from './make-directories.ts';

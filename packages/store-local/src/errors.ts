@@ -1,5 +1,5 @@
 import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
-import { errnoOf, fileError } from '@holdfast/local-files';
+import { errnoOf, fileError, SyncFailedBefore } from '@holdfast/local-files';
 
 /** What a call was about, for its message. */
 export interface StoreSubject {
@@ -50,17 +50,24 @@ export function writeError(error: unknown, action: string, subject: StoreSubject
 }
 
 /**
- * A write failed after its object had its name: it may be seen, and may be lost again with the power. That is never `permanent`, which
- * would promise that nothing happened.
+ * What a name or its bytes need to outlive a loss of power failed: the object may be seen, and may be lost again. That is never
+ * `permanent`, which would promise that nothing happened. After a first failure repeating is of no use either: `exhausted`.
  */
 export function notDurable(error: unknown, subject: StoreSubject): CheckpointError {
   const errno = errnoOf(error) ?? 'no errno';
-  return objectError(
-    'Unavailable',
-    subject,
-    `has its name, but the name could not be made durable (${errno})`,
-    error,
-  );
+  const { store, key } = subject;
+  if (!(error instanceof SyncFailedBefore)) {
+    const what = `has its name, but the name could not be made durable (${errno})`;
+    return objectError('Unavailable', subject, what, error);
+  }
+  const message =
+    `object ${key} in ${store} may be lost with the power: a sync of its file or directory failed (${errno}), ` +
+    'and this process trusts neither any more; look at the disk, then start the process again';
+  return new CheckpointError('Unavailable', message, {
+    context: contextOf(subject),
+    cause: error,
+    status: 'exhausted',
+  });
 }
 
 function contextOf({ store, key }: StoreSubject): { store: string; key?: string } {

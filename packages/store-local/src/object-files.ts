@@ -14,6 +14,8 @@ export interface FoundObject {
   /** Of the file with the bytes. */
   readonly path: string;
   readonly stats: BigIntStats;
+  /** When the key's own name was last changed: `link` and `symlink` set it. By the file system's clock. */
+  readonly namedAtMs: number;
 }
 
 /** Keys and the files behind them: an object is a regular file of the key's name, or a link of the store's own to one. */
@@ -42,11 +44,12 @@ export class ObjectFiles {
     const path = this.pathOf(key);
     try {
       const stats = await this.#fileSystem.lstat(path);
-      if (stats.isFile()) return { path, stats };
+      const namedAtMs = Number(stats.ctimeNs / 1_000_000n);
+      if (stats.isFile()) return { path, stats, namedAtMs };
       const target = stats.isSymbolicLink() ? await this.linkedFile(path) : null;
       if (target === null) return null;
       const targetStats = await this.#fileSystem.lstat(target);
-      return targetStats.isFile() ? { path: target, stats: targetStats } : null;
+      return targetStats.isFile() ? { path: target, stats: targetStats, namedAtMs } : null;
     } catch (error) {
       if (NO_SUCH_NAME.has(errnoOf(error) ?? '')) return null;
       throw error;

@@ -1,4 +1,4 @@
-import { basename, dirname } from 'node:path';
+import { basename } from 'node:path';
 import {
   assertObjectKey,
   type CallOptions,
@@ -37,6 +37,7 @@ import {
   walkTree,
 } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
+import { DurableNames } from './durable-names.ts';
 import { objectError, storeError, writeError } from './errors.ts';
 import { inspectDirectory } from './inspect.ts';
 import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
@@ -65,9 +66,6 @@ const CAPABILITIES: StoreCapabilities = {
   // As many as libuv has threads keep a disk busy; more only touch more memory.
   preferredPartConcurrency: 4,
 };
-
-/** A name younger than this may not be durable yet, if the process that made it has not come to its fsync: `list` sees to it. */
-const YOUNG_MS = 30_000;
 
 /** Files that are kept open for reading in ranges. */
 const OPEN_FILES_MAX = 32;
@@ -107,7 +105,7 @@ export class LocalStore implements ObjectStore {
   readonly #fileSystem: FileSystem;
   readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #files: ObjectFiles;
-  readonly #sync: DirectorySync;
+  readonly #names: DurableNames;
   readonly #writer: ObjectWriter;
   readonly #resuming: (ResumeParts & Pick<ResumeComponents, 'crc32c'>) | null;
   readonly #openFiles = new OpenFiles(OPEN_FILES_MAX);
@@ -122,16 +120,18 @@ export class LocalStore implements ObjectStore {
     this.#fileSystem = components.fileSystem ?? nodeFileSystem;
     this.#clock = components.clock ?? systemClock;
     this.#files = new ObjectFiles(config, this.#fileSystem);
-    this.#sync = new DirectorySync({
+    const sync = new DirectorySync({
       fileSystem: this.#fileSystem,
       isEnabled: config.durability === 'fsync',
     });
+    const nowMs = () => this.#clock.nowMs();
+    this.#names = new DurableNames({ uri: this.uri, files: this.#files, sync, nowMs });
     this.#writer = new ObjectWriter({
       config,
       fileSystem: this.#fileSystem,
       files: this.#files,
-      sync: this.#sync,
-      nowMs: () => this.#clock.nowMs(),
+      names: this.#names,
+      nowMs,
     });
     this.#resuming = resume && this.#resumingWith(resume);
     if (resume) this.listUploads = (prefix, options) => this.#listUploads(prefix, options);
@@ -149,9 +149,11 @@ export class LocalStore implements ObjectStore {
   }
 
   head(key: string, options?: CallOptions): Promise<ObjectInfo> {
-    return this.#run({ action: 'look at', key, options }, async () =>
-      infoOf(key, (await this.#find(key)).stats),
-    );
+    return this.#run({ action: 'look at', key, options }, async () => {
+      const found = await this.#find(key);
+      await this.#names.found(key, found);
+      return infoOf(key, found.stats);
+    });
   }
 
   get(key: string, options: GetOptions): Promise<StoredObject> {
@@ -169,6 +171,7 @@ export class LocalStore implements ObjectStore {
         const count = await file.read(0, bytes, check);
         if (count !== bytes.byteLength)
           throw this.#error('Corrupt', key, `ends at byte ${count} of ${info.sizeBytes}`);
+        await this.#names.found(key, await this.#find(key));
         return { ...info, bytes };
       } finally {
         await file.close();
@@ -257,6 +260,7 @@ export class LocalStore implements ObjectStore {
     const parts = {
       uri: this.uri,
       writer: this.#writer,
+      names: this.#names,
       maxParts: this.capabilities.maxParts,
       resuming: this.#resuming,
       run: <T>(options: CallOptions | undefined, work: (check: Check) => Promise<T>) =>
@@ -366,16 +370,14 @@ export class LocalStore implements ObjectStore {
     }
     const found = await Promise.all(keys.map((key) => this.#files.find(key)));
     const objects: ObjectInfo[] = [];
-    const youngDirectories = new Set<string>();
+    const shown: { key: string; found: FoundObject }[] = [];
     for (const [index, object] of found.entries()) {
       const key = keys[index];
       if (object === null || key === undefined) continue; // deleted meanwhile
       objects.push(infoOf(key, object.stats));
-      // By the time of change, which `link` sets: the bytes of a large object may be much older than its name.
-      const isYoung = Number(object.stats.ctimeNs / 1_000_000n) > storeTimeMs - YOUNG_MS;
-      if (isYoung) youngDirectories.add(dirname(this.#files.pathOf(key)));
+      shown.push({ key, found: object });
     }
-    for (const directory of youngDirectories) await this.#sync.sync(directory);
+    await this.#names.listed(shown, storeTimeMs);
     return { page: { objects, storeTimeMs }, isLast };
   }
 

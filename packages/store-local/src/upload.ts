@@ -11,6 +11,7 @@ import type {
   Upload,
 } from '@holdfast/core/contract';
 import type { Check } from '@holdfast/local-files';
+import type { DurableNames } from './durable-names.ts';
 import { objectError, writeError } from './errors.ts';
 import { infoOf } from './object-files.ts';
 import type { UploadNotes } from './upload-notes.ts';
@@ -20,6 +21,7 @@ import type { ObjectWriter, TemporaryFile } from './writer.ts';
 export interface UploadParts {
   readonly uri: string;
   readonly writer: ObjectWriter;
+  readonly names: DurableNames;
   readonly maxParts: number;
   /** Where uploads can be resumed. */
   readonly resuming: Resuming | null;
@@ -120,7 +122,7 @@ export class LocalUpload implements Upload {
         this.#finished ??= await this.#finish(options.sizeBytes);
         check();
         await writer.name(this.#temporary, this.key);
-        await writer.makeNameDurable(this.key);
+        await this.#parts.names.made(this.key);
       } catch (error) {
         throw writeError(error, 'complete', this.#subject());
       }

@@ -237,7 +237,7 @@ describe('create: failures around the name', () => {
         code: 'Unavailable',
         status: 'temporary',
       });
-      expect([await read(store, 'a'), temporaryFiles()]).toEqual(['some bytes', []]);
+      expect([await read(await open(), 'a'), temporaryFiles()]).toEqual(['some bytes', []]);
     },
   );
 

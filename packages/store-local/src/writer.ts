@@ -9,16 +9,10 @@
 import { constants } from 'node:fs';
 import { basename, dirname, relative } from 'node:path';
 import { type ObjectInfo, systemRandom } from '@holdfast/core/contract';
-import {
-  type Check,
-  DirectFile,
-  type DirectorySync,
-  errnoOf,
-  type FileSystem,
-  makeDirectories,
-} from '@holdfast/local-files';
+import { type Check, DirectFile, errnoOf, type FileSystem, makeDirectories } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
-import { notDurable, objectError, type StoreSubject, writeError } from './errors.ts';
+import type { DurableNames } from './durable-names.ts';
+import { objectError, type StoreSubject, writeError } from './errors.ts';
 import { infoOf, type ObjectFiles } from './object-files.ts';
 import { notedFile } from './upload-notes.ts';
 
@@ -37,7 +31,7 @@ export interface WriterParts {
   readonly config: LocalConfig;
   readonly fileSystem: FileSystem;
   readonly files: ObjectFiles;
-  readonly sync: DirectorySync;
+  readonly names: DurableNames;
   readonly nowMs: () => number;
 }
 
@@ -60,6 +54,8 @@ export class ObjectWriter {
 
   /** `check` is not asked any more once the object may exist: from then on the outcome counts. */
   async create(key: string, bytes: Uint8Array, check: Check): Promise<ObjectInfo> {
+    const { names } = this.#parts;
+    names.assertTrusted(key);
     const temporary = await this.openTemporary(key);
     try {
       await temporary.file.write(0, bytes, check);
@@ -68,7 +64,7 @@ export class ObjectWriter {
       await temporary.file.close();
       check();
       await this.name(temporary, key);
-      await Promise.all([this.makeNameDurable(key), this.remove(temporary)]);
+      await Promise.all([names.made(key), this.remove(temporary)]);
       return infoOf(key, stats);
     } catch (error) {
       await this.remove(temporary);
@@ -138,14 +134,6 @@ export class ObjectWriter {
     }
   }
 
-  /** Of an object that has its name. A failure is `Unavailable`: the object may exist and may be lost. */
-  async makeNameDurable(key: string): Promise<void> {
-    const { files, sync } = this.#parts;
-    await sync.sync(dirname(files.pathOf(key))).catch((error: unknown) => {
-      throw notDurable(error, this.#subject(key));
-    });
-  }
-
   /** Never throws: what stays behind only takes room, until it is swept. */
   async remove(temporary: TemporaryFile): Promise<void> {
     await temporary.file.close().catch(() => undefined);
@@ -177,22 +165,23 @@ export class ObjectWriter {
     return own.nlink > 1n || (found?.ino === own.ino && found.dev === own.dev);
   }
 
+  /** That there is an object is told only once it is durable: whoever hears it may rest on it. */
   async #taken(error: unknown, path: string, key: string): Promise<unknown> {
     if (errnoOf(error) !== 'EEXIST') return error;
-    const found = await this.#parts.fileSystem.lstat(path).catch(() => null);
+    const { fileSystem, files, names } = this.#parts;
     const subject = this.#subject(key);
-    return found?.isDirectory()
-      ? objectError(
-          'InvalidArgument',
-          subject,
-          'cannot be written: its key is a prefix of the keys of others',
-          error,
-        )
-      : objectError('AlreadyExists', subject, 'exists already', error);
+    const named = await fileSystem.lstat(path).catch(() => null);
+    if (named?.isDirectory()) {
+      const what = 'cannot be written: its key is a prefix of the keys of others';
+      return objectError('InvalidArgument', subject, what, error);
+    }
+    const found = await files.find(key);
+    if (found !== null) await names.met(key, found);
+    return objectError('AlreadyExists', subject, 'exists already', error);
   }
 
   async #nameByLink(temporary: TemporaryFile, key: string): Promise<void> {
-    const { fileSystem, files, sync } = this.#parts;
+    const { fileSystem, files, names } = this.#parts;
     const path = files.pathOf(key);
     const data = `${files.linkedDirectory}/${basename(temporary.path)}`;
     const target = relative(dirname(path), data);
@@ -200,7 +189,7 @@ export class ObjectWriter {
     await fileSystem.rename(temporary.path, data).catch(async (error: unknown) => {
       await fileSystem.lstat(data).catch(() => Promise.reject(error)); // moved by an earlier call
     });
-    await sync.sync(files.linkedDirectory);
+    await names.made(key, files.linkedDirectory);
     try {
       await this.#inDirectory(path, () => fileSystem.symlink(target, path));
     } catch (error) {

@@ -1,0 +1,101 @@
+/**
+ * Makes durable what an answer of the store rests on, whoever made it. Whoever finds an object may commit on it at once, while the process
+ * that made it may have died between giving it its name and the fsync. So the one that finds it syncs it too.
+ */
+
+import { dirname } from 'node:path';
+import type { DirectorySync } from '@holdfast/local-files';
+import { notDurable } from './errors.ts';
+import type { FoundObject, ObjectFiles } from './object-files.ts';
+
+/**
+ * Names older than this are durable without our doing. Every file system in use writes them out by itself after 5 to 60 seconds; the rest is
+ * for settings that save power, and for clocks that differ a little.
+ */
+const YOUNG_MS = 10 * 60_000;
+
+export interface DurableNamesParts {
+  readonly uri: string;
+  readonly files: ObjectFiles;
+  readonly sync: DirectorySync;
+  readonly nowMs: () => number;
+}
+
+/** All errors are `Unavailable`: the object may be there, and may be lost with the power. */
+export class DurableNames {
+  readonly #parts: DurableNamesParts;
+
+  constructor(parts: DurableNamesParts) {
+    this.#parts = parts;
+  }
+
+  /** Before anything is written under the key. */
+  assertTrusted(key: string): void {
+    this.#explained(key, () => this.#parts.sync.assertTrusted(this.#directoryOf(key)));
+  }
+
+  /**
+   * Of an object to which this process has just given its name. Its bytes are durable already. `directory`: of another name that the
+   * object rests on.
+   */
+  async made(key: string, directory = this.#directoryOf(key)): Promise<void> {
+    await this.#translated(key, this.#parts.sync.sync(directory));
+  }
+
+  /** Of an object that was found and that is to be shown: its name and its bytes. */
+  async found(key: string, object: FoundObject): Promise<void> {
+    this.#assertTrusted(key, object);
+    if (object.namedAtMs > this.#parts.nowMs() - YOUNG_MS) await this.met(key, object);
+  }
+
+  /** The same however old it is, for an object that was met where another was to be made. */
+  async met(key: string, { path }: Pick<FoundObject, 'path'>): Promise<void> {
+    const { sync } = this.#parts;
+    await this.#translated(key, Promise.all([sync.syncFile(path), sync.sync(this.#directoryOf(key))]));
+  }
+
+  /**
+   * Of the objects of a page: their names. Their bytes were durable before they got their names; whoever reads one to rest on it makes
+   * sure of that again. `nowMs`: when the page was asked for.
+   */
+  async listed(
+    objects: readonly { readonly key: string; readonly found: FoundObject }[],
+    nowMs: number,
+  ): Promise<void> {
+    const young = new Map<string, string>();
+    for (const { key, found } of objects) {
+      this.#assertTrusted(key, found);
+      if (found.namedAtMs > nowMs - YOUNG_MS) young.set(this.#directoryOf(key), key);
+    }
+    for (const [directory, key] of young) await this.#translated(key, this.#parts.sync.sync(directory));
+  }
+
+  #assertTrusted(key: string, { path }: FoundObject): void {
+    this.#explained(key, () => {
+      this.#parts.sync.assertTrusted(this.#directoryOf(key));
+      this.#parts.sync.assertTrusted(path);
+    });
+  }
+
+  #directoryOf(key: string): string {
+    return dirname(this.#parts.files.pathOf(key));
+  }
+
+  #explained(key: string, look: () => void): void {
+    try {
+      look();
+    } catch (error) {
+      throw this.#error(key, error);
+    }
+  }
+
+  async #translated(key: string, syncing: Promise<unknown>): Promise<void> {
+    await syncing.catch((error: unknown) => {
+      throw this.#error(key, error);
+    });
+  }
+
+  #error(key: string, error: unknown): unknown {
+    return notDurable(error, { store: this.#parts.uri, key });
+  }
+}
