@@ -1,0 +1,151 @@
+/**
+ * The power goes at any moment of any story. Whatever the disk has lost by then that it was not made to keep, everything that was told is
+ * true afterwards: each object that an answer of the store has shown is there whole, and so is each checkpoint that a save acknowledged.
+ * Nothing here touches a real disk: a call of the store past the simulated one finds nothing and fails.
+ */
+
+import { openCheckpointManager } from '@holdfast/core';
+import { SeededRandom } from '@holdfast/testkit';
+import { describe, expect, test } from 'vitest';
+import { type checkInvariants, filesOf, type RunView } from '../crash/invariants.ts';
+import { Stage, type StageOptions } from './stage.ts';
+
+const SEED = 20_26;
+/** So many of the states are looked at as a whole run; in all of them the objects are. */
+const RUNS_MAX = 24;
+
+const LONE = { attempt: 'job-0', index: 0, count: 1 };
+const FIRST = { attempt: 'job-0', index: 0, count: 2 };
+const SECOND = { attempt: 'job-0', index: 1, count: 2 };
+
+interface Story {
+  play(stage: Stage): Promise<void>;
+  /** What processes were told, in their order, of each version the last. */
+  readonly told: readonly string[];
+  readonly look?: typeof checkInvariants;
+}
+
+/** Of two writers one dies right after it has given a name, and before it could sync it; the other finds that name. */
+function dieAfterNaming(name: RegExp): Story {
+  const diesAfter = (call: string, path: string) => /link$/.test(call) && name.test(path);
+  return {
+    play: async (stage) => {
+      await Promise.all([stage.save(FIRST, 1n, { diesAfter }), stage.save(SECOND, 1n)]);
+    },
+    told: ['committed'],
+  };
+}
+
+const STORIES = {
+  'a lone writer saves, and one that takes the run over': {
+    play: async (stage) => {
+      await stage.save(LONE, 1n);
+      await stage.save({ ...LONE, attempt: 'job-1' }, 2n);
+    },
+    told: ['committed', 'committed'],
+  },
+  'two writers save at once': {
+    play: async (stage) => {
+      await Promise.all([stage.save(FIRST, 1n), stage.save(SECOND, 1n)]);
+    },
+    told: ['committed', 'committed'],
+  },
+  'one of two writers dies when its receipt has its name': dieAfterNaming(/receipts/),
+  'one of two writers dies when its manifest has its name': dieAfterNaming(/manifest-/),
+  'one of two writers dies when its commit has its name': dieAfterNaming(/catalog\/0*2/),
+  'a survivor commits what two writers have delivered': {
+    play: async (stage) => {
+      await stage.save(FIRST, 1n, { noWait: true });
+      await stage.save(SECOND, 1n, {
+        noWait: true,
+        diesAfter: (call, path) => /link$/.test(call) && /receipts/.test(path),
+      });
+      const { manager } = await stage.start(LONE);
+      await manager.commit({ version: 1n });
+      stage.tell({ attempt: 'job-0', writer: 0, version: 1n, outcome: 'committed' });
+      await manager.close();
+    },
+    told: ['delivered', 'committed'],
+  },
+  'a writer is killed, and its next life goes on with what it left': {
+    play: async (stage) => {
+      for (const diesAfter of [20, 60]) {
+        const version = BigInt(diesAfter);
+        await stage.save(LONE, version, { diesAfter });
+        await stage.save(LONE, version);
+      }
+    },
+    told: ['committed', 'committed'],
+  },
+  'retention removes what it may, and nothing else': {
+    play: async (stage) => {
+      for (const version of [1n, 2n]) await stage.save(LONE, version);
+      const { manager } = await stage.start(LONE);
+      await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+      await manager.close();
+    },
+    told: ['committed', 'committed'],
+    look: restoreNewest,
+  },
+} satisfies Readonly<Record<string, Story>>;
+
+/** The newest checkpoint is whole. Older ones may be on their way out. */
+async function restoreNewest(run: RunView, told: readonly { readonly version: bigint }[]): Promise<void> {
+  const version = told.at(-1)?.version;
+  if (version === undefined) return;
+  await using manager = openCheckpointManager({ store: run.openStore() });
+  const files = filesOf('job-0', version, 0);
+  const to = Object.fromEntries(
+    Object.entries(files).map(([name, { length }]) => [name, new Uint8Array(length)]),
+  );
+  await manager.restore({ version, to });
+  for (const [name, bytes] of Object.entries(files)) {
+    if (Buffer.compare(to[name] ?? new Uint8Array(), bytes) !== 0) throw new Error(`${name} is wrong`);
+  }
+}
+
+async function play(story: Story, options: Omit<StageOptions, 'random'>, runsMax = RUNS_MAX): Promise<Stage> {
+  const stage = new Stage({ random: new SeededRandom(SEED), ...options });
+  await story.play(stage);
+  await stage.check(runsMax, story.look);
+  return stage;
+}
+
+describe.each(Object.entries<Story>(STORIES))('%s', (_, story) => {
+  test.each([true, false])(
+    'and whenever the power goes, all that was told is true (hard links: %s)',
+    async (hasHardLinks) => {
+      const stage = await play(story, { hasHardLinks });
+      expect([...stage.breaches]).toEqual([]);
+      expect(stage.told.map(({ outcome }) => outcome)).toEqual(story.told);
+      expect(stage.images.length).toBeGreaterThan(100);
+    },
+  );
+});
+
+/** Of which a sync is needed: all directories, and the files that are about to get their name. Others were synced by their makers. */
+function isNeeded(path: string): boolean {
+  return !path.endsWith('.json') && !path.includes('/.holdfast-data/');
+}
+
+describe('planted omissions', () => {
+  test.each([
+    ['two writers save at once', true],
+    ['two writers save at once', false],
+    ['one of two writers dies when its manifest has its name', true],
+  ] as const)(
+    'each sync that is left out of the story "%s" is found (hard links: %s)',
+    async (title, hasHardLinks) => {
+      const story = STORIES[title];
+      const { synced } = await play(story, { hasHardLinks }, 0);
+      const needed = [...synced].filter(isNeeded);
+      expect(needed.length).toBeGreaterThan(10);
+      const unseen: string[] = [];
+      for (const path of needed) {
+        const { breaches } = await play(story, { hasHardLinks, omits: (each) => each === path }, 0);
+        if (breaches.size === 0) unseen.push(path);
+      }
+      expect(unseen).toEqual([]);
+    },
+  );
+});
