@@ -25,12 +25,17 @@ interface Story {
   readonly look?: typeof checkInvariants;
 }
 
-/** Of two writers one dies right after it has given a name, and before it could sync it; the other finds that name. */
+/** Of two writers the first to give such a name dies right after it, and before it could sync it; the other finds that name. */
 function dieAfterNaming(name: RegExp): Story {
-  const diesAfter = (call: string, path: string) => /link$/.test(call) && name.test(path);
   return {
     play: async (stage) => {
-      await Promise.all([stage.save(FIRST, 1n, { diesAfter }), stage.save(SECOND, 1n)]);
+      let isTaken = false;
+      const diesAfter = (call: string, path: string) => {
+        if (isTaken || !/link$/.test(call) || !name.test(path)) return false;
+        isTaken = true;
+        return true;
+      };
+      await Promise.all([FIRST, SECOND].map((who) => stage.save(who, 1n, { diesAfter })));
     },
     told: ['committed'],
   };
@@ -132,7 +137,6 @@ describe('planted omissions', () => {
   test.each([
     ['two writers save at once', true],
     ['two writers save at once', false],
-    ['one of two writers dies when its manifest has its name', true],
   ] as const)(
     'each sync that is left out of the story "%s" is found (hard links: %s)',
     async (title, hasHardLinks) => {
