@@ -2,14 +2,7 @@
 
 import { rm } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { contentOf, HOLDFAST, holdfast, newPlace, type Place, run, writeFiles } from './holdfast-process.ts';
-
-/** The same command line under a pseudo terminal that answers with `input`; both streams come as one text. */
-function atTerminal(args: readonly string[], input: string) {
-  const quoted = [...HOLDFAST, ...args].map((word) => `'${word}'`).join(' ');
-  const script = `script --quiet --return --command "$1" /dev/null <<< "$2"`;
-  return run(['bash', '-c', script, 'bash', quoted, input], { env: { TERM: 'dumb', SHELL: '/bin/sh' } });
-}
+import { atTerminal, contentOf, holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
 
 /** A run whose versions differ in one of two files. */
 async function grown(...versions: number[]): Promise<Place> {

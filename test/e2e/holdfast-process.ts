@@ -40,6 +40,13 @@ export function holdfast(args: readonly string[], options: RunOptions = {}): Pro
   return run([...HOLDFAST, ...args], options);
 }
 
+/** The same command line under a pseudo terminal that answers with `input`; both streams come as one text. */
+export function atTerminal(args: readonly string[], input: string): Promise<Ended> {
+  const quoted = [...HOLDFAST, ...args].map((word) => `'${word}'`).join(' ');
+  const script = `script --quiet --return --command "$1" /dev/null <<< "$2"`;
+  return run(['bash', '-c', script, 'bash', quoted, input], { env: { TERM: 'dumb', SHELL: '/bin/sh' } });
+}
+
 /** Any command line. */
 export function run(words: readonly string[], options: RunOptions = {}): Promise<Ended> {
   const [program, ...args] = words;

@@ -29,13 +29,23 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   NotFound: notFound,
   InvalidArgument: invalidArgument,
   Conflict: conflict,
-  TargetExists: (_, { command: name }) =>
-    isElasticdl(name)
-      ? ['write to another place, or pass --replace to put it in the place of what is there']
-      : ['restore into a new or empty directory, or pass --replace to put the checkpoint in its place'],
+  TargetExists: targetExists,
   Aborted: aborted,
   TimedOut: timedOut,
 };
+
+function targetExists({ context }: CheckpointError, { command: name }: Situation): string[] {
+  if (context['foreignCount'] !== undefined) {
+    return [
+      '--replace takes only what Holdfast has put there and nothing has written to since',
+      'write to another place; --replace=everything says how many files would go, and asks',
+    ];
+  }
+  if (name === 'certify') return ['name another file, or pass --replace'];
+  return isElasticdl(name)
+    ? ['write to another place, or pass --replace to put it in the place of what is there']
+    : ['restore into a new or empty directory, or pass --replace to put the checkpoint in its place'];
+}
 
 function conflict(_: CheckpointError, { command: name, subject }: Situation): string[] {
   const unchanged = 'nothing that is committed was changed';

@@ -21,6 +21,8 @@ export function completionScript(shell: Shell, commands: readonly Command[]): st
 
 const optionsOf = (command: Command): readonly Option<unknown>[] => [...command.options, ...GLOBAL_OPTIONS];
 
+const isFlag = ({ kind }: Option<unknown>) => kind === 'flag' || kind === 'flag-or-word';
+
 /** What `completion` takes as its operand. */
 const operandChoices = (command: Command): readonly string[] => (command.name === 'completion' ? SHELLS : []);
 
@@ -138,10 +140,9 @@ function zshCase(command: Command, indent: string): string {
 function zshArguments(command: Command): string {
   const options = optionsOf(command).map((option) => {
     const repeat = option.kind === 'list' ? '*' : '';
-    const value =
-      option.kind === 'flag'
-        ? ''
-        : `:value:${option.choices.length > 0 ? `(${option.choices.join(' ')})` : '_files'}`;
+    const value = isFlag(option)
+      ? ''
+      : `:value:${option.choices.length > 0 ? `(${option.choices.join(' ')})` : '_files'}`;
     return `'${repeat}--${option.name}[${zshText(option.help)}]${value}'`;
   });
   const operands = operandChoices(command);
@@ -183,12 +184,11 @@ function fish(commands: readonly Command[]): string {
 function fishOptions(command: Command, condition: string): string[] {
   const here = `complete -c holdfast -n '${condition}'`;
   const lines = optionsOf(command).map((option) => {
-    const value =
-      option.kind === 'flag'
-        ? ''
-        : option.choices.length > 0
-          ? ` -x -a '${option.choices.join(' ')}'`
-          : ' -r';
+    const value = isFlag(option)
+      ? ''
+      : option.choices.length > 0
+        ? ` -x -a '${option.choices.join(' ')}'`
+        : ' -r';
     return `${here} -l ${option.name}${value} -d ${fishText(option.help)}`;
   });
   const operands = operandChoices(command);

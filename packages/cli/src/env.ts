@@ -15,7 +15,7 @@ export function optionFromEnvironment(option: Option<unknown>, env: Environment)
   if (text === undefined || text === '') return null;
   const texts = option.kind === 'list' ? text.split('\n').filter((line) => line.trim() !== '') : [text];
   const values = texts.map((each) => readOption(option, each, 'environment'));
-  if (option.kind === 'flag' && values[0] === false) return null;
+  if (values[0] === false) return null;
   return { value: option.kind === 'list' ? values : values[0], source: option.envName };
 }
 

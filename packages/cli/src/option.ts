@@ -11,7 +11,8 @@ export interface Option<T> {
   /** `HOLDFAST_TIMEOUT`. */
   readonly envName: string;
   readonly help: string;
-  readonly kind: 'flag' | 'value' | 'list';
+  /** `flag-or-word`: a flag, which may have a word behind `=`, and never takes the next one. */
+  readonly kind: 'flag' | 'flag-or-word' | 'value' | 'list';
   /** What its value may be, where that is a short list; for the shell's completion. */
   readonly choices: readonly string[];
   /** The value of one occurrence. Throws `BadValue`. */
@@ -34,6 +35,11 @@ export function flag(flags: string, help: string): Option<boolean> {
   return describe(flags, help, { kind: 'flag', parse: parseFlag, choices: [] });
 }
 
+/** On or not there, or with a word: `--name=word`. `parse` knows "yes", which stands for a bare one. In the environment: as a flag, or the word. */
+export function flagOrWord<T>(flags: string, help: string, parse: (text: string) => T): Option<T> {
+  return describe(flags, help, { kind: 'flag-or-word', parse, choices: [] });
+}
+
 /** With one value; given again, the last one counts. */
 export function value<T>(
   flags: string,
@@ -50,7 +56,7 @@ export function list<T>(flags: string, help: string, parse: (text: string) => T)
 }
 
 // Only the environment gives a flag as text.
-function parseFlag(text: string): boolean {
+export function parseFlag(text: string): boolean {
   if (/^(1|true|yes|on)$/i.test(text)) return true;
   if (/^(0|false|no|off)$/i.test(text)) return false;
   throw new BadValue(`"${text}" is neither yes nor no; write 1 or 0`);

@@ -112,6 +112,25 @@ describe('calls', () => {
     expect(call(['save', 'a', 'memory://a']).values.size).toBe(0);
   });
 
+  it('a flag that may have a word takes it behind "=" only', () => {
+    const replace = (...args: string[]) => {
+      const parsed = call(['restore', ...args]);
+      return [parsed.values.get('replace')?.value, parsed.operands];
+    };
+    expect(replace('--replace', 'memory://a', 'out')).toEqual([true, ['memory://a', 'out']]);
+    expect(replace('memory://a', '--replace=everything', 'out')).toEqual([
+      'everything',
+      ['memory://a', 'out'],
+    ]);
+    expect(replace('memory://a', '--', '--replace')).toEqual([undefined, ['memory://a', '--replace']]);
+    expect(() => replace('memory://a', 'out', '--replace=all')).toThrow(
+      '--replace: "all" cannot be replaced',
+    );
+    const fromEnvironment = (text: string) =>
+      call(['restore', 'memory://a', 'out'], { HOLDFAST_REPLACE: text }).values.get('replace')?.value;
+    expect(['1', '0', 'everything'].map(fromEnvironment)).toEqual([true, undefined, 'everything']);
+  });
+
   it('an option wins over the environment, and each says where it came from', () => {
     const env = { HOLDFAST_TIMEOUT: '1m', HOLDFAST_ATTEMPT: 'env' };
     const { values } = call(['save', 'a', 'memory://a', '--timeout', '30s'], env);

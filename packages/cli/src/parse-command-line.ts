@@ -112,6 +112,7 @@ function addCommand(parent: CommanderCommand, command: Command, outcome: Outcome
     .configureHelp({ formatHelp: Help.prototype.formatHelp, visibleArguments: () => [], helpWidth: 100 })
     .addHelpText('after', commandEpilogue(command));
   noteEnd(parsed, command.name, outcome);
+  takeWordsApart(parsed, command.options);
   addOptions(parsed, command.options, 'Options');
   addOptions(parsed, GLOBAL_OPTIONS, 'Output');
   parsed.action(() => {
@@ -127,6 +128,18 @@ function addOptions(parsed: CommanderCommand, options: readonly Option<unknown>[
       added.argParser((text: string, previous: string[] | undefined) => [...(previous ?? []), text]);
     parsed.addOption(added);
   }
+}
+
+/** commander would take what follows a bare `--replace` for its word. */
+function takeWordsApart(parsed: CommanderCommand, options: readonly Option<unknown>[]): void {
+  const bare = new Set(options.filter(({ kind }) => kind === 'flag-or-word').map(({ name }) => `--${name}`));
+  if (bare.size === 0) return;
+  const parseOptions = parsed.parseOptions.bind(parsed);
+  parsed.parseOptions = (argv) => {
+    const end = argv.indexOf('--');
+    const isOption = (at: number) => end === -1 || at < end;
+    return parseOptions(argv.map((text, at) => (isOption(at) && bare.has(text) ? `${text}=yes` : text)));
+  };
 }
 
 function answer(thrown: unknown, { printed, endedAt }: Outcome): ParsedCommandLine {

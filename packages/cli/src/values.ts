@@ -150,6 +150,14 @@ export function checkedWriter(index: number, count: number): WriterPosition {
   return { index, count };
 }
 
+/** `yes` or `no`, as a flag in the environment, or `everything`. */
+export function parseReplace(text: string): boolean | 'everything' {
+  if (text === 'everything') return text;
+  if (/^(1|true|yes|on)$/i.test(text)) return true;
+  if (/^(0|false|no|off)$/i.test(text)) return false;
+  throw new BadValue(`"${text}" cannot be replaced; write it without a value, or =everything`);
+}
+
 /** A whole number within limits, both inclusive. */
 export function parseWhole(min: number, max: number): (text: string) => number {
   return (text) => {

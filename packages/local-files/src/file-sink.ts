@@ -1,3 +1,4 @@
+import type { BigIntStats } from 'node:fs';
 import { CheckpointError, type RandomSink, type SinkFile } from '@holdfast/core/contract';
 import type { DirectFile } from './direct-file.ts';
 import { fileError } from './errno.ts';
@@ -6,10 +7,13 @@ import { fileError } from './errno.ts';
 export class FileSink implements RandomSink {
   readonly #target: SinkFile;
   readonly #file: DirectFile;
+  readonly #onClosed: (stats: BigIntStats) => void;
 
-  constructor(target: SinkFile, file: DirectFile) {
+  /** `onClosed`: is told the file as it is when all of it is written and durable. */
+  constructor(target: SinkFile, file: DirectFile, onClosed: (stats: BigIntStats) => void = () => undefined) {
     this.#target = target;
     this.#file = file;
+    this.#onClosed = onClosed;
   }
 
   async writeAt(offsetBytes: number, buffer: Uint8Array): Promise<void> {
@@ -26,13 +30,15 @@ export class FileSink implements RandomSink {
   async close(): Promise<void> {
     const { name, sizeBytes, mode } = this.#target;
     try {
-      const written = Number((await this.#translated('look at', () => this.#file.stat())).size);
+      const stats = await this.#translated('look at', () => this.#file.stat());
+      const written = Number(stats.size);
       if (written !== sizeBytes) {
         const message = `"${name}" was to have ${sizeBytes} bytes, and ${written} were written`;
         throw new CheckpointError('InvalidArgument', message, { context: { name } });
       }
       if (mode !== undefined) await this.#translated('set the mode of', () => this.#file.chmod(mode & 0o777));
       await this.#translated('make durable', () => this.#file.datasync());
+      this.#onClosed(stats);
     } finally {
       await this.abandon();
     }

@@ -2,6 +2,7 @@
 
 import type { LocalFiles } from '@holdfast/core/contract';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import type { Processes } from './processes.ts';
 import { scanDirectory } from './scan.ts';
 import { FileSource } from './source.ts';
 import { openTarget } from './target.ts';
@@ -10,8 +11,10 @@ export { type Check, DIRECT_ALIGNMENT_BYTES, DirectFile, type DirectFileOptions 
 export { DirectorySync, type DirectorySyncOptions, SyncFailedBefore } from './directory-sync.ts';
 export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
 export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';
 export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';
+export type { OldDirectory } from './old-directory.ts';
 export { OpenFiles } from './open-files.ts';
 export {
   linuxProcesses,
@@ -20,15 +23,16 @@ export {
   processOfText,
   processText,
 } from './processes.ts';
+export { inspectTarget, type TargetSurroundings } from './target.ts';
 export { openTargetFile } from './target-file.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 
 /** Files through the given system calls; a test passes some that fail. */
-export function createLocalFiles(fileSystem: FileSystem): LocalFiles {
+export function createLocalFiles(fileSystem: FileSystem, processes?: Processes): LocalFiles {
   return {
     scan: (directory, options) => scanDirectory(directory, options, fileSystem),
     openSource: (path) => FileSource.open(path, fileSystem),
-    openTarget: (directory, options) => openTarget(directory, options, fileSystem),
+    openTarget: (directory, options) => openTarget(directory, options, { fileSystem, processes }),
   };
 }
 

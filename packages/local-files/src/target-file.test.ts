@@ -72,7 +72,7 @@ describe('a file that is written', () => {
   it('only its owner can read it before', async () => {
     const target = await openTargetFile(path);
     const [sibling] = readdirSync(parent);
-    expect(sibling).toMatch(/^\.model\.bin\.holdfast-[0-9a-f]{16}$/);
+    expect(sibling).toMatch(/^\.model\.bin\.holdfast-[0-9a-f]{16}(\.[0-9a-f-]+)?$/);
     expect(modeOf(join(parent, sibling!))).toBe(0o600);
     await target.discard();
   });
@@ -269,4 +269,17 @@ describe('a disk that fails', () => {
 it('a caller that has stopped prepares nothing', async () => {
   await expect(openTargetFile(path, { signal: AbortSignal.abort() })).rejects.toEqual(code('Aborted'));
   expect(readdirSync(parent)).toEqual([]);
+});
+
+it('a file of a run is never replaced', async () => {
+  const run = join(parent, 'run');
+  mkdirSync(join(run, 'catalog'), { recursive: true });
+  const entry = join(run, 'catalog/00000000000000000001.json');
+  writeFileSync(entry, 'entry');
+  writeFileSync(join(run, 'run.json'), 'run');
+  for (const path of [entry, join(run, 'run.json')]) {
+    const refusal = code('InvalidArgument', `lies in the run ${run}`);
+    await expect(openTargetFile(path, { replace: true })).rejects.toEqual(refusal);
+  }
+  expect(readFileSync(entry, 'utf8')).toBe('entry');
 });

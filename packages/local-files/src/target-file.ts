@@ -4,14 +4,14 @@
  */
 
 import { constants } from 'node:fs';
-import { basename, dirname, resolve, sep } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import {
+  type CallOptions,
   type CheckpointError,
   type ErrorCode,
   type RandomSink,
   type RestoreTarget,
   type SinkFile,
-  type TargetOptions,
   throwIfAborted,
 } from '@holdfast/core/contract';
 import { DirectFile } from './direct-file.ts';
@@ -21,7 +21,15 @@ import { FileSink } from './file-sink.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
-import { siblingName, targetError } from './target.ts';
+import { assertOutsideRuns } from './old-directory.ts';
+import { linuxProcesses, type Processes } from './processes.ts';
+import { clearSiblings, siblingOf } from './siblings.ts';
+import { targetError } from './target.ts';
+
+export interface TargetFileOptions extends CallOptions {
+  /** Put the new file in the place of one that is there. */
+  replace?: boolean | undefined;
+}
 
 /** What `link` says where there are no hard links; `EPERM` is Linux's word for it (link(2)). */
 const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK']);
@@ -31,23 +39,29 @@ const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK'])
  * `publish`, after the sink is closed, makes the file visible and durable. Missing parent directories are created. With `replace` a
  * symbolic link stands for the file that it names, and a file that was there leaves its mode to the new one.
  *
- * `TargetExists`: there is a file, unless `replace`, or something that is no regular file. `Unsupported`: the file system has no hard
+ * `TargetExists`: there is a file, unless `replace`, or something that is no regular file. `InvalidArgument`: it is a file of a run, or lies
+ * among them. `Unsupported`: the file system has no hard
  * links, which it takes not to replace anything.
  */
 export async function openTargetFile(
   path: string,
-  options: TargetOptions = {},
+  options: TargetFileOptions = {},
   fileSystem: FileSystem = nodeFileSystem,
+  processes: Processes = linuxProcesses(),
 ): Promise<RestoreTarget> {
   throwIfAborted(options.signal);
   const replace = options.replace ?? false;
   let target = resolve(path);
   try {
     const mode = await existingMode(fileSystem, target, replace);
-    if (mode !== null) target = await fileSystem.realpath(target);
+    if (mode !== null) {
+      target = await fileSystem.realpath(target);
+      await assertOutsideRuns(fileSystem, target);
+    }
     await makeDirectories(fileSystem, dirname(target));
     const quickest = fileSystem === nodeFileSystem ? await fileSystemAt(dirname(target)) : fileSystem;
-    const sibling = `${dirname(target)}${sep}${siblingName(basename(target))}`;
+    await clearSiblings(target, { fileSystem, processes });
+    const sibling = await siblingOf(target, processes);
     const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
     const file = await DirectFile.open(sibling, flags, { fileSystem: quickest });
     const parts = { fileSystem: quickest, path: target, sibling, replace, mode, file };

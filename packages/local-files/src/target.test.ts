@@ -39,6 +39,8 @@ async function write(target: RestoreTarget, name: string, value: string, mode?: 
   await sink.close();
 }
 
+/** What is beside the directory, but for its note. */
+const siblings = () => readdirSync(parent).filter((name) => !name.endsWith('.made'));
 const read = (name: string) => readFileSync(join(directory, name), 'utf8');
 
 describe('openTarget', () => {
@@ -51,13 +53,13 @@ describe('openTarget', () => {
     await target.publish();
     expect([read('a'), read('deep/er/b'), read('empty')]).toEqual(['one', 'two', '']);
     expect(statSync(join(directory, 'deep/er/b')).mode & 0o777).toBe(0o751);
-    expect(readdirSync(parent)).toEqual(['ckpt']);
+    expect(siblings()).toEqual(['ckpt']);
   });
 
   it('only its owner can enter it before, and then it has the mode of any new directory', async () => {
     const target = await localFiles.openTarget(directory);
     const [sibling] = readdirSync(parent);
-    expect(sibling).toMatch(/^\.ckpt\.holdfast-[0-9a-f]{16}$/);
+    expect(sibling).toMatch(/^\.ckpt\.holdfast-[0-9a-f]{16}(\.[0-9a-f-]+)?$/);
     expect(statSync(join(parent, sibling!)).mode & 0o777).toBe(0o700);
     await write(target, 'a', 'one');
     await target.publish();
@@ -127,24 +129,24 @@ describe('openTarget', () => {
     mkdirSync(directory);
     writeFileSync(join(directory, 'old'), 'old');
     await expect(localFiles.openTarget(directory)).rejects.toEqual(code('TargetExists', 'not empty'));
-    expect([readdirSync(parent), read('old')]).toEqual([['ckpt'], 'old']);
+    expect([siblings(), read('old')]).toEqual([['ckpt'], 'old']);
   });
 
   it('replace puts the new directory in the place of the old one', async () => {
     mkdirSync(join(directory, 'sub'), { recursive: true });
     writeFileSync(join(directory, 'sub/old'), 'old');
-    const target = await localFiles.openTarget(directory, { replace: true });
+    const target = await localFiles.openTarget(directory, { replace: 'everything' });
     await write(target, 'a', 'one');
     expect(read('sub/old')).toBe('old');
     await target.publish();
-    expect([readdirSync(parent), readdirSync(directory)]).toEqual([['ckpt'], ['a']]);
+    expect([siblings(), readdirSync(directory)]).toEqual([['ckpt'], ['a']]);
   });
 
   it('replace works where there is nothing to replace', async () => {
-    const target = await localFiles.openTarget(directory, { replace: true });
+    const target = await localFiles.openTarget(directory, { replace: 'everything' });
     await write(target, 'a', 'one');
     await target.publish();
-    expect(readdirSync(parent)).toEqual(['ckpt']);
+    expect(siblings()).toEqual(['ckpt']);
   });
 
   it.each([false, true])('a file is TargetExists (replace: %s)', async (replace) => {
@@ -171,7 +173,9 @@ describe('openTarget', () => {
   });
 
   it('the root of the file system is InvalidArgument', async () => {
-    await expect(localFiles.openTarget('/', { replace: true })).rejects.toEqual(code('InvalidArgument'));
+    await expect(localFiles.openTarget('/', { replace: 'everything' })).rejects.toEqual(
+      code('InvalidArgument'),
+    );
   });
 
   it('a directory of the longest name works', async () => {
@@ -189,7 +193,7 @@ describe('openTarget', () => {
     writeFileSync(join(directory, 'theirs'), 'theirs');
     await expect(target.publish()).rejects.toEqual(code('TargetExists'));
     await target.discard();
-    expect([readdirSync(parent), read('theirs')]).toEqual([['ckpt'], 'theirs']);
+    expect([siblings(), read('theirs')]).toEqual([['ckpt'], 'theirs']);
   });
 
   it('stops when the signal has fired', async () => {
@@ -207,7 +211,7 @@ describe('names', () => {
       const target = await localFiles.openTarget(directory);
       await expect(target.open({ name, sizeBytes: 1 })).rejects.toEqual(code('InvalidArgument'));
       await target.publish();
-      expect([readdirSync(directory), readdirSync(parent)]).toEqual([[], ['ckpt']]);
+      expect([readdirSync(directory), siblings()]).toEqual([[], ['ckpt']]);
     },
   );
 
@@ -282,7 +286,7 @@ describe('publish', () => {
     const names = new Map<number, string>();
     const short = (path: string) =>
       path.startsWith(parent)
-        ? path.slice(parent.length).replace(/holdfast-[0-9a-f]{16}/, 'holdfast-X') || '/'
+        ? path.slice(parent.length).replace(/holdfast-[0-9a-f]{16}(\.[0-9a-f-]+)?/, 'holdfast-X') || '/'
         : 'above';
     const fileSystem: FileSystem = {
       ...nodeFileSystem,
@@ -315,7 +319,7 @@ describe('publish', () => {
     mkdirSync(directory);
     writeFileSync(join(directory, 'old'), 'old');
     const { steps, fileSystem } = traced();
-    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: true });
+    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: 'everything' });
     await write(target, 'sub/a', 'one');
     await target.publish();
     const temporary = '/.ckpt.holdfast-X';
@@ -336,11 +340,11 @@ describe('publish', () => {
       rename: (from, to) =>
         ++renames === 2 ? Promise.reject(errnoError('EIO')) : nodeFileSystem.rename(from, to),
     });
-    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: true });
+    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: 'everything' });
     await write(target, 'a', 'one');
     await expect(target.publish()).rejects.toEqual(code('Unavailable', directory));
     await target.discard();
-    expect([readdirSync(parent), readdirSync(directory)]).toEqual([['ckpt'], ['old']]);
+    expect([siblings(), readdirSync(directory)]).toEqual([['ckpt'], ['old']]);
   });
 
   it('after a crash between the two renames the old directory is there under the name beside it', async () => {
@@ -352,7 +356,7 @@ describe('publish', () => {
       rename: (from, to) =>
         ++renames === 2 ? new Promise(() => undefined) : nodeFileSystem.rename(from, to),
     });
-    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: true });
+    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: 'everything' });
     await write(target, 'a', 'one');
     void target.publish();
     while (renames < 2) await new Promise(setImmediate);
@@ -372,7 +376,7 @@ describe('publish', () => {
       fsync: (descriptor) =>
         isPlaced ? Promise.reject(errnoError('EIO')) : nodeFileSystem.fsync(descriptor),
     });
-    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: true });
+    const target = await createLocalFiles(fileSystem).openTarget(directory, { replace: 'everything' });
     await write(target, 'a', 'one');
     await expect(target.publish()).rejects.toEqual(code('Unavailable', directory));
     await target.discard();

@@ -4,18 +4,17 @@
  *
  * Replacing takes two renames, so there is an instant without either: the old directory goes aside (`.name.holdfast-….old`), the new one
  * into place, both names are made durable, and only then the old one is removed. After a crash in between, what is not under its name is
- * under the one beside it.
+ * under the one beside it, and the next target of the same name puts it back.
  */
 
 import { constants } from 'node:fs';
-import { basename, dirname, resolve, sep } from 'node:path';
+import { dirname, resolve, sep } from 'node:path';
 import {
   CheckpointError,
   type ErrorCode,
   type RandomSink,
   type RestoreTarget,
   type SinkFile,
-  systemRandom,
   type TargetOptions,
   throwIfAborted,
 } from '@holdfast/core/contract';
@@ -26,76 +25,128 @@ import { FileSink } from './file-sink.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
+import { lookAtOld, never, type OldDirectory } from './old-directory.ts';
+import { linuxProcesses, type Processes } from './processes.ts';
+import { mountPointIn } from './protected-directory.ts';
+import {
+  ASIDE_ENDING,
+  clearSiblings,
+  leadsTo,
+  readNotes,
+  removeNotes,
+  type SiblingParts,
+  siblingOf,
+} from './siblings.ts';
+import { NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
 
-/** Bytes of the directory's name that its temporary sibling repeats: with the rest it stays below the 255 of a file name. */
-const SIBLING_NAME_BYTES_MAX = 180;
+/** Beside the system calls, what a test replaces. */
+export interface TargetSurroundings {
+  readonly fileSystem?: FileSystem | undefined;
+  readonly processes?: Processes | undefined;
+}
 
 /** See `LocalFiles.openTarget`. Missing parent directories are created. A symbolic link to a directory stands for that directory. */
 export async function openTarget(
   directory: string,
   options: TargetOptions = {},
-  fileSystem: FileSystem = nodeFileSystem,
+  { fileSystem = nodeFileSystem, processes = linuxProcesses() }: TargetSurroundings = {},
 ): Promise<RestoreTarget> {
   throwIfAborted(options.signal);
-  let path = resolve(directory);
+  const given = resolve(directory);
   try {
-    const mode = await existingMode(fileSystem, path, options.replace ?? false);
-    if (mode !== null) path = await fileSystem.realpath(path);
-    if (basename(path) === '') throw targetError('InvalidArgument', path, 'is the root of the file system');
+    const path = await leadsTo(fileSystem, given);
+    await clearSiblings(path, { fileSystem, processes });
+    const mode = await existingMode(fileSystem, path, given !== path && (await isLink(fileSystem, given)));
+    const old = mode === null ? null : await oldDirectory(fileSystem, processes, path, options);
+    if (old !== null) assertReplaced(path, old, options.replace);
     await makeDirectories(fileSystem, dirname(path));
-    const sibling = `${dirname(path)}${sep}${siblingName(basename(path))}`;
+    const sibling = await siblingOf(path, processes);
     await fileSystem.mkdir(sibling);
     // The kernel has applied the umask: this is the mode that any new directory would have.
     const newMode = Number((await fileSystem.stat(sibling)).mode) & 0o7777;
     await fileSystem.chmod(sibling, 0o700);
     return new DirectoryTarget({
       fileSystem: fileSystem === nodeFileSystem ? await fileSystemAt(sibling) : fileSystem,
+      processes,
       path,
       sibling,
       mode: mode ?? newMode,
-      replace: options.replace ?? false,
+      options,
     });
   } catch (error) {
-    throw fileError(error, `prepare ${path}`, { path });
+    throw fileError(error, `prepare ${given}`, { path: given });
   }
 }
 
+/**
+ * What a target in the place of a directory would take away; `null`: nothing is there, or an empty directory. `TargetExists`: it is no
+ * directory. `InvalidArgument`: it is never replaced.
+ */
+export async function inspectTarget(
+  directory: string,
+  options: Omit<TargetOptions, 'replace'> = {},
+  { fileSystem = nodeFileSystem, processes = linuxProcesses() }: TargetSurroundings = {},
+): Promise<OldDirectory | null> {
+  const given = resolve(directory);
+  try {
+    const path = await leadsTo(fileSystem, given);
+    await clearSiblings(path, { fileSystem, processes });
+    const mode = await existingMode(fileSystem, path, false);
+    const replace = 'everything';
+    return mode === null ? null : await oldDirectory(fileSystem, processes, path, { ...options, replace });
+  } catch (error) {
+    throw fileError(error, `look at ${given}`, { path: given });
+  }
+}
+
+/** `null`: it is empty. Then too a mount point cannot be replaced, which is better known before anything is written. */
+async function oldDirectory(
+  fileSystem: FileSystem,
+  processes: Processes,
+  path: string,
+  options: TargetOptions,
+): Promise<OldDirectory | null> {
+  if ((await fileSystem.readdir(path)).length === 0) {
+    if ((await mountPointIn(fileSystem, path)) === path) throw never(path, 'is a mount point');
+    return null;
+  }
+  if (!options.replace) throw targetError('TargetExists', path, 'exists and is not empty');
+  const made = options.isOwn ? new Set<string>() : await readNotes(path, { fileSystem, processes });
+  return lookAtOld(fileSystem, path, { isOwn: options.isOwn, signal: options.signal, made });
+}
+
+function assertReplaced(path: string, old: OldDirectory, replace: TargetOptions['replace']): void {
+  const { foreignCount, example } = old;
+  if (foreignCount === 0 || replace === 'everything') return;
+  const what = `${foreignCount === 1 ? '1 file' : `${foreignCount} files`} that Holdfast did not put there`;
+  const message = `${path} holds ${what}, or that changed since, such as ${JSON.stringify(example)}`;
+  throw new CheckpointError('TargetExists', message, { context: { path, foreignCount } });
+}
+
+async function isLink(fileSystem: FileSystem, path: string): Promise<boolean> {
+  const stats = await fileSystem.lstat(path).catch(() => null);
+  return stats?.isSymbolicLink() ?? false;
+}
+
 /** Permission bits of the directory in whose place the new one goes; `null` if there is none. */
-async function existingMode(fileSystem: FileSystem, path: string, replace: boolean): Promise<number | null> {
+async function existingMode(fileSystem: FileSystem, path: string, isByLink: boolean): Promise<number | null> {
   const stats = await fileSystem.stat(path).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return null;
     throw error;
   });
   if (stats === null) {
-    const isDangling = await fileSystem.lstat(path).then(
-      () => true,
-      () => false,
-    );
-    if (isDangling) throw targetError('TargetExists', path, 'is a symbolic link to nothing');
+    if (isByLink) throw targetError('TargetExists', path, 'is named by a symbolic link to nothing');
     return null;
   }
   if (!stats.isDirectory()) throw targetError('TargetExists', path, 'exists and is not a directory');
-  if (!replace && (await fileSystem.readdir(path)).length > 0) {
-    throw targetError('TargetExists', path, 'exists and is not empty');
-  }
   return Number(stats.mode) & 0o7777;
 }
 
-/** Hidden, and of nobody else: `name` is to take its place later. */
-export function siblingName(name: string): string {
-  const start = Buffer.from(name)
-    .subarray(0, SIBLING_NAME_BYTES_MAX)
-    .toString('utf8')
-    .replace(/\uFFFD$/, '');
-  return `.${start}.holdfast-${systemRandom.hex(16)}`;
-}
-
-interface TargetParts {
-  readonly fileSystem: FileSystem;
+interface TargetParts extends SiblingParts {
   readonly path: string;
   readonly sibling: string;
   readonly mode: number;
-  readonly replace: boolean;
+  readonly options: TargetOptions;
 }
 
 class DirectoryTarget implements RestoreTarget {
@@ -103,6 +154,8 @@ class DirectoryTarget implements RestoreTarget {
   readonly #sync: DirectorySync;
   readonly #directories: Set<string>;
   readonly #sinks = new Set<FileSink>();
+  /** For the note. */
+  readonly #made: string[] = [];
   #isSettled = false;
 
   constructor(parts: TargetParts) {
@@ -120,7 +173,8 @@ class DirectoryTarget implements RestoreTarget {
       await this.#makeDirectories(dirname(path));
       // The sibling is new and nobody else can enter it, so there is no link to follow; 'wx' would not follow one either.
       const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
-      const sink = new FileSink(file, await DirectFile.open(path, flags, { fileSystem }));
+      const opened = await DirectFile.open(path, flags, { fileSystem });
+      const sink = new FileSink(file, opened, (stats) => this.#made.push(noteLine(file.name, stats)));
       this.#sinks.add(sink);
       return sink;
     } catch (error) {
@@ -134,6 +188,7 @@ class DirectoryTarget implements RestoreTarget {
     try {
       await fileSystem.chmod(sibling, mode);
       for (const directory of this.#directories) await this.#sync.sync(directory);
+      await this.#writeNote();
       await this.#moveIntoPlace();
     } catch (error) {
       throw fileError(error, `publish ${path}`, { path });
@@ -141,10 +196,13 @@ class DirectoryTarget implements RestoreTarget {
   }
 
   async discard(): Promise<void> {
+    if (this.#isSettled) return;
     this.#isSettled = true;
     for (const sink of this.#sinks) await sink.abandon();
+    const { fileSystem, sibling } = this.#parts;
     // What cannot be removed is a hidden directory that takes room; the failure that led here matters more.
-    await this.#parts.fileSystem.removeAll(this.#parts.sibling).catch(() => undefined);
+    await fileSystem.removeAll(sibling).catch(() => undefined);
+    await fileSystem.unlink(`${sibling}${NOTE_ENDING}`).catch(() => undefined);
   }
 
   async #makeDirectories(directory: string): Promise<void> {
@@ -154,22 +212,48 @@ class DirectoryTarget implements RestoreTarget {
       this.#directories.add(path);
   }
 
+  /** Before the renames: with it, whatever is then in place is known. Without room for it the next target has to be told "everything". */
+  async #writeNote(): Promise<void> {
+    const { fileSystem, sibling, options } = this.#parts;
+    if (options.isOwn !== undefined) return;
+    const note = `${sibling}${NOTE_ENDING}`;
+    await writeNote(fileSystem, note, this.#made).catch(() => fileSystem.unlink(note).catch(() => undefined));
+  }
+
   async #moveIntoPlace(): Promise<void> {
-    const { fileSystem, sibling, path, replace } = this.#parts;
-    const aside = `${sibling}.old`;
-    const hasOld = replace && (await moved(fileSystem, path, aside));
+    const { fileSystem, sibling, path } = this.#parts;
+    const aside = `${sibling}${ASIDE_ENDING}`;
+    const hasOld = await this.#moveAside(aside);
     try {
       // Takes the place of an empty directory too.
       await fileSystem.rename(sibling, path);
     } catch (error) {
       if (hasOld) await fileSystem.rename(aside, path);
       const isFilled = ['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(errnoOf(error) ?? '');
-      throw isFilled ? this.#error('TargetExists', 'was filled by somebody else meanwhile') : error;
+      throw isFilled ? this.#error('TargetExists', 'was filled by another process meanwhile') : error;
     }
     this.#isSettled = true;
     await this.#sync.sync(dirname(path));
+    await removeNotes(path, `${sibling}${NOTE_ENDING}`, this.#parts);
     // The restore has succeeded; what is left of the old one, should this fail, is a hidden directory that takes room.
     if (hasOld) await fileSystem.removeAll(aside).catch(() => undefined);
+  }
+
+  /** Looks at the old directory again: hours may have passed. False: there is none to move. */
+  async #moveAside(aside: string): Promise<boolean> {
+    const { fileSystem, processes, path, options } = this.#parts;
+    if (!options.replace) return false;
+    const { replace, isOwn } = options;
+    try {
+      // A signal that fires now finds everything written: the rest takes no time.
+      const old = await oldDirectory(fileSystem, processes, path, { replace, isOwn });
+      if (old !== null) assertReplaced(path, old, replace);
+      await fileSystem.rename(path, aside);
+      return true;
+    } catch (error) {
+      if (errnoOf(error) === 'ENOENT') return false;
+      throw errnoOf(error) === 'ENOTDIR' ? this.#error('TargetExists', 'is no directory any more') : error;
+    }
   }
 
   #openError(error: unknown, name: string): CheckpointError {
@@ -186,17 +270,6 @@ class DirectoryTarget implements RestoreTarget {
 
   #error(code: ErrorCode, what: string, cause?: unknown): CheckpointError {
     return targetError(code, this.#parts.path, what, cause);
-  }
-}
-
-/** False: there is nothing to move. */
-async function moved(fileSystem: FileSystem, from: string, to: string): Promise<boolean> {
-  try {
-    await fileSystem.rename(from, to);
-    return true;
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return false;
-    throw error;
   }
 }
 

@@ -1,9 +1,8 @@
 /** The file that keeps a certificate. */
 
-import { randomBytes } from 'node:crypto';
-import { rename, rm, stat, writeFile } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
+import { CheckpointError, type ErrorCode, type RestoreTarget } from '@holdfast/core/contract';
 
 export interface CertificateFile {
   readonly path: string;
@@ -13,9 +12,20 @@ export interface CertificateFile {
 
 /** Says at once what would keep the certificate from being written after minutes of work: `TargetExists`, `InvalidArgument`. */
 export async function assertWritable({ path, replaces }: CertificateFile): Promise<void> {
+  await assertPlace(path);
+  const target = await openFile({ path, replaces });
+  await target.discard();
+}
+
+async function openFile({ path, replaces }: CertificateFile): Promise<RestoreTarget> {
+  // Only now, so that `--help` and `--version` do not wait for it.
+  const { openTargetFile } = await import('@holdfast/local-files');
+  return openTargetFile(path, { replace: replaces });
+}
+
+async function assertPlace(path: string): Promise<void> {
   const found = await stat(path).catch(() => null);
   if (found?.isDirectory()) throw refusal('InvalidArgument', path, 'is a directory');
-  if (found !== null && !replaces) throw exists(path);
   const parent = await stat(dirname(path)).catch(() => null);
   if (parent?.isDirectory() !== true)
     throw refusal('InvalidArgument', path, 'is to be in a directory that is not there');
@@ -23,38 +33,21 @@ export async function assertWritable({ path, replaces }: CertificateFile): Promi
 
 /** Puts it there whole; a file that is there stays as it is until then, or for good. */
 export async function writeCertificate({ path, replaces }: CertificateFile, text: string): Promise<void> {
-  const written = replaces ? `${path}.${randomBytes(6).toString('hex')}.tmp` : path;
+  await assertPlace(path); // it may have vanished meanwhile
+  const bytes = new TextEncoder().encode(text);
+  const target = await openFile({ path, replaces });
   try {
-    await writeFile(written, text, { flag: 'wx' });
-    if (written !== path) await rename(written, path);
+    const sink = await target.open({ name: path, sizeBytes: bytes.byteLength });
+    await sink.writeAt(0, bytes);
+    await sink.close();
+    await target.publish();
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'EEXIST') await rm(written, { force: true }).catch(() => undefined); // the first error counts
-    throw fileError(error as NodeJS.ErrnoException, path);
+    await target.discard();
+    throw error;
   }
 }
 
-const CODES: Readonly<Record<string, ErrorCode>> = {
-  EACCES: 'Denied',
-  EPERM: 'Denied',
-  EROFS: 'ReadOnly',
-  ENOSPC: 'StorageFull',
-  EDQUOT: 'StorageFull',
-  ENOENT: 'InvalidArgument',
-  ENOTDIR: 'InvalidArgument',
-};
-
-function fileError(error: NodeJS.ErrnoException, path: string): CheckpointError {
-  if (error.code === 'EEXIST') return exists(path);
-  return refusal(CODES[error.code ?? ''] ?? 'Unexpected', path, `cannot be written: ${error.message}`, error);
-}
-
-function exists(path: string): CheckpointError {
-  const advice = ['name another file, or pass --replace'];
-  return new CheckpointError('TargetExists', `${path} exists already`, { context: { path, advice } });
-}
-
-function refusal(code: ErrorCode, path: string, what: string, cause?: unknown): CheckpointError {
+function refusal(code: ErrorCode, path: string, what: string): CheckpointError {
   const advice = ['choose a place for the certificate that can be written'];
-  return new CheckpointError(code, `${path} ${what}`, { context: { path, advice }, cause });
+  return new CheckpointError(code, `${path} ${what}`, { context: { path, advice } });
 }

@@ -8,12 +8,12 @@ import { form, numbering } from '../elasticdl/options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonVersion } from '../json.ts';
 import { takeOperands } from '../operands.ts';
-import { flag, value } from '../option.ts';
+import { value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
+import { confirmedReplace, REPLACE_OPTIONS } from '../replace-option.ts';
 import { usageError } from '../usage-error.ts';
 import { parseWhole } from '../values.ts';
 
-const replace = flag('--replace', 'put it in the place of a version that is there');
 const to = value('--to <m>', 'for how many parameter servers', parseWhole(1, 65_536));
 
 export const elasticdlRepartition: Command = {
@@ -23,9 +23,10 @@ export const elasticdlRepartition: Command = {
   description:
     'FROM is a directory or a URI, as for inspect. Without OUT it is the working directory.\n' +
     'Writes OUT/version-N/variables-i-of-M.ckpt; ElasticDL takes it as --checkpoint_dir_for_init.\n' +
-    'The version appears whole or not at all. One that exists is refused, unless with --replace.',
+    'The version appears whole or not at all. One that exists is refused; --replace takes the place of\n' +
+    'one with nothing but such files, --replace=everything of any, after it has asked (or with --apply).',
   operands: 'FROM [OUT] --to M',
-  options: [to, versionOrLatest, form, replace, numbering, buffer],
+  options: [to, versionOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
   examples: [
     'holdfast elasticdl repartition ./checkpoint_dir ./checkpoint_dir_8 --to 8',
     'holdfast elasticdl repartition "file://$PWD/run" ./ckpt --to 3 --version 100',
@@ -69,9 +70,12 @@ interface Division {
 
 async function divide(call: Call, set: ShardSet, division: Division): Promise<readonly WrittenFile[]> {
   const { count, directory } = division;
-  const { repartition } = await import('@holdfast/elasticdl');
+  const { parseShardFile, repartition } = await import('@holdfast/elasticdl');
   const { localFiles } = await import('@holdfast/local-files');
-  const target = await localFiles.openTarget(directory, { replace: call.get(replace), signal: call.signal });
+  // By their names, and no note: ElasticDL takes whatever lies beside a version for another one.
+  const isOwn = (name: string) => parseShardFile(name) !== null;
+  const replace = await confirmedReplace(call, directory, isOwn);
+  const target = await localFiles.openTarget(directory, { replace, isOwn, signal: call.signal });
   await call.reporter.begin({ verb: 'written', headline: (event) => headline(event, set, division) });
   const { files } = await repartition(set, target, {
     count,

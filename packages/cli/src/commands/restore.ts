@@ -10,8 +10,9 @@ import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
-import { flag, list, value } from '../option.ts';
+import { list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
+import { confirmedReplace, REPLACE_OPTIONS } from '../replace-option.ts';
 import { parseChoice } from '../values.ts';
 
 const only = list(
@@ -19,7 +20,6 @@ const only = list(
   'only files that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
   (text) => text,
 );
-const replace = flag('--replace', 'put the checkpoint in the place of a directory that is not empty');
 const onCorrupt = value(
   '--on-corrupt <what>',
   'fail (the default), or fallback: the newest older one that verifies',
@@ -32,9 +32,13 @@ export const restore: Command = {
   group: 'Save and restore',
   summary: 'Restore a checkpoint into a directory, every byte verified',
   description:
-    'DIR appears whole or not at all. One that exists and is not empty is refused, unless with --replace.',
+    'DIR appears whole or not at all. One that exists and is not empty is refused. --replace puts the\n' +
+    'checkpoint in the place of an earlier one that nothing was added to and nothing wrote to;\n' +
+    '--replace=everything in that of any directory, after it has said how many files go, and asked;\n' +
+    'without a terminal it needs --apply. Runs, mount points, home directories and the working\n' +
+    'directory are never replaced, nor is what holds one.',
   operands: 'URI DIR',
-  options: [versionOrLatest, only, replace, onCorrupt, concurrency, buffer],
+  options: [versionOrLatest, only, ...REPLACE_OPTIONS, onCorrupt, concurrency, buffer],
   examples: [
     'holdfast restore "file://$PWD/run" ./resume',
     'holdfast restore "file://$PWD/run" ./resume --version 1200 --replace',
@@ -52,6 +56,7 @@ async function runRestore(call: Call): Promise<CommandResult> {
   if (typeof given === 'bigint') call.subject.version = given;
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri }, async (manager) => {
+    const replace = await confirmedReplace(call, directory);
     await call.reporter.begin({ verb: 'restored', headline: (event) => headline(event, call) });
     const { signal } = call;
     const { onProgress } = call.reporter;
@@ -60,7 +65,7 @@ async function runRestore(call: Call): Promise<CommandResult> {
         version: given,
         to: directory,
         only: call.get(only),
-        replace: call.get(replace),
+        replace,
         onCorrupt: call.get(onCorrupt),
         signal,
         onProgress,

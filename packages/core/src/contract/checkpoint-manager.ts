@@ -7,7 +7,7 @@
  */
 
 import type { ProcessName } from './components.ts';
-import type { RandomSource, RestoreTarget } from './files.ts';
+import type { RandomSource, Replace, RestoreTarget } from './files.ts';
 import type { HistoryCalls } from './history.ts';
 import type { CallOptions } from './object-store.ts';
 import type { RetentionCalls } from './retention.ts';
@@ -214,8 +214,8 @@ export interface RestoreOptions extends WaitOptions {
   to: RestoreDestination;
   /** Only files that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`). No match at all is `NotFound`. */
   only?: readonly string[] | undefined;
-  /** Replace a directory that is not empty. */
-  replace?: boolean | undefined;
+  /** What of a directory that is not empty may be lost. Default: nothing. */
+  replace?: Replace | undefined;
   /** `fallback`: when the latest is damaged, take the newest that verifies, and say so. Default `fail`. */
   onCorrupt?: 'fail' | 'fallback' | undefined;
 }

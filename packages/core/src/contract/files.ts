@@ -53,9 +53,18 @@ export interface RestoreTarget {
   discard(): Promise<void>;
 }
 
+/**
+ * What may be lost when a new directory takes the place of one that is not empty. `true`: files that Holdfast has put there and nothing has
+ * written to since. `'everything'`: all others too. Never, whatever is said: a run or a part of one, a mount point, `/`, the working
+ * directory, a home directory, and any directory that holds one of these.
+ */
+export type Replace = boolean | 'everything';
+
 export interface TargetOptions extends CallOptions {
-  /** Put the new directory in the place of an existing one that is not empty. */
-  replace?: boolean | undefined;
+  /** Default: nothing is replaced. */
+  replace?: Replace | undefined;
+  /** Where names tell it: is a file of the old directory of the kind that goes there? Default: a note that each target leaves beside tells it. */
+  isOwn?: ((name: string) => boolean) | undefined;
 }
 
 export interface LocalFiles {
@@ -67,8 +76,10 @@ export interface LocalFiles {
   /** `NotFound`, `Denied`, or `InvalidArgument` if it is no regular file. */
   openSource(path: string): Promise<RandomSource>;
   /**
-   * Prepares a directory: files go to a temporary sibling, and `publish` renames it into place.
-   * `TargetExists` if `directory` exists and is not empty, unless `replace`.
+   * Prepares a directory: files go to a temporary sibling, and `publish` renames it into place. What a process that is certainly gone has
+   * left beside it is removed first, and an old directory that it had moved aside is put back.
+   * `TargetExists` if `directory` exists and is not empty, unless `replace` covers all that is in it (context `foreignCount`: how many files
+   * it does not cover); `InvalidArgument` if it is never replaced.
    */
   openTarget(directory: string, options?: TargetOptions): Promise<RestoreTarget>;
 }

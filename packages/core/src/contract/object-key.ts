@@ -10,6 +10,14 @@ const encoder = new TextEncoder();
 /** Files of a store itself start so, at its root; they are no objects. */
 export const STORE_OWN_PREFIX = '.holdfast-';
 
+const RUN_FILE =
+  /(?:^|\/)(?:catalog\/[0-9]{20}|version_[0-9]{1,19}\/[0-9]{1,10}\.[0-9]{1,10}\/manifest-[0-9a-f]{16})\.json$/;
+
+/** Does a path end in a name that only a run gives: that of a catalog entry, or of a manifest? A directory with such a file is of a run. */
+export function isRunFile(path: string): boolean {
+  return RUN_FILE.test(path);
+}
+
 /** `InvalidArgument` if `key` is outside the grammar of `ObjectStore`; the message says what is wrong with it. */
 export function assertObjectKey(key: string, store?: string): void {
   const fault = keyFault(key);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isCheckpointError } from '../contract/index.ts';
+import { isCheckpointError, isRunFile } from '../contract/index.ts';
 import * as keys from './keys.ts';
 import { LOGICAL_NAME_BYTES_MAX } from './logical-name.ts';
 import { VERSION_MAX } from './version.ts';
@@ -71,6 +71,16 @@ test('every prefix ends in a slash, so version_1 never matches version_10', () =
     keys.leasePrefix(id),
   );
   for (const prefix of prefixes) expect(prefix).toMatch(/[^/]\/$/);
+});
+
+test('a catalog entry and a manifest tell a run from other files, wherever it lies', () => {
+  const manifest = keys.manifestKey(id, new Uint8Array(32));
+  for (const key of [keys.catalogKey(1), manifest]) {
+    expect([key, `/data/run/${key}`].map(isRunFile)).toEqual([true, true]);
+    expect([`x${key}`, `${key}/a`, `/data/x${key}`].map(isRunFile)).toEqual([false, false, false]);
+  }
+  const payload = keys.payloadKey({ id, writer: 0, incarnation: 1, nonce: 'ab', name: 'model.json' });
+  expect([payload, 'run.json', 'catalog/1.json', 'version_1/model'].some(isRunFile)).toBe(false);
 });
 
 test('ascending seqs are ascending keys', () => {

@@ -13,12 +13,12 @@ import {
   makeDirectories,
   nodeFileSystem,
   type Processes,
+  removeAbandoned,
 } from '@holdfast/local-files';
 import type { TrainingCheckpoint, TrainingCheckpointManager } from '../checkpoints.ts';
 import { SavedCheckpoint } from './saved-checkpoint.ts';
 import { nextVersion, readSequence } from './sequence.ts';
-import { StagedCheckpoint } from './staged-checkpoint.ts';
-import { removeAbandoned } from './staging-name.ts';
+import { STAGING_PREFIX, StagedCheckpoint } from './staged-checkpoint.ts';
 
 /**
  * torchelastic's FileSystemCheckpointManager, which reads and writes the same directories. Nothing is read before the first call, and no
@@ -68,9 +68,8 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
     if (this.#hasTidied) return;
     this.#hasTidied = true;
     // What cannot be listed is an error of the next call, which has to.
-    await removeAbandoned(this.#root, { fileSystem: this.#fileSystem, processes: this.#processes }).catch(
-      () => undefined,
-    );
+    const parts = { fileSystem: this.#fileSystem, processes: this.#processes };
+    await removeAbandoned(this.#root, STAGING_PREFIX, parts).catch(() => undefined);
   }
 
   async get(version: bigint): Promise<TrainingCheckpoint | null> {

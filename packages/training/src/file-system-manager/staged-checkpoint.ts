@@ -5,6 +5,7 @@ import {
   errnoOf,
   type FileSystem,
   fileError,
+  ownedName,
   type Processes,
 } from '@holdfast/local-files';
 import type { TrainingCheckpoint } from '../checkpoints.ts';
@@ -12,7 +13,9 @@ import { checkKey } from './key.ts';
 import { PartFile } from './part-file.ts';
 import { SavedCheckpoint } from './saved-checkpoint.ts';
 import { nextVersion, readSequence } from './sequence.ts';
-import { newStagingName } from './staging-name.ts';
+
+/** Of the name of a checkpoint that is being written, which no reader takes for a number. */
+export const STAGING_PREFIX = '.holdfast-';
 
 /** Numbers that others take first, one after the other, before something else must be wrong. */
 const NUMBERS_TRIED_MAX = 1000;
@@ -62,7 +65,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   }
 
   static async begin(parts: StagedParts): Promise<StagedCheckpoint> {
-    const staging = `${parts.root}${sep}${await newStagingName(parts.processes)}`;
+    const staging = `${parts.root}${sep}${await ownedName(STAGING_PREFIX, parts.processes)}`;
     try {
       await parts.fileSystem.mkdir(staging);
     } catch (error) {

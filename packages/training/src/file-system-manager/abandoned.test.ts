@@ -16,7 +16,7 @@ let root: string;
 let self: ProcessIdentity;
 
 beforeEach(async () => {
-  root = await mkdtemp(join(tmpdir(), 'holdfast-staging-name-'));
+  root = await mkdtemp(join(tmpdir(), 'holdfast-abandoned-'));
   self = (await linuxProcesses().self()) ?? expect.unreachable('there is a /proc');
 });
 

@@ -1,0 +1,97 @@
+/** The directory in whose place a new one is to go: what would be lost with it. */
+
+import { dirname } from 'node:path';
+import { CheckpointError, isRunFile, type TargetOptions, throwIfAborted } from '@holdfast/core/contract';
+import { errnoOf } from './errno.ts';
+import type { FileSystem } from './file-system.ts';
+import { protectionOf } from './protected-directory.ts';
+import { noteLine } from './target-note.ts';
+import { type TreeEntry, walkTree } from './tree.ts';
+
+export interface OldDirectory {
+  /** Links and special files count as files. */
+  readonly fileCount: number;
+  /** Those that no target of Holdfast has put there, or that were written to since. */
+  readonly foreignCount: number;
+  /** One of them. */
+  readonly example?: string | undefined;
+}
+
+/** What is asked of it. */
+export interface Ownership extends Pick<TargetOptions, 'isOwn' | 'signal'> {
+  /** Lines of the notes beside it; needed without `isOwn`. */
+  readonly made: ReadonlySet<string>;
+}
+
+/** Files that are looked at together. */
+const STATS_AT_A_TIME = 64;
+
+/**
+ * Counts what is in a directory that is there. `path`: absolute, without links. `InvalidArgument`: it is never replaced, because of its
+ * place or because it is, holds, or lies in, a run.
+ */
+export async function lookAtOld(
+  fileSystem: FileSystem,
+  path: string,
+  ownership: Ownership,
+): Promise<OldDirectory> {
+  const protection = await protectionOf(fileSystem, path);
+  if (protection !== null) throw never(path, protection);
+  const found = { fileCount: 0, foreignCount: 0, example: undefined as string | undefined };
+  const check = () => throwIfAborted(ownership.signal);
+  let entries: TreeEntry[] = [];
+  const count = async () => {
+    const areForeign = await Promise.all(
+      entries.map((entry) => isForeign(fileSystem, path, entry, ownership)),
+    );
+    found.fileCount += entries.length;
+    found.foreignCount += areForeign.filter(Boolean).length;
+    found.example ??= entries.find((_, index) => areForeign[index])?.name;
+    entries = [];
+  };
+  for await (const entry of walkTree(fileSystem, path, { missing: 'skip', check })) {
+    const { name } = entry;
+    if (isRunFile(`${path}/${name}`)) throw never(path, `is a run, or holds one, as ${name} tells`);
+    if (entries.push(entry) === STATS_AT_A_TIME) await count();
+  }
+  await count();
+  if (found.foreignCount > 0) await assertOutsideRuns(fileSystem, path);
+  return found;
+}
+
+/** `InvalidArgument`: a file or directory lies in a run, so that it may be one of its objects. */
+export async function assertOutsideRuns(fileSystem: FileSystem, path: string): Promise<void> {
+  const run = await runAround(fileSystem, path);
+  if (run !== null) throw never(path, `lies in the run ${run}`);
+}
+
+async function isForeign(
+  fileSystem: FileSystem,
+  path: string,
+  { name, kind }: TreeEntry,
+  { isOwn, made }: Ownership,
+): Promise<boolean> {
+  if (kind !== 'file') return true;
+  const stats = await fileSystem.lstat(`${path}/${name}`).catch((error: unknown) => {
+    if (errnoOf(error) === 'ENOENT') return null;
+    throw error;
+  });
+  if (stats === null) return false; // it has just gone
+  if (!stats.isFile()) return true;
+  return isOwn === undefined ? !made.has(noteLine(name, stats)) : !isOwn(name);
+}
+
+/** The run below whose root a path lies; `null`: in none. */
+async function runAround(fileSystem: FileSystem, path: string): Promise<string | null> {
+  for (let above = dirname(path); dirname(above) !== above; above = dirname(above)) {
+    const entries = await fileSystem.readdir(`${above}/catalog`).catch(() => []);
+    if (entries.some(({ name }) => isRunFile(`${above}/catalog/${name}`))) return above;
+  }
+  return null;
+}
+
+export function never(path: string, why: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', `${path} ${why}: it is never replaced`, {
+    context: { path, advice: ['name another place', 'remove it by hand, if that is meant'] },
+  });
+}

@@ -1,0 +1,62 @@
+/** Directories that are never replaced, whatever the caller says: what would go with them is not a restore's to take. */
+
+import { homedir } from 'node:os';
+import { dirname } from 'node:path';
+import type { FileSystem } from './file-system.ts';
+import { parseMountInfo } from './mounts.ts';
+
+/** Why the directory is never replaced; `null`: for nothing that its place tells. `path`: absolute, without links. */
+export async function protectionOf(fileSystem: FileSystem, path: string): Promise<string | null> {
+  if (dirname(path) === path) return 'is the root of the file system';
+  const mountPoint = await mountPointIn(fileSystem, path);
+  if (mountPoint === path) return 'is a mount point';
+  if (mountPoint !== null) return `holds a mount point, ${mountPoint}`;
+  // By identity: another spelling, or a bind mount, leads to the same directory.
+  const own = await identityOf(fileSystem, path);
+  if (own === null) return null;
+  if (await leadsThrough(fileSystem, workingDirectory(), own)) return 'is the working directory, or holds it';
+  for (const home of await homes(fileSystem)) {
+    if (await leadsThrough(fileSystem, home, own)) return `is the home directory ${home}, or holds it`;
+  }
+  return null;
+}
+
+/** The first mount at or below a path. Without /proc: the path itself, if it lies on another device than its parent. */
+export async function mountPointIn(fileSystem: FileSystem, path: string): Promise<string | null> {
+  const text = await fileSystem.readText('/proc/self/mountinfo').catch(() => null);
+  if (text !== null) {
+    const points = parseMountInfo(text).map(({ mountPoint }) => mountPoint);
+    return points.find((point) => point === path || point.startsWith(`${path}/`)) ?? null;
+  }
+  const [here, above] = [await fileSystem.stat(path), await fileSystem.stat(dirname(path))];
+  return here.dev === above.dev ? null : path;
+}
+
+/** `null`: it was removed. */
+function workingDirectory(): string | null {
+  try {
+    return process.cwd();
+  } catch {
+    return null;
+  }
+}
+
+async function homes(fileSystem: FileSystem): Promise<string[]> {
+  const users = await fileSystem.readText('/etc/passwd').catch(() => '');
+  const listed = users.split('\n').map((line) => line.split(':')[5] ?? '');
+  return [...new Set([homedir(), ...listed])].filter((home) => home.startsWith('/'));
+}
+
+/** Is the directory on the way from the root to `path`, its end included? */
+async function leadsThrough(fileSystem: FileSystem, path: string | null, identity: string): Promise<boolean> {
+  const real = path === null ? null : await fileSystem.realpath(path).catch(() => null);
+  for (let at = real; at !== null; at = dirname(at) === at ? null : dirname(at)) {
+    if ((await identityOf(fileSystem, at)) === identity) return true;
+  }
+  return false;
+}
+
+async function identityOf(fileSystem: FileSystem, path: string): Promise<string | null> {
+  const stats = await fileSystem.stat(path).catch(() => null);
+  return stats === null ? null : `${stats.dev}-${stats.ino}`;
+}

@@ -1,0 +1,354 @@
+/** What a target may take the place of, and what becomes of what stands beside it. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { TargetOptions } from '@holdfast/core/contract';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { createLocalFiles } from './index.ts';
+import { type Processes, type ProcessIdentity, processText } from './processes.ts';
+import { inspectTarget } from './target.ts';
+
+const code = (expected: string, message = '') =>
+  expect.objectContaining({ code: expected, message: expect.stringContaining(message) });
+
+const processOf = (pid: number): ProcessIdentity => ({
+  pid,
+  startTicks: '1',
+  pidNamespace: '1',
+  bootId: '01234567-89ab-cdef-0123-456789abcdef',
+});
+const GONE = processText(processOf(7));
+/** Only process 7 has ended. */
+const processes: Processes = {
+  self: async () => processOf(8),
+  isCertainlyGone: async ({ pid }) => pid === 7,
+};
+
+let parent: string;
+let directory: string;
+beforeEach(() => {
+  parent = mkdtempSync(join(tmpdir(), 'holdfast-replace-'));
+  directory = join(parent, 'ckpt');
+});
+afterEach(() => rmSync(parent, { recursive: true, force: true }));
+
+function put(name: string, value = name): void {
+  mkdirSync(dirname(join(parent, name)), { recursive: true });
+  writeFileSync(join(parent, name), value);
+}
+
+interface Restore extends TargetOptions {
+  readonly to?: string;
+  readonly files?: readonly string[];
+  readonly fileSystem?: FileSystem | undefined;
+  /** Between the opening and the publishing. */
+  readonly meanwhile?: () => void;
+}
+
+/** Puts files in which their names stand. */
+async function restore({ to = directory, files = ['a'], fileSystem, meanwhile, ...options }: Restore = {}) {
+  const target = await createLocalFiles(fileSystem ?? nodeFileSystem, processes).openTarget(to, options);
+  try {
+    for (const name of files) {
+      const sink = await target.open({ name, sizeBytes: Buffer.byteLength(name) });
+      await sink.writeAt(0, Buffer.from(name));
+      await sink.close();
+    }
+    meanwhile?.();
+    await target.publish();
+  } catch (error) {
+    await target.discard();
+    throw error;
+  }
+}
+
+const files = (at = directory) => readdirSync(at, { recursive: true }).map(String).sort();
+const hidden = (ending = '') =>
+  readdirSync(parent).filter((name) => name.startsWith('.') && name.endsWith(ending));
+
+describe('replace: true', () => {
+  it('takes the place of what a target has put there, again and again, and leaves one note', async () => {
+    await restore({ files: ['a', 'sub/b', 'sub/"c"\n'] });
+    await restore({ replace: true, files: ['d'] });
+    await restore({ replace: true, files: ['e'] });
+    expect([files(), hidden().length, hidden('.made').length]).toEqual([['e'], 1, 1]);
+    expect(statSync(join(parent, hidden('.made')[0]!)).mode & 0o777).toBe(0o600);
+  });
+
+  it('also when files of it were removed, or the parent was moved', async () => {
+    await restore({ files: ['a', 'b'] });
+    rmSync(join(directory, 'a'));
+    const moved = `${parent}-moved`;
+    renameSync(parent, moved);
+    await restore({ to: join(moved, 'ckpt'), replace: true, files: ['c'] });
+    expect(files(join(moved, 'ckpt'))).toEqual(['c']);
+    renameSync(moved, parent);
+  });
+
+  const touch = (path: string, byMs: number) => {
+    const { atimeMs, mtimeMs } = statSync(path);
+    utimesSync(path, atimeMs / 1000, (mtimeMs + byMs) / 1000);
+  };
+  it.each([
+    ['a file beside them', () => put('ckpt/notes.txt'), 1],
+    ['files far below', () => ['1', '2', '3'].map((name) => put(`ckpt/sub/deep/${name}`)), 3],
+    ['one that was written to', () => put('ckpt/a', 'A'), 1],
+    ['one of another size', () => put('ckpt/a', 'longer'), 1],
+    ['one that another program has put there', () => touch(join(directory, 'a'), -1000), 1],
+    ['a link', () => symlinkSync('a', join(directory, 'link')), 1],
+    ['a name that is not UTF-8', () => writeFileSync(nameOfBytes(), ''), 1],
+    ['no note', () => rmSync(join(parent, hidden('.made')[0]!)), 2],
+    ['half a note', () => put(hidden('.made')[0]!, '["1 2'), 2],
+    ['a note that is something else', () => put(hidden('.made')[0]!, '{}'), 2],
+  ])('is refused where there is more, or other, than that: %s', async (_, change, foreignCount) => {
+    await restore({ files: ['a', 'sub/b'] });
+    change();
+    const before = files();
+    const refusal = expect.objectContaining({
+      code: 'TargetExists',
+      context: { path: directory, foreignCount },
+    });
+    await expect(restore({ replace: true, files: ['c'] })).rejects.toEqual(refusal);
+    expect([files(), hidden('.old')]).toEqual([before, []]);
+    await restore({ replace: 'everything', files: ['c'] });
+    expect(files()).toEqual(['c']);
+    // And from then on it is one that a target has made.
+    await restore({ replace: true, files: ['d'] });
+    expect(files()).toEqual(['d']);
+  });
+  const nameOfBytes = () => Buffer.concat([Buffer.from(`${directory}/`), Buffer.from([0xff])]);
+
+  it('looks again before it moves anything: what was put there meanwhile stays', async () => {
+    await restore();
+    const meanwhile = () => put('ckpt/notes.txt');
+    await expect(restore({ replace: true, files: ['b'], meanwhile })).rejects.toEqual(
+      code('TargetExists', '"notes.txt"'),
+    );
+    expect([files(), hidden().length]).toEqual([['a', 'notes.txt'], 1]);
+    rmSync(directory, { recursive: true });
+    const file = () => put('ckpt', 'a file');
+    await expect(restore({ replace: true, meanwhile: file })).rejects.toEqual(code('TargetExists'));
+    expect(readFileSync(directory, 'utf8')).toBe('a file');
+  });
+
+  it('by names, where they tell whose a file is; then there is no note', async () => {
+    const isOwn = (name: string) => name.endsWith('.ckpt');
+    put('ckpt/1.ckpt');
+    await restore({ replace: true, isOwn, files: ['2.ckpt'] });
+    expect([files(), hidden()]).toEqual([['2.ckpt'], []]);
+    put('ckpt/readme');
+    await expect(restore({ replace: true, isOwn })).rejects.toEqual(code('TargetExists', '"readme"'));
+  });
+
+  it('without room for its note a restore succeeds, and the next one has to be told "everything"', async () => {
+    const full = async (path: string, flags: number, mode?: number) => {
+      if (path.endsWith('.made')) throw Object.assign(new Error('full'), { code: 'ENOSPC', syscall: 'open' });
+      return nodeFileSystem.open(path, flags, mode);
+    };
+    await restore({ fileSystem: { ...nodeFileSystem, open: full } });
+    expect([files(), hidden()]).toEqual([['a'], []]);
+    await expect(restore({ replace: true })).rejects.toEqual(code('TargetExists'));
+  });
+});
+
+describe('is never replaced, whatever is said', () => {
+  const refused = async (to: string, why: string, fileSystem?: FileSystem) => {
+    for (const replace of [true, 'everything'] as const) {
+      await expect(restore({ to, replace, fileSystem })).rejects.toEqual(code('InvalidArgument', why));
+    }
+    await expect(inspectTarget(to, {}, { fileSystem })).rejects.toEqual(code('InvalidArgument', why));
+  };
+
+  it('a run, whatever holds one, and what lies in one, by any spelling', async () => {
+    const entry = 'catalog/00000000000000000001.json';
+    put(`data/run/${entry}`);
+    put('data/run/version_1/0.1/manifest-0123456789abcdef.json');
+    put('data/run/version_1/0.1/0.1-ab/model');
+    put('data/other');
+    symlinkSync('data', join(parent, 'link'));
+    const run = join(parent, 'data/run');
+    for (const to of [run, `${run}/../run/.`, relative(process.cwd(), run), join(parent, 'link/run')]) {
+      await refused(to, 'is a run, or holds one');
+    }
+    for (const to of [parent, join(parent, 'data'), join(parent, 'link')]) await refused(to, entry);
+    await refused(join(run, 'catalog'), 'is a run');
+    await refused(join(run, 'version_1'), 'is a run, or holds one');
+    await refused(join(run, 'version_1/0.1'), 'is a run, or holds one');
+    expect(files(join(parent, 'data'))).toContain(`run/${entry}`);
+  });
+
+  it('a directory of payloads of a run; one that a restore made among them may be', async () => {
+    put('run/catalog/00000000000000000001.json');
+    put('run/version_1/0.1/0.1-ab/model');
+    const inside = join(parent, 'run/version_1/0.1/0.1-ab');
+    await expect(restore({ to: inside, replace: 'everything' })).rejects.toEqual(
+      code('InvalidArgument', `lies in the run ${parent}/run`),
+    );
+    await restore({ to: join(parent, 'run/resume') });
+    await restore({ to: join(parent, 'run/resume'), replace: true, files: ['b'] });
+    expect(files(join(parent, 'run/resume'))).toEqual(['b']);
+  });
+
+  it('/, the working directory, and what holds it', async () => {
+    // These are real: they are only looked at.
+    const why = (to: string) => inspectTarget(to).catch((error: { message: string }) => error.message);
+    expect(await why('/')).toContain('/ is the root of the file system: it is never replaced');
+    for (const to of ['.', dirname(process.cwd())])
+      expect(await why(to)).toContain('is the working directory, or holds it: it is never replaced');
+  });
+
+  it('a home directory, be it of another user, and what holds one', async () => {
+    put('home/ada/notes');
+    symlinkSync('home', join(parent, 'users'));
+    const users = `root:x:0:0::/root:/bin/sh\nada:x:1:1::${parent}/users/ada:/bin/sh\nodd line\n`;
+    const readText: FileSystem['readText'] = (path) =>
+      path === '/etc/passwd' ? Promise.resolve(users) : nodeFileSystem.readText(path);
+    const fileSystem = { ...nodeFileSystem, readText };
+    await refused(join(parent, 'home/ada'), 'is the home directory', fileSystem);
+    await refused(join(parent, 'users'), `/users/ada, or holds it`, fileSystem);
+    put('home/ada/ckpt/a');
+    await restore({ to: join(parent, 'home/ada/ckpt'), replace: 'everything', fileSystem });
+  });
+
+  it('a mount point, and what holds one', async () => {
+    put('disk/with space/a');
+    const mountInfo = `36 35 98:0 / ${parent}/disk/with\\040space rw - ext4 /dev/sda1 rw\n`;
+    const readText =
+      (text: string | null): FileSystem['readText'] =>
+      (path) =>
+        path === '/proc/self/mountinfo' && text !== null
+          ? Promise.resolve(text)
+          : nodeFileSystem.readText(path);
+    const mounted = { ...nodeFileSystem, readText: readText(mountInfo) };
+    await refused(join(parent, 'disk/with space'), 'is a mount point', mounted);
+    await refused(join(parent, 'disk'), `holds a mount point, ${parent}/disk/with space`, mounted);
+    rmSync(join(parent, 'disk/with space/a'));
+    // An empty one too, which no rename takes the place of.
+    await refused(join(parent, 'disk/with space'), 'is a mount point', mounted);
+  });
+
+  it('without /proc a mount point is told by its device', async () => {
+    put('disk/a');
+    const fileSystem: FileSystem = {
+      ...nodeFileSystem,
+      readText: () => Promise.reject(Object.assign(new Error(), { code: 'ENOENT', syscall: 'open' })),
+      stat: async (path) => {
+        const stats = await nodeFileSystem.stat(path);
+        return path === join(parent, 'disk') ? Object.assign(stats, { dev: 0n }) : stats;
+      },
+    };
+    await refused(join(parent, 'disk'), 'is a mount point', fileSystem);
+  });
+});
+
+describe('inspectTarget', () => {
+  it('counts what would go', async () => {
+    expect(await inspectTarget(directory)).toBeNull();
+    await restore({ files: ['a', 'b'] });
+    expect(await inspectTarget(directory)).toEqual({ fileCount: 2, foreignCount: 0, example: undefined });
+    for (let count = 0; count < 200; count++) put(`ckpt/mine/${count}`);
+    expect(await inspectTarget(directory)).toMatchObject({ fileCount: 202, foreignCount: 200 });
+    put('file');
+    await expect(inspectTarget(join(parent, 'file'))).rejects.toEqual(code('TargetExists'));
+    await expect(inspectTarget(directory, { signal: AbortSignal.abort() })).rejects.toEqual(code('Aborted'));
+  });
+});
+
+describe('what a process that was killed has left', () => {
+  const HEX = '0123456789abcdef';
+  const left = (ending: string, owner = `.${GONE}`) => `.ckpt.holdfast-${HEX}${owner}${ending}`;
+
+  it('goes with the next target of the same name; of one that may live it stays', async () => {
+    put(`${left('')}/half`);
+    const stays = [
+      left('', `.${processText(processOf(9))}`), // lives, or nobody can tell
+      left('', ''),
+      left('.other'),
+      `.ckpt2.holdfast-${HEX}.${GONE}`,
+      `.ckpt.holdfast-short.${GONE}`,
+    ];
+    for (const name of stays) put(`${name}/a`);
+    await restore();
+    expect(hidden().filter((name) => !name.endsWith('.made'))).toEqual(stays.toSorted());
+  });
+
+  it('an old directory that was moved aside and not replaced comes back, and is then as any other', async () => {
+    await restore({ files: ['old'] });
+    const comeBack = async (options: Restore) => {
+      renameSync(directory, join(parent, left('.old')));
+      await restore(options).catch(({ code: refusal }) => expect(refusal).toBe('TargetExists'));
+      return [files(), hidden('.old')];
+    };
+    expect(await comeBack({ files: ['new'] })).toEqual([['old'], []]);
+    expect(await comeBack({ replace: true, files: ['new'] })).toEqual([['new'], []]);
+    // By the link that names it too.
+    symlinkSync('ckpt', join(parent, 'link'));
+    expect(await comeBack({ to: join(parent, 'link'), replace: true, files: ['newer'] })).toEqual([
+      ['newer'],
+      [],
+    ]);
+    renameSync(directory, join(parent, left('.old')));
+    expect(await inspectTarget(directory, {}, { processes })).toMatchObject({
+      fileCount: 1,
+      foreignCount: 0,
+    });
+  });
+
+  it('one that was replaced goes; one of a process that may live stays', async () => {
+    put(`${left('.old')}/old`);
+    const other = left('.old', `.${processText(processOf(9))}`);
+    put(`${other}/old`);
+    put('ckpt/new');
+    await restore({ replace: 'everything' });
+    expect([files(), hidden('.old')]).toEqual([['a'], [other]]);
+  });
+
+  it('of a name so long that others begin like it no old directory is touched', async () => {
+    const long = 'x'.repeat(200);
+    const aside = `.${'x'.repeat(128)}.holdfast-${HEX}.${GONE}.old`;
+    put(`${aside}/old`);
+    await restore({ to: join(parent, long) });
+    expect([files(join(parent, long)), existsSync(join(parent, aside))]).toEqual([['a'], true]);
+  });
+
+  it('what cannot be removed keeps nobody from restoring', async () => {
+    put(`${left('')}/half`);
+    const removeAll = () => Promise.reject(Object.assign(new Error(), { code: 'EACCES', syscall: 'rm' }));
+    await restore({ fileSystem: { ...nodeFileSystem, removeAll } });
+    expect(files()).toEqual(['a']);
+  });
+
+  it('a process that is killed while it writes, a directory or a file', async () => {
+    const module = fileURLToPath(new URL('./index.ts', import.meta.url));
+    const script = `
+      const { localFiles, openTargetFile } = await import(${JSON.stringify(module)});
+      const target = await localFiles.openTarget(${JSON.stringify(directory)});
+      await (await target.open({ name: 'a', sizeBytes: 3 })).writeAt(0, Buffer.from('abc'));
+      await openTargetFile(${JSON.stringify(join(parent, 'model'))});
+      process.kill(process.pid, 'SIGKILL');`;
+    const args = ['--conditions=holdfast-source', '--input-type=module', '-e', script];
+    const [, signal] = await once(spawn(process.execPath, args, { stdio: 'inherit' }), 'exit');
+    expect([signal, hidden().length]).toEqual(['SIGKILL', 2]);
+    const { localFiles, openTargetFile } = await import('./index.ts');
+    await (await localFiles.openTarget(directory)).discard();
+    await (await openTargetFile(join(parent, 'model'))).discard();
+    expect(readdirSync(parent)).toEqual([]);
+  });
+});

@@ -1,0 +1,47 @@
+/**
+ * What a target has put into its directory stands in a note beside it, `.name.holdfast-….made`: size, time of modification and name of each
+ * file. So a later target knows which files are not of anybody else: those of which that still holds. Without a note, or with one that
+ * cannot be read, nothing is known to be.
+ */
+
+import { constants } from 'node:fs';
+import { DirectFile } from './direct-file.ts';
+import type { FileSystem } from './file-system.ts';
+import type { TreeEntry } from './tree.ts';
+
+export const NOTE_ENDING = '.made';
+
+/** What is compared of a file. */
+export interface MadeFile {
+  readonly size: bigint;
+  readonly mtimeNs: bigint;
+}
+
+export function noteLine(name: TreeEntry['name'], { size, mtimeNs }: MadeFile): string {
+  return `${size} ${mtimeNs} ${name}`;
+}
+
+/** Not made durable: one that a loss of power takes away costs a question, and no file. */
+export async function writeNote(
+  fileSystem: FileSystem,
+  path: string,
+  lines: readonly string[],
+): Promise<void> {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+  const file = await DirectFile.open(path, flags, { direct: false, mode: 0o600, fileSystem });
+  try {
+    await file.write(0, new TextEncoder().encode(JSON.stringify(lines)));
+  } finally {
+    await file.close();
+  }
+}
+
+/** Empty if it cannot be read. */
+export async function readNote(fileSystem: FileSystem, path: string): Promise<readonly string[]> {
+  try {
+    const lines: unknown = JSON.parse(await fileSystem.readText(path));
+    return Array.isArray(lines) ? lines.map(String) : [];
+  } catch {
+    return [];
+  }
+}
