@@ -3,7 +3,9 @@
  *
  * - A checkpoint exists if and only if it is committed; before, no reader sees any of it, and after, all of it.
  * - When `save` or `commit` resolves, the checkpoint is durable: it survives the loss of every process.
- * - A reported outcome is true. Where it cannot be known the error is `OutcomeUnknown`, whose token `recover` takes.
+ * - A reported outcome is true. Where it cannot be known the error is `OutcomeUnknown`, whose token `recover` takes:
+ *   also where a signal, a deadline or `close` ends a call whose deciding request is on its way. `Aborted` means that the
+ *   decision it was about was not sent. A signal that fires after the answer changes nothing.
  */
 
 import type { ProcessName } from './components.ts';
@@ -301,19 +303,23 @@ export interface MirroredCheckpoint {
 }
 
 export type RecoveredOutcome =
-  /** It took effect: a commit is durable and holds the caller's files. */
+  /** It took effect: a commit is durable and holds the caller's files. A record may have gone since, as a lease does. */
   | 'committed'
   /** It did not, and never will. */
   | 'not-committed'
-  /** It has not, but may yet: `commit` settles it. */
+  /** It has not, but may yet: of a version `commit` settles it, of anything else the same call again. */
   | 'pending'
   /** It cannot be known any more. */
   | 'unknown';
 
 export interface RecoverResult {
   readonly outcome: RecoveredOutcome;
-  /** What the token was about. */
-  readonly id: CheckpointId;
+  /** What the token was about: the commit of a version, another decision on the run, or a record, such as a lease. */
+  readonly of: 'commit' | 'decision' | 'record';
+  /** Of a commit; `null` of anything else. */
+  readonly id: CheckpointId | null;
+  /** Of a commit that is pending: whether the caller's receipt is there, so that others can finish it. `null`: there is no question of it. */
+  readonly isDelivered: boolean | null;
   /** In words, why. */
   readonly detail: string;
 }

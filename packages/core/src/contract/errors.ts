@@ -162,8 +162,10 @@ export interface ErrorContext {
   range?: { start: number; end: number };
   expected?: string;
   found?: string;
-  /** `OutcomeUnknown`: what `recover()` takes. */
+  /** What `recover()` takes, wherever the outcome of a request is not known. */
   token?: string;
+  /** What a call of several decisions had decided before it failed, in words. It stands. */
+  done?: readonly string[];
   /** `Incomplete`: the writers that have not delivered. */
   missing?: readonly { writer: number; detail: string }[];
   [detail: string]: unknown;
@@ -233,6 +235,12 @@ export function abortError(signal: AbortSignal): CheckpointError {
   const reason: unknown = signal.reason;
   if (isCheckpointError(reason)) return reason;
   return new CheckpointError('Aborted', 'the caller stopped the operation', { cause: reason });
+}
+
+/** Only says that the call was stopped: by `signal`, whose reason may be an error of any code, or by a store that was closed. */
+export function isStopOf(error: unknown, signal: AbortSignal | undefined): error is CheckpointError {
+  if (isCheckpointError(error, 'Aborted')) return true;
+  return signal?.aborted === true && isCheckpointError(error) && error === signal.reason;
 }
 
 /** Waits for `work` until the signal fires, and then for it no more: `work` itself goes on, since others may wait for it. */

@@ -20,9 +20,10 @@ import { apply } from '../plan/apply.ts';
 import type { Decision, Rejected } from '../plan/decision.ts';
 import { EMPTY_STATE, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
-import { withDeadline } from './deadline.ts';
+import { withDeadline, withLastLook } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
-import { backOff, getOrNull, isUnanswered } from './records.ts';
+import { backOff, endOf, getOrNull, isUnanswered } from './records.ts';
+import { writeToken } from './tokens.ts';
 
 /** A run, where two are at hand. */
 export interface RunSide {
@@ -45,8 +46,8 @@ export type AppendResult =
       readonly decision: Exclude<Decision, { kind: 'applied' }>;
       readonly head: Head;
     }
-  /** It was sent, and whether it took effect cannot be known from the catalog any more. */
-  | { readonly kind: 'unknown'; readonly head: Head | null; readonly cause?: unknown };
+  /** It was sent, and whether it took effect cannot be known from the catalog any more. The token is of the transaction. */
+  | { readonly kind: 'unknown'; readonly head: Head | null; readonly token: string; readonly cause?: unknown };
 
 /**
  * What a process knows of the sends of one transaction. A caller that passes the same memory to each call of `append` may repeat the
@@ -71,6 +72,11 @@ export class Catalog {
 
   constructor(engine: Engine) {
     this.#engine = engine;
+  }
+
+  /** The newest that this process has seen, or written. */
+  get seen(): Head {
+    return this.#seen;
   }
 
   /**
@@ -153,7 +159,7 @@ export class Catalog {
       return result;
     } catch (error) {
       if (!send.mayHaveTakenEffect) throw error;
-      return { kind: 'unknown', head: null, cause: error };
+      return { kind: 'unknown', head: null, token: send.token, cause: endOf(error) };
     }
   }
 
@@ -229,11 +235,17 @@ class Sending {
     return this.#memory.openOn !== undefined;
   }
 
+  get token(): string {
+    const { id: txnId, kind } = this.#txn;
+    const sentOn = this.#memory.openOn ?? 0;
+    return writeToken({ of: 'decision', runId: this.#runId, txnId, kind, sentOn });
+  }
+
   async run(given: Head | undefined, signal: AbortSignal): Promise<AppendResult> {
     let head = given ?? (await this.#catalog.read(signal));
     for (let attempt = 0; ; attempt++) {
       if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
-      if (!this.#isCoveredBy(head)) return { kind: 'unknown', head };
+      if (!this.#isCoveredBy(head)) return { kind: 'unknown', head, token: this.token };
       throwIfAborted(signal);
       const decision = apply(head.state, this.#txn, head.seq + 1);
       if (decision.kind !== 'applied') return { kind: 'decided', decision, head };
@@ -300,7 +312,7 @@ class Sending {
       await this.#engine.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
       return { isAcknowledged: true, entry };
     } catch (error) {
-      if (!isCheckpointError(error) || error.code === 'Aborted') throw error;
+      if (!isCheckpointError(error)) throw error;
       if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))
         return { isAcknowledged: false, entry, error };
       this.#memory.openOn = openBefore; // a permanent error promises that it had no effect
@@ -312,10 +324,12 @@ class Sending {
    * A create that succeeded may have revived a number that was pruned: then there is a higher entry, and only its ring tells.
    */
   async #afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
-    const seqs = await this.#catalog.listSeqs(signal, entry.seq - 1);
-    const highest = Math.max(entry.seq, ...seqs);
-    if (highest === entry.seq) return this.#catalog.remember(entry);
-    return this.#catalog.read(signal);
+    return withLastLook(this.#engine.clock, signal, async (until) => {
+      const seqs = await this.#catalog.listSeqs(until, entry.seq - 1);
+      const highest = Math.max(entry.seq, ...seqs);
+      if (highest === entry.seq) return this.#catalog.remember(entry);
+      return this.#catalog.read(until);
+    });
   }
 }
 

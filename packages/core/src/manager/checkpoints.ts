@@ -31,11 +31,19 @@ import { checkMeta, checkStaleOptions } from './sources.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
 
+/** What a checkpoint has of its manager. */
+interface ManagersPart {
+  /** Fires when the manager is closed. */
+  readonly closing: AbortSignal;
+  readonly summarise: (checkpoint: CatalogCheckpoint) => CheckpointSummary;
+}
+
 /** A checkpoint from `create()`. */
 export class WritableCheckpoint implements Checkpoint {
   readonly #engine: Engine;
   readonly #session: SaveSession;
-  readonly #summarise: (checkpoint: CatalogCheckpoint) => Promise<CheckpointSummary>;
+  readonly #closing: AbortSignal;
+  readonly #summarise: ManagersPart['summarise'];
   readonly #files = new Map<string, UploadedFile>();
   readonly #open = new Map<Handoff, string>();
   readonly #discarded = new AbortController();
@@ -45,10 +53,11 @@ export class WritableCheckpoint implements Checkpoint {
   constructor(
     engine: Engine,
     session: SaveSession,
-    summarise: (checkpoint: CatalogCheckpoint) => Promise<CheckpointSummary>,
+    { closing, summarise }: ManagersPart,
   ) {
     this.#engine = engine;
     this.#session = session;
+    this.#closing = closing;
     this.#summarise = summarise;
   }
 
@@ -128,11 +137,11 @@ export class WritableCheckpoint implements Checkpoint {
     const checked = checkMeta(meta);
     checkStaleOptions(meta);
     const stop = this.#discarded.signal;
-    const signal = meta.signal ? AbortSignal.any([meta.signal, stop]) : stop;
+    const signal = AbortSignal.any([...(meta.signal ? [meta.signal] : []), stop, this.#closing]);
     try {
       await this.#session.deliver([...this.#files.values()], checked, { ...meta, signal });
       const checkpoint = await this.#session.finalise({ ...meta, signal });
-      this.summary = await this.#summarise(checkpoint);
+      this.summary = this.#summarise(checkpoint);
     } finally {
       await this.#engine.uploads.settled();
     }

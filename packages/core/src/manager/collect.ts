@@ -20,7 +20,7 @@ import { timeText } from '../plan/retention-policy.ts';
 import { findById } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
-import { decide, readRun } from './decide.ts';
+import { decide, readRun, tellingWhatStands } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { listLeases } from './leases.ts';
@@ -39,10 +39,12 @@ export async function collect(
   options: CollectOptions,
 ): Promise<CollectResult> {
   const { policy, force = false, signal } = options;
-  await bringRules(engine, catalog, signal);
-  const planned = await planNow(engine, catalog, policy, signal);
-  const done = await retireAndRemove(engine, catalog, { planned, force, signal });
-  return { plan: planned.plan, ...done, swept: await sweep(engine, catalog, options) };
+  return tellingWhatStands(async (done) => {
+    if (await bringRules(engine, catalog, signal)) done.push('the rules of the run are those that were given');
+    const planned = await planNow(engine, catalog, policy, signal);
+    const collected = await retireAndRemove(engine, catalog, { planned, force, signal, done });
+    return { plan: planned.plan, ...collected, swept: await sweep(engine, catalog, options) };
+  });
 }
 
 /** By the run's own rules, which nobody has to force. Sweeps only after a removal: what else there may be waits for the next. */
@@ -52,7 +54,7 @@ export async function collectAfterCommit(
   signal: AbortSignal,
 ): Promise<SweepResult | null> {
   const planned = await planNow(engine, catalog, undefined, signal);
-  const { removed } = await retireAndRemove(engine, catalog, { planned, force: true, signal });
+  const { removed } = await retireAndRemove(engine, catalog, { planned, force: true, signal, done: [] });
   return removed.length > 0 ? sweep(engine, catalog, { signal }) : null;
 }
 
@@ -60,12 +62,14 @@ interface Collecting {
   readonly planned: PlannedRetention;
   readonly force: boolean;
   readonly signal: AbortSignal | undefined;
+  /** See `tellingWhatStands`. */
+  readonly done: string[];
 }
 
-type Done = Pick<CollectResult, 'retired' | 'removed' | 'postponed'>;
+type Collected = Pick<CollectResult, 'retired' | 'removed' | 'postponed'>;
 
-async function retireAndRemove(engine: Engine, catalog: Catalog, collecting: Collecting): Promise<Done> {
-  const { planned, force, signal } = collecting;
+async function retireAndRemove(engine: Engine, catalog: Catalog, collecting: Collecting): Promise<Collected> {
+  const { planned, force, signal, done } = collecting;
   assertMayDrop(planned.plan, force);
   const retired = await retireAll(engine, catalog, collecting);
   // Planned again: what was retired without any grace is to be removed now.
@@ -85,14 +89,14 @@ async function retireAndRemove(engine: Engine, catalog: Catalog, collecting: Col
     if (reason === undefined) free.push({ id, retiringSeq: findById(state, id)?.retiringSeq ?? 0 });
     else leased.push({ version, reason });
   }
-  const removed = await removeAll(engine, catalog, free, signal);
+  const removed = await removeAll(engine, catalog, free, { signal, done });
   return { retired, removed, postponed: [...leased, ...waiting] };
 }
 
 async function retireAll(
   engine: Engine,
   catalog: Catalog,
-  { planned, force, signal }: Collecting,
+  { planned, force, signal, done }: Collecting,
 ): Promise<bigint[]> {
   const { policy, storeNowMs, graceMs } = planned;
   const retired: bigint[] = [];
@@ -112,7 +116,9 @@ async function retireAll(
       what: 'the retirement',
       signal,
     });
-    retired.push(...batch.map(({ version }) => version).reverse());
+    const versions = batch.map(({ version }) => version).reverse();
+    retired.push(...versions);
+    if (versions.length > 0) done.push(`retired: version ${versions.join(', ')}`);
     isLast = batch.length < DECIDED_AT_ONCE;
   }
   return retired;
@@ -129,7 +135,7 @@ async function removeAll(
   engine: Engine,
   catalog: Catalog,
   free: readonly Retired[],
-  signal: AbortSignal | undefined,
+  { signal, done }: Pick<Collecting, 'signal' | 'done'>,
 ): Promise<bigint[]> {
   const removed: bigint[] = [];
   for (let at = 0; at < free.length; at += DECIDED_AT_ONCE) {
@@ -151,7 +157,9 @@ async function removeAll(
       };
     };
     await decide(engine, catalog, remove, { what: 'the removal', signal });
-    removed.push(...batch.map(({ id }) => id.version));
+    const versions = batch.map(({ id }) => id.version);
+    removed.push(...versions);
+    if (versions.length > 0) done.push(`removed: version ${versions.join(', ')}`);
   }
   return removed;
 }

@@ -1,7 +1,7 @@
 /** Bounds a piece of work in time. */
 
 import type { Clock } from '../contract/components.ts';
-import { CheckpointError } from '../contract/errors.ts';
+import { abortError, CheckpointError } from '../contract/errors.ts';
 
 /** Made once: ending the timer of every decision must not cost an error with a stack each time. */
 const DONE = new CheckpointError('Aborted', 'the work was done in time');
@@ -37,6 +37,36 @@ export async function withDeadline<T>(
   try {
     return await work(signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal);
   } finally {
+    over.abort(DONE);
+  }
+}
+
+/** So long a caller who has stopped a call waits at most to hear what its request has come to. */
+const LAST_LOOK_MS = 1000;
+
+/**
+ * For the last look after a request that was acknowledged: runs `work` with a signal that fires a second after
+ * the caller's. A stop that comes after the decision then does not hide it.
+ */
+export async function withLastLook<T>(
+  clock: Clock,
+  signal: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  if (signal === undefined) return work(new AbortController().signal);
+  const late = new AbortController();
+  const over = new AbortController();
+  const stop = () =>
+    void clock.sleep(LAST_LOOK_MS, over.signal).then(
+      () => late.abort(abortError(signal)),
+      () => undefined, // the work was done before
+    );
+  if (signal.aborted) stop();
+  else signal.addEventListener('abort', stop, { once: true });
+  try {
+    return await work(late.signal);
+  } finally {
+    signal.removeEventListener('abort', stop);
     over.abort(DONE);
   }
 }

@@ -1,8 +1,8 @@
 /** Decisions that a person or an upkeep job asks for, as opposed to those of a writer in its epoch. */
 
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Decided } from '../plan/transaction.ts';
-import { type Catalog, type Head, rejectionError } from './catalog.ts';
+import { type AppendResult, type Catalog, type Head, rejectionError } from './catalog.ts';
 import { type Engine, newId } from './engine.ts';
 
 /** A run whose catalog moves on between every look and decision is busy beyond reason. */
@@ -24,7 +24,8 @@ export interface MadeDecision {
  * Plans a decision on the newest state and writes it. Where the state has moved on meanwhile so that it is refused, it is planned again:
  * `plan` is called each time, and throws what it finds wrong.
  *
- * `NotFound`: there is no run. `Conflict`, `Fenced`: refused on the very state it was planned on. `OutcomeUnknown`: only the log tells.
+ * `NotFound`: there is no run. `Conflict`, `Fenced`: refused on the very state it was planned on. `OutcomeUnknown`: it was sent, and
+ * `recover` tells later. Any other error: it did not take effect, and never will.
  */
 export async function decide(
   engine: Engine,
@@ -37,7 +38,7 @@ export async function decide(
     const before = await readRun(engine, catalog, signal);
     const txn = { ...plan(before), id: newId(engine) };
     const result = await catalog.append(txn, { runId: before.runId, head: before, signal });
-    if (result.kind === 'unknown') throw outcomeUnknown(engine, what, result.cause);
+    if (result.kind === 'unknown') throw unknownDecision(engine, what, result);
     const { head: after } = result;
     if (result.kind === 'committed' || result.decision.kind === 'already') return { before, after };
     if (result.decision.kind !== 'rejected') throw new Error('only a commit is decided "present"');
@@ -60,10 +61,28 @@ export async function readRun(
   });
 }
 
-function outcomeUnknown(engine: Engine, what: string, cause: unknown): CheckpointError {
-  const advice = ['the log of the run tells whether it did; look before you repeat it'];
-  return new CheckpointError('OutcomeUnknown', `whether ${what} took effect cannot be known now`, {
-    context: { store: engine.store.uri, advice },
-    ...(cause instanceof Error && { cause }),
-  });
+export function unknownDecision(
+  { store }: Engine,
+  what: string,
+  { token, cause }: Extract<AppendResult, { kind: 'unknown' }>,
+): CheckpointError {
+  const context = { store: store.uri, token };
+  const message = `whether ${what} took effect cannot be known now`;
+  return new CheckpointError('OutcomeUnknown', message, { context, cause });
+}
+
+/**
+ * For a call of several decisions. `work` adds to `done`, in words, each that has taken effect: an error that ends the call
+ * later says in its context that they stand.
+ */
+export async function tellingWhatStands<T>(work: (done: string[]) => Promise<T>): Promise<T> {
+  const done: string[] = [];
+  try {
+    return await work(done);
+  } catch (error) {
+    if (!isCheckpointError(error) || done.length === 0) throw error;
+    const { code, message, status, cause, retryAfterMs } = error;
+    const context = { ...error.context, done };
+    throw new CheckpointError(code, message, { context, status, cause, retryAfterMs });
+  }
 }

@@ -3,7 +3,7 @@
  */
 
 import type { CheckpointId, ProgressEvent } from '../contract/checkpoint-manager.ts';
-import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError, isStopOf } from '../contract/errors.ts';
 import { bytesEqual, type CatalogCheckpoint, idText } from '../format/index.ts';
 import { committedCheckpoint, precheckCommit } from '../plan/apply-commit.ts';
 import { type AssembledManifest, assembleManifest, nameClash, type StoredReceipt } from '../plan/assemble.ts';
@@ -15,7 +15,7 @@ import { type Engine, newId } from './engine.ts';
 import { describeMissing } from './missing-writers.ts';
 import { assertPayloads, listReceipts, listsReceipt, type OwnReceipt, readReceipts } from './receipts.ts';
 import { createRecord, isUnanswered } from './records.ts';
-import { writeToken } from './recover.ts';
+import { writeToken } from './tokens.ts';
 
 export interface FinaliseOptions {
   readonly id: CheckpointId;
@@ -72,7 +72,11 @@ export async function finalise(
       lastEventMs = waitedMs;
       options.onProgress?.({ type: 'waiting', version, missingWriters: missing, waitedMs });
     }
-    await clock.sleep(Math.max(0, Math.min(pollMs, options.timeoutMs - waitedMs)), options.signal);
+    await clock
+      .sleep(Math.max(0, Math.min(pollMs, options.timeoutMs - waitedMs)), options.signal)
+      .catch((error: unknown) => {
+        throw afterDelivery(engine, options, error);
+      });
     pollMs = Math.min(POLL_MS_MAX, pollMs * 1.5);
   }
 }
@@ -87,7 +91,7 @@ function drawPatienceMs({ random }: Engine, worldSize: number): number {
 
 /**
  * One look: commits if everything is there. Throws what can no longer change. Once a writer has delivered, others may commit its files at
- * any time: a store that cannot be asked any more then means `OutcomeUnknown`.
+ * any time: a caller that stops then, or a store that cannot be asked any more, means `OutcomeUnknown`.
  */
 export async function finaliseOnce(
   engine: Engine,
@@ -105,9 +109,15 @@ export async function finaliseOnce(
   try {
     return await withDeadline(bounds, (until) => decideOnce(engine, catalog, { ...options, signal: until }));
   } catch (error) {
-    if (!options.own || !isUnanswered(error)) throw error;
-    throw outcomeUnknown(engine, options, undefined, error);
+    throw afterDelivery(engine, options, error);
   }
+}
+
+/** What the end of a wait means: nothing to a survivor; to a writer that has delivered, that the outcome is open. */
+function afterDelivery(engine: Engine, options: FinaliseOptions, error: unknown): unknown {
+  if (!options.own || isCheckpointError(error, 'OutcomeUnknown')) return error;
+  const isOpen = isUnanswered(error) || isStopOf(error, options.signal);
+  return isOpen ? outcomeUnknown(engine, options, undefined, error) : error;
 }
 
 async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOptions): Promise<Finalised> {
@@ -254,18 +264,15 @@ async function incomplete(
 
 export function outcomeUnknown(
   engine: Engine,
-  options: Pick<FinaliseOptions, 'id' | 'runId' | 'signal'> & { own?: Pick<OwnReceipt, 'key'> | undefined },
+  options: Pick<FinaliseOptions, 'id' | 'runId'> & { own?: Pick<OwnReceipt, 'key'> | undefined },
   manifest: AssembledManifest | undefined,
   cause: unknown,
 ): CheckpointError {
   const { id, own, runId } = options;
-  const token = writeToken({ runId, id, manifestSha256: manifest?.sha256, receiptKey: own?.key });
-  const details = { context: { ...context(engine, id), token }, ...(cause instanceof Error && { cause }) };
+  const content = { runId, id, manifestSha256: manifest?.sha256, receiptKey: own?.key };
+  const token = writeToken({ of: 'commit', ...content });
   const unknown = `whether version ${id.version} was committed cannot be known now; nothing was deleted`;
-  if (!options.signal?.aborted || isCheckpointError(options.signal.reason, 'TimedOut')) {
-    return new CheckpointError('OutcomeUnknown', unknown, details);
-  }
-  return new CheckpointError('Aborted', `stopped while the commit was on its way: ${unknown}`, details);
+  return new CheckpointError('OutcomeUnknown', unknown, { context: { ...context(engine, id), token }, cause });
 }
 
 function life(own: OwnReceipt | undefined): WriterLife | undefined {

@@ -10,7 +10,7 @@ import { decodeRecord, encodeRecord, grantKey, grantsPrefix, parseGrantKey } fro
 import { type ObjectOptions, withRecords } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import { newId, type RecordIo } from './engine.ts';
-import { backOff, createRecord, getOrNull } from './records.ts';
+import { backOff, createRecord, getOrNull, unknownRecord } from './records.ts';
 
 export interface SaveGrant {
   /** 1 for the first; each has one more than the one before. */
@@ -42,8 +42,8 @@ export interface GrantOptions extends ObjectOptions {
 }
 
 /**
- * The grants of a run, for as long as `work` takes: at most `settings.recordTimeoutMs`, then it is `TimedOut`, and a grant on its way may still
- * come to be. What fails for a while is repeated.
+ * The grants of a run, for as long as `work` takes: at most `settings.recordTimeoutMs`, then it is `TimedOut`. What fails for a while is
+ * repeated. `OutcomeUnknown`: a grant was on its way, and may come to be; `recover` takes the token.
  */
 export function withGrants<T>(
   store: ObjectStore,
@@ -89,7 +89,9 @@ class GrantLog implements Grants {
   ): Promise<{ readonly grant: SaveGrant; readonly isOurs: boolean }> {
     const grant = { seq, id: newId(this.#io), trainerId, blockMs };
     const { bytes } = encodeRecord('grant', { ...grant, ...this.#process });
-    const created = await createRecord(this.#io, grantKey(seq), bytes, this.#signal);
+    const key = grantKey(seq);
+    const decides = unknownRecord(this.#io, { what: `grant ${seq}`, key, bytes });
+    const created = await createRecord(this.#io, key, bytes, this.#signal, decides);
     return created.isOurs
       ? { grant, isOurs: true }
       : { grant: this.#read(seq, created.bytes), isOurs: false };

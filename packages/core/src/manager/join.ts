@@ -4,12 +4,13 @@
  */
 
 import type { WriterPosition } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { claimKey, claimPrefix, encodeRecord, parseClaimKey, runKey } from '../format/index.ts';
 import { isPastAttempt, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { WriterLife } from '../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError, type SendMemory } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
+import { tellingWhatStands, unknownDecision } from './decide.ts';
 import { type Engine, newId } from './engine.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
 import { readRunRecord } from './run-rules.ts';
@@ -68,10 +69,21 @@ export function chooseAttempt(engine: Engine, given: string | undefined, writer:
   return newAttempt(engine, `drawn-${newId(engine)}`, true);
 }
 
-export async function join(
+interface Joining {
+  readonly attempt: Attempt;
+  readonly writer: WriterPosition;
+  readonly signal: AbortSignal | undefined;
+}
+
+export function join(engine: Engine, catalog: Catalog, joining: Joining): Promise<Membership> {
+  return tellingWhatStands((done) => joinAs(engine, catalog, joining, done));
+}
+
+async function joinAs(
   engine: Engine,
   catalog: Catalog,
-  { attempt, writer, signal }: { attempt: Attempt; writer: WriterPosition; signal: AbortSignal | undefined },
+  { attempt, writer, signal }: Joining,
+  done: string[],
 ): Promise<Membership> {
   const { clock, settings } = engine;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'joining the run', signal };
@@ -82,6 +94,7 @@ export async function join(
       if (head.state.attempt !== attempt.id) {
         if (attempt.takeover.isDone) throw fencedAttempt(engine, head, attempt);
         tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
+        if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
         continue; // whatever the outcome: only a fresh read says whose epoch it is
       }
       const { lineage, epoch } = head.state;
@@ -137,7 +150,28 @@ async function takeOver(
   if (result.kind === 'committed') takeover.isDone = true;
   const isOver = result.kind === 'unknown' && result.head && result.head.state.attempt !== attempt.id;
   if (isOver && attempt.isDrawn) throw unknownTurn(engine, result.head, attempt);
+  if (result.kind === 'unknown' && signal.aborted) {
+    throw unknownDecision(engine, `the takeover by attempt "${attempt.id}"`, result);
+  }
   return result.kind === 'committed';
+}
+
+/**
+ * For a call that joins in order to save: its outcome is that of the version, and of that nothing was sent. So the error
+ * is what ended the join. Its context has the token of the takeover, for a caller who asks about that as well.
+ */
+export async function joinToSave<T>(joining: Promise<T>): Promise<T> {
+  try {
+    return await joining;
+  } catch (error) {
+    if (!isCheckpointError(error, 'OutcomeUnknown')) throw error;
+    const { cause, context } = error;
+    const ended = isCheckpointError(cause) ? cause : error;
+    throw new CheckpointError(ended.code, `${ended.message}; nothing was saved, and ${error.message}`, {
+      context: { ...ended.context, ...context },
+      cause,
+    });
+  }
 }
 
 /** An attempt that has passed never owns the run again. */
@@ -234,6 +268,9 @@ async function register(
     { runId: head.runId, signal },
   );
   if (result.kind === 'committed') return true;
+  if (result.kind === 'unknown' && signal.aborted) {
+    throw unknownDecision(engine, `the registration of the writers of attempt "${head.state.attempt}"`, result);
+  }
   if (result.kind === 'unknown') return false;
   if (result.decision.kind === 'already') return true;
   if (result.decision.kind === 'rejected') {

@@ -19,21 +19,25 @@ export function newLeaseKey(engine: Pick<Engine, 'random'>, id: CheckpointId, re
   return leaseKey(id, reader, engine.random.hex(NONCE_DIGITS));
 }
 
+/** What a lease says. */
+export function leaseBytes(
+  { process }: Engine,
+  lease: { readonly id: CheckpointId; readonly reader: string; readonly ttlMs: number },
+): Uint8Array {
+  const { host, pid } = process;
+  return encodeRecord('read-lease', { format: undefined, ...lease, host, pid }).bytes;
+}
+
 /** Resolves when the store has acknowledged it: from then on it counts, once the catalog has been read again. */
 export async function writeLease(
   engine: Engine,
-  { key, ...lease }: { key: string; id: CheckpointId; reader: string; ttlMs: number },
+  { key, bytes }: { key: string; bytes: Uint8Array },
   signal: AbortSignal | undefined,
+  decides?: Parameters<typeof createRecord>[4],
 ): Promise<void> {
-  const { clock, settings, process } = engine;
-  const { bytes } = encodeRecord('read-lease', {
-    format: undefined,
-    ...lease,
-    host: process.host,
-    pid: process.pid,
-  });
+  const { clock, settings } = engine;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'taking a read lease', signal };
-  await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until));
+  await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until, decides));
 }
 
 export class LeaseHolder {
@@ -113,7 +117,8 @@ export class LeaseHolder {
     const ttlMs = this.#engine.settings.leaseTtlMs;
     const key = newLeaseKey(this.#engine, this.#id, this.#reader);
     this.#keys.push(key);
-    await writeLease(this.#engine, { key, id: this.#id, reader: this.#reader, ttlMs }, signal);
+    const bytes = leaseBytes(this.#engine, { id: this.#id, reader: this.#reader, ttlMs });
+    await writeLease(this.#engine, { key, bytes }, signal);
     this.#validUntilMs = sentAtMs + ttlMs;
   }
 

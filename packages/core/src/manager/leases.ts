@@ -1,17 +1,25 @@
 /** Leases that a caller takes, lists and gives back itself: for readers that do not read through Holdfast. */
 
 import type { WaitOptions } from '../contract/checkpoint-manager.ts';
-import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError, isStopOf, throwIfAborted } from '../contract/errors.ts';
 import type { Lease, LeaseOptions } from '../contract/history.ts';
 import type { ObjectInfo } from '../contract/object-store.ts';
-import { decodeRecord, leasesPrefix, parseLeaseKey, type ReadLease, toVersion } from '../format/index.ts';
+import {
+  type CheckpointId,
+  decodeRecord,
+  leasesPrefix,
+  parseLeaseKey,
+  type ReadLease,
+  toVersion,
+} from '../format/index.ts';
 import { chooseCheckpoint, requireLive } from '../plan/select.ts';
 import { findById } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
+import { withLastLook } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
-import { newLeaseKey, writeLease } from './lease.ts';
-import { deleteForTidiness, getOrNull, isUnreadable } from './records.ts';
+import { leaseBytes, newLeaseKey, writeLease } from './lease.ts';
+import { deleteForTidiness, getOrNull, isUnreadable, unknownRecord } from './records.ts';
 import { wantedVersion } from './restore.ts';
 
 const TTL_MS_MIN = 1000;
@@ -32,23 +40,40 @@ export async function takeLease(engine: Engine, catalog: Catalog, options: Lease
   const { state } = await catalog.read(signal);
   const { id } = requireLive(chooseCheckpoint(state, version));
   const key = newLeaseKey(engine, id, reader);
-  await writeLease(engine, { key, id, reader, ttlMs }, signal);
-  // Collection looks for leases after it has retired a checkpoint: only if it is live now did it, or will it, see this one.
-  const { state: now } = await catalog.read(signal);
-  const found = findById(now, id);
-  if (found?.state !== 'LIVE') {
-    await deleteForTidiness(engine, [key], 'releasing a read lease');
-    if (found) requireLive(found);
-    throw new CheckpointError('NotFound', `version ${id.version} was removed meanwhile`, {
-      context: { version: id.version },
-    });
+  const bytes = leaseBytes(engine, { id, reader, ttlMs });
+  const decides = unknownRecord(engine, { what: `lease ${leaseId(key)}`, key, bytes });
+  await writeLease(engine, { key, bytes }, signal, decides);
+  try {
+    const look = (until: AbortSignal) => createdAt(engine, catalog, { key, id }, until);
+    const createdAtMs = await withLastLook(engine.clock, signal, look);
+    const { host, pid } = engine.process;
+    return {
+      ...{ id: leaseId(key), key, checkpoint: id, version: id.version, reader, host, pid },
+      ...{ createdAtMs, ageMs: 0, expiresAtMs: createdAtMs + ttlMs, isExpired: false },
+    };
+  } catch (error) {
+    throw isCheckpointError(error, 'NotFound') ? error : decides(error); // else it is there, and not released
   }
-  const { createdAtMs } = await engine.records.head(key, { signal });
-  const { host, pid } = engine.process;
-  return {
-    ...{ id: leaseId(key), key, checkpoint: id, version: id.version, reader, host, pid },
-    ...{ createdAtMs, ageMs: 0, expiresAtMs: createdAtMs + ttlMs, isExpired: false },
-  };
+}
+
+/**
+ * Collection looks for leases after it has retired a checkpoint: only if that is live now did it, or will it, see this one.
+ * `NotFound`: it is not, and the lease is released.
+ */
+async function createdAt(
+  engine: Engine,
+  catalog: Catalog,
+  { key, id }: { readonly key: string; readonly id: CheckpointId },
+  signal: AbortSignal,
+): Promise<number> {
+  const { state } = await catalog.read(signal);
+  const found = findById(state, id);
+  if (found?.state === 'LIVE') return (await engine.records.head(key, { signal })).createdAtMs;
+  await deleteForTidiness(engine, [key], 'releasing a read lease');
+  if (found) requireLive(found);
+  throw new CheckpointError('NotFound', `version ${id.version} was removed meanwhile`, {
+    context: { version: id.version },
+  });
 }
 
 export async function releaseLease(engine: Engine, id: string, { signal }: WaitOptions): Promise<boolean> {
@@ -65,9 +90,17 @@ export async function releaseLease(engine: Engine, id: string, { signal }: WaitO
     if (isCheckpointError(error, 'NotFound')) return false;
     throw error;
   }
-  const [result] = await engine.records.deleteMany([key], { signal });
-  if (result?.error) throw result.error;
-  return true;
+  throwIfAborted(signal);
+  try {
+    const [result] = await engine.records.deleteMany([key], { signal });
+    if (result?.error) throw result.error;
+    return true;
+  } catch (error) {
+    if (!isStopOf(error, signal)) throw error;
+    const message = `whether lease ${id} was released cannot be known now`;
+    const advice = ['release it again, or list the leases: a lease that is gone is released'];
+    throw new CheckpointError('OutcomeUnknown', message, { context: { key, advice }, cause: error });
+  }
 }
 
 export async function callersLeases(

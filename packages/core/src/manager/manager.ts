@@ -191,7 +191,8 @@ class Manager implements CheckpointManager {
       { version: version === undefined ? undefined : toVersion(version), writer: undefined },
       this.#bounded(options),
     );
-    return new WritableCheckpoint(this.#engine, session, (checkpoint) => this.#summary(checkpoint));
+    const summarise = (checkpoint: CatalogCheckpoint) => this.#summary(checkpoint);
+    return new WritableCheckpoint(this.#engine, session, { closing: this.#closing.signal, summarise });
   }
 
   async get(version: VersionInput, options: CallOptions = {}): Promise<Checkpoint | null> {
@@ -358,9 +359,10 @@ class Manager implements CheckpointManager {
     return { ...options, signal: options.signal ? AbortSignal.any([options.signal, closing]) : closing };
   }
 
-  async #summary(checkpoint: CatalogCheckpoint): Promise<CheckpointSummary> {
-    const { state } = await this.#thenRetain(this.#catalog.read(this.#closing.signal));
-    return summaryOf(state, checkpoint);
+  /** Of one that was just committed, by the state in which that was seen: no request after it may fail and hide it. */
+  #summary(checkpoint: CatalogCheckpoint): CheckpointSummary {
+    this.#engine.retention.start();
+    return summaryOf(this.#catalog.seen.state, checkpoint);
   }
 
   /** When what may have committed is over, however it ended, the rules of the run are applied in the background. */

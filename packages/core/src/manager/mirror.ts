@@ -16,8 +16,9 @@ import {
 import { findById, findByVersion } from '../plan/state.ts';
 import type { Head, RunSide } from './catalog.ts';
 import { copyCheckpoint, readOriginal } from './copy-checkpoint.ts';
+import { tellingWhatStands } from './decide.ts';
 import { newId } from './engine.ts';
-import { join, type Membership, newAttempt } from './join.ts';
+import { join, joinToSave, type Membership, newAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { isUnanswered } from './records.ts';
 
@@ -31,19 +32,26 @@ export async function mirror(
   target: RunSide,
   options: MirrorOptions & { readonly signal: AbortSignal; readonly caller: AbortSignal | undefined },
 ): Promise<MirrorResult> {
-  const { watchIntervalMs, caller, signal } = options;
   checkOptions(options);
-  const mirroring = new Mirroring(source, target, options);
+  return tellingWhatStands((done) => mirrorAll(new Mirroring(source, target, options, done), target, options));
+}
+
+async function mirrorAll(
+  mirroring: Mirroring,
+  target: RunSide,
+  { watchIntervalMs, caller, signal, onProgress }: Parameters<typeof mirror>[2],
+): Promise<MirrorResult> {
   for (;;) {
     try {
       await mirroring.pass();
       if (watchIntervalMs === undefined) return mirroring.result;
-      options.onProgress?.({ type: 'idle', waitMs: watchIntervalMs });
+      onProgress?.({ type: 'idle', waitMs: watchIntervalMs });
     } catch (error) {
       if (watchIntervalMs === undefined) throw error;
-      if (caller?.aborted) return mirroring.result;
-      if (!isUnanswered(error)) throw error;
-      options.onProgress?.({
+      // To be stopped is how following a run ends, but not with a copy of which it is not known whether it is there.
+      if (caller?.aborted && !isCheckpointError(error, 'OutcomeUnknown')) return mirroring.result;
+      if (caller?.aborted || !isUnanswered(error)) throw error;
+      onProgress?.({
         type: 'retry',
         detail: `${error.message}; looking again in ${watchIntervalMs / 1000} s`,
       });
@@ -69,6 +77,8 @@ class Mirroring {
   readonly #source: RunSide;
   readonly #target: RunSide;
   readonly #options: MirrorOptions & { readonly signal: AbortSignal };
+  /** See `tellingWhatStands`. */
+  readonly #done: string[];
   readonly #copied: MirroredCheckpoint[] = [];
   readonly #present: bigint[] = [];
   readonly #skipped: { readonly version: bigint; readonly reason: string }[] = [];
@@ -76,7 +86,13 @@ class Mirroring {
   readonly #settled = new Set<string>();
   #membership: Membership | undefined;
 
-  constructor(source: RunSide, target: RunSide, options: MirrorOptions & { readonly signal: AbortSignal }) {
+  constructor(
+    source: RunSide,
+    target: RunSide,
+    options: MirrorOptions & { readonly signal: AbortSignal },
+    done: string[],
+  ) {
+    this.#done = done;
     this.#source = source;
     this.#target = target;
     this.#options = options;
@@ -155,6 +171,7 @@ class Mirroring {
     const join = (worldSize: number, signal: AbortSignal) => this.#join(origin, worldSize, signal);
     const copy = { source: this.#source, target: this.#target, checkpoint, join };
     this.#copied.push(await copyCheckpoint(copy, this.#options));
+    this.#done.push(`copied: version ${checkpoint.id.version}`);
   }
 
   /** As the only process of its attempt: it stands for all of the writers. A checkpoint of another number of writers needs another attempt. */
@@ -165,11 +182,8 @@ class Mirroring {
     const { state } = await catalog.read(signal);
     const goesOn = !joined && state.worldSize === worldSize && isMirrorAttempt(state.attempt, origin);
     const id = goesOn ? state.attempt : mirrorAttempt(origin, newId(engine));
-    this.#membership = await join(engine, catalog, {
-      attempt: newAttempt(engine, id, false),
-      writer: { index: 0, count: worldSize },
-      signal,
-    });
+    const joining = { attempt: newAttempt(engine, id, false), writer: { index: 0, count: worldSize }, signal };
+    this.#membership = await joinToSave(join(engine, catalog, joining));
     return this.#membership;
   }
 

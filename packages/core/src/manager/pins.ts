@@ -5,8 +5,8 @@ import { CheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, type State, toVersion } from '../format/index.ts';
 import { allOfVersion } from '../plan/state.ts';
 import type { Pin } from '../plan/transaction.ts';
-import type { Catalog } from './catalog.ts';
-import { decide, readRun } from './decide.ts';
+import type { Catalog, Head } from './catalog.ts';
+import { decide, readRun, tellingWhatStands } from './decide.ts';
 import type { Engine } from './engine.ts';
 
 const LABEL_LENGTH_MAX = 200;
@@ -41,17 +41,14 @@ export async function unpin(
     throw notFound(wanted, `has no pin "${label}"; it has ${has}`);
   }
   const labels = label === undefined ? pins : [label];
-  for (const each of labels) {
-    await decide(
-      engine,
-      catalog,
-      (head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), each),
-      {
-        what: `taking the pin "${each}" from version ${wanted}`,
-        signal,
-      },
-    );
-  }
+  await tellingWhatStands(async (done) => {
+    for (const label of labels) {
+      const plan = (head: Head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), label);
+      const what = `taking the pin "${label}" from version ${wanted}`;
+      await decide(engine, catalog, plan, { what, signal });
+      done.push(`the pin "${label}" was taken from version ${wanted}`);
+    }
+  });
   return labels;
 }
 

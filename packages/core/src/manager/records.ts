@@ -6,6 +6,7 @@ import { bytesEqual, crc32c, RECORD_BYTES_MAX, sha256, toHex } from '../format/i
 import { pauseBeforeRepeat, repeatDelayMs } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine, RecordIo } from './engine.ts';
+import { writeToken } from './tokens.ts';
 
 /** What became of a create: ours is there, or another's is. */
 export type Created = { readonly isOurs: true } | { readonly isOurs: false; readonly bytes: Uint8Array };
@@ -13,11 +14,49 @@ export type Created = { readonly isOurs: true } | { readonly isOurs: false; read
 /**
  * Creates a record whose bytes only this caller can have written, or which all callers write alike.
  * Safe against lost replies: whatever the store answers, the object is read and compared. Repeats until the signal fires.
+ *
+ * `decides`: others act on the record, so the caller must be told when it may be there: `OutcomeUnknown`, made by this
+ * function of what ended the call. A record that decides nothing needs none: the error is what ended the call.
  */
 export async function createRecord(
   engine: RecordIo,
   key: string,
   bytes: Uint8Array,
+  signal: AbortSignal | undefined,
+  decides?: (cause: unknown) => CheckpointError,
+): Promise<Created> {
+  const sent = { mayBeThere: false };
+  try {
+    return await createAndCompare(engine, { key, bytes, sent }, signal);
+  } catch (error) {
+    const cause = endOf(error);
+    throw decides && sent.mayBeThere ? decides(cause) : cause;
+  }
+}
+
+/** For `createRecord`: the record itself is what was to be decided. `what`: for messages, "the grant". */
+export function unknownRecord(
+  engine: RecordIo,
+  { what, key, bytes }: { readonly what: string; readonly key: string; readonly bytes: Uint8Array },
+): (cause: unknown) => CheckpointError {
+  return (cause) => {
+    const token = writeToken({ of: 'record', key, sha256: sha256(bytes) });
+    const context = { store: engine.records.uri, key, token };
+    return new CheckpointError('OutcomeUnknown', `whether ${what} was written cannot be known now`, {
+      context,
+      cause,
+    });
+  };
+}
+
+/** What ended a call whose outcome is not known: a stop, a deadline, or the store. */
+export function endOf(error: unknown): unknown {
+  return isCheckpointError(error, 'OutcomeUnknown') && error.cause !== undefined ? error.cause : error;
+}
+
+async function createAndCompare(
+  engine: RecordIo,
+  { key, bytes, sent }: { key: string; bytes: Uint8Array; sent: { mayBeThere: boolean } },
   signal: AbortSignal | undefined,
 ): Promise<Created> {
   for (let attempt = 0; ; attempt++) {
@@ -27,6 +66,7 @@ export async function createRecord(
     } catch (error) {
       const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isUnanswered(error);
       if (!mayBeThere) throw error;
+      sent.mayBeThere = true; // for good: what is not there yet may still be on its way
       const found = await getOrNull(engine.records, key, signal);
       if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
       // Not there: the request was lost (or the object was deleted at once, which only a collector of a passed epoch does).

@@ -1,60 +1,15 @@
-/** What became of a commit that ended in `OutcomeUnknown`. Reads only. */
+/** What became of a call that ended in `OutcomeUnknown`. Reads only. */
 
-import type { CheckpointId, RecoverResult } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
-import { bytesEqual, fromHex, parseVersion, toHex } from '../format/index.ts';
+import type { RecoverResult } from '../contract/checkpoint-manager.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { bytesEqual, sha256 } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
-import type { Catalog } from './catalog.ts';
+import { TXN_RING_LENGTH } from '../plan/state.ts';
+import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { listsReceipt } from './receipts.ts';
-
-/** What a token remembers: enough to recognise one's own commit, and no secret. */
-export interface TokenContent {
-  readonly runId: string;
-  readonly id: CheckpointId;
-  /** Of the manifest that was sent, if it came so far. */
-  readonly manifestSha256: Uint8Array | undefined;
-  /** The caller's own receipt; absent for a survivor. */
-  readonly receiptKey: string | undefined;
-}
-
-const TOKEN_PREFIX = 'hf1-';
-
-export function writeToken({ runId, id, manifestSha256, receiptKey }: TokenContent): string {
-  const fields = [
-    runId,
-    id.lineage,
-    id.epoch,
-    `${id.version}`,
-    manifestSha256 ? toHex(manifestSha256) : '',
-    receiptKey ?? '',
-  ];
-  const text = btoa(JSON.stringify(fields)); // every field is ASCII
-  return TOKEN_PREFIX + text.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
-}
-
-export function readToken(token: string): TokenContent {
-  try {
-    if (!token.startsWith(TOKEN_PREFIX)) throw new Error('prefix');
-    const base64 = token.slice(TOKEN_PREFIX.length).replaceAll('-', '+').replaceAll('_', '/');
-    const fields: unknown = JSON.parse(atob(base64));
-    if (!Array.isArray(fields) || fields.length !== 6) throw new Error('fields');
-    const [runId, lineage, epoch, version, digest, receiptKey] = fields;
-    if (!Number.isSafeInteger(lineage) || !Number.isSafeInteger(epoch)) throw new Error('id');
-    return {
-      runId: String(runId),
-      id: { lineage, epoch, version: parseVersion(String(version)) },
-      manifestSha256: digest === '' ? undefined : fromHex(String(digest)),
-      receiptKey: receiptKey === '' ? undefined : String(receiptKey),
-    };
-  } catch (cause) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `this is no token of OutcomeUnknown: it begins with "${TOKEN_PREFIX}" and is given whole`,
-      { cause },
-    );
-  }
-}
+import { getOrNull } from './records.ts';
+import { type CommitToken, type DecisionToken, type RecordToken, readToken } from './tokens.ts';
 
 export async function recover(
   engine: Engine,
@@ -63,42 +18,96 @@ export async function recover(
   signal: AbortSignal | undefined,
 ): Promise<RecoverResult> {
   const content = readToken(token);
-  const { id, manifestSha256 } = content;
+  if (content.of === 'record') return ofRecord(engine, content, signal);
   const head = await catalog.read(signal);
+  if (content.of === 'decision' && head.seq === 0) return pendingDecision(content);
   if (head.runId !== content.runId) {
     const found = head.runId === '' ? 'nothing was ever saved here' : `here is run ${head.runId}`;
     throw new CheckpointError('NotFound', `the token is of run ${content.runId}; ${found}`, {
       context: { store: engine.store.uri },
     });
   }
+  return content.of === 'decision' ? ofDecision(content, head) : ofCommit(engine, content, head, signal);
+}
+
+async function ofCommit(
+  engine: Engine,
+  { id, manifestSha256, receiptKey }: CommitToken,
+  head: Head,
+  signal: AbortSignal | undefined,
+): Promise<RecoverResult> {
+  const result = (outcome: RecoverResult['outcome'], detail: string): RecoverResult => ({
+    ...{ of: 'commit', id, outcome, detail, isDelivered: null },
+  });
   const answer = precheckCommit(head.state, id, undefined, manifestSha256);
   if (!answer) {
-    const detail = `version ${id.version} is not committed, but still can be: \`commit\` settles it`;
-    return { outcome: 'pending', id, detail };
+    const isDelivered = receiptKey === undefined ? null : await isThere(engine, receiptKey, signal);
+    const next = isDelivered === false ? 'its files are not delivered' : '`commit` settles it';
+    const detail = `version ${id.version} is not committed, but still can be: ${next}`;
+    return { ...result('pending', detail), isDelivered };
   }
   if (answer.kind === 'present-removed') {
-    return {
-      outcome: 'committed',
-      id,
-      detail: `version ${id.version} was committed, and has been removed since`,
-    };
+    return result('committed', `version ${id.version} was committed, and has been removed since`);
   }
   if (answer.kind === 'rejected') {
-    const outcome = answer.reason === 'unknown' ? 'unknown' : 'not-committed';
-    return { outcome, id, detail: answer.message };
+    return result(answer.reason === 'unknown' ? 'unknown' : 'not-committed', answer.message);
   }
   const { checkpoint } = answer;
   const isSame = manifestSha256 !== undefined && bytesEqual(manifestSha256, checkpoint.manifestSha256);
   if (
     isSame ||
-    content.receiptKey === undefined ||
-    (await listsReceipt(engine, checkpoint, { key: content.receiptKey }, signal))
+    receiptKey === undefined ||
+    (await listsReceipt(engine, checkpoint, { key: receiptKey }, signal))
   ) {
-    return { outcome: 'committed', id, detail: `version ${id.version} is committed` };
+    return result('committed', `version ${id.version} is committed`);
   }
-  return {
-    outcome: 'not-committed',
-    id,
-    detail: `version ${id.version} was committed with the files of another process of this writer`,
-  };
+  const detail = `version ${id.version} was committed with the files of another process of this writer`;
+  return result('not-committed', detail);
+}
+
+async function isThere(engine: Engine, key: string, signal: AbortSignal | undefined): Promise<boolean> {
+  try {
+    await engine.records.head(key, { signal });
+    return true;
+  } catch (error) {
+    if (isCheckpointError(error, 'NotFound')) return false;
+    throw error;
+  }
+}
+
+/** As its sender would judge it: see `Sending` in catalog.ts. */
+function ofDecision(content: DecisionToken, { seq, state }: Head): RecoverResult {
+  const { txnId, kind, sentOn } = content;
+  const result = { of: 'decision', id: null, isDelivered: null } as const;
+  if (state.txnRing.includes(txnId)) {
+    return { ...result, outcome: 'committed', detail: `the ${kind} decision took effect` };
+  }
+  if (seq <= sentOn) return pendingDecision(content);
+  if (seq - sentOn > TXN_RING_LENGTH) {
+    const detail = `${seq - sentOn} decisions came after the ${kind}: the catalog remembers ${TXN_RING_LENGTH}`;
+    return { ...result, outcome: 'unknown', detail };
+  }
+  const detail = `another decision took the place of the ${kind}: it did not take effect`;
+  return { ...result, outcome: 'not-committed', detail };
+}
+
+function pendingDecision({ kind }: DecisionToken): RecoverResult {
+  const detail = `the ${kind} decision is not in the catalog, but its request may still arrive: repeat the call`;
+  return { of: 'decision', id: null, isDelivered: null, outcome: 'pending', detail };
+}
+
+async function ofRecord(
+  engine: Engine,
+  { key, sha256: digest }: RecordToken,
+  signal: AbortSignal | undefined,
+): Promise<RecoverResult> {
+  const bytes = await getOrNull(engine.records, key, signal);
+  const result = { of: 'record', id: null, isDelivered: null } as const;
+  if (!bytes) {
+    const detail = `${key} is not there, but its request may still arrive`;
+    return { ...result, outcome: 'pending', detail };
+  }
+  return bytesEqual(sha256(bytes), digest)
+    ? { ...result, outcome: 'committed', detail: `${key} is there` }
+    : { ...result, outcome: 'not-committed', detail: `${key} is of another process` };
 }

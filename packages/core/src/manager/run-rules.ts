@@ -43,26 +43,29 @@ export function readRunRecord(engine: Engine, bytes: Uint8Array): { runId: strin
   return { runId, policy };
 }
 
-/** Makes the rules that the manager was opened with those of the run, once in its life: what is set later is a newer word. */
+/**
+ * Makes the rules that the manager was opened with those of the run, once in its life: what is set later is a newer word.
+ * `false`: nothing was written.
+ */
 export async function bringRules(
   engine: Engine,
   catalog: Catalog,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<boolean> {
   const { brought } = engine.rules;
-  if (!brought) return;
-  await setRules(engine, catalog, brought, signal);
+  return brought !== undefined && (await setRules(engine, catalog, brought, signal));
 }
 
-/** Nothing is written if the run has them already. `NotFound`: there is no run. */
+/** `false`: nothing is written, for the run has them already. `NotFound`: there is no run. */
 export async function setRules(
   engine: Engine,
   catalog: Catalog,
   policy: Policy,
   signal: AbortSignal | undefined,
-): Promise<void> {
+): Promise<boolean> {
   const inForce = await rulesInForce(engine, await readRun(engine, catalog, signal), signal);
-  if (!samePolicy(inForce, policy)) {
+  const isNew = !samePolicy(inForce, policy);
+  if (isNew) {
     await decide(
       engine,
       catalog,
@@ -71,4 +74,5 @@ export async function setRules(
     );
   }
   engine.rules.brought = undefined;
+  return isNew;
 }

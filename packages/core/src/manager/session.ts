@@ -37,7 +37,7 @@ import { type FinaliseOptions, finalise, finaliseOnce, outcomeUnknown } from './
 import type { Membership } from './join.ts';
 import { recorderOf } from './left-uploads.ts';
 import type { OwnReceipt } from './receipts.ts';
-import { createRecord, isUnanswered } from './records.ts';
+import { createRecord } from './records.ts';
 import type { NamedSource } from './sources.ts';
 
 const NONCE_DIGITS = 16;
@@ -264,13 +264,9 @@ export async function deliver(
   const { bytes } = encodeRecord('receipt', receipt);
   const { clock, settings } = engine;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'writing the receipt', signal };
-  const created = await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until)).catch(
-    (error: unknown) => {
-      // It may be there, and then the peers may commit it.
-      if (!isUnanswered(error)) throw error;
-      throw outcomeUnknown(engine, { id, runId, signal, own: { key } }, undefined, error);
-    },
-  );
+  // It may be there, and then the peers may commit it.
+  const decides = (cause: unknown) => outcomeUnknown(engine, { id, runId, own: { key } }, undefined, cause);
+  const created = await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until, decides));
   const life = { key, position: writer, incarnation };
   if (created.isOurs) return { ...life, sha256: sha256(bytes), receipt };
   const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });

@@ -6,7 +6,7 @@ import { precheckCommit } from '../plan/apply-commit.ts';
 import { NewestManifests } from './bases.ts';
 import { type Catalog, rejectionError } from './catalog.ts';
 import type { Engine } from './engine.ts';
-import { type Attempt, chooseAttempt, join, type Membership } from './join.ts';
+import { type Attempt, chooseAttempt, join, joinToSave, type Membership } from './join.ts';
 import { SaveSession } from './session.ts';
 import { checkWriter } from './sources.ts';
 
@@ -59,7 +59,7 @@ export class WriterRegistry {
   ): Promise<SaveSession> {
     const writer = this.position(wanted.writer);
     assertVersionNamed(wanted.version, writer);
-    const { place, membership } = await this.#join(writer, options.signal);
+    const { place, membership } = await joinToSave(this.#join(writer, options.signal));
     const { state } = await this.#catalog.read(options.signal);
     const version = wanted.version ?? max(state.top, place.highestBegun) + 1n;
     const id = { lineage: membership.lineage, epoch: membership.epoch, version };
@@ -98,7 +98,7 @@ export class WriterRegistry {
         this.#places.delete(writer.index);
       }
       // Another call of this process began the join, and was stopped: this one was not.
-      if (known && isCheckpointError(error, 'Aborted') && !signal.aborted) return this.#join(writer, signal);
+      if (known && wasStopped(error) && !signal.aborted) return this.#join(writer, signal);
       throw error;
     }
   }
@@ -107,6 +107,11 @@ export class WriterRegistry {
     const attempt = this.attempt(writer);
     return join(this.#engine, this.#catalog, { attempt, writer, signal });
   }
+}
+
+/** By the signal of its own caller, before or after its takeover was sent. */
+function wasStopped(error: unknown): boolean {
+  return isCheckpointError(error, 'Aborted') || isCheckpointError(error, 'OutcomeUnknown');
 }
 
 /** `InvalidArgument`: only a lone writer may leave the version out. */

@@ -1,6 +1,17 @@
 /** The store for records: what may be repeated is repeated, one request at a time. */
 
-import type { CallOptions, DeleteResult, ListOptions, ListPage, ObjectStore } from '../contract/index.ts';
+import {
+  type CallOptions,
+  CheckpointError,
+  type CreateOptions,
+  type DeleteResult,
+  isStopOf,
+  type ListOptions,
+  type ListPage,
+  type ObjectInfo,
+  type ObjectStore,
+  throwIfAborted,
+} from '../contract/index.ts';
 import { retrying } from './retry.ts';
 import { retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { withStallTimeout } from './stall.ts';
@@ -11,15 +22,7 @@ export function retryingRecords(shared: Shared): ObjectStore {
   return {
     uri: store.uri,
     capabilities: store.capabilities,
-    // Sent once. Its bytes are the caller's own, not of the pool, so a call that never ends can be left behind.
-    create: (key, bytes, options) =>
-      watched(
-        shared,
-        `create ${key}`,
-        options,
-        (signal) => store.create(key, bytes, { ...options, signal }),
-        0,
-      ),
+    create: (key, bytes, options) => createOnce(shared, key, bytes, options),
     head: (key, options) => send(shared, `head ${key}`, options, (signal) => store.head(key, { signal })),
     get: (key, options) =>
       send(shared, `get ${key}`, options, (signal) => store.get(key, { ...options, signal })),
@@ -40,6 +43,31 @@ export function retryingRecords(shared: Shared): ObjectStore {
       ),
     close: () => store.close(),
   };
+}
+
+/**
+ * Sent once. Its bytes are the caller's own, not of the pool, so a call that never ends can be left behind.
+ *
+ * What a signal ends is told apart, here and nowhere else. `Aborted`, or the reason of the signal: it had fired
+ * before, and nothing was sent. `OutcomeUnknown`, with that as its cause: it fired before the store answered.
+ */
+async function createOnce(
+  shared: Shared,
+  key: string,
+  bytes: Uint8Array,
+  options: CreateOptions | undefined,
+): Promise<ObjectInfo> {
+  const signal = options?.signal;
+  throwIfAborted(signal);
+  const send = (own: AbortSignal) => shared.store.create(key, bytes, { ...options, signal: own });
+  try {
+    return await watched(shared, `create ${key}`, options, send, 0);
+  } catch (error) {
+    if (!isStopOf(error, signal)) throw error;
+    const unknown = `whether ${key} was created cannot be known: the request was stopped on its way`;
+    const context = { store: shared.store.uri, key };
+    throw new CheckpointError('OutcomeUnknown', unknown, { context, cause: error });
+  }
 }
 
 /** Page by page. A listing that breaks is begun again after the last key it has shown. */

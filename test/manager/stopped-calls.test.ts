@@ -1,0 +1,172 @@
+/**
+ * Every call that decides something is stopped at every request that it makes: on its way without effect, with effect or with a late
+ * one, and after its answer. What the caller is told is held against what is so, then and later.
+ */
+
+import { CheckpointError, crc32c, isCheckpointError } from '@holdfast/core';
+import type { ObjectStore } from '@holdfast/core/contract';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { type CallRecord, FAULTS, type Fault, FaultyStore } from '@holdfast/testkit';
+import { describe, expect, test } from 'vitest';
+import { patient, STORIES, type Story } from './stopped-stories.ts';
+
+const REQUESTS_MAX = 100;
+
+/** Where the stop meets a request, and what the store makes of that. */
+const MEETINGS = {
+  'on its way, without effect': FAULTS.stall,
+  'on its way, with effect': FAULTS.stallAfter,
+  'on its way, with a late effect': { effect: 'late', reply: 'stall' },
+  'after its answer': undefined,
+} as const satisfies Record<string, Fault | undefined>;
+
+interface Stoppable {
+  readonly controller: AbortController;
+  close(): void;
+}
+
+interface Ended {
+  readonly error: CheckpointError | undefined;
+  readonly store: FaultyStore;
+  readonly bucket: MemoryBucket;
+}
+
+/** Plays a story in which request `at` of the call, from 0, meets the stop. */
+async function play(
+  story: Story,
+  at: number,
+  meeting: Fault | undefined,
+  stop: (call: Stoppable) => void,
+): Promise<Ended> {
+  const bucket = new MemoryBucket({ crc32c, mayReuseKey: ({ hasSameBytes }) => hasSameBytes });
+  await story.prepare(bucket);
+  const controller = new AbortController();
+  let closed = Promise.resolve();
+  const end = () => stop({ controller, close: () => (closed = manager.close()) });
+  const provider = new AnsweringStore(bucket);
+  const store = new FaultyStore(provider, ({ number, operation }) => {
+    if (number !== at) return undefined;
+    if (meeting) setImmediate(end);
+    else if (operation === 'list') end(); // its page has been fetched
+    else provider.onAnswer = end;
+    return meeting;
+  });
+  const manager = patient(store, story.options);
+  const error = await story.act(manager, controller.signal, store).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  await closed;
+  if (error !== undefined && !isCheckpointError(error)) throw error;
+  return { error, store, bucket };
+}
+
+/** Says when it has answered, before the answer arrives. */
+class AnsweringStore extends MemoryStore {
+  onAnswer: (() => void) | undefined;
+
+  override create(...call: Parameters<ObjectStore['create']>) {
+    return this.#answer(super.create(...call));
+  }
+  override get(...call: Parameters<ObjectStore['get']>) {
+    return this.#answer(super.get(...call));
+  }
+  override head(...call: Parameters<ObjectStore['head']>) {
+    return this.#answer(super.head(...call));
+  }
+  override deleteMany(...call: Parameters<ObjectStore['deleteMany']>) {
+    return this.#answer(super.deleteMany(...call));
+  }
+
+  async #answer<T>(answer: Promise<T>): Promise<T> {
+    const { onAnswer } = this;
+    this.onAnswer = undefined;
+    try {
+      return await answer;
+    } finally {
+      onAnswer?.();
+    }
+  }
+}
+
+async function checkTruth(story: Story, { error, bucket, store }: Ended): Promise<void> {
+  if (error?.code !== 'OutcomeUnknown') {
+    await store.lateEffects.releaseAll();
+    const stands = error?.context.done !== undefined; // of several decisions, one
+    if (!stands) expect(await story.isDone(bucket)).toBe(error === undefined);
+    return;
+  }
+  const { token } = error.context;
+  expect(token).toMatch(/^hf1-/);
+  await using other = patient(bucket);
+  const now = await other.recover(token as string);
+  await store.lateEffects.releaseAll();
+  const later = await other.recover(token as string);
+  expect(['pending', later.outcome]).toContain(now.outcome); // what was settled stays so
+  const isDone = later.outcome === 'committed' || later.isDelivered === true;
+  expect(await story.isDone(bucket)).toBe(isDone);
+}
+
+/** `OutcomeUnknown` only once something that decides was sent; and what has been answered stands. */
+function checkCode(
+  { error, store }: Ended,
+  { at, isAnswered, deciding }: { at: number; isAnswered: boolean; deciding: readonly number[] },
+): void {
+  if (!deciding.some((number) => number <= at)) expect(error?.code).not.toBe('OutcomeUnknown');
+  if (!isAnswered || deciding.at(-1) !== at || store.calls[at]?.operation !== 'create') return;
+  const isSaid = error === undefined || error.code === 'OutcomeUnknown' || error.context.done !== undefined;
+  expect(isSaid).toBe(true);
+}
+
+interface Round {
+  readonly stop: (call: Stoppable) => void;
+  readonly meetings: readonly (keyof typeof MEETINGS)[];
+  /** Which requests meet it. */
+  readonly isDue: (call: CallRecord, story: Story) => boolean;
+}
+
+const isDeciding = ({ operation, key }: CallRecord, { decides }: Story) =>
+  operation === 'create' && decides.test(key);
+
+/** All meetings for the signal that most callers give; for the others those that matter. */
+const ROUNDS: Readonly<Record<string, Round>> = {
+  'its signal': {
+    stop: ({ controller }) => controller.abort(),
+    meetings: Object.keys(MEETINGS) as (keyof typeof MEETINGS)[],
+    isDue: () => true,
+  },
+  'a signal with an error of ours as its reason': {
+    stop: ({ controller }) => controller.abort(new CheckpointError('NotFound', 'the lease was lost')),
+    meetings: ['on its way, with effect'],
+    isDue: isDeciding,
+  },
+  'the end of its manager': {
+    stop: ({ close }) => close(),
+    meetings: ['on its way, with effect', 'after its answer'],
+    isDue: isDeciding,
+  },
+};
+
+describe.each(Object.entries(STORIES))('%s', (_, story) => {
+  test.each(Object.entries(ROUNDS))('stopped by %s, it says what is so', async (_, round) => {
+    const { stop, meetings, isDue } = round;
+    const { store: whole } = await play(story, REQUESTS_MAX, undefined, stop);
+    expect(whole.calls.length).toBeLessThan(REQUESTS_MAX);
+    const due = whole.calls.filter((call) => isDue(call, story));
+    expect(due.length).toBeGreaterThan(0);
+    const deciding = whole.calls.filter((call) => isDeciding(call, story)).map(({ number }) => number);
+    for (const title of meetings) {
+      for (const { number, operation, key } of due) {
+        const meeting = MEETINGS[title];
+        const ended = await play(story, number, meeting, stop);
+        const told = ended.error ? `${ended.error.code}: ${ended.error.message}` : 'done';
+        try {
+          await checkTruth(story, ended);
+          checkCode(ended, { at: number, isAnswered: meeting === undefined, deciding });
+        } catch (error) {
+          throw new Error(`${title}, ${number} (${operation} ${key}), told "${told}": ${error}`);
+        }
+      }
+    }
+  });
+});

@@ -1,0 +1,250 @@
+/** Calls that decide something, each with the question whether it is decided: what a stopped one says is held against that. */
+
+import {
+  type CheckpointManager,
+  type CheckpointManagerOptions,
+  isCheckpointError,
+  openCheckpointManager,
+  systemClock,
+  withGrants,
+} from '@holdfast/core';
+import type { ObjectStore } from '@holdfast/core/contract';
+import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { bytes, SETTINGS } from './memory-run.ts';
+
+/** A clock on which a second takes 10 ms: what is bounded in time ends soon. */
+const SHORT_CLOCK = {
+  ...systemClock,
+  monotonicMs: () => systemClock.monotonicMs() * 100,
+  sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 100, signal),
+};
+
+const PAIR = { attempt: 'job', count: 2 };
+
+export interface Story {
+  /** What was there before. */
+  prepare(bucket: MemoryBucket): Promise<void>;
+  /** The call that is stopped: by its signal, or by the end of its manager. */
+  act(manager: CheckpointManager, signal: AbortSignal, store: ObjectStore): Promise<unknown>;
+  /** Whether it took effect, for those who come later. */
+  isDone(bucket: MemoryBucket): Promise<boolean>;
+  /** How its manager is opened. */
+  readonly options?: Partial<CheckpointManagerOptions>;
+  /** Keys of the records that decide it. */
+  readonly decides: RegExp;
+}
+
+/** A manager whose deadlines are far away, and whose last looks end soon. */
+export function patient(
+  place: MemoryBucket | ObjectStore,
+  options: Partial<CheckpointManagerOptions> = {},
+): CheckpointManager {
+  const store = 'list' in place ? place : new MemoryStore(place);
+  const settings = { ...SETTINGS, deletesPerSecondMax: 1_000_000, recordTimeoutMs: 600_000 };
+  return openCheckpointManager({ store, clock: SHORT_CLOCK, settings, ...options });
+}
+
+async function saveAs(bucket: MemoryBucket, index: number, noWait = true): Promise<void> {
+  const { attempt, count } = PAIR;
+  await using manager = patient(bucket, { attempt, writer: { index, count } });
+  await manager.save({ version: 1, buffers: { [`w${index}`]: bytes(100, index) }, noWait });
+}
+
+async function saveVersions(bucket: MemoryBucket, ...versions: number[]): Promise<void> {
+  await using manager = patient(bucket, { attempt: 'first' });
+  for (const version of versions) await manager.save({ version, buffers: { a: bytes(100, version) } });
+}
+
+async function look<T>(bucket: MemoryBucket, at: (manager: CheckpointManager) => Promise<T>): Promise<T> {
+  await using manager = patient(bucket);
+  return await at(manager);
+}
+
+/** Committed, or, once its writers have delivered, to be committed by anyone. */
+async function canBeHad(bucket: MemoryBucket, version: number): Promise<boolean> {
+  return look(bucket, async (manager) => {
+    try {
+      await manager.commit({ version });
+      return true;
+    } catch (error) {
+      if (isCheckpointError(error, 'Incomplete') || isCheckpointError(error, 'NotFound')) return false;
+      throw error;
+    }
+  });
+}
+
+const summary = (bucket: MemoryBucket, version: number) =>
+  look(bucket, async (manager) => (await manager.list()).find((each) => each.version === BigInt(version)));
+
+const COMMIT = /^catalog\/|\/receipts\//;
+const DECISION = /^catalog\//;
+const save = (version: number) => (manager: CheckpointManager, signal: AbortSignal) =>
+  manager.save({ version, buffers: { b: bytes(100, 50 + version) }, signal });
+const two = (bucket: MemoryBucket) => saveVersions(bucket, 1, 2);
+
+export const STORIES: Readonly<Record<string, Story>> = {
+  'save, into a new run': {
+    prepare: async () => undefined,
+    act: save(1),
+    isDone: (bucket) => canBeHad(bucket, 1),
+    decides: COMMIT,
+  },
+  'save, by a new attempt': {
+    prepare: two,
+    act: save(3),
+    isDone: (bucket) => canBeHad(bucket, 3),
+    decides: COMMIT,
+  },
+  'save, by a new life of a writer': {
+    prepare: two,
+    act: save(3),
+    isDone: (bucket) => canBeHad(bucket, 3),
+    options: { attempt: 'first' },
+    decides: COMMIT,
+  },
+  'save of one of two writers that does not wait': {
+    prepare: async () => undefined,
+    act: (manager, signal) =>
+      manager.save({ version: 1, buffers: { w0: bytes(100, 0) }, noWait: true, signal }),
+    // The other one delivers later: then it is seen whether this one has.
+    isDone: async (bucket) => {
+      await saveAs(bucket, 1);
+      return canBeHad(bucket, 1);
+    },
+    options: { attempt: PAIR.attempt, writer: { index: 0, count: PAIR.count } },
+    decides: COMMIT,
+  },
+  'save of the last of two writers': {
+    prepare: (bucket) => saveAs(bucket, 0),
+    act: (manager, signal) => manager.save({ version: 1, buffers: { w1: bytes(100, 1) }, signal }),
+    isDone: (bucket) => canBeHad(bucket, 1),
+    options: { attempt: PAIR.attempt, writer: { index: 1, count: PAIR.count } },
+    decides: COMMIT,
+  },
+  'a checkpoint of streams': {
+    prepare: two,
+    act: async (manager, signal) => {
+      const checkpoint = await manager.create(3, { signal });
+      const writer = checkpoint.openOutputStream('a').getWriter();
+      await writer.write(bytes(100));
+      await writer.close();
+      await checkpoint.commit({ signal });
+    },
+    isDone: (bucket) => canBeHad(bucket, 3),
+    decides: COMMIT,
+  },
+  'commit by a survivor': {
+    prepare: async (bucket) => {
+      await saveAs(bucket, 0);
+      await deliverAndDie(bucket);
+    },
+    act: (manager, signal) => manager.commit({ version: 1, signal }),
+    isDone: async (bucket) => (await summary(bucket, 1)) !== undefined,
+    decides: DECISION,
+  },
+  join: {
+    prepare: two,
+    act: (manager, signal) => manager.join({ signal }),
+    isDone: (bucket) => look(bucket, async (manager) => (await manager.log())[0]?.kind === 'takeover'),
+    options: { attempt: 'second' },
+    decides: DECISION,
+  },
+  pin: {
+    prepare: two,
+    act: (manager, signal) => manager.pin(1, 'best', { signal }),
+    isDone: async (bucket) => (await summary(bucket, 1))?.pins.length === 1,
+    decides: DECISION,
+  },
+  unpin: {
+    prepare: async (bucket) => {
+      await two(bucket);
+      await look(bucket, (manager) => manager.pin(1, 'best'));
+    },
+    act: (manager, signal) => manager.unpin(1, 'best', { signal }),
+    isDone: async (bucket) => (await summary(bucket, 1))?.pins.length === 0,
+    decides: DECISION,
+  },
+  rollback: {
+    prepare: two,
+    act: (manager, signal) => manager.rollback({ to: 1, reason: 'a test', signal }),
+    isDone: async (bucket) => (await summary(bucket, 2))?.isLeftBehind === true,
+    decides: DECISION,
+  },
+  'verify, which records that all is well': {
+    prepare: two,
+    act: (manager, signal) => manager.verify({ version: 1, signal }),
+    isDone: async (bucket) => (await summary(bucket, 1))?.isVerified === true,
+    decides: DECISION,
+  },
+  'verify, which quarantines': {
+    prepare: async (bucket) => {
+      await two(bucket);
+      const [payload] = bucket.keys().filter((key) => key.startsWith('version_1/') && key.endsWith('/a'));
+      bucket.remove(payload ?? '');
+    },
+    act: (manager, signal) => manager.verify({ version: 1, quarantine: true, signal }),
+    isDone: async (bucket) => (await summary(bucket, 1))?.state === 'quarantined',
+    decides: DECISION,
+  },
+  'collect, which retires': {
+    prepare: two,
+    act: (manager, signal) => manager.collect({ policy: { keepLast: 1 }, signal }),
+    isDone: async (bucket) => (await summary(bucket, 1))?.state === 'retiring',
+    decides: DECISION,
+  },
+  'collect, which removes': {
+    prepare: async (bucket) => {
+      await two(bucket);
+      await look(bucket, (manager) => manager.collect({ policy: { keepLast: 1 } }));
+    },
+    act: (manager, signal) => manager.collect({ policy: { keepLast: 1, graceMs: 0 }, signal }),
+    isDone: async (bucket) => (await summary(bucket, 1)) === undefined,
+    decides: DECISION,
+  },
+  undelete: {
+    prepare: async (bucket) => {
+      await two(bucket);
+      await look(bucket, (manager) => manager.collect({ policy: { keepLast: 1 } }));
+    },
+    act: (manager, signal) => manager.undelete(1, { signal }),
+    isDone: async (bucket) => (await summary(bucket, 1))?.state === 'live',
+    decides: DECISION,
+  },
+  'the rules of the run': {
+    prepare: two,
+    act: (manager, signal) => manager.setRetention({ keepLast: 5 }, { signal }),
+    isDone: (bucket) => look(bucket, async (manager) => (await manager.retention())?.keepLast === 5),
+    decides: DECISION,
+  },
+  lease: {
+    prepare: two,
+    act: (manager, signal) => manager.lease({ version: 1, ttlMs: 60_000, signal }),
+    isDone: async (bucket) => bucket.keys().some((key) => key.startsWith('leases/')),
+    decides: /^leases\//,
+  },
+  'an election': {
+    prepare: async () => undefined,
+    act: (_, signal, store) =>
+      withGrants(store, { signal, clock: SHORT_CLOCK }, async (grants) => {
+        await grants.append(1, { trainerId: 'a', blockMs: 1000 });
+      }),
+    isDone: async (bucket) => bucket.keys().some((key) => key.startsWith('elections/')),
+    decides: /^elections\//,
+  },
+};
+
+/** The second of the pair delivers, and goes before it commits. */
+async function deliverAndDie(bucket: MemoryBucket): Promise<void> {
+  const store = new MemoryStore(bucket);
+  const create = store.create.bind(store);
+  const died = new AbortController();
+  store.create = async (key, data, options) => {
+    if (key.includes('/manifest-')) died.abort();
+    return create(key, data, options);
+  };
+  const { attempt, count } = PAIR;
+  await using manager = patient(store, { attempt, writer: { index: 1, count } });
+  await manager
+    .save({ version: 1, buffers: { w1: bytes(100, 1) }, signal: died.signal })
+    .catch(() => undefined); // it has delivered
+}
