@@ -160,5 +160,5 @@ export async function recoverToken(place: Place, epoch: number, version: number)
 
 /** The same, of a run of this id. */
 export function tokenOf(runId: string, epoch: number, version: number): string {
-  return `hf1-${Buffer.from(JSON.stringify([runId, 1, epoch, String(version), '', ''])).toString('base64url')}`;
+  return `hf1-${Buffer.from(JSON.stringify(['commit', runId, 1, epoch, String(version), '', ''])).toString('base64url')}`;
 }

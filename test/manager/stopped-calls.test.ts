@@ -47,7 +47,8 @@ async function play(
   const store = new FaultyStore(provider, ({ number, operation }) => {
     if (number !== at) return undefined;
     if (meeting) setImmediate(end);
-    else if (operation === 'list') end(); // its page has been fetched
+    else if (operation === 'list')
+      end(); // its page has been fetched
     else provider.onAnswer = end;
     return meeting;
   });

@@ -1,6 +1,7 @@
 /** What a person does about an error: the lines between what happened and its code. Pure. */
 
 import type { CheckpointError } from '@holdfast/core/contract';
+import { askedOf } from './ask-once-more.ts';
 import type { Subject } from './command.ts';
 import { printable, shellQuote } from './format.ts';
 import type { ProgressState } from './progress/progress-state.ts';
@@ -16,7 +17,8 @@ export interface Situation {
 export function adviceFor(error: CheckpointError, situation: Situation): string[] {
   const given = error.context['advice'];
   if (Array.isArray(given)) return given.map(String);
-  return SPECIFIC[error.code]?.(error, situation) ?? [sentence(error.advice)];
+  const stands = (error.context.done ?? []).map(printable);
+  return [...stands, ...(SPECIFIC[error.code]?.(error, situation) ?? [sentence(error.advice)])];
 }
 
 type Advise = (error: CheckpointError, situation: Situation) => string[] | null;
@@ -96,10 +98,13 @@ function fenced(_: CheckpointError, { command: name, subject }: Situation): stri
 function outcomeUnknown(error: CheckpointError, { subject }: Situation): string[] {
   const token = error.context.token;
   if (token === undefined || subject.uri === undefined) return [sentence(error.advice)];
-  return [
-    'it may have taken effect, or may yet; delete nothing',
-    `${command('recover', subject.uri, token)} tells what became of it`,
-  ];
+  const asked = askedOf(error);
+  const tells = `${command('recover', subject.uri, token)} tells what became of it`;
+  if (asked?.outcome !== 'pending') return ['it may have taken effect, or may yet; delete nothing', tells];
+  if (asked.of !== 'commit') return ['run it again to make sure; delete nothing', tells];
+  if (asked.isDelivered === false) return ['save it again; delete nothing', tells];
+  const safe = asked.isDelivered ? ['your files are safe in the store'] : [];
+  return [...safe, `${finishCommand(error, subject)} finishes it`, tells];
 }
 
 function corrupt(error: CheckpointError, { command: name, subject }: Situation): string[] | null {
@@ -162,12 +167,13 @@ function timedOut(_: CheckpointError, { command: name, subject }: Situation): st
 }
 
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {
+  const { done, token } = error.context;
+  const asked = askedOf(error);
   if (name === 'restore' || (isElasticdl(name) && subject.path !== undefined))
     return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
   if (name === 'mirror' || name === 'elasticdl import')
     return ['what was committed before stays; run it again to go on'];
-  if (name === 'fork')
-    return ['nothing is committed there as far as this process knows; run it again to go on'];
+  if (name === 'fork') return ['nothing is committed there; run it again to go on'];
   if (subject.isCollecting === true) {
     return [
       'what it retired until then can be taken back with `holdfast undelete`; what it removed is gone',
@@ -175,26 +181,27 @@ function aborted(error: CheckpointError, { command: name, subject, progress }: S
     ];
   }
   if (name === 'preempt') return ['no save was stopped: those that are under way go on'];
-  if (name !== 'save') return ['nothing was changed'];
+  if (name === 'save') return abortedSave(error, { subject, progress });
+  return done !== undefined || asked?.outcome === 'committed' || token !== undefined
+    ? ['run it again to go on']
+    : ['nothing was changed'];
+}
+
+function abortedSave(
+  error: CheckpointError,
+  { subject, progress }: Pick<Situation, 'subject' | 'progress'>,
+): string[] {
+  const { done, token } = error.context;
+  if (progress.phase === 'starting')
+    return done === undefined && token === undefined ? ['nothing was sent'] : ['nothing was saved'];
   const version = progress.version ?? subject.version;
-  if (progress.isCommitted) return [`version ${version} is committed`];
-  if (progress.isDelivered) {
-    return [
-      `your files are safe in the store; version ${version} is not committed as far as this process knows`,
-      `${finishCommand(error, subject, version)} finishes it`,
-    ];
-  }
-  if (progress.phase === 'starting') return ['nothing was sent'];
   return [
     `version ${version} is not committed; what was sent of it stays in the store, belongs to no checkpoint and can be collected`,
   ];
 }
 
-function finishCommand(
-  error: CheckpointError,
-  subject: Subject,
-  version = error.context.version ?? subject.version,
-): string {
+function finishCommand(error: CheckpointError, subject: Subject): string {
+  const version = error.context.version ?? subject.version;
   const uri = subject.uri ?? 'URI';
   return version === undefined
     ? command('commit', uri)

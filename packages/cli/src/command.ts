@@ -27,6 +27,8 @@ export interface Command {
   readonly examples: readonly string[];
   /** With `--quiet` nothing is printed when it has succeeded: its result is that it is done. */
   readonly isSilentWhenQuiet?: boolean;
+  /** Its whole work is one decision: if that has taken effect, the command has succeeded, however its call ended. */
+  readonly isOneDecision?: boolean;
   run(call: Call): Promise<CommandResult>;
 }
 

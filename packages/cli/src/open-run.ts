@@ -6,6 +6,7 @@ import type {
   Settings,
 } from '@holdfast/core/contract';
 import { CheckpointError, type Clock, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
+import { askOnceMore } from './ask-once-more.ts';
 import type { Call } from './command.ts';
 import { buffer, concurrency, limitRate } from './common-options.ts';
 import type { Job } from './env.ts';
@@ -13,6 +14,8 @@ import { repeatNotes } from './repeat-notes.ts';
 
 /** Somebody waits at the screen. A job that saves has more patience: the engine's default. */
 const LOOK_TIMEOUT_MS = 60_000;
+/** What a call that was stopped waits for its manager to close. */
+const CLOSE_TIMEOUT_MS = 2000;
 
 /**
  * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
@@ -58,9 +61,13 @@ export async function withRun<T>(
   try {
     throwIfAborted(call.signal);
     return await use(manager);
+  } catch (error) {
+    throw await askOnceMore(error, manager, call);
   } finally {
-    if (options.closeUntilMs === undefined) await manager.close();
-    else await closeUntil(manager, options.closeUntilMs, call.clock);
+    const { closeUntilMs = call.signal.aborted ? call.clock.monotonicMs() + CLOSE_TIMEOUT_MS : undefined } =
+      options;
+    if (closeUntilMs === undefined) await manager.close();
+    else await closeUntil(manager, closeUntilMs, call.clock);
   }
 }
 

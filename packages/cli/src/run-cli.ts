@@ -1,13 +1,19 @@
 /** One call of the command line, from its arguments to its exit status. */
 
-import { type Clock, isCheckpointError, toCheckpointError } from '@holdfast/core/contract';
+import {
+  type CheckpointError,
+  type Clock,
+  isCheckpointError,
+  toCheckpointError,
+} from '@holdfast/core/contract';
 import { adviceFor } from './advice.ts';
+import { askedOf } from './ask-once-more.ts';
 import type { Call, Command, CommandResult, Subject } from './command.ts';
 import { json, noColor, progress, quiet, verbose } from './common-options.ts';
 import type { Ask } from './confirm.ts';
 import { canRedraw, optionFromEnvironment, wantsColor } from './env.ts';
 import type { Interrupt } from './interrupt.ts';
-import { type JsonObject, jsonError } from './json.ts';
+import { type JsonObject, jsonError, jsonVersion } from './json.ts';
 import { createMessages } from './messages.ts';
 import type { Option } from './option.ts';
 import { type OptionValues, parseCommandLine } from './parse-command-line.ts';
@@ -107,13 +113,9 @@ async function runCommand(
       command,
     );
   } catch (error) {
-    return report(causeOf(error, interrupt.signal), {
-      command: command.name,
-      subject: call.subject,
-      reporter,
-      manners,
-      surroundings,
-    });
+    const ending = { command: command.name, subject: call.subject, reporter, manners, surroundings };
+    const decided = decidedAfterAll(error, call);
+    return decided ? conclude(decided, ending, command) : report(error, ending);
   } finally {
     reporter.end();
     interrupt.dispose();
@@ -126,9 +128,26 @@ function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
   }
 }
 
-/** What an interrupt brings down is an interruption, except an outcome that is not known: its token must be shown. */
-function causeOf(thrown: unknown, signal: AbortSignal): unknown {
-  return signal.aborted && !isCheckpointError(thrown, 'OutcomeUnknown') ? signal.reason : thrown;
+/** The result of a command whose one decision has taken effect, although its call could not say so. */
+function decidedAfterAll(thrown: unknown, { command, subject, style, reporter }: Call): CommandResult | null {
+  const asked = isCheckpointError(thrown) ? askedOf(thrown) : null;
+  if (asked?.outcome !== 'committed' || command.isOneDecision !== true) return null;
+  reporter.end();
+  const version = (thrown as CheckpointError).context.version;
+  const isCommit = asked.of === 'commit';
+  const what = isCommit
+    ? [style('green', 'committed'), `version ${version}`]
+    : [style('green', 'done'), asked.detail];
+  return {
+    text: `${what.join('  ')}   ${asked.ended}; asked once more`,
+    json: {
+      uri: subject.uri ?? null,
+      outcome: asked.outcome,
+      version: version === undefined ? null : jsonVersion(version),
+      ...(isCommit && { isCommitted: true }),
+      detail: asked.detail,
+    },
+  };
 }
 
 interface Ending {

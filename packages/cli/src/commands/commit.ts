@@ -22,6 +22,7 @@ export const commit: Command = {
     'holdfast commit "file://$PWD/pair" --version 1 --timeout 10m',
   ],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runCommit,
 };
 

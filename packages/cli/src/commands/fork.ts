@@ -23,6 +23,7 @@ export const fork: Command = {
     'holdfast fork "file://$PWD/run" "file://$PWD/fine-tuning"',
   ],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runFork,
 };
 

@@ -16,6 +16,7 @@ export const pin: Command = {
   options: [version, { ...label, help: `why, such as paper; default: ${LABEL_DEFAULT}` }],
   examples: ['holdfast pin "file://$PWD/run" --version 1200 --label paper'],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runPin,
 };
 

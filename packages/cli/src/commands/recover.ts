@@ -14,17 +14,26 @@ const EXIT_CODES: Readonly<Record<RecoveredOutcome, number>> = {
   unknown: TRY_AGAIN_EXIT_CODE,
 };
 
-const IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
+/** Of a version. */
+const COMMIT_IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
   committed: 'committed',
   'not-committed': 'not committed, and never will be',
   pending: 'not committed yet, but it may be',
   unknown: 'cannot be known any more',
 };
 
+/** Of anything else that was to be decided. */
+const DECISION_IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
+  committed: 'took effect',
+  'not-committed': 'did not take effect, and never will',
+  pending: 'has not taken effect yet, but may',
+  unknown: 'cannot be known any more',
+};
+
 export const recover: Command = {
   name: 'recover',
   group: 'Trust',
-  summary: 'Tell what became of a save or commit that ended in OutcomeUnknown',
+  summary: 'Tell what became of a call that ended in OutcomeUnknown',
   description:
     'TOKEN stands in the message of that error. Changes nothing.\n' +
     'Exit status 0 when the outcome is settled, committed or not: --json tells which; 75 when it is not.',
@@ -41,20 +50,25 @@ async function runRecover(call: Call): Promise<CommandResult> {
   const { uri, rest } = takeUriFirst(call.command, call.operands, call.env, ['TOKEN']);
   const token = rest[0] as string;
   const result = await withRun(call, { uri }, (manager) => manager.recover(token, { signal: call.signal }));
-  const head = `version ${result.id.version}: ${IN_WORDS[result.outcome]}`;
+  const { id, of, outcome } = result;
+  const head =
+    id === null
+      ? `the ${of}: ${DECISION_IN_WORDS[outcome]}`
+      : `version ${id.version}: ${COMMIT_IN_WORDS[outcome]}`;
+  const uriWord = shellQuote(call.subject.uri as string);
   const next =
-    result.outcome === 'pending'
-      ? [
-          `  \`holdfast commit ${shellQuote(call.subject.uri as string)} --version ${result.id.version}\` settles it`,
-        ]
+    outcome === 'pending' && id !== null && result.isDelivered !== false
+      ? [`  \`holdfast commit ${uriWord} --version ${id.version}\` settles it`]
       : [];
   return {
     text: [head, `  ${printable(result.detail)}`, ...next].join('\n'),
     json: {
       uri: call.subject.uri ?? null,
-      outcome: result.outcome,
-      version: jsonVersion(result.id.version),
-      id: jsonId(result.id),
+      outcome,
+      of,
+      version: id === null ? null : jsonVersion(id.version),
+      id: id === null ? null : jsonId(id),
+      isDelivered: result.isDelivered,
       detail: result.detail,
     },
     exitCode: EXIT_CODES[result.outcome],

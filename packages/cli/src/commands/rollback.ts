@@ -22,6 +22,7 @@ export const rollback: Command = {
   options: [to, reason],
   examples: ['holdfast rollback "file://$PWD/run" --to 1200 --reason "loss went up after 1200"'],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runRollback,
 };
 

@@ -83,6 +83,7 @@ export const save: Command = {
     'for i in 0 1; do echo $i > part-$i; holdfast save part-$i "file://$PWD/pair" --version 1 --writer $i/2 --attempt a & done; wait',
   ],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runSave,
 };
 

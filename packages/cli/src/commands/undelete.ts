@@ -13,6 +13,7 @@ export const undelete: Command = {
   options: [version],
   examples: ['holdfast undelete "file://$PWD/run" --version 1200'],
   isSilentWhenQuiet: true,
+  isOneDecision: true,
   run: runUndelete,
 };
 

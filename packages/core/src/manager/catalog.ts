@@ -47,7 +47,12 @@ export type AppendResult =
       readonly head: Head;
     }
   /** It was sent, and whether it took effect cannot be known from the catalog any more. The token is of the transaction. */
-  | { readonly kind: 'unknown'; readonly head: Head | null; readonly token: string; readonly cause?: unknown };
+  | {
+      readonly kind: 'unknown';
+      readonly head: Head | null;
+      readonly token: string;
+      readonly cause?: unknown;
+    };
 
 /**
  * What a process knows of the sends of one transaction. A caller that passes the same memory to each call of `append` may repeat the

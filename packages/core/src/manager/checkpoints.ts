@@ -50,11 +50,7 @@ export class WritableCheckpoint implements Checkpoint {
   #committing: Promise<void> | undefined;
   summary: CheckpointSummary | null = null;
 
-  constructor(
-    engine: Engine,
-    session: SaveSession,
-    { closing, summarise }: ManagersPart,
-  ) {
+  constructor(engine: Engine, session: SaveSession, { closing, summarise }: ManagersPart) {
     this.#engine = engine;
     this.#session = session;
     this.#closing = closing;

@@ -40,7 +40,8 @@ export async function collect(
 ): Promise<CollectResult> {
   const { policy, force = false, signal } = options;
   return tellingWhatStands(async (done) => {
-    if (await bringRules(engine, catalog, signal)) done.push('the rules of the run are those that were given');
+    if (await bringRules(engine, catalog, signal))
+      done.push('the rules of the run are those that were given');
     const planned = await planNow(engine, catalog, policy, signal);
     const collected = await retireAndRemove(engine, catalog, { planned, force, signal, done });
     return { plan: planned.plan, ...collected, swept: await sweep(engine, catalog, options) };

@@ -272,7 +272,10 @@ export function outcomeUnknown(
   const content = { runId, id, manifestSha256: manifest?.sha256, receiptKey: own?.key };
   const token = writeToken({ of: 'commit', ...content });
   const unknown = `whether version ${id.version} was committed cannot be known now; nothing was deleted`;
-  return new CheckpointError('OutcomeUnknown', unknown, { context: { ...context(engine, id), token }, cause });
+  return new CheckpointError('OutcomeUnknown', unknown, {
+    context: { ...context(engine, id), token },
+    cause,
+  });
 }
 
 function life(own: OwnReceipt | undefined): WriterLife | undefined {

@@ -269,7 +269,11 @@ async function register(
   );
   if (result.kind === 'committed') return true;
   if (result.kind === 'unknown' && signal.aborted) {
-    throw unknownDecision(engine, `the registration of the writers of attempt "${head.state.attempt}"`, result);
+    throw unknownDecision(
+      engine,
+      `the registration of the writers of attempt "${head.state.attempt}"`,
+      result,
+    );
   }
   if (result.kind === 'unknown') return false;
   if (result.decision.kind === 'already') return true;

@@ -33,7 +33,9 @@ export async function mirror(
   options: MirrorOptions & { readonly signal: AbortSignal; readonly caller: AbortSignal | undefined },
 ): Promise<MirrorResult> {
   checkOptions(options);
-  return tellingWhatStands((done) => mirrorAll(new Mirroring(source, target, options, done), target, options));
+  return tellingWhatStands((done) =>
+    mirrorAll(new Mirroring(source, target, options, done), target, options),
+  );
 }
 
 async function mirrorAll(
