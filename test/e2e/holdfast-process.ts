@@ -28,6 +28,8 @@ export interface RunOptions {
   env?: Record<string, string>;
   /** Told what has come on standard error so far, each time more comes. */
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
+  /** Told at once how to send it a signal, for those who know by other means when. */
+  onSpawn?: (kill: (signal: NodeJS.Signals) => void) => void;
 }
 
 /** Nothing of the surroundings reaches the process: no launcher's variables, no settings. */
@@ -55,6 +57,7 @@ export function run(words: readonly string[], options: RunOptions = {}): Promise
     env: cleanEnv(options.env),
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  options.onSpawn?.((signal) => child.kill(signal));
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -239,13 +239,18 @@ describe('an error never means elected', () => {
     });
   });
 
-  test('creates are never answered: TimedOut says what took too long', async () => {
+  test('creates are never answered: a grant may be on its way, and its cause says what took too long', async () => {
     const error = await failing(
       scriptedFaults({ operation: 'create', times: 1000, fault: FAULTS.loseRequest }),
     );
     expect(error).toMatchObject({
-      code: 'TimedOut',
-      message: expect.stringContaining('asking who saves the model took longer than 120 s'),
+      code: 'OutcomeUnknown',
+      message: 'whether grant 1 was written cannot be known now',
+      context: { token: expect.stringMatching(/^hf1-/) },
+      cause: {
+        code: 'TimedOut',
+        message: expect.stringContaining('asking who saves the model took longer than 120 s'),
+      },
     });
   });
 

@@ -89,6 +89,28 @@ describe('adviceFor', () => {
     expect(advice).toContain('delete nothing');
   });
 
+  it('OutcomeUnknown that was asked about once more: what the store said decides what to do', () => {
+    const advice = (of: string, isDelivered: boolean | null) => {
+      const asked = { outcome: 'pending', of, isDelivered, detail: 'x', ended: 'interrupted' };
+      const context = { token: 'hf1-abc', version: 5n, asked };
+      const error = new CheckpointError('OutcomeUnknown', 'x', { context });
+      return adviceFor(error, situation('save', { uri: 'memory://a' }));
+    };
+    const tells = '`holdfast recover memory://a hf1-abc` tells what became of it';
+    const finishes = '`holdfast commit memory://a --version 5` finishes it';
+    expect(advice('commit', true)).toEqual(['your files are safe in the store', finishes, tells]);
+    expect(advice('commit', null)).toEqual([finishes, tells]);
+    expect(advice('commit', false)).toEqual(['save it again; delete nothing', tells]);
+    expect(advice('decision', null)).toEqual(['run it again to make sure; delete nothing', tells]);
+  });
+
+  it('Aborted after some of its decisions: what stands, and not that nothing was changed', () => {
+    const done = ['the pin "a" was taken from version 3'];
+    const error = new CheckpointError('Aborted', 'interrupted', { context: { done } });
+    expect(adviceFor(error, situation('unpin'))).toEqual([...done, 'run it again to go on']);
+    expect(adviceFor(error, situation('save'))).toEqual([...done, 'nothing was saved']);
+  });
+
   it('Corrupt on restore: the command that falls back, only when there is something to fall back to', () => {
     const error = new CheckpointError('Corrupt', 'x');
     const subject = { uri: 'memory://a', path: './d' };
@@ -143,10 +165,6 @@ describe('adviceFor', () => {
     );
     expect(adviceFor(error, situation('save', subject, progress))[0]).toContain(
       'version 5 is not committed; what was sent of it',
-    );
-    progress.apply({ type: 'delivered', version: 5n, missingWriters: [1] }, 0);
-    expect(adviceFor(error, situation('save', subject, progress)).join('\n')).toContain(
-      '`holdfast commit memory://a --version 5` finishes it',
     );
     expect(adviceFor(error, situation('restore', { path: './d' }))).toEqual(['nothing was put at ./d']);
     expect(adviceFor(error, situation('list'))).toEqual(['nothing was changed']);

@@ -182,9 +182,8 @@ function aborted(error: CheckpointError, { command: name, subject, progress }: S
   }
   if (name === 'preempt') return ['no save was stopped: those that are under way go on'];
   if (name === 'save') return abortedSave(error, { subject, progress });
-  return done !== undefined || asked?.outcome === 'committed' || token !== undefined
-    ? ['run it again to go on']
-    : ['nothing was changed'];
+  const isOpen = token !== undefined && asked?.outcome !== 'not-committed';
+  return done !== undefined || isOpen ? ['run it again to go on'] : ['nothing was changed'];
 }
 
 function abortedSave(

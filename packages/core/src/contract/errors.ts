@@ -137,7 +137,7 @@ export const ERROR_CODES = {
   Aborted: {
     status: 'permanent',
     exitCode: 130,
-    advice: 'The caller stopped it.',
+    advice: 'Repeat the call to go on: the decision that it was about was not sent.',
   },
   Unexpected: {
     status: 'permanent',

@@ -127,7 +127,7 @@ export interface HistoryCalls {
    * anew. Nothing is deleted. One more entry in the catalog. Repeating it begins one lineage more.
    *
    * `NotFound`: there is no such version, or it was removed or left behind by a rollback. `Conflict`: it is quarantined or being retired, or
-   * another rollback came first. `OutcomeUnknown`: the log tells whether it took effect.
+   * another rollback came first. `OutcomeUnknown`: `recover` tells whether it took effect.
    */
   rollback(options: RollbackOptions): Promise<RollbackResult>;
   /**

@@ -184,7 +184,11 @@ class Mirroring {
     const { state } = await catalog.read(signal);
     const goesOn = !joined && state.worldSize === worldSize && isMirrorAttempt(state.attempt, origin);
     const id = goesOn ? state.attempt : mirrorAttempt(origin, newId(engine));
-    const joining = { attempt: newAttempt(engine, id, false), writer: { index: 0, count: worldSize }, signal };
+    const joining = {
+      attempt: newAttempt(engine, id, false),
+      writer: { index: 0, count: worldSize },
+      signal,
+    };
     this.#membership = await joinToSave(join(engine, catalog, joining));
     return this.#membership;
   }

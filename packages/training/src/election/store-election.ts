@@ -23,8 +23,8 @@ export type StoreElectionOptions = Omit<GrantOptions, 'signal'>;
  * One list request, and at most four more where somebody is elected. Each `true` leaves one object of about 300 bytes in the store, for good;
  * a new object lists them all once, 1,000 in one request. The store stays open, and must until the last call has ended.
  *
- * Besides those of `requestSave`, errors are the store's own and `TimedOut` after `settings.recordTimeoutMs`, which may leave a grant that
- * nobody knows of: it blocks the others once. `StoreRegressed`, `Corrupt`: somebody has deleted or damaged a grant.
+ * Besides those of `requestSave`, errors are the store's own and, after `settings.recordTimeoutMs`, `TimedOut`. `OutcomeUnknown`: a grant was
+ * on its way then, or when the signal fired. Any of them may leave a grant of this trainer, which blocks the others once. `StoreRegressed`, `Corrupt`: somebody has deleted or damaged a grant.
  */
 export class StoreElection implements Election {
   readonly #store: ObjectStore;

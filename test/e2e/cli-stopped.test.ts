@@ -1,0 +1,223 @@
+/**
+ * Commands that get a signal while the request that decides is on its way: the store is asked once more, and what the command says and
+ * exits with is what is so.
+ */
+
+import { openCheckpointManager } from '@holdfast/core';
+import type { CheckpointManager } from '@holdfast/core/contract';
+import { openGcsStore } from '@holdfast/store-gcs';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { type GcsScript, isInsert, type ScriptedGcs, scriptedGcs } from '../gcs/scripted-gcs.ts';
+import type { SeenRequest } from '../scripted/scripted-server.ts';
+import { type Ended, holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
+
+// A process each, on a machine that may be busy with other tests.
+vi.setConfig({ testTimeout: 120_000 });
+
+type Signal = 'SIGINT' | 'SIGTERM';
+type Effect = 'with' | 'without';
+
+interface Run {
+  readonly server: ScriptedGcs;
+  readonly uri: string;
+  /** Of a run that is not there yet, in the same bucket. */
+  readonly otherUri: string;
+  open<T>(use: (manager: CheckpointManager) => Promise<T>): Promise<T>;
+  /** Runs a command. The request is swallowed, with or without its effect; then `meanwhile` happens, and the signal comes. */
+  stopped(args: readonly string[], stop: Stop): Promise<Ended>;
+}
+
+interface Stop {
+  readonly at: (request: SeenRequest) => boolean;
+  readonly effect: Effect;
+  readonly signal?: Signal;
+  readonly meanwhile?: () => Promise<unknown>;
+  /** From then on the store is silent. */
+  readonly isLast?: boolean;
+}
+
+const decision = (kind: string) => (request: SeenRequest) =>
+  isInsert(request) && request.body.includes(`"kind":"${kind}"`);
+const receipt = (request: SeenRequest) => isInsert(request) && request.body.includes('/receipts/');
+
+let files: Place;
+
+beforeAll(async () => {
+  files = await newPlace();
+  await writeFiles(files, 'ckpt', { 'a.bin': 'bytes' });
+  return () => files.remove();
+});
+
+/** A run with versions 1 and 2. */
+async function savedRun(...versions: readonly number[]): Promise<Run> {
+  let script: GcsScript = () => undefined;
+  const server = await scriptedGcs((...call) => script(...call));
+  const uri = server.uri();
+  const otherUri = uri.replace('/gpt?', '/copy?');
+  const open: Run['open'] = async (use) => {
+    await using manager = openCheckpointManager({ store: await openGcsStore(uri, {}) });
+    return await use(manager);
+  };
+  await open(async (manager) => {
+    for (const version of versions)
+      await manager.save({ version, buffers: { a: new Uint8Array([version]) } });
+  });
+  const stopped: Run['stopped'] = async (args, { at, effect, signal = 'SIGINT', meanwhile, isLast }) => {
+    const kill = Promise.withResolvers<(signal: Signal) => void>();
+    let isSwallowed = false;
+    script = (request, fake) => {
+      if (isSwallowed || !at(request)) return isSwallowed && isLast ? 'silence' : undefined;
+      isSwallowed = true;
+      if (effect === 'with') fake.answer(request);
+      void Promise.all([kill.promise, meanwhile?.()]).then(([send]) => send(signal));
+      return 'silence';
+    };
+    const ended = await holdfast(args, { onSpawn: kill.resolve });
+    script = () => undefined;
+    expect(isSwallowed).toBe(true);
+    return ended;
+  };
+  return { server, uri, otherUri, open, stopped };
+}
+
+const versionsOf = (manager: CheckpointManager) =>
+  manager.list().then((all) => all.map(({ version }) => Number(version)));
+
+interface Story {
+  readonly args: (run: Run) => readonly string[];
+  readonly kind: string;
+  /** Said in the end where it took effect. */
+  readonly stdout?: RegExp;
+  readonly stderr?: RegExp;
+  /** Where it did not, as far as the store shows. */
+  readonly unknown: RegExp;
+  readonly prepare?: (run: Run) => Promise<unknown>;
+}
+
+const AGAIN = /^ {2}run it again to make sure; delete nothing$/m;
+const STORIES: Readonly<Record<string, Story>> = {
+  save: {
+    args: ({ uri }) => ['save', files.path('ckpt'), uri, '--version', '3'],
+    kind: 'commit',
+    stdout: /^committed {2}version 3 {3}interrupted; asked once more\n$/,
+    unknown: /^ {2}your files are safe in the store\n {2}`holdfast commit \S+ --version 3` finishes it$/m,
+  },
+  pin: {
+    args: ({ uri }) => ['pin', uri, '--version', '1', '--label', 'best'],
+    kind: 'pin',
+    stdout: /^done {2}the pin decision took effect {3}interrupted; asked once more\n$/,
+    unknown: AGAIN,
+  },
+  rollback: {
+    args: ({ uri }) => ['rollback', uri, '--to', '1', '--reason', 'a test'],
+    kind: 'rollback',
+    stdout: /^done {2}the rollback decision took effect/,
+    unknown: AGAIN,
+  },
+  gc: {
+    args: ({ uri }) => ['gc', uri, '--keep', '1', '--apply'],
+    kind: 'retire',
+    stderr: /^holdfast: interrupted; the retire decision took effect\n {2}what it retired /m,
+    unknown: AGAIN,
+  },
+  undelete: {
+    prepare: ({ open }) => open((manager) => manager.collect({ policy: { keepLast: 1 } })),
+    args: ({ uri }) => ['undelete', uri, '--version', '1'],
+    kind: 'unretire',
+    stdout: /^done {2}the unretire decision took effect/,
+    unknown: AGAIN,
+  },
+  fork: {
+    args: ({ uri, otherUri }) => ['fork', uri, otherUri],
+    kind: 'commit',
+    stdout: /^committed {2}version 2 {3}interrupted; asked once more\n$/,
+    unknown: /^ {2}`holdfast commit \S+copy\S+ --version 2` finishes it$/m,
+  },
+  mirror: {
+    args: ({ uri, otherUri }) => ['mirror', uri, otherUri],
+    kind: 'commit',
+    stderr:
+      /^holdfast: interrupted; version 1 is committed\n {2}what was committed before stays; run it again/m,
+    unknown: /^ {2}`holdfast commit \S+copy\S+ --version 1` finishes it$/m,
+  },
+};
+
+describe.each(Object.entries(STORIES))('%s', (_, { args, kind, stdout, stderr, unknown, prepare }) => {
+  test('SIGINT while its decision is on its way, with effect: that it took effect', async () => {
+    const run = await savedRun(1, 2);
+    await prepare?.(run);
+    const ended = await run.stopped(args(run), { at: decision(kind), effect: 'with' });
+    expect(ended.stdout).toMatch(stdout ?? /^$/);
+    expect(ended.stderr).toMatch(stderr ?? /ending cleanly/);
+    expect(ended.code).toBe(stdout ? 0 : 130);
+  });
+
+  test('SIGTERM while its decision is on its way, without effect: that it is not known, with a token', async () => {
+    const run = await savedRun(1, 2);
+    await prepare?.(run);
+    const stop = { at: decision(kind), effect: 'without', signal: 'SIGTERM' } as const;
+    const ended = await run.stopped(args(run), stop);
+    expect(ended.stdout).toMatch(kind === 'retire' ? /^/ : /^$/);
+    expect(ended.stderr).toMatch(unknown);
+    expect(ended.stderr).toMatch(/ hf1-\S+` tells what became of it\n {2}\(OutcomeUnknown, exit 75\)\n$/);
+    expect(ended.code).toBe(75);
+  });
+});
+
+describe('a signal', () => {
+  test('while the receipt of a save is on its way: whether the files are safe', async () => {
+    const save = ({ uri }: Run) => ['save', files.path('ckpt'), uri, '--version', '3', '--json'];
+    const [delivered, lost] = await Promise.all(
+      (['with', 'without'] as const).map(async (effect) => {
+        const run = await savedRun(1);
+        const ended = await run.stopped(save(run), { at: receipt, effect });
+        expect(await run.open(versionsOf)).toEqual([1]);
+        expect(ended.code).toBe(75);
+        return JSON.parse(ended.stdout).error;
+      }),
+    );
+    expect(delivered.context.asked).toMatchObject({ outcome: 'pending', isDelivered: true });
+    expect(delivered.advice).toContain('your files are safe in the store');
+    expect(lost.context.asked).toMatchObject({ outcome: 'pending', isDelivered: false });
+    expect(lost.advice).toContain('save it again');
+  });
+
+  test('while a commit is on its way, and --json: the outcome is an object, and so is that of recover', async () => {
+    const run = await savedRun(1);
+    const args = ['save', files.path('ckpt'), run.uri, '--version', '3', '--json'];
+    const ended = await run.stopped(args, { at: decision('commit'), effect: 'with' });
+    expect(ended.code).toBe(0);
+    const said = JSON.parse(ended.stdout);
+    expect(said).toMatchObject({ outcome: 'committed', version: 3, isCommitted: true });
+    expect(await run.open(versionsOf)).toEqual([3, 1]);
+  });
+
+  test('where another decision takes the place meanwhile: that it did not take effect, exit 130', async () => {
+    const run = await savedRun(1, 2);
+    const ended = await run.stopped(['pin', run.uri, '--version', '1', '--label', 'best'], {
+      at: decision('pin'),
+      effect: 'without',
+      meanwhile: () => run.open((manager) => manager.rollback({ to: 1, reason: 'a test' })),
+    });
+    expect(ended.stderr).toContain(
+      'holdfast: interrupted; another decision took the place of the pin: it did not take effect\n  nothing was changed\n  (Aborted, exit 130)\n',
+    );
+    expect(ended.code).toBe(130);
+  });
+
+  test('and a store that is silent from then on: not known, within seconds; recover tells later', async () => {
+    const run = await savedRun(1, 2);
+    const args = ['rollback', run.uri, '--to', '1', '--reason', 'a test'];
+    const ended = await run.stopped(args, { at: decision('rollback'), effect: 'with', isLast: true });
+    expect(ended.code).toBe(75);
+    expect(ended.stderr).toContain(
+      '  because: interrupted\n  it may have taken effect, or may yet; delete nothing\n',
+    );
+    const [token] = /hf1-[\w-]+/.exec(ended.stderr) ?? [];
+    const recovered = await holdfast(['recover', run.uri, token ?? '', '--json']);
+    expect([recovered.code, JSON.parse(recovered.stdout)]).toMatchObject([
+      0,
+      { outcome: 'committed', of: 'decision', version: null, id: null },
+    ]);
+  });
+});
