@@ -7,8 +7,11 @@ import { CheckpointError, crc32c, isCheckpointError } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { type CallRecord, FAULTS, type Fault, FaultyStore } from '@holdfast/testkit';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { patient, STORIES, type Story } from './stopped-stories.ts';
+
+// Hundreds of small runs each, on a machine that may be busy with other tests.
+vi.setConfig({ testTimeout: 120_000 });
 
 const REQUESTS_MAX = 100;
 
@@ -19,6 +22,11 @@ const MEETINGS = {
   'on its way, with a late effect': { effect: 'late', reply: 'stall' },
   'after its answer': undefined,
 } as const satisfies Record<string, Fault | undefined>;
+
+const ON_ITS_WAY_WITH_EFFECT: ReadonlySet<string> = new Set([
+  'on its way, with effect',
+  'on its way, with a late effect',
+]);
 
 interface Stoppable {
   readonly controller: AbortController;
@@ -158,6 +166,8 @@ describe.each(Object.entries(STORIES))('%s', (_, story) => {
     const deciding = whole.calls.filter((call) => isDeciding(call, story)).map(({ number }) => number);
     for (const title of meetings) {
       for (const { number, operation, key } of due) {
+        // What only reads has no effect, so it is the same on its way.
+        if (operation !== 'create' && ON_ITS_WAY_WITH_EFFECT.has(title)) continue;
         const meeting = MEETINGS[title];
         const ended = await play(story, number, meeting, stop);
         const told = ended.error ? `${ended.error.code}: ${ended.error.message}` : 'done';
