@@ -8,6 +8,7 @@ import { benchAsync } from './async.ts';
 import { benchCollect } from './collect.ts';
 import { benchLocal } from './local-command.ts';
 import { benchMirror } from './mirror.ts';
+import { benchRecords } from './records.ts';
 import { benchReferences } from './references.ts';
 import { benchInspect, benchRepartition } from './repartition.ts';
 import { benchResume } from './resume.ts';
@@ -22,6 +23,7 @@ npm run bench -- s3               Holdfast and other clients of S3, on MinIO
 npm run bench -- client           the client's own cost: 4 GiB against a server that throws them away
 npm run bench -- adapters         each cloud's adapter against such a server, beside node:http and the provider's SDK
 npm run bench -- mirror           from the local disk to MinIO, and from there to Azurite, beside plain saves
+npm run bench -- records          the worst records that there can be: how long until they are read or refused
 npm run bench -- references       what hashing costs a save, and what a save of unchanged files costs
 npm run bench -- retention        a plan of retention for 10,000 versions
 npm run bench -- resume           what is sent again after a kill at 60 % of a file, in each store
@@ -70,6 +72,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   adapters: benchAdapters,
   mirror: benchMirror,
   collect: benchCollect,
+  records: benchRecords,
   references: benchReferences,
   retention: benchRetention,
   resume: benchResume,

@@ -1,4 +1,9 @@
-/** Canonical JSON → values, along the schema, in one pass. Knows nothing of files, checksums and keys. */
+/**
+ * Canonical JSON → values, along the schema, in one pass. Knows nothing of files, checksums and keys.
+ *
+ * No function here is a closure: an error keeps the functions on its stack alive, and with a closure
+ * also the values that were made until then.
+ */
 
 import { BYTE, JsonProblem, type JsonReader } from './json-reader.ts';
 import { BASE64_CHARS_MAX, COST, STRING_BYTES_MAX, UNKNOWN_MEMBERS_MAX } from './limits.ts';
@@ -76,13 +81,13 @@ function readMembers(
     reader.assertOrder(at, before, name);
     reader.path.enter(name);
     if (field !== undefined) members.known[field.index] = readField(reader, field);
-    else members.unknown.push(readUnknown(reader, name, members.unknown.length + 1));
+    else members.unknown.push([name, readUnknown(reader, members.unknown.length + 1)]);
     reader.path.leave();
     before = name;
   } while (reader.takeIf(BYTE.comma));
 }
 
-function readUnknown(reader: JsonReader, name: string, count: number): [string, unknown] {
+function readUnknown(reader: JsonReader, count: number): unknown {
   reader.budget.charge(COST.unknownMember);
   if (count > UNKNOWN_MEMBERS_MAX)
     throw new ValueProblem(
@@ -90,7 +95,7 @@ function readUnknown(reader: JsonReader, name: string, count: number): [string, 
       `one of at most ${UNKNOWN_MEMBERS_MAX} unknown members`,
       'one more',
     );
-  return [name, readAny(reader)];
+  return readAny(reader);
 }
 
 /** Any JSON value, as a newer Holdfast may have written it. */
@@ -110,7 +115,14 @@ function readAnyList(reader: JsonReader): unknown[] {
   const list: unknown[] = [];
   reader.open(BYTE.openBracket);
   reader.budget.charge(COST.list);
-  readElements(reader, () => list.push(readAny(reader)));
+  if (reader.next !== BYTE.closeBracket) {
+    startElements(reader);
+    do {
+      startElement(reader, list.length);
+      list.push(readAny(reader));
+      reader.path.leave();
+    } while (reader.takeIf(BYTE.comma));
+  }
   reader.close(BYTE.closeBracket);
   return list;
 }
@@ -119,38 +131,35 @@ function readAnyObject(reader: JsonReader): Message {
   const value: Message = {};
   reader.open(BYTE.openBrace);
   reader.budget.charge(COST.object);
-  let count = 0;
-  readNamed(reader, (name) => setOwn(value, ...readUnknown(reader, name, ++count)));
+  if (reader.next !== BYTE.closeBrace) {
+    let name: string | undefined;
+    let count = 0;
+    do {
+      name = startMember(reader, name);
+      setOwn(value, name, readUnknown(reader, ++count));
+      reader.path.leave();
+    } while (reader.takeIf(BYTE.comma));
+  }
   reader.close(BYTE.closeBrace);
   return value;
 }
 
-/** The members of an object whose names the schema does not know. Up to the closing brace, which stays. */
-function readNamed(reader: JsonReader, read: (name: string) => void): void {
-  if (reader.next === BYTE.closeBrace) return;
-  let before: string | undefined;
-  do {
-    const { at } = reader;
-    const name = reader.name();
-    reader.assertOrder(at, before, name);
-    reader.path.enter(name);
-    read(name);
-    reader.path.leave();
-    before = name;
-  } while (reader.takeIf(BYTE.comma));
+/** The name of a member that the schema does not know, or the key of a map. */
+function startMember(reader: JsonReader, before: string | undefined): string {
+  const { at } = reader;
+  const name = reader.name();
+  reader.assertOrder(at, before, name);
+  reader.path.enter(name);
+  return name;
 }
 
-/** Up to the closing bracket, which stays. */
-function readElements(reader: JsonReader, read: () => void): void {
-  if (reader.next === BYTE.closeBracket) return;
+function startElements(reader: JsonReader): void {
   reader.budget.charge(COST.filledList);
-  let index = 0;
-  do {
-    reader.budget.charge(COST.element);
-    reader.path.enter(index++);
-    read();
-    reader.path.leave();
-  } while (reader.takeIf(BYTE.comma));
+}
+
+function startElement(reader: JsonReader, index: number): void {
+  reader.budget.charge(COST.element);
+  reader.path.enter(index);
 }
 
 /** In the order of the schema, so that all messages of a type are alike to V8. */
@@ -199,11 +208,14 @@ function readList(reader: JsonReader, field: FieldPlan): unknown[] {
   const { at } = reader;
   const list: unknown[] = [];
   openAs(reader, BYTE.openBracket, 'an array');
-  readElements(reader, () => {
+  if (reader.next === BYTE.closeBracket) throw new JsonProblem(at, 'no empty list');
+  startElements(reader);
+  do {
+    startElement(reader, list.length);
     assertCount(field, list.length + 1, reader.path);
     list.push(readValue(reader, field));
-  });
-  if (list.length === 0) throw new JsonProblem(at, 'no empty list');
+    reader.path.leave();
+  } while (reader.takeIf(BYTE.comma));
   reader.close(BYTE.closeBracket);
   return list;
 }
@@ -212,14 +224,17 @@ function readMap(reader: JsonReader, field: FieldPlan): Message {
   const { at } = reader;
   const map = emptyMap();
   openAs(reader, BYTE.openBrace, 'an object');
+  if (reader.next === BYTE.closeBrace) throw new JsonProblem(at, 'no empty map');
+  let key: string | undefined;
   let count = 0;
-  readNamed(reader, (key) => {
+  do {
+    key = startMember(reader, key);
     assertMapKey(field, key, reader.path);
     assertCount(field, ++count, reader.path);
     reader.budget.charge(COST.mapEntry);
     map[key] = readValue(reader, field);
-  });
-  if (count === 0) throw new JsonProblem(at, 'no empty map');
+    reader.path.leave();
+  } while (reader.takeIf(BYTE.comma));
   reader.close(BYTE.closeBrace);
   return map;
 }

@@ -1,0 +1,38 @@
+/**
+ * Reads all bombs, one after another, and prints a line of JSON for each. `bombs.test.ts` starts it with a heap that is
+ * little larger than what a record may take: a reader that makes more dies of it.
+ * With the argument `JSON.parse` it parses them as plain JSON instead, which shows that the heap is small enough.
+ */
+
+import { decodeRecord, encodeRecord } from '@holdfast/core/internal/format/index';
+import { allBombs, type Bomb } from './bombs.ts';
+
+export interface Explosion {
+  readonly kind: string;
+  readonly name: string;
+  readonly recordBytes: number;
+  /** Why it was refused; `null`: it was read, and written again as it was. */
+  readonly problem: string | null;
+  readonly readMs: number;
+}
+
+function readAndWrite({ kind }: Bomb, bytes: Uint8Array): Pick<Explosion, 'problem' | 'readMs'> {
+  const startMs = performance.now();
+  try {
+    const value = decodeRecord(kind, bytes, { key: 'bomb' });
+    const readMs = performance.now() - startMs;
+    const isSame = Buffer.compare(encodeRecord(kind, value).bytes, bytes) === 0;
+    return { problem: isSame ? null : 'written otherwise than it was read', readMs };
+  } catch (error) {
+    const { code, message } = error as { code?: string; message: string };
+    return { problem: `${code}: ${message}`, readMs: performance.now() - startMs };
+  }
+}
+
+for (const bomb of allBombs()) {
+  const bytes = bomb.make();
+  if (process.argv[2] === 'JSON.parse') JSON.parse(Buffer.from(bytes).toString());
+  const { kind, name } = bomb;
+  const explosion: Explosion = { kind, name, recordBytes: bytes.length, ...readAndWrite(bomb, bytes) };
+  process.stdout.write(`${JSON.stringify(explosion)}\n`);
+}
