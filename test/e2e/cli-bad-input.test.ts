@@ -46,7 +46,7 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt'), `${place.uri}?colour=red`],
     exit: 2,
     code: 'InvalidConfig',
-    says: 'has the unknown query key "colour"',
+    says: 'has an unknown setting',
   },
   {
     name: 'a relative file URI',

@@ -77,9 +77,9 @@ async function savedThen(
 
 describe('names', () => {
   test.each([
-    ['a name that cannot be one', 'gs://Ru/x', 'has "Ru" where a bucket\'s name is due'],
+    ['a name that cannot be one', 'gs://Ru/x', "has something else where a bucket's name is due"],
     ['credentials in the URI', 'gs://me:canary-in-uri@runs/x', 'has credentials in it'],
-    ['a setting that is not known', 'gs://runs/x?project=p', 'has the unknown query key "project"'],
+    ['a setting that is not known', 'gs://runs/x?project=p', 'has an unknown setting'],
     ['a prefix of 513 bytes', `gs://runs/${'p'.repeat(513)}`, 'has a prefix of more than 512 bytes'],
   ])('%s', async (_name, uri, words) => {
     expectError(await cli(['list', uri], NOBODY), 'InvalidConfig', 2, words, 'accepted: gs://bucket/prefix');

@@ -37,8 +37,7 @@ export async function withRun<T>(
 ): Promise<T> {
   const { uri, job, rules, isPatient = job !== undefined } = options;
   // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
-  const { openCheckpointManager, redactUri } = await import('@holdfast/stores');
-  call.subject.uri = redactUri(uri);
+  const { openCheckpointManager } = await import('@holdfast/stores');
   const tellRepeat = repeatNotes(call.clock, call.messages);
   const manager = await openCheckpointManager(uri, {
     env: call.env,
@@ -58,6 +57,7 @@ export async function withRun<T>(
       },
     },
   });
+  call.subject.uri = uri; // not before: one that is not accepted may hold a secret
   try {
     throwIfAborted(call.signal);
     return await use(manager);

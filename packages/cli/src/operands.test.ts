@@ -34,7 +34,7 @@ describe('takeUriFirst', () => {
   });
 
   it('names what is too much', () => {
-    expect(() => take(['memory://a', './d', 'x', 'y'])).toThrow('too many operands for restore: x y');
+    expect(() => take(['memory://a', './d', 'x', 'y'])).toThrow('too many operands for restore: 2 more');
   });
 });
 

@@ -21,7 +21,7 @@ export function takeUriFirst(
   if (operands.length > otherNames.length + 1) throw tooMany(command, operands.slice(otherNames.length + 1));
   const [first, ...rest] = operands;
   if (first !== undefined && rest.length === otherNames.length)
-    return { uri: first, rest, isUriFromEnvironment: false };
+    return { uri: first, rest: noUris(command, rest), isUriFromEnvironment: false };
   const uri = uriFromEnvironment(env);
   if (isUri(first)) throw missing(command, otherNames.slice(rest.length));
   if (operands.length < otherNames.length)
@@ -41,7 +41,8 @@ export function takeUriLast(
   const uri = uriFromEnvironment(env);
   if (isUri(last) || (uri === null && operands.length > 1)) {
     if (operands.length < 2) throw missing(command, [otherName]);
-    return { uri: last as string, rest: operands.slice(0, -1), isUriFromEnvironment: false };
+    const rest = noUris(command, operands.slice(0, -1));
+    return { uri: last as string, rest, isUriFromEnvironment: false };
   }
   if (last === undefined) throw missing(command, [otherName, ...(uri === null ? ['URI'] : [])]);
   if (uri === null) throw missing(command, ['URI']);
@@ -59,6 +60,15 @@ export function takeOperands(
   return operands;
 }
 
+/** A path that holds `://` begins with `./` or `/`. Not repeated: a URI that nobody has looked at may hold a secret. */
+function noUris(command: Command, operands: readonly string[]): readonly string[] {
+  if (!operands.some((operand) => /^[a-z][a-z0-9+.-]*:\/\//i.test(operand))) return operands;
+  throw usageError(`${command.name} was given a URI where none is due`, [
+    usageOf(command),
+    'a path of this machine is given as it is, without file://',
+  ]);
+}
+
 const isUri = (text: string | undefined): boolean => text?.includes('://') ?? false;
 
 function missing(command: Command, names: readonly string[]): Error {
@@ -67,7 +77,8 @@ function missing(command: Command, names: readonly string[]): Error {
 }
 
 function tooMany(command: Command, extra: readonly string[]): Error {
-  return usageError(`too many operands for ${command.name}: ${extra.join(' ')}`, [usageOf(command)]);
+  const what = `too many operands for ${command.name}: ${extra.length} more than it takes`;
+  return usageError(what, [usageOf(command)]);
 }
 
 function usageOf(command: Command): string {

@@ -159,13 +159,21 @@ function answer(thrown: unknown, { printed, endedAt }: Outcome): ParsedCommandLi
 }
 
 function explained(error: CommanderError, endedAt: string): Error {
-  const [what = '', ...hints] = error.message.replace(/^error: /, '').split('\n');
-  const near = hints.map((line) => line.replace(/^\(Did you mean (.*)\?\)$/, 'did you mean $1?'));
+  const [, told = '', hint] =
+    /^error: (.*?)(?:\n\(Did you mean ([a-z, -]+)\?\))?$/s.exec(error.message) ?? [];
+  const what = told.replace(/ '(.*)'$/s, (_, word: string) => nameAlone(word));
+  const near = hint === undefined ? [] : [`did you mean ${hint}?`];
   const isCommand = COMMANDS.some(({ name }) => name === endedAt);
   const list = isCommand
     ? `\`holdfast ${endedAt} --help\` lists its options`
     : `\`${['holdfast', endedAt].join(' ').trim()}\` alone lists the commands`;
   return usageError(what, [...near, list]);
+}
+
+/** Of a word that is none of ours: a URI, or what follows a `=`, may hold a secret. */
+function nameAlone(word: string): string {
+  const [name = ''] = word.split('=');
+  return /^-{0,2}[a-z][a-z-]*$/.test(name) ? ` '${name}'` : '';
 }
 
 // What stands before the command's name counts as well; an option wins over the environment.

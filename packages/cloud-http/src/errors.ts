@@ -2,6 +2,8 @@
 
 import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError } from '@holdfast/direct-http';
+import { told } from './plain-error.ts';
+import { ProxyRefusal } from './proxy.ts';
 
 /** What a call was about, for its message. */
 export interface StoreSubject {
@@ -27,8 +29,8 @@ export interface RefusalDetails {
   readonly requestId: string | undefined;
 }
 
-/** What a proxy in front of a store answers by itself, in its own words: log in, too slow, too large, too many. */
-const OF_PROXIES: readonly number[] = [407, 408, 413, 429];
+/** What a proxy in front of a store answers by itself, in its own words: too slow, too large, too many. */
+const OF_PROXIES: readonly number[] = [408, 413, 429];
 
 /** A refusal as the provider tells it, whichever client received it. */
 export class HttpRefusal extends Error {
@@ -69,7 +71,6 @@ const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
   403: 'Denied',
   404: 'NotFound',
   405: 'Unsupported',
-  407: 'Denied',
   408: 'Unavailable',
   409: 'Unavailable',
   412: 'AlreadyExists',
@@ -80,7 +81,6 @@ const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
 };
 
 const STATUS_HINTS: Readonly<Record<number, string>> = {
-  407: 'the proxy wants other credentials',
   413: 'a proxy in front of the store refuses requests of this size',
 };
 
@@ -136,6 +136,30 @@ export function foreignError(
   return objectError('InvalidConfig', { store }, what, refusal);
 }
 
+/** `Denied`: it wants credentials, or forbids the server. `InvalidConfig`: it is no proxy. Else `Unavailable`: it may pass. */
+export function proxyError(
+  refusal: ProxyRefusal,
+  { action, subject }: Pick<Judgement, 'action' | 'subject'>,
+): CheckpointError {
+  const { status, variable } = refusal;
+  const proxy = variable === undefined ? 'a proxy before the server' : `the proxy of ${variable}`;
+  const [code, told] = judgedByProxy(status);
+  const advice = [
+    `put its user and password into ${variable ?? 'HTTPS_PROXY'}: http://user:password@host:port, percent-encoded`,
+    'or name the server in NO_PROXY, if it can be reached without a proxy',
+  ];
+  const context = { ...contextOf(subject), httpStatus: status, ...(code === 'Denied' && { advice }) };
+  const what = `cannot ${action} ${nameOf(subject)}: ${proxy} ${told} (HTTP ${status})`;
+  return new CheckpointError(code, what, { context, cause: refusal });
+}
+
+function judgedByProxy(status: number): readonly [ErrorCode, string] {
+  if (status === 407) return ['Denied', 'wants credentials, or other ones than it was given'];
+  if (status === 401 || status === 403) return ['Denied', 'does not let requests to this server through'];
+  if (status >= 500 || status === 408 || status === 429) return ['Unavailable', 'cannot reach the server'];
+  return ['InvalidConfig', 'does not do what a proxy does; correct its address'];
+}
+
 /** The server's certificate was not trusted. */
 const UNTRUSTED =
   /^(CERT_|ERR_TLS_CERT|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER|VERIFY))/;
@@ -151,22 +175,23 @@ export function requestError(
   serverHint?: string,
 ): CheckpointError {
   if (isCheckpointError(error)) return error;
+  if (error instanceof ProxyRefusal) return proxyError(error, { action, subject });
   const { code, text } = rootOf(error);
   const what = `cannot ${action} ${nameOf(subject)}`;
-  const options = { context: contextOf(subject), cause: error };
+  const options = { context: contextOf(subject), cause: told(error) };
   if (UNTRUSTED.test(code)) {
     const advice = 'give the certificate of its authority with ca=, or correct the endpoint';
-    const told = `the certificate of the server is not trusted (${text}); ${advice}`;
-    return new CheckpointError('InvalidConfig', `${what}: ${told}`, options);
+    const words = `the certificate of the server is not trusted (${text}); ${advice}`;
+    return new CheckpointError('InvalidConfig', `${what}: ${words}`, options);
   }
   if (isNoTls(error, text)) {
-    const told = 'the server does not speak TLS there; write http:// in endpoint=, or correct its port';
-    return new CheckpointError('InvalidConfig', `${what}: ${told} (${text})`, options);
+    const words = 'the server does not speak TLS there; write http:// in endpoint=, or correct its port';
+    return new CheckpointError('InvalidConfig', `${what}: ${words} (${text})`, options);
   }
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
     const hint = serverHint === undefined ? '' : `; ${serverHint}`;
-    const told = `the name of the server cannot be resolved (${text})${hint}`;
-    return new CheckpointError('Unavailable', `${what}: ${told}`, options);
+    const words = `the name of the server cannot be resolved (${text})${hint}`;
+    return new CheckpointError('Unavailable', `${what}: ${words}`, options);
   }
   if (error instanceof DirectHttpError || code !== '') {
     return new CheckpointError('Unavailable', `${what}: ${text}`, options);

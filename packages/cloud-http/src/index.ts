@@ -22,6 +22,7 @@ export {
   type StoreSubject,
 } from './errors.ts';
 export { daysText, fact } from './facts.ts';
+export { LibraryFailure } from './library-failure.ts';
 export {
   assertCreateSize,
   assertOffset,
@@ -30,9 +31,10 @@ export {
   refuseLarger,
   replaced,
 } from './object-answers.ts';
-export { type ProxyEnvironment, proxyOf } from './proxy.ts';
+export { LOGIN_ADVICE, Proxies, ProxyRefusal } from './proxy.ts';
+export { Secret } from './secret.ts';
 export { type Call, StoreCalls } from './store-calls.ts';
-export { StoreUri, type StoreUriForm } from './store-uri.ts';
+export { type FromEnvironment, firstOf, StoreUri, type StoreUriForm } from './store-uri.ts';
 export {
   HttpTransport,
   type Into,

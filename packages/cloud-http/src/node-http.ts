@@ -2,14 +2,16 @@
 
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
-import { abortError } from '@holdfast/core/contract';
+import { abortError, CheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError, type DirectRequest, type DirectResponse, planBody } from '@holdfast/direct-http';
-import type { ProxyEnvironment } from './proxy.ts';
+import { type HttpProxy, ProxyRefusal } from './proxy.ts';
 
 export interface NodeHttpOptions {
   readonly ca?: readonly string[] | undefined;
-  readonly proxy: ProxyEnvironment;
-  readonly connectionsMax: number;
+  /** All requests go through it. */
+  readonly proxy?: HttpProxy | undefined;
+  /** This Node can use a proxy. Default: what it says of itself. */
+  readonly knowsProxies?: boolean | undefined;
 }
 
 const IDLE_TIMEOUT_MS = 60_000;
@@ -17,9 +19,15 @@ const IDLE_TIMEOUT_MS = 60_000;
 export class NodeHttp {
   readonly #http: HttpAgent;
   readonly #https: HttpsAgent;
+  readonly #proxy: HttpProxy | undefined;
 
-  constructor({ ca, proxy, connectionsMax }: NodeHttpOptions) {
-    const agent = { keepAlive: true, maxSockets: connectionsMax, proxyEnv: proxy, timeout: IDLE_TIMEOUT_MS };
+  /** `InvalidConfig`: this Node would go past the proxy. */
+  constructor({ ca, proxy, knowsProxies = nodeKnowsProxies() }: NodeHttpOptions) {
+    if (proxy !== undefined && !knowsProxies) throw unknownToNode(proxy);
+    this.#proxy = proxy;
+    const url = proxy?.url.reveal();
+    const proxyEnv = url === undefined ? {} : { HTTP_PROXY: url, HTTPS_PROXY: url };
+    const agent = { keepAlive: true, proxyEnv, timeout: IDLE_TIMEOUT_MS };
     this.#http = new HttpAgent(agent);
     this.#https = new HttpsAgent({ ...agent, ...(ca !== undefined && { ca: [...ca] }) });
   }
@@ -33,8 +41,15 @@ export class NodeHttp {
       const headers = plainHeaders(message);
       return { status, headers, isReused: false, ...(await receive(message, status, headers, request)) };
     } catch (error) {
-      throw signal?.aborted ? abortError(signal) : error;
+      throw signal?.aborted ? abortError(signal) : this.#judged(error);
     }
+  }
+
+  /** What the proxy answers instead of making a tunnel. */
+  #judged(error: unknown): unknown {
+    const { code, statusCode } = error as { code?: unknown; statusCode?: unknown };
+    if (code !== 'ERR_PROXY_TUNNEL' || typeof statusCode !== 'number') return error;
+    return new ProxyRefusal(statusCode, this.#proxy?.variable);
   }
 
   close(): void {
@@ -80,6 +95,16 @@ export class NodeHttp {
         .end(copy);
     });
   }
+}
+
+/** The versions of Node whose agents take a proxy have the flag that makes all of it use one. */
+function nodeKnowsProxies(): boolean {
+  return process.allowedNodeEnvironmentFlags.has('--use-env-proxy');
+}
+
+function unknownToNode({ variable }: HttpProxy): CheckpointError {
+  const what = `${variable} names a proxy, and this Node (${process.version}) cannot use one`;
+  return new CheckpointError('InvalidConfig', `${what}; it takes Node 22.21, or 24.5, or newer`);
 }
 
 function plainHeaders({ headers }: IncomingMessage): Record<string, string> {

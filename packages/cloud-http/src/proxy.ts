@@ -1,13 +1,30 @@
-/** What the surroundings say about proxies, by the names that `node:http` looks for. */
-export type ProxyEnvironment = Readonly<Record<string, string>>;
+/** The proxies of the environment: which of them a request goes through, and with what. */
 
-export function proxyOf(env: Readonly<Record<string, string | undefined>>): ProxyEnvironment {
-  const found: Record<string, string> = {};
-  for (const name of ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY']) {
-    const value = env[name.toLowerCase()] ?? env[name];
-    if (value) found[name] = value;
+import { CheckpointError } from '@holdfast/core/contract';
+import { Secret } from './secret.ts';
+
+/** A proxy as a variable names it. */
+export interface HttpProxy {
+  /** As it is spelt in the environment. */
+  readonly variable: string;
+  /** Whole, with user and password. */
+  readonly url: Secret;
+  /** What requests tell it, and a server behind it may repeat. */
+  readonly secrets: readonly string[];
+}
+
+/** The proxy before the store does not let a request through. Its own words are not kept. */
+export class ProxyRefusal extends Error {
+  readonly status: number;
+  /** The one of the environment that names it, if one does. */
+  readonly variable: string | undefined;
+
+  constructor(status: number, variable: string | undefined) {
+    super(`HTTP ${status} from the proxy`);
+    this.name = 'ProxyRefusal';
+    this.status = status;
+    this.variable = variable;
   }
-  return found;
 }
 
 export interface Destination {
@@ -16,16 +33,74 @@ export interface Destination {
   readonly port: number;
 }
 
-/**
- * Whether the environment sends requests to this server through a proxy. NO_PROXY lists, by commas, what it does not: `*`, an address, a
- * name, a name with '.' or '*.' before it for all that is below; each with a port after ':' if only that is meant.
- */
-export function goesThroughProxy(destination: Destination, proxy: ProxyEnvironment): boolean {
-  const server = destination.protocol === 'http:' ? proxy.HTTP_PROXY : proxy.HTTPS_PROXY;
-  if (server === undefined) return false;
-  const rules = (proxy.NO_PROXY ?? '').toLowerCase().split(/[,\s]+/);
-  return !rules.some((rule) => rule !== '' && matches(rule, destination));
+interface Variable {
+  readonly name: string;
+  readonly value: Secret;
 }
+
+/** For who has been asked for them. */
+export const LOGIN_ADVICE =
+  'put its user and password into the variable that names it, or the server into NO_PROXY if it is reached without';
+
+const ACCEPTED =
+  'accepted: http://host:port or https://host:port, with user:password@ before the host if the proxy asks for them, percent-encoded';
+
+/** `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, each in small letters first. An empty one counts as not set. */
+export class Proxies {
+  readonly #http: Variable | undefined;
+  readonly #https: Variable | undefined;
+  readonly #exceptions: readonly string[];
+
+  constructor(env: Readonly<Record<string, string | undefined>>) {
+    this.#http = variableOf(env, 'HTTP_PROXY');
+    this.#https = variableOf(env, 'HTTPS_PROXY');
+    const exceptions = variableOf(env, 'NO_PROXY')?.value.reveal() ?? '';
+    this.#exceptions = exceptions
+      .toLowerCase()
+      .split(/[,\s]+/)
+      .filter((rule) => rule !== '');
+  }
+
+  /**
+   * What requests to this server go through; undefined: nothing. NO_PROXY lists, by commas, what goes past it: `*`, an address, a name,
+   * a name with '.' or '*.' before it for all that is below; each with a port after ':' if only that is meant. `InvalidConfig`: the
+   * variable is not the URL of a proxy that can be used; it is not repeated.
+   */
+  to(destination: Destination): HttpProxy | undefined {
+    const variable = destination.protocol === 'http:' ? this.#http : this.#https;
+    if (variable === undefined || this.#exceptions.some((rule) => matches(rule, destination)))
+      return undefined;
+    return proxyOf(variable);
+  }
+}
+
+function variableOf(env: Readonly<Record<string, string | undefined>>, name: string): Variable | undefined {
+  const small = name.toLowerCase();
+  const found = env[small] === undefined ? name : small;
+  const value = env[found];
+  return value ? { name: found, value: new Secret(value) } : undefined;
+}
+
+function proxyOf({ name, value }: Variable): HttpProxy {
+  const text = value.reveal().trim();
+  const url = /^https?:\/\//i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || `${url.search}${url.hash}` !== '' || url.pathname !== '/')
+    throw new CheckpointError('InvalidConfig', `${name} names no proxy that can be used; ${ACCEPTED}`);
+  const [user, password] = [decoded(url.username, name), decoded(url.password, name)];
+  const basic = user === '' && password === '' ? [] : [password, base64(`${user}:${password}`)];
+  return { variable: name, url: new Secret(url.href), secrets: basic };
+}
+
+function decoded(text: string, variable: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    const what = `${variable} has a "%" in its user or password that is not followed by two hexadecimal digits`;
+    throw new CheckpointError('InvalidConfig', `${what}; write "%" as %25; ${ACCEPTED}`);
+  }
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 function matches(rule: string, { hostname, port }: Destination): boolean {
   if (rule === '*') return true;

@@ -1,6 +1,6 @@
-import { isCheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
-import { StoreUri } from './store-uri.ts';
+import { firstOf, StoreUri } from './store-uri.ts';
 
 const FORM = {
   scheme: 'zz',
@@ -8,6 +8,7 @@ const FORM = {
   settings: { color: 'red or blue', loud: 'true or false', endpoint: 'a URL', ca: 'an absolute path' },
 } as const;
 
+const fromEnv = (value: string) => ({ variable: 'ZZ_VARIABLE', value });
 const uriOf = (text: string) => new StoreUri(text, FORM);
 
 function refusalOf(work: () => unknown): string {
@@ -34,9 +35,9 @@ describe('StoreUri', () => {
     expect(uri.choice('color', ['red', 'blue'])).toBe('red');
     expect(uri.optionalChoice('color', ['red'])).toBeUndefined();
     expect(uri.flag('loud', true)).toBe(true);
-    expect(uri.matching('color', /^r/, 'rosy')).toBe('rosy');
-    expect(uri.matching('color', /^r/, '')).toBeUndefined();
-    expect(uri.baseUrl('endpoint', 'http://[::1]:9/base/')).toBe('http://[::1]:9/base');
+    expect(uri.matching('color', /^r/, fromEnv('rosy'))).toBe('rosy');
+    expect(uri.matching('color', /^r/, fromEnv(''))).toBeUndefined();
+    expect(uri.baseUrl('endpoint', fromEnv('http://[::1]:9/base/'))).toBe('http://[::1]:9/base');
     expect(uri.absolutePath('ca')).toBeUndefined();
   });
 
@@ -45,7 +46,7 @@ describe('StoreUri', () => {
     ['zz:/place', 'is not of the form'],
     ['zz://place/a#b', 'has a fragment'],
     ['zz://user:hunter2@place/a', 'has credentials in it'],
-    ['zz://place?shape=round', 'unknown query key "shape"'],
+    ['zz://place?shape=round', 'unknown setting'],
     ['zz://place?color=red&color=red', 'the query key "color" twice'],
     ['zz://place?color=', 'color is red or blue'],
     ['zz://place?color=%zz', 'a "%" that is not followed by two hexadecimal digits'],
@@ -58,16 +59,28 @@ describe('StoreUri', () => {
 
   it('a value that is not accepted is named with what is', () => {
     expect(refusalOf(() => uriOf('zz://p?color=green').choice('color', ['red', 'blue']))).toContain(
-      'has color=green; color is red or blue',
+      'has color= with a value that is not accepted; color is red or blue',
     );
-    expect(refusalOf(() => uriOf('zz://p?ca=here').absolutePath('ca'))).toContain('has ca=here');
+    expect(refusalOf(() => uriOf('zz://p?ca=here').absolutePath('ca'))).toContain('has ca= with');
   });
 
   it('a URL with a secret in it is refused without telling it', () => {
-    for (const url of ['http://u:hunter2@host', 'http://host?sig=hunter2', 'ftp://u:hunter2@host']) {
-      const message = refusalOf(() => uriOf('zz://p').baseUrl('endpoint', url));
-      expect(message).toContain('has endpoint=');
-      expect(message).not.toContain('hunter2');
+    for (const url of [
+      'http://u:hunter2@host',
+      'http://:hunter2@host',
+      'http://host?sig=hunter2',
+      'http://host#hunter2',
+      'ftp://u:hunter2@host',
+      'u:hunter2@host',
+      'http://u:1/hunter2@host',
+    ]) {
+      const message = refusalOf(() => uriOf('zz://p').baseUrl('endpoint', fromEnv(url)));
+      expect(message).toBe('ZZ_VARIABLE has a value that is not accepted; endpoint is a URL');
+      const given = refusalOf(() =>
+        uriOf(`zz://p?endpoint=${encodeURIComponent(url)}`).baseUrl('endpoint', fromEnv('http://other')),
+      );
+      expect(given).toContain('has endpoint= with a value that is not accepted; endpoint is a URL');
+      expect(given).not.toContain('hunter2');
     }
   });
 
@@ -75,5 +88,29 @@ describe('StoreUri', () => {
     const uri = uriOf('zz://p');
     expect(refusalOf(() => uri.prefix('x'.repeat(513)))).toContain('more than 512 bytes');
     expect(refusalOf(() => uri.prefix('a%01'))).toContain('a control character');
+  });
+
+  it.each([
+    'yy://u:hunter2@place',
+    'zz://u:hunter2@place',
+    'zz://u:hun/hunter2@place',
+    'hunter2',
+    'zz://place?hunter2',
+    'zz://place?hunter2=red',
+    'zz://place?color=hunter2',
+    'zz://place#hunter2',
+    'zz://place?color=%zzhunter2',
+  ])('%s: nothing of it is repeated', (text) => {
+    const refused = () => {
+      const uri = uriOf(text);
+      if (uri.path !== '') throw new CheckpointError('InvalidConfig', 'taken for a prefix');
+      uri.choice('color', ['red', 'blue']);
+    };
+    expect(refusalOf(refused)).not.toContain('hunter');
+  });
+
+  it('of variables the first that is set counts', () => {
+    expect(firstOf({ A: '', B: 'b', C: 'c' }, 'A', 'B', 'C')).toEqual({ variable: 'B', value: 'b' });
+    expect(firstOf({ A: '' }, 'A', 'B')).toBeUndefined();
   });
 });

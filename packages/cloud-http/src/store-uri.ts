@@ -1,4 +1,7 @@
-/** The URI of a cloud store, taken apart: `scheme://authority/path?setting=value&…`. Pure: nothing is looked up. */
+/**
+ * The URI of a cloud store, taken apart: `scheme://authority/path?setting=value&…`. Pure: nothing is looked up. What is not accepted may hold
+ * a secret in a wrong place, so no message repeats any of it.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 
@@ -14,6 +17,25 @@ export interface StoreUriForm<Name extends string> {
   readonly settings: Readonly<Record<Name, string>>;
 }
 
+/** What the environment has for a setting that the URI leaves open. */
+export interface FromEnvironment {
+  /** Or what else tells it. */
+  readonly variable: string;
+  readonly value: string;
+}
+
+/** The first of the variables that is set. */
+export function firstOf(
+  env: Readonly<Record<string, string | undefined>>,
+  ...variables: readonly string[]
+): FromEnvironment | undefined {
+  for (const variable of variables) {
+    const value = env[variable];
+    if (value) return { variable, value };
+  }
+  return undefined;
+}
+
 /** Every method throws `InvalidConfig` with what was wrong and what is accepted. Empty values in the environment count as not set. */
 export class StoreUri<Name extends string> {
   /** What stands between `//` and the next '/', as it was given. */
@@ -21,11 +43,9 @@ export class StoreUri<Name extends string> {
   /** What stands after that '/', up to the '?': still percent-encoded. */
   readonly path: string;
   readonly given: Readonly<Partial<Record<Name, string>>>;
-  readonly #uri: string;
   readonly #form: StoreUriForm<Name>;
 
   constructor(uri: string, form: StoreUriForm<Name>) {
-    this.#uri = uri;
     this.#form = form;
     const match = /^([a-z0-9]+):\/\/([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?(#.*)?$/is.exec(uri);
     if (match?.[1]?.toLowerCase() !== form.scheme) throw this.invalid(`is not of the form ${form.form}`);
@@ -57,7 +77,7 @@ export class StoreUri<Name extends string> {
     const value = this.given[name];
     if (value === undefined) return undefined;
     const chosen = accepted.find((candidate) => candidate === value);
-    if (chosen === undefined) throw this.expected(name, value);
+    if (chosen === undefined) throw this.expected(name);
     return chosen;
   }
 
@@ -67,10 +87,10 @@ export class StoreUri<Name extends string> {
   }
 
   /** The setting, else what the environment has for it. */
-  matching(name: Name, form: RegExp, fromEnvironment?: string | undefined): string | undefined {
-    const value = this.given[name] ?? fromEnvironment;
+  matching(name: Name, form: RegExp, fromEnvironment?: FromEnvironment | undefined): string | undefined {
+    const value = this.given[name] ?? fromEnvironment?.value;
     if (value === undefined || value === '') return undefined;
-    if (!form.test(value)) throw this.expected(name, value);
+    if (!form.test(value)) throw this.#unaccepted(name, fromEnvironment);
     return value;
   }
 
@@ -79,44 +99,47 @@ export class StoreUri<Name extends string> {
   }
 
   /** A base URL without '/' at its end; the setting, else what the environment has for it. */
-  baseUrl(name: Name, fromEnvironment?: string | undefined): string | undefined {
-    const text = this.given[name] ?? fromEnvironment;
+  baseUrl(name: Name, fromEnvironment?: FromEnvironment | undefined): string | undefined {
+    const text = this.given[name] ?? fromEnvironment?.value;
     if (text === undefined || text === '') return undefined;
     const url = URL.canParse(text) ? new URL(text) : undefined;
-    if (
-      url === undefined ||
-      !['http:', 'https:'].includes(url.protocol) ||
-      url.username !== '' ||
-      url.search !== ''
-    )
-      throw this.expected(
-        name,
-        text.replace(/\/\/[^/@]*@/, '//[redacted]@').replace(/\?.*$/s, '?[redacted]'),
-      );
+    if (url === undefined || !['http:', 'https:'].includes(url.protocol) || holdsMore(url))
+      throw this.#unaccepted(name, fromEnvironment);
     return url.href.replace(/\/$/, '');
   }
 
-  expected(name: Name, value: string): CheckpointError {
-    return this.invalid(`has ${name}=${value}; ${name} is ${this.#form.settings[name]}`);
+  expected(name: Name): CheckpointError {
+    return this.invalid(`has ${name}= with a value that is not accepted; ${this.#takes(name)}`);
   }
 
   invalid(what: string, cause?: unknown): CheckpointError {
-    const { form, settings } = this.#form;
-    const shown = this.#uri.replace(/\/\/[^/@]*@/g, '//[redacted]@').replace(/[?#].*$/s, '');
-    const message = `${shown} ${what}; accepted: ${form}: ${Object.keys(settings).join(', ')}`;
+    const { scheme, form, settings } = this.#form;
+    const message = `the ${scheme}:// URI ${what}; accepted: ${form}: ${Object.keys(settings).join(', ')}`;
     return new CheckpointError('InvalidConfig', message, { cause });
+  }
+
+  #takes(name: Name): string {
+    return `${name} is ${this.#form.settings[name]}`;
+  }
+
+  /** The setting, or what stands for it. */
+  #unaccepted(name: Name, fromEnvironment: FromEnvironment | undefined): CheckpointError {
+    if (this.given[name] !== undefined || fromEnvironment === undefined) return this.expected(name);
+    const what = `${fromEnvironment.variable} has a value that is not accepted; ${this.#takes(name)}`;
+    return new CheckpointError('InvalidConfig', what);
   }
 
   #parseQuery(query: string | undefined): Partial<Record<Name, string>> {
     const found: Partial<Record<Name, string>> = {};
-    for (const pair of query === undefined ? [] : query.split('&')) {
+    const pairs = query === undefined ? [] : query.split('&');
+    for (const [index, pair] of pairs.entries()) {
       const [key = '', ...rest] = pair.split('=');
       const name = this.#decoded(key) as Name;
       if (!Object.hasOwn(this.#form.settings, name))
-        throw this.invalid(`has the unknown query key "${name}"`);
+        throw this.invalid(`has an unknown setting: number ${index + 1} of those after "?"`);
       if (Object.hasOwn(found, name)) throw this.invalid(`has the query key "${name}" twice`);
       const value = this.#decoded(rest.join('='));
-      if (value === '') throw this.expected(name, value);
+      if (value === '') throw this.expected(name);
       found[name] = value;
     }
     return found;
@@ -132,4 +155,9 @@ export class StoreUri<Name extends string> {
       );
     }
   }
+}
+
+/** What has no place in a base URL, and is mostly a secret. */
+function holdsMore({ username, password, search, hash, pathname }: URL): boolean {
+  return `${username}${password}${search}${hash}` !== '' || pathname.includes('@');
 }

@@ -1,9 +1,12 @@
 /** How requests travel: over our own connections, which receive bodies in place, or over `node:http` where a proxy stands between. */
 
 import { DirectHttpClient, DirectHttpError, type DirectRequest, type Into } from '@holdfast/direct-http';
+import { ConnectionQueue } from './connection-queue.ts';
 import type { RefusedAnswer } from './errors.ts';
 import { NodeHttp } from './node-http.ts';
-import { goesThroughProxy, type ProxyEnvironment } from './proxy.ts';
+import { told } from './plain-error.ts';
+import { type HttpProxy, type Proxies, ProxyRefusal } from './proxy.ts';
+import { conceal } from './secret.ts';
 
 export type { Into };
 
@@ -12,6 +15,12 @@ const IDLE_TIMEOUT_MS = 15 * 60_000;
 
 /** Beyond what the engine keeps in flight, for records and a second try of a slow part. */
 const CONNECTIONS_MAX = 128;
+
+/** No refusal says more. */
+const REFUSAL_BYTES_MAX = 64 * 1024;
+
+/** Proxy Authentication Required. */
+const WANTS_LOGIN = 407;
 
 /** What the direct client refuses although another may not. */
 const NEEDS_LENIENCE: readonly string[] = ['BAD_HEAD', 'NOT_NODE'];
@@ -26,6 +35,8 @@ export interface TransportRequest {
   /** With the query, encoded. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** What the request tells the server and nobody else may learn: a refusal that repeats it is told without. */
+  readonly secrets: readonly string[];
   /** Belongs to the transport until the promise settles. */
   readonly body?: Uint8Array | undefined;
 }
@@ -54,7 +65,7 @@ export interface TransportAnswer {
 export interface TransportOptions {
   /** PEM, all that are trusted; left out: those that Node trusts. */
   readonly ca?: readonly string[] | undefined;
-  readonly proxy: ProxyEnvironment;
+  readonly proxies: Proxies;
   /** What the provider calls an answer that is no success. `body`: as text. */
   readonly refusalOf: (answer: RefusedAnswer, body: string) => Error;
   /** An answer of success whose body says otherwise, where the provider has that. */
@@ -64,7 +75,9 @@ export interface TransportOptions {
 export class HttpTransport {
   readonly #direct: DirectHttpClient;
   readonly #options: TransportOptions;
-  #nodeHttp: NodeHttp | undefined;
+  readonly #queue = new ConnectionQueue(CONNECTIONS_MAX);
+  /** By the address of the proxy; without one, for servers that the direct client does not understand. */
+  readonly #nodeHttp = new Map<string, NodeHttp>();
   #isLenient = false;
 
   constructor(options: TransportOptions) {
@@ -78,40 +91,63 @@ export class HttpTransport {
   }
 
   /**
-   * Sends a request once. Buffers belong to the transport until the promise settles. An answer that is no success is thrown as what
-   * `refusalOf` makes of it; a redirect is none.
+   * Sends a request once, when there is a connection for it. Buffers belong to the transport until the promise settles. An answer that is
+   * no success is thrown as what `refusalOf` makes of it; a redirect is none. What is thrown repeats no secret of the request.
+   * `InvalidConfig`: its way leads through a proxy that cannot be used. `ProxyRefusal`: the proxy does not let it through.
    */
   async send(request: TransportRequest, options: SendOptions = {}): Promise<TransportAnswer> {
-    const { signal, onBytes, into, isRepeatable, bodyBytesMax } = options;
-    const answer = await this.#exchange({ ...request, signal, onBytes, into, isRepeatable, bodyBytesMax });
-    const { status, headers } = answer;
+    const proxy = this.#options.proxies.to(request);
+    const secrets = [...request.secrets, ...(proxy?.secrets ?? [])];
+    const answer = await this.#queue.run(options.signal, () =>
+      this.#exchange(request, options, proxy).catch((error: unknown) => {
+        throw told(error, secrets);
+      }),
+    );
+    const { status, headers, body } = answer;
+    if (status === WANTS_LOGIN) throw new ProxyRefusal(status, proxy?.variable);
     const { refusalOf, isRefusedSuccess } = this.#options;
     if (status >= 200 && status < 300 && isRefusedSuccess?.(request, answer) !== true) return answer;
+    const said = new TextDecoder().decode(body.subarray(0, REFUSAL_BYTES_MAX));
     throw refusalOf(
-      { status, headers, hasBody: request.method !== 'HEAD' },
-      new TextDecoder().decode(answer.body),
+      { status, headers: concealed(headers, secrets), hasBody: request.method !== 'HEAD' },
+      conceal(said, secrets),
     );
   }
 
   async close(): Promise<void> {
-    this.#nodeHttp?.close();
+    this.#queue.close();
+    for (const nodeHttp of this.#nodeHttp.values()) nodeHttp.close();
     await this.#direct.close();
   }
 
-  async #exchange(request: DirectRequest): Promise<TransportAnswer> {
-    if (this.#isLenient || goesThroughProxy(request, this.#options.proxy)) return this.#throughNode(request);
+  async #exchange(
+    request: TransportRequest,
+    { signal, onBytes, into, isRepeatable, bodyBytesMax }: SendOptions,
+    proxy: HttpProxy | undefined,
+  ): Promise<TransportAnswer> {
+    const sent: DirectRequest = { ...request, signal, onBytes, into, isRepeatable, bodyBytesMax };
+    if (this.#isLenient || proxy !== undefined) return this.#throughNode(sent, proxy);
     try {
-      return await this.#direct.request(request);
+      return await this.#direct.request(sent);
     } catch (error) {
       if (!(error instanceof DirectHttpError) || !NEEDS_LENIENCE.includes(error.code)) throw error;
       this.#isLenient = true; // from now on: node:http understands more dialects
-      if (request.isRepeatable !== true) throw error;
-      return this.#throughNode(request);
+      if (sent.isRepeatable !== true) throw error;
+      return this.#throughNode(sent, undefined);
     }
   }
 
-  #throughNode(request: DirectRequest): Promise<TransportAnswer> {
-    this.#nodeHttp ??= new NodeHttp({ ...this.#options, connectionsMax: CONNECTIONS_MAX });
-    return this.#nodeHttp.request(request);
+  #throughNode(request: DirectRequest, proxy: HttpProxy | undefined): Promise<TransportAnswer> {
+    const name = proxy?.url.reveal() ?? '';
+    const nodeHttp = this.#nodeHttp.get(name) ?? new NodeHttp({ ca: this.#options.ca, proxy });
+    this.#nodeHttp.set(name, nodeHttp);
+    return nodeHttp.request(request);
   }
+}
+
+function concealed(
+  headers: Readonly<Record<string, string>>,
+  secrets: readonly string[],
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, conceal(value, secrets)]));
 }

@@ -46,9 +46,23 @@ export interface Authorization {
 }
 
 export function authorizationOf({ account, credentials }: AzureConfig): Authorization {
-  if (credentials.kind === 'key') return new SharedKey(account, credentials.key);
-  if (credentials.kind === 'sas') return new Sas(credentials.token);
+  if (credentials.kind === 'key') return new SharedKey(account, credentials.key.reveal());
+  if (credentials.kind === 'sas') return new Sas(credentials.token.reveal());
   return new Bearer(new IdentityTokens());
+}
+
+/** What a request has that no other may learn: a signature, a token, a key of the customer's. */
+export function secretsOf({ path, headers }: Authorized): string[] {
+  const bearers = [headers['authorization'], headers['x-ms-copy-source-authorization']];
+  const words = bearers.map((value) => value?.replace(/^(Bearer |SharedKey [^:]*:)/, ''));
+  const signatures = [path, headers['x-ms-copy-source']].map(signatureIn);
+  return [...words, ...signatures, headers['x-ms-encryption-key']].filter((secret) => secret !== undefined);
+}
+
+/** Of the SAS in a URL. */
+function signatureIn(url: string | undefined): string | undefined {
+  const query = url?.split('?')[1];
+  return query === undefined ? undefined : (new URLSearchParams(query).get('sig') ?? undefined);
 }
 
 /**

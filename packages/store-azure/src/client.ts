@@ -1,7 +1,7 @@
 /** The way to one container: every request is built and authorized here, and put right where it was refused for how it was built. */
 
 import { type HttpTransport, type SendOptions, serverOf, type TransportAnswer } from '@holdfast/cloud-http';
-import { type Authorization, authorizationOf } from './authorization.ts';
+import { type Authorization, authorizationOf, secretsOf } from './authorization.ts';
 import type { AzureConfig } from './config.ts';
 import { AzureRefusal } from './errors.ts';
 import { type Operation, settingHeaders } from './headers.ts';
@@ -100,7 +100,8 @@ export class AzureConnection {
       },
       signal,
     );
-    return this.#transport.send({ ...this.#server, method, path, headers, body }, request);
+    const secrets = secretsOf({ path, headers });
+    return this.#transport.send({ ...this.#server, method, path, headers, secrets, body }, request);
   }
 
   /** A server that is behind does not know all of it, and begins every listing at its beginning. */

@@ -1,8 +1,16 @@
-import { isInTheClear, type ProxyEnvironment, proxyOf, StoreUri } from '@holdfast/cloud-http';
+import {
+  type FromEnvironment,
+  isInTheClear,
+  Proxies,
+  Secret,
+  StoreUri,
+  serverOf,
+} from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
 import { namePrefix } from './blob-name.ts';
 import {
   accountKey,
+  CONNECTION_STRING,
   type ConnectionString,
   parseConnectionString,
   sharedAccessSignature,
@@ -10,8 +18,8 @@ import {
 
 /** `key`: of the account, in base64. `sas`: a query without '?'. `identity`: what `DefaultAzureCredential` finds, looked for when needed. */
 export type AzureCredentials =
-  | { readonly kind: 'key'; readonly key: string }
-  | { readonly kind: 'sas'; readonly token: string }
+  | { readonly kind: 'key'; readonly key: Secret }
+  | { readonly kind: 'sas'; readonly token: Secret }
   | { readonly kind: 'identity' };
 
 export interface AzureConfig {
@@ -28,12 +36,12 @@ export interface AzureConfig {
   readonly tier?: 'Hot' | 'Cool' | 'Cold' | undefined;
   readonly encryptionScope?: string | undefined;
   /** 32 bytes, in base64. */
-  readonly customerKey?: string | undefined;
+  readonly customerKey?: Secret | undefined;
   /** Bodies of uploads go with their MD5, which the store verifies. */
   readonly contentMd5: boolean;
   /** Path of a PEM file with certificates to trust beside the usual ones. */
   readonly ca?: string | undefined;
-  readonly proxy: ProxyEnvironment;
+  readonly proxies: Proxies;
 }
 
 export type AzureEnvironment = Readonly<Record<string, string | undefined>>;
@@ -60,21 +68,23 @@ const SAS_IN_URI = /([?&]|%3f|%26)sig(=|%3d)/i;
  * a secret. Pure: nothing is looked up. The prefix is percent-decoded and otherwise kept as it is; one '/' at its end is left out.
  */
 export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): AzureConfig {
-  assertNoSas(uri);
+  if (SAS_IN_URI.test(uri)) throw hasSas();
   const given: Uri = new StoreUri(uri, { scheme: 'az', form: FORM, settings: SETTINGS });
   const account = accountOf(given);
   const [container = '', ...rest] = given.path.split('/');
   assertContainer(given, container);
   const prefix = given.prefix(rest.join('/'));
   assertSegments(given, prefix);
-  const connection = parseConnectionString(env['AZURE_STORAGE_CONNECTION_STRING'] || undefined, account);
+  const connection = parseConnectionString(env[CONNECTION_STRING] || undefined, account);
   const endpoint =
-    given.baseUrl('endpoint', connection?.endpoint) ?? `https://${account}.blob.core.windows.net`;
+    given.baseUrl('endpoint', endpointOf(connection)) ?? `https://${account}.blob.core.windows.net`;
   const credentials = credentialsOf(given, { account, connection, env });
   if (credentials.kind !== 'key' && isInTheClear(endpoint))
     throw given.invalid(`would send ${SECRET[credentials.kind]} in the clear: its endpoint is http://`);
   const tier = given.optionalChoice('tier', ['Hot', 'Cool', 'Cold', 'Archive']);
   if (tier === 'Archive') throw given.invalid('has tier=Archive, whose objects cannot be read at once');
+  const proxies = new Proxies(env);
+  proxies.to(serverOf(new URL(endpoint))); // one that cannot be used is told at once
   const name = `az://${account}/${container}`;
   return {
     uri: prefix === '' ? name : `${name}/${prefix}`,
@@ -87,29 +97,30 @@ export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): Azure
     ...encryptionOf(given, env, endpoint),
     contentMd5: given.flag('contentMd5', isInTheClear(endpoint)),
     ca: given.absolutePath('ca'),
-    proxy: proxyOf(env),
+    proxies,
   };
+}
+
+function endpointOf(connection: ConnectionString | undefined): FromEnvironment | undefined {
+  const value = connection?.endpoint;
+  return value === undefined ? undefined : { variable: CONNECTION_STRING, value };
 }
 
 const SECRET = { sas: 'the SAS', identity: 'a token' } as const;
 
-function assertNoSas(uri: string): void {
-  if (!SAS_IN_URI.test(uri)) return;
-  const shown = uri.replace(/([?#&]|%3f|%26).*$/is, '');
-  const what = 'has a SAS in it; leave it out: it comes from AZURE_STORAGE_SAS_TOKEN';
-  throw new CheckpointError('InvalidConfig', `${shown} ${what}`);
+function hasSas(): CheckpointError {
+  const what = 'the az:// URI has a SAS in it; leave it out: it comes from AZURE_STORAGE_SAS_TOKEN';
+  return new CheckpointError('InvalidConfig', what);
 }
 
 function accountOf(given: Uri): string {
   const account = given.authority;
   if (account === '') throw given.invalid('names no account');
   if (account.includes('.'))
-    throw given.invalid(
-      `has "${account}" where the name of an account is due; a host is given with endpoint=`,
-    );
+    throw given.invalid('has a host where the name of an account is due; a host is given with endpoint=');
   if (!/^[a-z0-9]{3,24}$/.test(account))
     throw given.invalid(
-      `has "${account}" where the name of an account is due: 3 to 24 small letters or digits`,
+      'has something else where the name of an account is due: 3 to 24 small letters or digits',
     );
   return account;
 }
@@ -118,7 +129,7 @@ function assertContainer(given: Uri, container: string): void {
   if (container === '') throw given.invalid('names no container');
   if (!/^(?!.*--)[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$/.test(container))
     throw given.invalid(
-      `has "${container}" where the name of a container is due: 3 to 63 small letters, digits or single "-"`,
+      'has something else where the name of a container is due: 3 to 63 small letters, digits or single "-"',
     );
 }
 
@@ -144,7 +155,7 @@ function credentialsOf(
   const own = env['AZURE_STORAGE_KEY'] ? (env['AZURE_STORAGE_ACCOUNT'] ?? account) : undefined;
   if (connection === undefined && auth !== 'sas' && own !== undefined && own !== account)
     throw given.invalid(
-      `names another account than AZURE_STORAGE_ACCOUNT, "${own}", whose key is set; correct one of them, or write auth=identity`,
+      'names another account than AZURE_STORAGE_ACCOUNT, whose key is set; correct one of them, or write auth=identity',
     );
   const found = connection?.credentials ?? keyOf(env) ?? sasOf(env);
   const chosen = auth === 'auto' ? found : [found, keyOf(env), sasOf(env)].find((one) => one?.kind === auth);
@@ -184,5 +195,5 @@ function encryptionOf(
     );
   if (customerKey !== undefined && isInTheClear(endpoint))
     throw given.invalid('would send HOLDFAST_AZURE_CUSTOMER_KEY in the clear: its endpoint is http://');
-  return { encryptionScope, customerKey };
+  return { encryptionScope, customerKey: customerKey === undefined ? undefined : new Secret(customerKey) };
 }

@@ -1,3 +1,4 @@
+import { Secret } from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
 import type { AzureCredentials } from './config.ts';
 
@@ -7,7 +8,7 @@ export interface ConnectionString {
   readonly credentials: AzureCredentials;
 }
 
-const VARIABLE = 'AZURE_STORAGE_CONNECTION_STRING';
+export const CONNECTION_STRING = 'AZURE_STORAGE_CONNECTION_STRING';
 
 /** What Azure's tools make of `UseDevelopmentStorage=true`: account and key of the emulator are public. */
 const EMULATOR: Readonly<Record<string, string>> = {
@@ -25,26 +26,27 @@ export function parseConnectionString(
   const given = fieldsOf(text);
   const fields = given['UseDevelopmentStorage'] === 'true' ? { ...EMULATOR, ...given } : given;
   const { AccountName: name, AccountKey: key, SharedAccessSignature: sas } = fields;
-  if (name !== undefined && name !== account)
-    throw invalid(`is of the account "${name}", and the URI names "${account}"`);
+  if (name !== undefined && name !== account) throw invalid('is of another account than the URI names');
   const endpoint = fields['BlobEndpoint'] ?? usualEndpoint(fields, account);
-  if (key) return { endpoint, credentials: { kind: 'key', key: accountKey(key, VARIABLE) } };
-  if (sas) return { endpoint, credentials: { kind: 'sas', token: sharedAccessSignature(sas, VARIABLE) } };
+  if (key) return { endpoint, credentials: { kind: 'key', key: accountKey(key, CONNECTION_STRING) } };
+  if (sas)
+    return { endpoint, credentials: { kind: 'sas', token: sharedAccessSignature(sas, CONNECTION_STRING) } };
   throw invalid('has neither an AccountKey nor a SharedAccessSignature');
 }
 
 /** `InvalidConfig` if it is none. `from`: the variable that holds it. */
-export function accountKey(text: string, from: string): string {
+export function accountKey(text: string, from: string): Secret {
   const isKey = text.length % 4 === 0 && /^[A-Za-z0-9+/]{16,}={0,2}$/.test(text);
-  if (isKey) return text;
+  if (isKey) return new Secret(text);
   throw new CheckpointError('InvalidConfig', `the key of the account in ${from} is not base64`);
 }
 
 /** Without the '?' that some tools put before it. */
-export function sharedAccessSignature(text: string, from: string): string {
+export function sharedAccessSignature(text: string, from: string): Secret {
   const token = text.trim().replace(/^\?/, '');
   // What goes into the path of a request has to be escaped already.
-  if (/(^|&)sig=[^&]/.test(token) && /^[\x21-\x7e]+$/.test(token) && !token.includes('#')) return token;
+  if (/(^|&)sig=[^&]/.test(token) && /^[\x21-\x7e]+$/.test(token) && !token.includes('#'))
+    return new Secret(token);
   const what = `the SAS in ${from} is none: it is a query such as sv=…&sp=…&sig=…, with its values escaped`;
   throw new CheckpointError('InvalidConfig', what);
 }
@@ -68,5 +70,5 @@ function usualEndpoint(fields: Readonly<Record<string, string>>, account: string
 }
 
 function invalid(what: string): CheckpointError {
-  return new CheckpointError('InvalidConfig', `${VARIABLE} ${what}`);
+  return new CheckpointError('InvalidConfig', `${CONNECTION_STRING} ${what}`);
 }

@@ -263,14 +263,6 @@ describe('somebody else has answered', () => {
     expect(error.message).toContain('HTTP 200 in another form');
   });
 
-  it('a proxy that wants to be logged in to', () => {
-    const refusal = refusalOf({ status: 407, headers: {}, hasBody: true }, '');
-    expect(storeError(refusal, 'list', subject())).toMatchObject({
-      code: 'Denied',
-      message: expect.stringContaining('the proxy wants other credentials'),
-    });
-  });
-
   it('a name that does not exist may be a wrong account', () => {
     const cause = Object.assign(new Error('getaddrinfo ENOTFOUND acct.blob.core.windows.net'), {
       code: 'ENOTFOUND',

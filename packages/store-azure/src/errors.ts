@@ -244,7 +244,7 @@ function deniedHint(
 ): string | undefined {
   const { kind } = config.credentials;
   if (code === 'AuthenticationFailed' || code === 'InvalidAuthenticationInfo') {
-    if (kind === 'sas') return sasHint(config.credentials.token, date);
+    if (kind === 'sas') return sasHint(config.credentials.token.reveal(), date);
     if (kind === 'key')
       return `the key does not belong to the account "${config.account}", the clock of this machine is wrong, or a proxy changed the request`;
     return 'the token was refused: it is of another tenant, or has expired';

@@ -9,7 +9,7 @@ export function settingHeaders(
   config: AzureConfig,
 ): Readonly<Record<Operation, Readonly<Record<string, string>>>> {
   const { tier, encryptionScope } = config;
-  const customer = customerKeyHeaders(config.customerKey);
+  const customer = customerKeyHeaders(config.customerKey?.reveal());
   const scope = encryptionScope === undefined ? {} : { 'x-ms-encryption-scope': encryptionScope };
   const tierHeader = tier === undefined ? {} : { 'x-ms-access-tier': tier };
   const object = { 'x-ms-blob-content-type': 'application/octet-stream' };

@@ -75,7 +75,7 @@ describe('tokens', () => {
     vi.setSystemTime(Date.now() + 1);
     await expect(tokens.current(undefined)).rejects.toMatchObject({
       isTemporary: true,
-      message: 'the token has expired, and no other could be had (down)',
+      message: 'the token has expired, and no other could be had (Error)',
     });
     issued.isDown = false;
     expect(await tokens.current(undefined)).toBe('token-2');
@@ -94,7 +94,7 @@ describe('tokens', () => {
     expect(error).toBeInstanceOf(CredentialsError);
     expect((error as CredentialsError).isTemporary).toBe(false);
     expect((error as Error).message).toBe(
-      'no credentials were found (ChainedTokenCredential authentication failed.); set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, sign in with `az login`, or give the machine an identity',
+      'no credentials were found (Error); set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, sign in with `az login`, or give the machine an identity',
     );
     isFound = true;
     expect(await tokens.current(undefined)).toBe('found');

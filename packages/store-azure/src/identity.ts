@@ -1,6 +1,7 @@
 /** Tokens of Microsoft Entra ID, from wherever the machine has an identity. */
 
 import type { AccessToken, TokenCredential } from '@azure/identity';
+import { LibraryFailure, LOGIN_ADVICE } from '@holdfast/cloud-http';
 import { unlessAborted } from '@holdfast/core/contract';
 import { CredentialsError } from './errors.ts';
 
@@ -64,14 +65,21 @@ export class IdentityTokens {
       this.#token = token;
       return token;
     } catch (error) {
-      const [text = ''] = (error instanceof Error ? error.message : String(error)).split('\n');
-      const reason = text.trim().slice(0, 200);
+      const failure = new LibraryFailure(error);
+      const reason = failure.message;
+      if (failure.status === 407)
+        throw new CredentialsError(
+          `no token can be had: the proxy wants credentials (${reason}); ${LOGIN_ADVICE}`,
+          {
+            isTemporary: false,
+          },
+        );
       // Where there has been a token before, there will be one again.
       const what =
         this.#token === undefined
           ? `no credentials were found (${reason}); ${ADVICE}`
           : `the token has expired, and no other could be had (${reason})`;
-      throw new CredentialsError(what, { cause: error, isTemporary: this.#token !== undefined });
+      throw new CredentialsError(what, { cause: failure, isTemporary: this.#token !== undefined });
     }
   }
 }

@@ -23,7 +23,7 @@ export async function openAzureStore(uri: string, env: AzureEnvironment = {}): P
   const config = parseAzureConfig(uri, env);
   const transport = new HttpTransport({
     ca: await trustedCertificates({ ca: config.ca }),
-    proxy: config.proxy,
+    proxies: config.proxies,
     refusalOf,
   });
   return new AzureStore(config, new AzureConnection(config, transport));

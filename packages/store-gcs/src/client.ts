@@ -25,6 +25,7 @@ export class GcsConnection {
   readonly #transport: HttpTransport;
   readonly #credentials: Credentials | undefined;
   readonly #server: ReturnType<typeof serverOf>;
+  readonly #customerKey: string | undefined;
 
   /** `credentials`: none where nobody asks for them. */
   constructor(config: GcsConfig, transport: HttpTransport, credentials: Credentials | undefined) {
@@ -32,6 +33,7 @@ export class GcsConnection {
     this.#transport = transport;
     this.#credentials = credentials;
     this.#server = serverOf(new URL(config.endpoint));
+    this.#customerKey = config.customerKey?.reveal();
   }
 
   /**
@@ -69,6 +71,7 @@ export class GcsConnection {
           ...headers,
           ...(token !== undefined && { authorization: `Bearer ${token}` }),
         },
+        secrets: [token, this.#customerKey].filter((secret) => secret !== undefined),
         body,
       },
       options,

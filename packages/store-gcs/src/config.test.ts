@@ -1,3 +1,4 @@
+import { Proxies } from '@holdfast/cloud-http';
 import { isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import { parseGcsConfig } from './config.ts';
@@ -26,7 +27,7 @@ describe('the URI', () => {
       endpoint: 'https://storage.googleapis.com',
       auth: true,
       uploads: 'multipart',
-      proxy: {},
+      proxies: expect.any(Proxies),
     });
   });
 
@@ -55,7 +56,7 @@ describe('the URI', () => {
       storageClass: 'NEARLINE',
       kmsKey: KMS,
       ca: '/etc/ca.pem',
-      proxy: {},
+      proxies: expect.any(Proxies),
     });
   });
 
@@ -78,17 +79,20 @@ describe('the URI', () => {
     ['gs://', 'names no bucket'],
     ['gs:///a', 'names no bucket'],
     ['gs://me:secret@runs/a', 'has credentials in it'],
-    ['gs://ru', 'has "ru" where a bucket\'s name is due'],
-    ['gs://Runs', 'has "Runs" where a bucket\'s name is due'],
+    ['gs://ru', "has something else where a bucket's name is due"],
+    ['gs://Runs', "has something else where a bucket's name is due"],
     ['gs://runs/a#b', 'has a fragment'],
-    ['gs://runs?region=eu', 'has the unknown query key "region"'],
-    ['gs://runs?auth=yes', 'has auth=yes; auth is true or false'],
-    ['gs://runs?uploads=parts', 'has uploads=parts; uploads is auto, multipart, compose or single'],
-    ['gs://runs?storageClass=cold', 'has storageClass=cold'],
-    ['gs://runs?kmsKey=mine', 'has kmsKey=mine; kmsKey is a Cloud KMS key'],
-    ['gs://runs?userProject=My%20Project', 'has userProject=My Project'],
-    ['gs://runs?ca=ca.pem', 'has ca=ca.pem; ca is the absolute path'],
-    ['gs://runs?endpoint=ftp://x', 'has endpoint=ftp://x'],
+    ['gs://runs?region=eu', 'has an unknown setting'],
+    ['gs://runs?auth=yes', 'has auth= with a value that is not accepted; auth is true or false'],
+    [
+      'gs://runs?uploads=parts',
+      'has uploads= with a value that is not accepted; uploads is auto, multipart, compose or single',
+    ],
+    ['gs://runs?storageClass=cold', 'has storageClass= with a value that is not accepted'],
+    ['gs://runs?kmsKey=mine', 'has kmsKey= with a value that is not accepted; kmsKey is a Cloud KMS key'],
+    ['gs://runs?userProject=My%20Project', 'has userProject= with a value that is not accepted'],
+    ['gs://runs?ca=ca.pem', 'has ca= with a value that is not accepted; ca is the absolute path'],
+    ['gs://runs?endpoint=ftp://x', 'has endpoint= with a value that is not accepted'],
     ['gs://runs?endpoint=http%3A%2F%2F10.0.0.1&auth=true', 'would send its token in the clear'],
   ])('%s is refused, and what is accepted is told', (uri, reason) => {
     expect(refusalOf(uri)).toContain(reason);
@@ -114,14 +118,14 @@ describe('the environment', () => {
   });
 
   it('tells of proxies', () => {
-    expect(parseGcsConfig('gs://runs', { https_proxy: 'http://p:1', NO_PROXY: 'x' }).proxy).toEqual({
-      HTTPS_PROXY: 'http://p:1',
-      NO_PROXY: 'x',
-    });
+    const { proxies } = parseGcsConfig('gs://runs', { https_proxy: 'http://p:1', NO_PROXY: 'x' });
+    const server = { protocol: 'https:', hostname: 'storage.googleapis.com', port: 443 } as const;
+    expect(proxies.to(server)?.variable).toBe('https_proxy');
+    expect(proxies.to({ ...server, hostname: 'x' })).toBeUndefined();
   });
 
   it("has the customer's key, which is 32 bytes", () => {
-    expect(parseGcsConfig('gs://runs', { HOLDFAST_GCS_CUSTOMER_KEY: KEY }).customerKey).toBe(KEY);
+    expect(parseGcsConfig('gs://runs', { HOLDFAST_GCS_CUSTOMER_KEY: KEY }).customerKey?.reveal()).toBe(KEY);
     expect(refusalOf('gs://runs', { HOLDFAST_GCS_CUSTOMER_KEY: 'c2hvcnQ=' })).toBe(
       'HOLDFAST_GCS_CUSTOMER_KEY is not the base64 of 32 bytes',
     );
@@ -131,6 +135,6 @@ describe('the environment', () => {
     const env = { HOLDFAST_GCS_CUSTOMER_KEY: KEY };
     expect(refusalOf(`gs://runs?kmsKey=${KMS}`, env)).toContain('one of the two encrypts');
     expect(refusalOf('gs://runs?endpoint=http%3A%2F%2F10.0.0.1', env)).toContain('in the clear');
-    expect(parseGcsConfig(`gs://runs?${EMULATOR}`, env).customerKey).toBe(KEY);
+    expect(parseGcsConfig(`gs://runs?${EMULATOR}`, env).customerKey?.reveal()).toBe(KEY);
   });
 });

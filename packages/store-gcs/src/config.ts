@@ -1,4 +1,11 @@
-import { isInTheClear, type ProxyEnvironment, proxyOf, StoreUri } from '@holdfast/cloud-http';
+import {
+  type FromEnvironment,
+  isInTheClear,
+  Proxies,
+  Secret,
+  StoreUri,
+  serverOf,
+} from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
 
 export interface GcsConfig {
@@ -19,10 +26,10 @@ export interface GcsConfig {
   /** `projects/…/locations/…/keyRings/…/cryptoKeys/…`: CMEK. */
   readonly kmsKey?: string | undefined;
   /** 32 bytes, in base64: CSEK. */
-  readonly customerKey?: string | undefined;
+  readonly customerKey?: Secret | undefined;
   /** Path of a PEM file with certificates to trust beside the usual ones. */
   readonly ca?: string | undefined;
-  readonly proxy: ProxyEnvironment;
+  readonly proxies: Proxies;
 }
 
 /**
@@ -58,12 +65,14 @@ export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfi
   const uri: GcsUri = new StoreUri(text, { scheme: 'gs', form: FORM, settings: SETTINGS });
   const { authority: bucket } = uri;
   assertBucket(uri, bucket);
-  const endpoint = uri.baseUrl('endpoint', emulatorUrl(env.STORAGE_EMULATOR_HOST));
+  const endpoint = uri.baseUrl('endpoint', emulatorUrl(env));
   const auth = uri.flag('auth', endpoint === undefined);
   if (auth && endpoint !== undefined && isInTheClear(endpoint))
     throw uri.invalid('would send its token in the clear: its endpoint is http://');
   const prefix = uri.prefix(uri.path);
   const uploads = uri.choice('uploads', ['auto', 'multipart', 'compose', 'single']);
+  const proxies = new Proxies(env);
+  proxies.to(serverOf(new URL(endpoint ?? GOOGLE))); // one that cannot be used is told at once
   const isEmulator = endpoint !== undefined && !auth;
   return {
     uri: `gs://${bucket}${prefix === '' ? '' : `/${prefix}`}`,
@@ -77,7 +86,7 @@ export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfi
     storageClass: uri.matching('storageClass', /^[A-Z][A-Z_]*$/),
     ...encryptionOf(uri, env, endpoint),
     ca: uri.absolutePath('ca'),
-    proxy: proxyOf(env),
+    proxies,
   };
 }
 
@@ -85,13 +94,14 @@ function assertBucket(uri: GcsUri, bucket: string): void {
   if (bucket === '') throw uri.invalid('names no bucket');
   if (!/^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$/.test(bucket)) {
     const due = '3 to 222 small letters, digits, ".", "-" or "_"';
-    throw uri.invalid(`has "${bucket}" where a bucket's name is due: ${due}`);
+    throw uri.invalid(`has something else where a bucket's name is due: ${due}`);
   }
 }
 
 /** Google's own tools take `host:port` too. */
-function emulatorUrl(host: string | undefined): string | undefined {
-  return host === undefined || host === '' || /^https?:\/\//.test(host) ? host : `http://${host}`;
+function emulatorUrl({ STORAGE_EMULATOR_HOST: host }: GcsEnvironment): FromEnvironment | undefined {
+  if (!host) return undefined;
+  return { variable: 'STORAGE_EMULATOR_HOST', value: /^https?:\/\//.test(host) ? host : `http://${host}` };
 }
 
 function encryptionOf(
@@ -108,10 +118,8 @@ function encryptionOf(
   if (!/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
     throw new CheckpointError('InvalidConfig', 'HOLDFAST_GCS_CUSTOMER_KEY is not the base64 of 32 bytes');
   if (kmsKey !== undefined)
-    throw uri.invalid(
-      `has kmsKey=${kmsKey} although HOLDFAST_GCS_CUSTOMER_KEY is set; one of the two encrypts`,
-    );
+    throw uri.invalid(`has a kmsKey although HOLDFAST_GCS_CUSTOMER_KEY is set; one of the two encrypts`);
   if (endpoint !== undefined && isInTheClear(endpoint))
     throw uri.invalid('would send HOLDFAST_GCS_CUSTOMER_KEY in the clear: its endpoint is http://');
-  return { customerKey };
+  return { customerKey: new Secret(customerKey) };
 }

@@ -3,7 +3,7 @@
  * library that finds them is loaded when the first token is needed.
  */
 
-import { rootOf } from '@holdfast/cloud-http';
+import { LibraryFailure, LOGIN_ADVICE } from '@holdfast/cloud-http';
 import { unlessAborted } from '@holdfast/core/contract';
 import { CredentialsError } from './errors.ts';
 
@@ -110,36 +110,28 @@ async function withinTime<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The library's own errors hold requests with secrets in them, so none of them is kept as a cause. */
+/** The library's own errors hold requests with secrets in them and quote what was read, so none of them is kept as a cause. */
 export function credentialsError(error: unknown): CredentialsError {
-  const { text, code, name } = rootOf(error);
-  // Its message quotes what was to be read.
-  if (name === 'SyntaxError')
+  const failure = new LibraryFailure(error);
+  const { kind, status, isTemporary } = failure;
+  if (kind === 'SyntaxError')
     return new CredentialsError('InvalidConfig', 'the credentials cannot be used: their file is no JSON');
-  if (/could not load the default credentials/i.test(text)) {
+  if (error instanceof Error && /could not load the default credentials/i.test(error.message)) {
     const advice =
       'run `gcloud auth application-default login`, set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a service account';
     return new CredentialsError('Denied', `no credentials were found; ${advice}`);
   }
-  const status = statusOf(error);
-  if (status !== undefined && status < 500 && status !== 429 && status !== 408) {
+  const told = failure.message;
+  if (status === 407)
+    return new CredentialsError(
+      'Denied',
+      `no token can be had: the proxy wants credentials (${told}); ${LOGIN_ADVICE}`,
+    );
+  if (isTemporary) return new CredentialsError('Unavailable', `no token can be had at present (${told})`);
+  if (status !== undefined) {
     const advice = 'they may be revoked or expired: log in again, or use another key';
-    return new CredentialsError('Denied', `the credentials were refused (${text}); ${advice}`);
+    return new CredentialsError('Denied', `the credentials were refused (${told}); ${advice}`);
   }
-  if (status !== undefined || isOfNetwork(code, text))
-    return new CredentialsError('Unavailable', `no token can be had at present (${text})`);
-  return new CredentialsError('InvalidConfig', `the credentials cannot be used (${text})`);
-}
-
-const NETWORK =
-  /^(ECONN\w+|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE|UND_ERR_\w+|TimeoutError)$/;
-
-function isOfNetwork(code: string, text: string): boolean {
-  return NETWORK.test(code) || /timed? ?out|fetch failed/i.test(text);
-}
-
-function statusOf(error: unknown): number | undefined {
-  const { status, response } = error as { status?: unknown; response?: { status?: unknown } };
-  const found = response?.status ?? status;
-  return typeof found === 'number' ? found : undefined;
+  const advice = 'look at the file of GOOGLE_APPLICATION_CREDENTIALS, or log in again with gcloud';
+  return new CredentialsError('InvalidConfig', `the credentials cannot be used (${told}); ${advice}`);
 }

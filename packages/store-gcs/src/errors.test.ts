@@ -168,7 +168,6 @@ describe('answers of others', () => {
 
   it.each([
     [502, 'Unavailable'],
-    [407, 'Denied'],
     [413, 'InvalidConfig'],
     [429, 'Throttled'],
   ])('%i may be of a proxy', (status, code) => {

@@ -24,8 +24,8 @@ export function settingHeaders({
 }: GcsConfig): SettingHeaders {
   return {
     always: userProject === undefined ? {} : { 'x-goog-user-project': userProject },
-    bytes: customerKeyHeaders('x-goog-', customerKey),
-    copySource: customerKeyHeaders('x-goog-copy-source-', customerKey),
+    bytes: customerKeyHeaders('x-goog-', customerKey?.reveal()),
+    copySource: customerKeyHeaders('x-goog-copy-source-', customerKey?.reveal()),
     newObject: {
       'content-type': CONTENT_TYPE,
       'cache-control': CACHE_CONTROL,

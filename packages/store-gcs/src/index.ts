@@ -17,10 +17,10 @@ export { type GcsConfig, type GcsEnvironment, parseGcsConfig, type UploadStrateg
  */
 export async function openGcsStore(uri: string, env: GcsEnvironment = {}): Promise<ObjectStore> {
   const config = parseGcsConfig(uri, env);
-  const { ca, proxy, auth } = config;
+  const { ca, proxies, auth } = config;
   const transport = new HttpTransport({
     ca: await trustedCertificates({ ca }),
-    proxy,
+    proxies,
     refusalOf,
     isRefusedSuccess: isErrorOfSuccess,
   });

@@ -31,6 +31,10 @@ export interface LocalOptions {
 const FORM =
   'file:///absolute/directory, with durability=fsync|none and direct=auto|off after a "?" if need be';
 
+/** What a message is about. The text itself is not repeated: in a URI that is not understood there may be a secret. */
+const URI = 'the file:// URI';
+const DIRECTORY = 'the directory';
+
 /** The first is the default. */
 const PARAMETERS = { durability: ['fsync', 'none'], direct: ['auto', 'off'] } as const;
 type ParameterName = keyof typeof PARAMETERS;
@@ -43,34 +47,34 @@ export function parseLocalConfig(target: string | LocalOptions): LocalConfig {
 /** The path is percent-decoded and otherwise kept as it is, "//" and ".." included. */
 function parseLocalUri(uri: string): LocalConfig {
   const match = /^file:\/\/([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?$/is.exec(uri);
-  if (match === null) throw invalid(uri, 'is not a file URI with "//" and an absolute path');
+  if (match === null) throw invalid(URI, 'is not a file URI with "//" and an absolute path');
   const [, host = '', path = '', query, fragment] = match;
-  if (host !== '') {
-    const absolute = `file:///${host}${path}`;
+  if (host !== '')
     throw invalid(
-      uri,
-      `has the host "${host}"; if a directory is meant, its path must be absolute: ${absolute}`,
+      URI,
+      'has a host; if a directory is meant, its path must be absolute: a third "/" before it',
     );
-  }
-  if (fragment !== undefined) throw invalid(uri, 'has a fragment; write "#" in a path as %23');
-  const directory = decoded(uri, path);
-  if (!/[^/]/.test(directory)) throw invalid(uri, 'names no directory');
-  if (directory.includes('\0')) throw invalid(uri, 'has a NUL character in its path');
-  return { uri, directory, ...parseQuery(uri, query) };
+  if (fragment !== undefined) throw invalid(URI, 'has a fragment; write "#" in a path as %23');
+  const directory = decoded(path);
+  if (!/[^/]/.test(directory)) throw invalid(URI, 'names no directory');
+  if (directory.includes('\0')) throw invalid(URI, 'has a NUL character in its path');
+  return { uri, directory, ...parseQuery(query) };
 }
 
-function parseQuery(uri: string, query: string | undefined): Pick<LocalConfig, ParameterName> {
+function parseQuery(query: string | undefined): Pick<LocalConfig, ParameterName> {
   const found = new Map<ParameterName, string>();
-  for (const pair of query === undefined ? [] : query.split('&')) {
+  const pairs = query === undefined ? [] : query.split('&');
+  for (const [index, pair] of pairs.entries()) {
     const [key = '', ...rest] = pair.split('=');
-    const name = decoded(uri, key);
-    if (!isParameter(name)) throw invalid(uri, `has the unknown query key "${name}"`);
-    if (found.has(name)) throw invalid(uri, `has the query key "${name}" twice`);
-    found.set(name, decoded(uri, rest.join('=')));
+    const name = decoded(key);
+    if (!isParameter(name))
+      throw invalid(URI, `has an unknown setting: number ${index + 1} of those after "?"`);
+    if (found.has(name)) throw invalid(URI, `has the query key "${name}" twice`);
+    found.set(name, decoded(rest.join('=')));
   }
   return {
-    durability: choice(uri, 'durability', found.get('durability')),
-    direct: choice(uri, 'direct', found.get('direct')),
+    durability: choice(URI, 'durability', found.get('durability')),
+    direct: choice(URI, 'direct', found.get('direct')),
   };
 }
 
@@ -86,16 +90,19 @@ function choice<Name extends ParameterName>(
   const accepted: readonly (typeof PARAMETERS)[Name][number][] = PARAMETERS[name];
   const chosen = value === undefined ? accepted[0] : accepted.find((candidate) => candidate === value);
   if (chosen === undefined)
-    throw invalid(subject, `has ${name}=${value}; ${name} is one of ${accepted.join(', ')}`);
+    throw invalid(
+      subject,
+      `has ${name}= with a value that is not accepted; ${name} is one of ${accepted.join(', ')}`,
+    );
   return chosen;
 }
 
-function decoded(uri: string, text: string): string {
+function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch (cause) {
     throw invalid(
-      uri,
+      URI,
       `has a "%" that is not followed by two hexadecimal digits of UTF-8; write "%" as %25`,
       cause,
     );
@@ -104,18 +111,18 @@ function decoded(uri: string, text: string): string {
 
 function completeOptions(options: LocalOptions): LocalConfig {
   const { directory } = options;
-  if (!isAbsolute(directory)) throw invalid(directory, 'is not an absolute path');
-  if (directory.includes('\0')) throw invalid(directory, 'has a NUL character in it');
+  if (!isAbsolute(directory)) throw invalid(DIRECTORY, 'is not an absolute path');
+  if (directory.includes('\0')) throw invalid(DIRECTORY, 'has a NUL character in it');
   return {
     uri: pathToFileURL(directory).href,
     directory,
-    durability: choice(directory, 'durability', options.durability),
-    direct: choice(directory, 'direct', options.direct),
+    durability: choice(DIRECTORY, 'durability', options.durability),
+    direct: choice(DIRECTORY, 'direct', options.direct),
   };
 }
 
 function invalid(subject: string, what: string, cause?: unknown): CheckpointError {
-  return new CheckpointError('InvalidConfig', `${JSON.stringify(subject)} ${what}; accepted: ${FORM}`, {
+  return new CheckpointError('InvalidConfig', `${subject} ${what}; accepted: ${FORM}`, {
     cause,
   });
 }

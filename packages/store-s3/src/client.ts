@@ -7,6 +7,7 @@ import { S3Client } from '@aws-sdk/client-s3';
 import {
   type HttpTransport,
   isLoopback,
+  LibraryFailure,
   type SendOptions,
   serverOf,
   type TransportAnswer,
@@ -15,7 +16,7 @@ import { loadConfig, NODE_REGION_CONFIG_FILE_OPTIONS, NODE_REGION_CONFIG_OPTIONS
 import { escapeUriPath, type HttpHandler, HttpRequest } from '@smithy/core/protocols';
 import { SignatureV4 } from '@smithy/signature-v4';
 import type { AwsCredentialIdentity } from '@smithy/types';
-import type { S3Config } from './config.ts';
+import type { S3Config, S3Credentials } from './config.ts';
 import { S3Refusal } from './errors.ts';
 import { type Operation, settingHeaders } from './headers.ts';
 import { type CommandOptions, SdkRequestHandler } from './sdk-request-handler.ts';
@@ -77,7 +78,7 @@ export class S3Connection {
       region,
       ...(config.endpoint !== undefined && { endpoint: config.endpoint }),
       ...(config.profile !== undefined && { profile: config.profile }),
-      ...(config.credentials !== undefined && { credentials: config.credentials as AwsCredentialIdentity }),
+      ...(config.credentials !== undefined && { credentials: identityOf(config.credentials) }),
       forcePathStyle: config.pathStyle,
       requestHandler: new SdkRequestHandler(transport) as HttpHandler,
       sha256: Sha256,
@@ -119,7 +120,9 @@ export class S3Connection {
   ): Promise<{ output: Output; headers: Readonly<Record<string, string>> }> {
     return this.#remedied(async () => {
       const options: CommandOptions = signal === undefined ? {} : { abortSignal: signal };
-      const output = await call(this.#sdk, options);
+      const output = await call(this.#sdk, options).catch((error: unknown) => {
+        throw options.transportError === undefined ? new LibraryFailure(error) : options.transportError.error;
+      });
       return { output, headers: options.answerHeaders ?? {} };
     });
   }
@@ -152,8 +155,9 @@ export class S3Connection {
       unsigned.headers['content-length'] = String(body.byteLength);
       if (!signsBodies) unsigned.headers['x-amz-content-sha256'] = 'UNSIGNED-PAYLOAD';
     }
-    return this.#signer.sign(unsigned, {
-      signingDate: new Date(Date.now() + this.#clockOffsetMs),
+    const signingDate = new Date(Date.now() + this.#clockOffsetMs);
+    return this.#signer.sign(unsigned, { signingDate }).catch((error: unknown) => {
+      throw new LibraryFailure(error);
     }) as Promise<HttpRequest>;
   }
 
@@ -233,6 +237,11 @@ export class S3Connection {
     this.#endpoint = { region, value };
     return value;
   }
+}
+
+function identityOf({ accessKeyId, secretAccessKey, sessionToken }: S3Credentials): AwsCredentialIdentity {
+  const token = sessionToken === undefined ? {} : { sessionToken: sessionToken.reveal() };
+  return { accessKeyId, secretAccessKey: secretAccessKey.reveal(), ...token };
 }
 
 function endpointOf(url: URL, payload: S3Config['payload']): Endpoint {

@@ -1,3 +1,4 @@
+import { Proxies } from '@holdfast/cloud-http';
 import { isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import { parseS3Config } from './config.ts';
@@ -23,7 +24,7 @@ describe('the URI', () => {
       requestPayer: false,
       checksum: 'full',
       payload: 'auto',
-      proxy: {},
+      proxies: expect.any(Proxies),
     });
   });
 
@@ -80,24 +81,48 @@ describe('the URI', () => {
     ['s3://runs/%zz', 'has a "%" that is not followed by'],
     ['s3://runs/a%0Ab', 'has a control character'],
     [`s3://runs/${'x'.repeat(513)}`, 'has a prefix of more than 512 bytes'],
-    ['s3://runs?regoin=x', 'has the unknown query key "regoin"'],
-    ['s3://runs?constructor=x', 'has the unknown query key "constructor"'],
+    ['s3://runs?regoin=x', 'has an unknown setting'],
+    ['s3://runs?constructor=x', 'has an unknown setting'],
     ['s3://runs?region=a&region=b', 'has the query key "region" twice'],
-    ['s3://runs?region=', 'has region=; region is a region such as eu-west-1'],
-    ['s3://runs?region=eu west', 'has region=eu west'],
-    ['s3://runs?endpoint=localhost:9000', 'has endpoint=localhost:9000; endpoint is the base URL'],
-    ['s3://runs?endpoint=ftp://x', 'has endpoint=ftp://x'],
-    ['s3://runs?endpoint=http://me:hunter2@x', 'has endpoint=http://[redacted]@x'],
-    ['s3://runs?pathStyle=yes', 'has pathStyle=yes; pathStyle is true or false'],
-    ['s3://runs?ca=ca.pem', 'has ca=ca.pem; ca is the absolute path'],
-    ['s3://runs?sse=kms', 'has sse=kms; sse is AES256, aws:kms or aws:kms:dsse'],
-    ['s3://runs?kmsKeyId=x', 'has kmsKeyId=x; kmsKeyId is id or ARN of a KMS key; needs sse='],
-    ['s3://runs?bucketKey=true&sse=AES256', 'has bucketKey=true'],
-    ['s3://runs?storageClass=standard', 'has storageClass=standard'],
+    [
+      's3://runs?region=',
+      'has region= with a value that is not accepted; region is a region such as eu-west-1',
+    ],
+    ['s3://runs?region=eu west', 'has region= with a value that is not accepted'],
+    [
+      's3://runs?endpoint=localhost:9000',
+      'has endpoint= with a value that is not accepted; endpoint is the base URL',
+    ],
+    ['s3://runs?endpoint=ftp://x', 'has endpoint= with a value that is not accepted'],
+    ['s3://runs?endpoint=http://me:hunter2@x', 'has endpoint= with a value that is not accepted'],
+    [
+      's3://runs?pathStyle=yes',
+      'has pathStyle= with a value that is not accepted; pathStyle is true or false',
+    ],
+    ['s3://runs?ca=ca.pem', 'has ca= with a value that is not accepted; ca is the absolute path'],
+    [
+      's3://runs?sse=kms',
+      'has sse= with a value that is not accepted; sse is AES256, aws:kms or aws:kms:dsse',
+    ],
+    [
+      's3://runs?kmsKeyId=x',
+      'has kmsKeyId= with a value that is not accepted; kmsKeyId is id or ARN of a KMS key; needs sse=',
+    ],
+    ['s3://runs?bucketKey=true&sse=AES256', 'has bucketKey= with'],
+    ['s3://runs?storageClass=standard', 'has storageClass= with a value that is not accepted'],
     ['s3://runs?storageClass=DEEP_ARCHIVE', 'whose objects cannot be read at once'],
-    ['s3://runs?expectedOwner=123', 'has expectedOwner=123; expectedOwner is the 12 digits'],
-    ['s3://runs?checksum=md5', 'has checksum=md5; checksum is full, parts or none'],
-    ['s3://runs?payload=no', 'has payload=no; payload is auto, signed or unsigned'],
+    [
+      's3://runs?expectedOwner=123',
+      'has expectedOwner= with a value that is not accepted; expectedOwner is the 12 digits',
+    ],
+    [
+      's3://runs?checksum=md5',
+      'has checksum= with a value that is not accepted; checksum is full, parts or none',
+    ],
+    [
+      's3://runs?payload=no',
+      'has payload= with a value that is not accepted; payload is auto, signed or unsigned',
+    ],
   ])('%s is InvalidConfig: it %s', (uri, words) => {
     const message = refusalOf(uri);
     expect(message).toContain(words);
@@ -120,15 +145,20 @@ describe('the environment', () => {
   };
 
   it('fills what the URI leaves open', () => {
-    expect(parseS3Config('s3://runs', env)).toMatchObject({
-      credentials: { accessKeyId: 'id', secretAccessKey: 'secret', sessionToken: 'token' },
+    const config = parseS3Config('s3://runs', env);
+    expect(config.credentials?.secretAccessKey.reveal()).toBe('secret');
+    expect(config.credentials?.sessionToken?.reveal()).toBe('token');
+    expect(config).toMatchObject({
+      credentials: { accessKeyId: 'id' },
       region: 'eu-west-1',
       endpoint: 'http://localhost:9000',
       pathStyle: true,
       caBundle: '/etc/bundle.pem',
       profile: 'other',
-      proxy: { HTTPS_PROXY: 'http://proxy:3128', NO_PROXY: 'localhost' },
     });
+    const server = { protocol: 'https:', hostname: 's3.example', port: 443 } as const;
+    expect(config.proxies.to(server)?.variable).toBe('https_proxy');
+    expect(config.proxies.to({ ...server, hostname: 'localhost' })).toBeUndefined();
   });
 
   it('never overrides the URI; a profile there outdoes the keys of the environment', () => {
@@ -143,7 +173,7 @@ describe('the environment', () => {
 
   it('the key of SSE-C comes from HOLDFAST_S3_CUSTOMER_KEY alone, and its value is in no message', () => {
     const key = Buffer.alloc(32, 7).toString('base64');
-    expect(parseS3Config('s3://runs', { HOLDFAST_S3_CUSTOMER_KEY: key }).customerKey).toBe(key);
+    expect(parseS3Config('s3://runs', { HOLDFAST_S3_CUSTOMER_KEY: key }).customerKey?.reveal()).toBe(key);
     expect(refusalOf('s3://runs', { HOLDFAST_S3_CUSTOMER_KEY: 'c2hvcnQ=' })).toBe(
       'HOLDFAST_S3_CUSTOMER_KEY is not the base64 of 32 bytes',
     );
@@ -164,7 +194,7 @@ describe('the environment', () => {
       const env = { HOLDFAST_S3_CUSTOMER_KEY: key };
       const uri = `s3://runs?endpoint=${endpoint}`;
       if (isSent) {
-        expect(parseS3Config(uri, env).customerKey).toBe(key);
+        expect(parseS3Config(uri, env).customerKey?.reveal()).toBe(key);
       } else {
         expect(refusalOf(uri, env)).toContain('would send HOLDFAST_S3_CUSTOMER_KEY in the clear');
         expect(refusalOf(uri, env)).not.toContain(key);

@@ -1,11 +1,11 @@
-import { isInTheClear, type ProxyEnvironment, proxyOf, StoreUri } from '@holdfast/cloud-http';
+import { firstOf, isInTheClear, Proxies, Secret, StoreUri, serverOf } from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
 
 /** Static credentials; everything else that AWS tools understand is found by the SDK's default chain. */
 export interface S3Credentials {
   readonly accessKeyId: string;
-  readonly secretAccessKey: string;
-  readonly sessionToken?: string | undefined;
+  readonly secretAccessKey: Secret;
+  readonly sessionToken?: Secret | undefined;
 }
 
 export interface S3Config {
@@ -29,7 +29,7 @@ export interface S3Config {
   readonly kmsKeyId?: string | undefined;
   readonly bucketKey: boolean;
   /** 32 bytes, in base64: SSE-C. */
-  readonly customerKey?: string | undefined;
+  readonly customerKey?: Secret | undefined;
   readonly storageClass?: string | undefined;
   /** 12 digits. */
   readonly expectedOwner?: string | undefined;
@@ -41,7 +41,7 @@ export interface S3Config {
   readonly checksum: 'full' | 'parts' | 'none';
   /** `auto`: bodies are signed unless TLS or the loopback protects them. */
   readonly payload: 'auto' | 'signed' | 'unsigned';
-  readonly proxy: ProxyEnvironment;
+  readonly proxies: Proxies;
 }
 
 export type S3Environment = Readonly<Record<string, string | undefined>>;
@@ -78,13 +78,13 @@ export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
   const uri: S3Uri = new StoreUri(text, { scheme: 's3', form: FORM, settings: SETTINGS });
   const { authority: bucket, given } = uri;
   assertBucket(uri, bucket);
-  const endpoint = uri.baseUrl('endpoint', env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL);
+  const endpoint = uri.baseUrl('endpoint', firstOf(env, 'AWS_ENDPOINT_URL_S3', 'AWS_ENDPOINT_URL'));
   const prefix = uri.prefix(uri.path);
   const config: S3Config = {
     uri: `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`,
     bucket,
     root: prefix === '' ? '' : `${prefix}/`,
-    region: uri.matching('region', /^[a-z0-9-]+$/i, env.AWS_REGION ?? env.AWS_DEFAULT_REGION),
+    region: uri.matching('region', /^[a-z0-9-]+$/i, firstOf(env, 'AWS_REGION', 'AWS_DEFAULT_REGION')),
     endpoint,
     pathStyle: uri.flag('pathStyle', endpoint !== undefined),
     profile: given.profile ?? env.AWS_PROFILE,
@@ -97,10 +97,11 @@ export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
     requestPayer: uri.flag('requestPayer', false),
     checksum: uri.choice('checksum', ['full', 'parts', 'none']),
     payload: uri.choice('payload', ['auto', 'signed', 'unsigned']),
-    proxy: proxyOf(env),
+    proxies: new Proxies(env),
   };
   if (config.storageClass !== undefined && ARCHIVE_CLASSES.includes(config.storageClass))
     throw uri.invalid(`has storageClass=${config.storageClass}, whose objects cannot be read at once`);
+  if (endpoint !== undefined) config.proxies.to(serverOf(new URL(endpoint))); // one that cannot be used is told at once
   return config;
 }
 
@@ -110,14 +111,15 @@ function assertBucket(uri: S3Uri, bucket: string): void {
   if (bucket === '') throw uri.invalid('names no bucket');
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]$/.test(bucket))
     throw uri.invalid(
-      `has "${bucket}" where a bucket's name is due: 3 to 63 letters, digits, ".", "-" or "_"`,
+      `has something else where a bucket's name is due: 3 to 63 letters, digits, ".", "-" or "_"`,
     );
 }
 
 function credentialsOf(env: S3Environment): S3Credentials | undefined {
   const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = env;
   if (!accessKeyId || !secretAccessKey) return undefined;
-  return { accessKeyId, secretAccessKey, sessionToken: env.AWS_SESSION_TOKEN || undefined };
+  const sessionToken = env.AWS_SESSION_TOKEN ? new Secret(env.AWS_SESSION_TOKEN) : undefined;
+  return { accessKeyId, secretAccessKey: new Secret(secretAccessKey), sessionToken };
 }
 
 function encryptionOf(
@@ -128,8 +130,8 @@ function encryptionOf(
   const { given } = uri;
   const encryption = uri.optionalChoice('sse', ['AES256', 'aws:kms', 'aws:kms:dsse']);
   const isKms = encryption !== undefined && encryption !== 'AES256';
-  if (given.kmsKeyId !== undefined && !isKms) throw uri.expected('kmsKeyId', given.kmsKeyId);
-  if (given.bucketKey !== undefined && !isKms) throw uri.expected('bucketKey', given.bucketKey);
+  if (given.kmsKeyId !== undefined && !isKms) throw uri.expected('kmsKeyId');
+  if (given.bucketKey !== undefined && !isKms) throw uri.expected('bucketKey');
   const customerKey = env.HOLDFAST_S3_CUSTOMER_KEY || undefined;
   if (customerKey !== undefined && !/^[A-Za-z0-9+/]{43}=$/.test(customerKey))
     throw new CheckpointError('InvalidConfig', 'HOLDFAST_S3_CUSTOMER_KEY is not the base64 of 32 bytes');
@@ -139,5 +141,10 @@ function encryptionOf(
     );
   if (customerKey !== undefined && endpoint !== undefined && isInTheClear(endpoint))
     throw uri.invalid('would send HOLDFAST_S3_CUSTOMER_KEY in the clear: its endpoint is http://');
-  return { encryption, kmsKeyId: given.kmsKeyId, bucketKey: uri.flag('bucketKey', false), customerKey };
+  return {
+    encryption,
+    kmsKeyId: given.kmsKeyId,
+    bucketKey: uri.flag('bucketKey', false),
+    customerKey: customerKey === undefined ? undefined : new Secret(customerKey),
+  };
 }

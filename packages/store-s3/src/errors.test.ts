@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+import { LibraryFailure } from '@holdfast/cloud-http';
 import { describe, expect, it } from 'vitest';
 import { foreignSuccess, itemRefusal, refusalOf, storeError } from './errors.ts';
 
@@ -175,7 +177,6 @@ describe('a refusal by its status, where the code says nothing', () => {
   });
 
   it.each([
-    [407, 'Denied', 'the proxy wants other credentials (HTTP 407)'],
     [408, 'Unavailable', 'HTTP 408'],
     [413, 'InvalidConfig', 'a proxy in front of the store refuses requests of this size (HTTP 413)'],
     [429, 'Throttled', 'HTTP 429'],
@@ -217,17 +218,49 @@ describe('what the answer tells beside', () => {
   });
 });
 
+const named = (name: string, rest: object = {}) =>
+  Object.assign(new Error('canary of its words'), { name, config: 'canary', ...rest });
+
 describe('a failure without an answer', () => {
   it('no credentials at all is Denied, and says where they are looked for', () => {
-    const cause = Object.assign(new Error('Could not load credentials from any providers'), {
-      name: 'CredentialsProviderError',
-    });
+    const cause = new LibraryFailure(
+      Object.assign(new Error('canary of a command'), { name: 'CredentialsProviderError' }),
+    );
     const error = storeError(cause, 'list', OBJECT);
     expect(error.code).toBe('Denied');
     expect(error.message).toContain('AWS_ACCESS_KEY_ID');
+    expect(error.message).not.toContain('canary');
     expect(storeError(cause, 'list', { ...OBJECT, profile: 'train' }).message).toContain(
       'in the profile "train"',
     );
+  });
+
+  it.each<[string, Error, string, string]>([
+    ['a login that is over', named('TokenProviderError'), 'Denied', 'aws sso login'],
+    [
+      'a service that refuses',
+      named('AccessDenied', { $metadata: { httpStatusCode: 403 } }),
+      'Denied',
+      'AccessDenied, HTTP 403',
+    ],
+    [
+      'a service that stumbles',
+      named('X', { $metadata: { httpStatusCode: 500 } }),
+      'Unavailable',
+      'at present',
+    ],
+    ['a service that is away', named('Error', { code: 'ECONNREFUSED' }), 'Unavailable', 'ECONNREFUSED'],
+    [
+      'a file that cannot be read as it should',
+      named('SyntaxError'),
+      'Unexpected',
+      'the AWS SDK failed (SyntaxError)',
+    ],
+  ])('of the SDK: %s', (_name, cause, code, words) => {
+    const error = storeError(new LibraryFailure(cause), 'list', OBJECT);
+    expect(error.code).toBe(code);
+    expect(error.message).toContain(words);
+    expect(inspect(error, { depth: null, showHidden: true })).not.toContain('canary');
   });
 
   it('is told as of every store', () => {

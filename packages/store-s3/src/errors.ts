@@ -3,13 +3,13 @@ import {
   contextOf,
   foreignError,
   HttpRefusal,
+  LibraryFailure,
   nameOf,
   objectError,
   plainText,
   type RefusedAnswer,
   refusalError,
   requestError,
-  rootOf,
   type StoreSubject,
   type TransportAnswer,
   type TransportRequest,
@@ -206,16 +206,38 @@ const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another k
 /** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
 export function storeError(error: unknown, action: string, subject: S3Subject): CheckpointError {
   if (error instanceof S3Refusal) return s3Error(error, action, subject);
-  const { name, text } = rootOf(error);
-  if (name !== 'CredentialsProviderError' && name !== 'TokenProviderError')
-    return requestError(error, action, subject);
-  const advice = 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role';
-  const where = subject.profile === undefined ? '' : ` in the profile "${subject.profile}"`;
-  const told = `no credentials were found${where} (${text}); ${advice}`;
-  return new CheckpointError('Denied', `cannot ${action} ${nameOf(subject)}: ${told}`, {
+  return error instanceof LibraryFailure
+    ? sdkError(error, action, subject)
+    : requestError(error, action, subject);
+}
+
+/** The SDK found no credentials, or could not make a request or read an answer. Its words are not told: they quote what it has read. */
+function sdkError(failure: LibraryFailure, action: string, subject: S3Subject): CheckpointError {
+  const [code, told] = judged(failure, subject);
+  // Of an answer that it could not read, nobody knows what the request has done.
+  const uncertain = code === 'Unexpected' ? { status: 'exhausted' as const } : {};
+  return new CheckpointError(code, `cannot ${action} ${nameOf(subject)}: ${told}`, {
     context: contextOf(subject),
-    cause: error,
+    cause: failure,
+    ...uncertain,
   });
+}
+
+const FIND_CREDENTIALS =
+  'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role';
+
+function judged(
+  { message, kind, status, isTemporary }: LibraryFailure,
+  { profile }: S3Subject,
+): readonly [ErrorCode, string] {
+  const where = profile === undefined ? '' : ` in the profile "${profile}"`;
+  if (kind === 'TokenProviderError')
+    return ['Denied', `the login${where} has no token that is valid (${message}); run \`aws sso login\``];
+  if (kind === 'CredentialsProviderError')
+    return ['Denied', `no credentials were found${where} (${message}); ${FIND_CREDENTIALS}`];
+  if (isTemporary) return ['Unavailable', `no credentials can be had at present${where} (${message})`];
+  if (status !== undefined) return ['Denied', `no credentials are given${where} (${message})`];
+  return ['Unexpected', `the AWS SDK failed (${message})`];
 }
 
 function s3Error(refusal: S3Refusal, action: string, subject: S3Subject): CheckpointError {

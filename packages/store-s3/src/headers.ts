@@ -22,7 +22,7 @@ export function settingHeaders(
     ...(config.bucketKey && { 'x-amz-server-side-encryption-bucket-key-enabled': 'true' }),
     ...(config.storageClass !== undefined && { 'x-amz-storage-class': config.storageClass }),
   };
-  const customer = customerKeyHeaders(config.customerKey);
+  const customer = customerKeyHeaders(config.customerKey?.reveal());
   const of = (operation: Operation) => ({
     ...always,
     ...(WRITES.includes(operation) && write),

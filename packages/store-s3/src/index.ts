@@ -16,11 +16,11 @@ export { parseS3Config, type S3Config, type S3Credentials, type S3Environment } 
  */
 export async function openS3Store(uri: string, env: S3Environment = {}): Promise<ObjectStore> {
   const config = parseS3Config(uri, env);
-  const { ca, caBundle, proxy } = config;
+  const { ca, caBundle, proxies } = config;
   const bundle = caBundle === undefined ? undefined : { path: caBundle, variable: 'AWS_CA_BUNDLE' };
   const transport = new HttpTransport({
     ca: await trustedCertificates({ ca, bundle }),
-    proxy,
+    proxies,
     refusalOf,
     isRefusedSuccess: isErrorOfSuccess,
   });

@@ -13,6 +13,8 @@ import { toTransportRequest } from './signed-request.ts';
 export interface CommandOptions extends HttpHandlerOptions {
   /** Of the answer, once there is one; names in lower case. */
   answerHeaders?: Readonly<Record<string, string>>;
+  /** What the transport failed with, as it is: the SDK hangs things on errors. */
+  transportError?: { readonly error: unknown };
 }
 
 /** The store's transport as the SDK wants it. A refusal is thrown by the transport, so the SDK sees only answers of success. */
@@ -24,15 +26,22 @@ export class SdkRequestHandler implements HttpHandler {
   }
 
   async handle(request: HttpRequest, options: CommandOptions = {}): Promise<{ response: HttpResponse }> {
-    const answer = await this.#transport.send(toTransportRequest(request), {
-      signal: options.abortSignal as AbortSignal | undefined,
+    const answer = await this.#send(request, options).catch((error: unknown) => {
+      options.transportError = { error };
+      throw error;
     });
     options.answerHeaders = answer.headers;
-    if (!hasExpectedForm(request, answer)) throw foreignSuccess(answer.status, answer.headers);
     const { status: statusCode, headers, body } = answer;
     return {
       response: new HttpResponse({ statusCode, headers: { ...headers }, body: Readable.from([body]) }),
     };
+  }
+
+  async #send(request: HttpRequest, options: CommandOptions): Promise<TransportAnswer> {
+    const signal = options.abortSignal as AbortSignal | undefined;
+    const answer = await this.#transport.send(toTransportRequest(request), { signal });
+    if (!hasExpectedForm(request, answer)) throw foreignSuccess(answer.status, answer.headers);
+    return answer;
   }
 
   updateHttpClientConfig(): void {

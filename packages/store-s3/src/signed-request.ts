@@ -12,8 +12,17 @@ export function toTransportRequest(request: HttpRequest): TransportRequest {
     method: request.method,
     path: query === '' ? request.path : `${request.path}?${query}`,
     headers: request.headers,
+    secrets: secretsOf(request.headers),
     body: bytesOf(request.body),
   };
+}
+
+const SECRET_HEADERS = ['x-amz-security-token', 'x-amz-server-side-encryption-customer-key'];
+
+function secretsOf(headers: Readonly<Record<string, string>>): string[] {
+  const given = SECRET_HEADERS.flatMap((name) => headers[name] ?? []);
+  const [, signature] = headers['authorization']?.split('Signature=') ?? [];
+  return signature === undefined ? given : [...given, signature];
 }
 
 /** No command of ours has a body that is a stream. */

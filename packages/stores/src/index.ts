@@ -2,4 +2,3 @@
 
 export { type OpenOptions, openCheckpointManager } from './open-checkpoint-manager.ts';
 export { openStore, type StoreEnvironment, storeUriForms } from './open-store.ts';
-export { redactUri } from './uri.ts';

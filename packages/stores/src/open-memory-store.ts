@@ -11,7 +11,7 @@ export function openMemoryStore(uri: string): ObjectStore {
   if (name === undefined) {
     throw new CheckpointError(
       'InvalidConfig',
-      `"${uri}" does not name a memory store; write memory://name, the name of letters, digits, ".", "_" and "-"`,
+      'the memory:// URI names no memory store; write memory://name, the name of letters, digits, ".", "_" and "-"',
     );
   }
   return new MemoryStore(memoryBucket(name, { crc32c }));

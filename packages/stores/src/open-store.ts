@@ -1,6 +1,6 @@
 import { crc32c } from '@holdfast/core';
 import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
-import { redactUri, schemeOf } from './uri.ts';
+import { schemeOf } from './uri.ts';
 
 /** Environment variables an adapter may fill gaps of the URI from. */
 export type StoreEnvironment = Readonly<Record<string, string | undefined>>;
@@ -42,17 +42,15 @@ export function storeUriForms(): string[] {
 
 /**
  * Opens the store of a URI. Nothing is written, and no run need be there.
- * `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does not know.
+ * `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does not know. The message repeats nothing of the
+ * URI: what is not understood may hold a secret. A URI that is accepted holds none, and may be shown.
  */
 export async function openStore(uri: string, env: StoreEnvironment = {}): Promise<ObjectStore> {
   const scheme = schemeOf(uri);
   const adapter = Object.hasOwn(ADAPTERS, scheme) ? ADAPTERS[scheme] : undefined;
   if (adapter === undefined) {
     const forms = storeUriForms().join(', ');
-    throw new CheckpointError(
-      'InvalidConfig',
-      `unknown scheme "${scheme}" in ${redactUri(uri)}; accepted: ${forms}`,
-    );
+    throw new CheckpointError('InvalidConfig', `the scheme of the URI is unknown; accepted: ${forms}`);
   }
   return adapter.open(uri, env);
 }

@@ -3,32 +3,29 @@ import { pathToFileURL } from 'node:url';
 import { CheckpointError } from '@holdfast/core/contract';
 
 const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//;
-const SECRET_QUERY_KEY = /([?&][^=&#]*(?:secret|token|passw|signature|sig|key|credential)[^=&#]*=)[^&#]*/gi;
+/** What can be nothing but a path. Any other text without a scheme may be a secret in a wrong place. */
+const PATH = /^\.{0,2}\//;
 
 /**
- * The scheme of a store's URI, in lower case. `InvalidConfig` for anything else; a plain path is answered with the `file://` URI of the same place,
- * relative ones taken from the working directory.
+ * The scheme of a store's URI, in lower case. `InvalidConfig` for anything else; a path that begins with `/`, `./` or `../` is answered with
+ * the `file://` URI of the same place, and any other text is not repeated.
  */
 export function schemeOf(uri: string): string {
   const scheme = SCHEME.exec(uri)?.[1];
   if (scheme !== undefined) return scheme.toLowerCase();
-  if (uri.trim() === '') {
-    throw new CheckpointError(
-      'InvalidConfig',
-      'the URI of the run is empty; write one such as file:///abs/dir',
-    );
-  }
-  const path = uri.startsWith('file:') ? uri.slice('file:'.length) : uri;
-  const suggestion = pathToFileURL(resolve(path)).href;
-  throw new CheckpointError(
-    'InvalidConfig',
-    `"${redactUri(uri)}" is a plain path, not a URI; write ${suggestion}`,
+  if (uri.trim() === '') throw noUri('the URI of the run is empty; write one such as file:///abs/dir');
+  const path = uri.replace(/^file:/i, '');
+  if (PATH.test(path)) throw noUri(`a path is given where a URI is due; write ${urlOf(path)}`);
+  const here = urlOf('.');
+  throw noUri(
+    `the URI has no scheme; a directory here is ${here}/NAME, another place such as s3://bucket/prefix`,
   );
 }
 
-/** The URI as it may be shown: user names, passwords and query values that look like secrets are replaced. */
-export function redactUri(uri: string): string {
-  return uri
-    .replace(/([A-Za-z][A-Za-z0-9+.-]*:\/\/)[^/@?#]*@/g, '$1[redacted]@')
-    .replace(SECRET_QUERY_KEY, '$1[redacted]');
+function urlOf(path: string): string {
+  return pathToFileURL(resolve(path)).href;
+}
+
+function noUri(message: string): CheckpointError {
+  return new CheckpointError('InvalidConfig', message);
 }

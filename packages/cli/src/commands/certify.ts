@@ -49,12 +49,12 @@ export const certify: Command = {
 async function runCertify(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
-  const { openStore, redactUri } = await import('@holdfast/stores');
+  const { openStore } = await import('@holdfast/stores');
   const { certifyStore, PROMISE_COUNT } = await import('../certify/certify-store.ts');
   const file = fileOf(call);
   if (file !== null) await assertWritable(file);
-  call.subject.uri = redactUri(uri);
   const store = await openStore(uri, call.env); // a URI that cannot be right is no finding
+  call.subject.uri = uri;
   await store.close();
   const prefix = `certify-${systemRandom.hex(16)}/`;
   call.messages.note(`certifying ${call.subject.uri}\n  below ${prefix}, which is removed in the end`);

@@ -35,14 +35,13 @@ export const doctor: Command = {
 async function runDoctor(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
-  const { openStore, redactUri } = await import('@holdfast/stores');
+  const { openStore } = await import('@holdfast/stores');
   const { examine } = await import('../doctor/examine.ts');
   const { CHECKS } = await import('../doctor/checks.ts');
-  const shownUri = redactUri(uri);
-  call.subject.uri = shownUri;
   await (await openStore(uri, call.env)).close(); // a URI that cannot be right is no finding
+  call.subject.uri = uri;
   const prefix = `doctor-${systemRandom.hex(16)}/`;
-  call.messages.note(`checking ${shownUri}\n  below ${prefix}, which is removed in the end`);
+  call.messages.note(`checking ${uri}\n  below ${prefix}, which is removed in the end`);
   const beganMs = call.clock.monotonicMs();
   const current = await watchChecks(call);
   const { findings, repeatCount } = await examine({
@@ -64,11 +63,11 @@ async function runDoctor(call: Call): Promise<CommandResult> {
   });
   const durationMs = call.clock.monotonicMs() - beganMs;
   const verdict = verdictOf(findings);
-  const error = errorOf(findings, shownUri);
+  const error = errorOf(findings, uri);
   return {
     text: textOf(findings, { verdict, repeatCount, durationMs }, call),
     json: {
-      uri: shownUri,
+      uri,
       verdict,
       prefix,
       checks: findings.map(jsonFinding),

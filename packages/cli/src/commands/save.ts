@@ -96,13 +96,13 @@ async function runSave(call: Call): Promise<CommandResult> {
   );
   const job = jobOf(call);
   outlastSigterm(call);
-  if (isUriFromEnvironment) call.messages.detail(`run ${uri} from HOLDFAST_URI`);
   const rules = rulesToSet(call);
   const options = { ...saveOptions(call, job), ...sourcesOf(rest) };
   call.subject.path = rest[0] as string;
   call.subject.isLoneWriter = job.attempt === null;
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri, job, rules }, async (manager) => {
+    if (isUriFromEnvironment) call.messages.detail(`run ${uri} from HOLDFAST_URI`);
     await call.reporter.begin({ verb: 'saved', headline: (event, state) => headline(event, state, call) });
     return manager.save({ ...options, signal: call.signal, onProgress: call.reporter.onProgress });
   });

@@ -235,7 +235,7 @@ bias:0     float32   [3]     12 B
     const empty = await mkdtemp(join(directory, 'empty-'));
     await refused(6, `${empty} holds neither a run nor a checkpoint of ElasticDL`, ...inspect, empty);
     await refused(6, 'holds no shard of ElasticDL', ...inspect, newUri());
-    await refused(2, 'unknown scheme "ftp"', ...inspect, 'ftp://host/a');
+    await refused(2, 'the scheme of the URI is unknown', ...inspect, 'ftp://host/a');
     await refused(2, 'elasticdl inspect needs URI', ...inspect);
     await refused(2, 'is none of elasticdl, tensorflow', ...inspect, root, '--numbering', 'go');
   });

@@ -89,9 +89,9 @@ export async function withPlace<T>(call: Call, from: string, use: (place: Place)
   const { directoryPlace, prefixPlace } = await import('@holdfast/elasticdl');
   const path = localPath(from);
   if (path !== null) return use(directoryPlace(path));
-  const { openStore, redactUri } = await import('@holdfast/stores');
-  call.subject.uri = redactUri(from);
+  const { openStore } = await import('@holdfast/stores');
   const store = await openStore(from, call.env);
+  call.subject.uri = from;
   try {
     return await use(prefixPlace(store, ''));
   } finally {

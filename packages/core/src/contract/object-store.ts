@@ -17,7 +17,8 @@ import type { CheckpointError } from './errors.ts';
  *   and may have it later.
  * - A buffer passed in belongs to the store until the promise settles, not longer: after that nobody reads from it or
  *   writes to it, abort included. (Over a socket that means: settle on 'close', not at `destroy()`.)
- * - Each call takes an AbortSignal; after it has fired the call rejects soon, with `Aborted`.
+ * - Each call takes an AbortSignal; after it has fired the call rejects soon, with `Aborted`. A store whose requests may have to wait for
+ *   a free connection tells `requestWatchOf(signal)`: that wait is not taken for silence.
  * - Errors are `CheckpointError`s: `NotFound`, `AlreadyExists`, `Denied`, `ReadOnly`, `StorageFull`, `Throttled`, `Unavailable`,
  *   `Corrupt` (the store's own checksum refused the bytes), `Unsupported`, `InvalidArgument`, `Aborted`; what the adapter does not know is `Unexpected`.
  *

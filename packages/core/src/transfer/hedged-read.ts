@@ -129,7 +129,9 @@ class Attempt implements Deadline {
     const nowMs = shared.deadlines.nowMs;
     const medianMs = shared.readTimes.medianMs(this.#read.lengthBytes) ?? Number.POSITIVE_INFINITY;
     const slowAtMs = (first?.sentMs ?? nowMs) + SLOW_FACTOR * medianMs;
-    if (nowMs >= slowAtMs && this.#hedge()) return;
+    // One that waits for a connection is not slow, and a second one would wait behind it.
+    const isSlow = nowMs >= slowAtMs && first?.request?.isWaiting !== true;
+    if (isSlow && this.#hedge()) return;
     const againMs = nowMs + settings.hedgeDelayMsMin;
     this.dueMs = slowAtMs > nowMs ? Math.min(slowAtMs, againMs) : againMs;
     shared.deadlines.add(this);

@@ -10,7 +10,9 @@ import {
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
+  requestWatchOf,
   throwIfAborted,
+  watchRequests,
 } from '../contract/index.ts';
 import { retrying } from './retry.ts';
 import { retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
@@ -122,6 +124,8 @@ class Listing {
       this.#pages = pages[Symbol.asyncIterator]();
     }
     const listing = this.#stop;
+    const watch = requestWatchOf(signal);
+    if (watch) watchRequests(listing.signal, watch); // of this page
     const stop = () => listing.abort(signal.reason);
     signal.addEventListener('abort', stop, { once: true });
     try {

@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { abortError, CheckpointError, type Clock } from '../contract/index.ts';
+import {
+  abortError,
+  CheckpointError,
+  type Clock,
+  type RequestWatch,
+  requestWatchOf,
+} from '../contract/index.ts';
 import { Deadlines } from './deadlines.ts';
 import { type Stoppable, WatchedCall, withStallTimeout } from './stall.ts';
 
@@ -223,6 +229,48 @@ describe('stall guard', () => {
     await withStallTimeout(operation, options);
     stop.abort();
     expect(signal().aborted).toBe(false);
+  });
+});
+
+describe('a call whose requests wait for a connection', () => {
+  /** A watched call, and what its requests tell. */
+  function waiting() {
+    const { clock, options } = setUp();
+    const { operation, resolve } = call();
+    const watched = new WatchedCall(options);
+    const state = watch(watched.run(({ signal }) => operation(signal)));
+    return { clock, watched, state, resolve, requests: requestWatchOf(watched.signal) as RequestWatch };
+  }
+
+  test('is not silent, however long it waits; silence counts from when a request has a connection', async () => {
+    const { clock, watched, requests } = waiting();
+    requests.changed(1, 0);
+    await clock.advance(15_000);
+    await clock.advance(600_000);
+    requests.changed(-1, 0);
+    requests.changed(0, 1);
+    await clock.advance(19_999);
+    expect(watched.signal.aborted).toBe(false);
+    await clock.advance(20_000);
+    expect(watched.signal.aborted).toBe(true);
+  });
+
+  test('is silent where another of its requests has a connection and nothing comes', async () => {
+    const { clock, watched, requests } = waiting();
+    requests.changed(0, 1);
+    requests.changed(1, 0);
+    await clock.advance(20_000);
+    expect(watched.signal.aborted).toBe(true);
+  });
+
+  test('ends as any other, and no timer is left', async () => {
+    const { clock, state, requests, resolve } = waiting();
+    requests.changed(1, 0);
+    await clock.advance(60_000);
+    resolve('answer');
+    await settled();
+    expect(state).toEqual({ value: 'answer' });
+    expect(clock.sleeperCount).toBe(0);
   });
 });
 

@@ -3,10 +3,19 @@
  * for that, and a call which does not even end then is left behind together with its buffer.
  */
 
-import { abortError, CheckpointError, isCheckpointError, throwIfAborted } from '../contract/index.ts';
+import {
+  abortError,
+  CheckpointError,
+  isCheckpointError,
+  type RequestWatch,
+  throwIfAborted,
+  watchRequests,
+} from '../contract/index.ts';
 import type { Deadline, Deadlines } from './deadlines.ts';
 
 export interface Stoppable {
+  /** None of its requests has a connection yet, and at least one waits for one. */
+  readonly isWaiting: boolean;
   /** Ends it early, with this error. */
   stop(why: CheckpointError): void;
 }
@@ -20,7 +29,7 @@ export interface RequestCall {
 export interface WatchOptions<T = unknown> {
   /** For messages: "part 3 of model.bin". */
   readonly what: string;
-  /** Longest time without an answer. Left out: the call is only stopped from outside. */
+  /** Longest time without an answer, from when a request has a connection. Left out: the call is only stopped from outside. */
   readonly stallTimeoutMs?: number | undefined;
   /** After the call was told to stop: how long it may take to end. */
   readonly graceMs: number;
@@ -32,15 +41,18 @@ export interface WatchOptions<T = unknown> {
 }
 
 /**
- * One call. No answer and, where the store tells, no byte of payload within `stallTimeoutMs`: its signal fires, and once the call has settled the error is a temporary `Unavailable`.
+ * One call. No answer and, where the store tells, no byte of payload within `stallTimeoutMs`: its signal fires, and once the call has settled
+ * the error is a temporary `Unavailable`. Time in which its requests only wait for a connection does not count, where the store tells.
  * `stop`: the same with that error. The call does not settle within `graceMs` of either: `onAbandoned`, and the error has status
  * `exhausted` (`Aborted` stays as it is), for nobody knows what the call still does. A call that succeeds although it was told to stop
  * has succeeded.
  */
-export class WatchedCall<T> implements Deadline, Stoppable, RequestCall {
+export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, RequestWatch {
   dueMs = 0;
   readonly #options: WatchOptions<T>;
   #movedMs = Number.NEGATIVE_INFINITY;
+  #waitingCount = 0;
+  #sentCount = 0;
   #request: AbortController | undefined;
   #stoppedBy: CheckpointError | undefined;
   #giveUp: ((error: CheckpointError) => void) | undefined;
@@ -53,15 +65,27 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall {
   get signal(): AbortSignal {
     if (this.#request === undefined) {
       this.#request = new AbortController();
+      watchRequests(this.#request.signal, this);
       if (this.#stoppedBy) this.#request.abort(this.#stoppedBy);
     }
     return this.#request.signal;
   }
 
-  /** Payload has moved. */
+  /** Something has moved. */
   readonly onBytes = (): void => {
     this.#movedMs = this.#options.deadlines.nowMs;
   };
+
+  get isWaiting(): boolean {
+    return this.#waitingCount > 0 && this.#sentCount === 0;
+  }
+
+  changed(waiting: number, sent: number): void {
+    const hasWaited = this.isWaiting;
+    this.#waitingCount += waiting;
+    this.#sentCount += sent;
+    if (hasWaited && !this.isWaiting) this.onBytes(); // the silence, if there is one, begins now
+  }
 
   /** Once. */
   run(operation: (call: WatchedCall<T>) => Promise<T>): Promise<T> {
@@ -100,6 +124,7 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall {
     const { what, stallTimeoutMs = 0, deadlines } = this.#options;
     const silentMs = deadlines.nowMs - this.#movedMs;
     if (this.#stoppedBy) this.#giveUp?.(abandonedError(this.#options, this.#stoppedBy));
+    else if (this.isWaiting) this.#setDeadline(stallTimeoutMs);
     else if (silentMs < stallTimeoutMs) this.#setDeadline(stallTimeoutMs - silentMs);
     else this.stop(stallError(what, stallTimeoutMs));
   }

@@ -1,0 +1,113 @@
+/**
+ * What a library that finds credentials fails with. Its words quote what it has read: files, commands, answers. So they are not told;
+ * what has a structure is: kind, code and status.
+ */
+
+/** RFC 6749, RFC 8628 and RFC 8693. */
+const OAUTH_ERRORS: readonly unknown[] = [
+  'access_denied',
+  'expired_token',
+  'interaction_required',
+  'invalid_client',
+  'invalid_grant',
+  'invalid_request',
+  'invalid_scope',
+  'invalid_target',
+  'unauthorized_client',
+  'unsupported_grant_type',
+];
+
+const NETWORK =
+  /^(ECONN\w+|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE|UND_ERR_\w+|TimeoutError|AbortError|REQUEST_SEND_ERROR)$/;
+
+const LOOKED_AT_MAX = 32;
+
+export class LibraryFailure extends Error {
+  /** The library's name for it, such as `CredentialsProviderError`. */
+  readonly kind: string;
+  /** `ENOENT`, `invalid_grant`; empty where it has none. */
+  readonly code: string;
+  /** Of the answer that it got, if it asked somebody. */
+  readonly status: number | undefined;
+  /** The answer, or none, is of the network or of a service that stumbles: it may pass. */
+  readonly isTemporary: boolean;
+
+  constructor(error: unknown) {
+    const all = withCauses(error);
+    const { kind, code, status } = factsOf(all);
+    super(
+      [kind, code, status === undefined ? '' : `HTTP ${status}`].filter((word) => word !== '').join(', '),
+    );
+    this.name = 'LibraryFailure';
+    this.kind = kind;
+    this.code = code;
+    this.status = status;
+    this.isTemporary =
+      status === undefined
+        ? all.some((each) => NETWORK.test(String(each.code)) || NETWORK.test(String(each.name)))
+        : status >= 500 || status === 429 || status === 408;
+    this.stack = [`LibraryFailure: ${this.message}`, ...framesOf(error)].join('\n');
+  }
+}
+
+interface Facts {
+  readonly name?: unknown;
+  readonly code?: unknown;
+  readonly status?: unknown;
+  readonly statusCode?: unknown;
+  readonly response?: { readonly status?: unknown; readonly data?: { readonly error?: unknown } };
+  readonly $metadata?: { readonly httpStatusCode?: unknown };
+  readonly errorResponse?: { readonly error?: unknown; readonly errorCodes?: unknown };
+  readonly cause?: unknown;
+  readonly errors?: unknown;
+}
+
+/** The outermost first. */
+function withCauses(error: unknown): Facts[] {
+  const found: Facts[] = [];
+  const waiting: unknown[] = [error];
+  while (waiting.length > 0 && found.length < LOOKED_AT_MAX) {
+    const next = waiting.shift();
+    if (typeof next !== 'object' || next === null || found.includes(next)) continue;
+    const { cause, errors } = next as Facts;
+    found.push(next as Facts);
+    waiting.push(cause, ...(Array.isArray(errors) ? errors : []));
+  }
+  return found;
+}
+
+function factsOf(all: readonly Facts[]): Pick<LibraryFailure, 'kind' | 'code' | 'status'> {
+  const [first] = all;
+  const statuses = all.flatMap((each) => [
+    each.response?.status,
+    each.statusCode,
+    each.status,
+    each.$metadata?.httpStatusCode,
+  ]);
+  const codes = all.flatMap((each) => [...oauthCodes(each), systemCode(each.code)]);
+  return {
+    kind: identifier(first?.name),
+    code: codes.find((code) => code !== '') ?? '',
+    status: statuses.find((status) => typeof status === 'number' && status >= 300) as number | undefined,
+  };
+}
+
+function oauthCodes({ response, errorResponse }: Facts): string[] {
+  const words = [response?.data?.error, errorResponse?.error].filter((word) => OAUTH_ERRORS.includes(word));
+  const [number] = Array.isArray(errorResponse?.errorCodes) ? (errorResponse.errorCodes as unknown[]) : [];
+  return [...(Number.isSafeInteger(number) ? [`AADSTS${number}`] : []), ...(words as string[])];
+}
+
+/** Of Node and of the system. */
+function systemCode(code: unknown): string {
+  return typeof code === 'string' && /^[A-Z][A-Z0-9_]{2,40}$/.test(code) ? code : '';
+}
+
+function identifier(name: unknown): string {
+  return typeof name === 'string' && /^[A-Za-z]{1,60}$/.test(name) ? name : 'Error';
+}
+
+function framesOf(error: unknown): string[] {
+  const stack = error instanceof Error ? (error.stack ?? '') : '';
+  return stack.split('\n').filter((line) => /^ {4}at /.test(line));
+}

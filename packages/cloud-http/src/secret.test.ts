@@ -1,0 +1,55 @@
+import { inspect } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { conceal, Secret } from './secret.ts';
+
+const VALUE = 'wJalrXUtnFEMI/K7MDENG+bPx==';
+
+it('a secret is shown by nothing but its own call', () => {
+  const secret = new Secret(VALUE);
+  const holder = { inner: [secret] };
+  const shown = [
+    `${secret}`,
+    JSON.stringify(holder),
+    inspect(holder, { depth: null, showHidden: true }),
+    inspect(holder, { depth: null, showHidden: true, customInspect: false }),
+    Object.values(secret).join(),
+  ];
+  for (const each of shown) expect(each).not.toContain(VALUE.slice(0, 8));
+  expect(secret.reveal()).toBe(VALUE);
+});
+
+describe('conceal', () => {
+  const bytes = Buffer.from(VALUE);
+
+  it.each([
+    ['as it is', VALUE],
+    ['percent-encoded', encodeURIComponent(VALUE)],
+    ['in base64', bytes.toString('base64')],
+    ['in base64 for URLs', bytes.toString('base64url')],
+    ['its beginning', VALUE.slice(0, 11)],
+    ['its middle', VALUE.slice(7, 15)],
+    ['its end', VALUE.slice(-8)],
+  ])('%s', (_name, said) => {
+    expect(conceal(`the key ${said} is wrong`, [VALUE])).toBe('the key [secret] is wrong');
+  });
+
+  it('leaves all other words as they are', () => {
+    const text = 'The AWS access key Id you provided does not exist in our records.';
+    expect(conceal(text, [VALUE, 'another-secret'])).toBe(text);
+    expect(conceal(text, [])).toBe(text);
+  });
+
+  it('hides a short one where it stands whole', () => {
+    expect(conceal('password hunter was refused', ['hunter'])).toBe('password [secret] was refused');
+  });
+
+  it('two in a row, and one again and again', () => {
+    expect(conceal(`${VALUE} ${VALUE}, hunter`, [VALUE, 'hunter'])).toBe('[secret] [secret], [secret]');
+  });
+
+  it('is quick with long answers and long secrets', () => {
+    const token = Array.from({ length: 4000 }, (_, index) => ((index * 7919) % 36).toString(36)).join('');
+    const said = conceal(`${'x'.repeat(60_000)}${token}`, [token]);
+    expect(said).toBe(`${'x'.repeat(60_000)}[secret]`);
+  });
+});
