@@ -1,12 +1,11 @@
 /** How requests travel: over connections that are kept, through proxies, to servers with a dialect; and how they end when told to. */
 
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer as createHttpServer, request as httpRequest } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openS3Store } from '@holdfast/store-s3';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { startProxy } from '../scripted/proxy.ts';
 import {
   allPages,
   errorOf,
@@ -104,58 +103,6 @@ describe('a server that speaks an odd dialect of HTTP', () => {
   });
 });
 
-interface Proxy {
-  readonly url: string;
-  /** What it was asked for: a method and a URL, or CONNECT and a host. */
-  readonly asked: readonly string[];
-}
-
-/** As an organisation has one: absolute URLs for http, CONNECT for https. `portOfAll`: there it finds every name on this machine. */
-async function startProxy(portOfAll?: number): Promise<Proxy> {
-  const asked: string[] = [];
-  const sockets = new Set<Socket>();
-  const keep = (socket: Socket) => {
-    sockets.add(socket);
-    socket.on('error', () => socket.destroy());
-    socket.once('close', () => sockets.delete(socket));
-  };
-  const server = createHttpServer((request, response) => {
-    asked.push(`${request.method} ${request.url}`);
-    const to = new URL(request.url ?? '');
-    if (portOfAll !== undefined) to.host = `127.0.0.1:${portOfAll}`;
-    const { method, headers } = request;
-    const onward = httpRequest(to, { method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(response);
-    });
-    onward.on('error', () => response.destroy());
-    request.pipe(onward);
-  });
-  server.on('connection', keep);
-  server.on('connect', (request, client: Socket) => {
-    asked.push(`CONNECT ${request.url}`);
-    const [host, port] = (request.url ?? '').split(':');
-    // Nothing leaves this machine.
-    if (host !== '127.0.0.1') {
-      client.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
-      return;
-    }
-    const onward = connect(Number(port), host, () => {
-      client.write('HTTP/1.1 200 Connection Established\r\n\r\n');
-      onward.pipe(client).pipe(onward);
-    });
-    keep(onward);
-  });
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  onTestFinished(async () => {
-    for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
-}
-
 describe('a proxy of the environment', () => {
   test('HTTP_PROXY: every request goes through it, signed for the store', async () => {
     const proxy = await startProxy();
@@ -221,7 +168,7 @@ describe('a proxy of the environment', () => {
 
   test('plain http to another machine: the body is signed, for nothing else protects it', async () => {
     const server = await scriptedS3(answerAll);
-    const proxy = await startProxy(server.port);
+    const proxy = await startProxy({ portOfAll: server.port });
     const store = await server.open({ endpoint: 'http://store.example' }, { HTTP_PROXY: proxy.url });
     await store.create('a', BYTES);
     expect(proxy.asked).toEqual(['PUT http://store.example/runs/gpt/a']);

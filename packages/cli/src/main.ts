@@ -11,6 +11,9 @@ import { runCli } from './run-cli.ts';
 // What is loaded later (the engine, a store's SDK) is compiled once per machine, not once per call.
 module.enableCompileCache?.(); // from Node 22.8 on
 
+// Libraries that find credentials write down what they send, secrets included, where these tell them to.
+for (const name of ['AZURE_LOG_LEVEL', 'DEBUG', 'GOOGLE_SDK_NODE_LOGGING']) delete process.env[name];
+
 // A reader that has seen enough (`holdfast list … | head -1`) is no error.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {

@@ -2,3 +2,4 @@
 
 export { type OpenOptions, openCheckpointManager } from './open-checkpoint-manager.ts';
 export { openStore, type StoreEnvironment, storeUriForms } from './open-store.ts';
+export { isPath } from './uri.ts';

@@ -33,7 +33,7 @@ describe('schemeOf', () => {
   });
 
   it('file: without two slashes is answered with the whole form', () => {
-    expect(() => schemeOf('file:/data/run')).toThrow('write file:///data/run');
+    expect(() => schemeOf('file:/data/run')).toThrow('write file:///abs/dir');
   });
 
   it('an empty one says so', () => {

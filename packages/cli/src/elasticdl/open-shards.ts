@@ -171,6 +171,13 @@ export async function isFile(path: string): Promise<boolean> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') return false; // whoever opens it says what is wrong
+    const { isPath } = await import('@holdfast/stores');
+    // What does not begin like a path may be anything, also a URI with a secret in it.
+    if (!isPath(path))
+      throw new CheckpointError(
+        'NotFound',
+        'there is nothing at the path that was given; ./ before it shows which',
+      );
     throw new CheckpointError('NotFound', `there is nothing at ${path}`, { context: { path } });
   }
 }

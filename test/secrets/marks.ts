@@ -1,0 +1,55 @@
+/** Secrets that are found again wherever a piece of them turns up, whatever form it has taken. */
+
+import { createHash } from 'node:crypto';
+
+const PIECE_LENGTH = 8;
+
+export class Marks {
+  /** Pieces of all forms, and the secret that each is of. */
+  readonly #pieces = new Map<string, string>();
+
+  /** A secret of its own for this name: 32 letters and digits, the same every time. */
+  make(name: string): string {
+    const text = createHash('sha512')
+      .update(name)
+      .digest('base64')
+      .replace(/[^A-Za-z0-9]/g, '');
+    return this.keep(name, text.slice(0, 32));
+  }
+
+  /** The same of 32 bytes, in base64, as keys are given. */
+  makeKey(name: string): string {
+    return this.keep(name, createHash('sha256').update(name).digest('base64'));
+  }
+
+  /** From now on this is a secret. */
+  keep(name: string, secret: string): string {
+    for (const form of formsOf(secret)) {
+      for (let from = 0; from + PIECE_LENGTH <= form.length; from += 1)
+        this.#pieces.set(form.slice(from, from + PIECE_LENGTH), name);
+    }
+    return secret;
+  }
+
+  /** The names of secrets of which a piece is in the text, each with the place where it stands. */
+  foundIn(text: string): string[] {
+    const found = new Map<string, string>();
+    for (let at = 0; at + PIECE_LENGTH <= text.length; at += 1) {
+      const name = this.#pieces.get(text.slice(at, at + PIECE_LENGTH));
+      if (name !== undefined && !found.has(name))
+        found.set(name, text.slice(Math.max(0, at - 80), at + PIECE_LENGTH + 20));
+    }
+    return Array.from(found, ([name, place]) => `${name}: …${place}…`);
+  }
+}
+
+/** Base64 looks different by where in three bytes it begins. */
+function formsOf(secret: string): string[] {
+  const shifted = ['', 'x', 'xx'].flatMap((before) => {
+    const bytes = Buffer.from(`${before}${secret}`);
+    return [bytes.toString('base64'), bytes.toString('base64url')].map((text) =>
+      text.replace(/=+$/, '').slice(before === '' ? 0 : 4, -1),
+    );
+  });
+  return [secret, encodeURIComponent(secret), Buffer.from(secret).toString('hex'), ...shifted];
+}
