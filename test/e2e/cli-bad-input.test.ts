@@ -32,14 +32,14 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt'), 'ftp://host/run'],
     exit: 2,
     code: 'InvalidConfig',
-    says: 'unknown scheme "ftp" in ftp://host/run; accepted: file:///abs/dir, s3://bucket/prefix, gs://bucket/prefix, az://account/container/prefix, memory://name',
+    says: 'the scheme of the URI is unknown; accepted: file:///abs/dir, s3://bucket/prefix, gs://bucket/prefix, az://account/container/prefix, memory://name',
   },
   {
     name: 'a plain path as the URI',
     args: (place) => ['save', place.path('ckpt'), place.runDirectory],
     exit: 2,
     code: 'InvalidConfig',
-    says: '" is a plain path, not a URI; write file:///',
+    says: 'a path is given where a URI is due; write file:///',
   },
   {
     name: 'a bad query key',
@@ -53,7 +53,7 @@ const CASES: readonly Case[] = [
     args: (place) => ['save', place.path('ckpt'), 'file://runs/gpt'],
     exit: 2,
     code: 'InvalidConfig',
-    says: 'file:///runs/gpt',
+    says: 'the file:// URI has a host; if a directory is meant, its path must be absolute',
   },
   {
     name: 'a source that is not there',

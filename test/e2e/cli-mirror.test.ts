@@ -128,10 +128,20 @@ describe('what is refused', () => {
   test.each<[string, (place: Place) => string[], number, string]>([
     ['no operand', () => [], 2, 'mirror needs FROM and TO'],
     ['one operand', (place) => [place.uri], 2, 'mirror needs TO'],
-    ['three operands', (place) => [place.uri, `${place.uri}2`, 'x'], 2, 'too many operands for mirror: x'],
+    [
+      'three operands',
+      (place) => [place.uri, `${place.uri}2`, 'x'],
+      2,
+      'too many operands for mirror: 1 more than it takes',
+    ],
     ['the same place twice', (place) => [place.uri, place.uri], 2, 'FROM and TO are the same'],
     ['the same place by two names', (place) => [place.uri, `${place.uri}/`], 2, 'both are one run'],
-    ['a plain path', (place) => [place.uri, place.path('copy')], 2, 'is a plain path, not a URI'],
+    [
+      'a plain path',
+      (place) => [place.uri, place.path('copy')],
+      2,
+      'a path is given where a URI is due; write file:///',
+    ],
     ['no run to copy from', (place) => [`${place.uri}-not`, uriOf(place, 'c')], 6, 'there is no run at'],
     [
       'a version that is not there',

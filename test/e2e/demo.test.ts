@@ -161,11 +161,8 @@ describe('demo', () => {
       [['--gcs', '--minio'], /--minio and --gcs are two servers/],
       [['--dir', join(directory, 'used')], /used is not empty/],
       [['--uri', 'memory://demo'], /memory:\/\/demo is the memory of one process, and the demo has several/],
-      [
-        ['--uri', '/tmp/x'],
-        /"\/tmp\/x" is a plain path, not a URI; write file:\/\/\/tmp\/x \(InvalidConfig\)/,
-      ],
-      [['--uri', 'ftp://host/x'], /unknown scheme "ftp"/],
+      [['--uri', '/tmp/x'], /a path is given where a URI is due; write file:\/\/\/tmp\/x \(InvalidConfig\)/],
+      [['--uri', 'ftp://host/x'], /the scheme of the URI is unknown/],
     ] as const) {
       const { exitCode, stdout, stderr } = await startDemo(...args).ended;
       expect(exitCode).toBe(1);
