@@ -10,11 +10,13 @@ import {
   formatPlural,
   formatRoughDuration,
   formatShare,
+  formatTime,
   formatVersions,
   formatWriters,
   printable,
   shellQuote,
 } from './format.ts';
+import { jsonTime } from './json.ts';
 
 const KIB = 1024;
 const MIB = 1024 ** 2;
@@ -106,6 +108,16 @@ describe('formatAge', () => {
     [now - 90 * 86_400_000, '2026-05-02'],
   ])('%d', (at, text) => {
     expect(formatAge(at, now)).toBe(text);
+  });
+});
+
+describe('a time that no calendar has', () => {
+  it('is told in milliseconds', () => {
+    expect(formatTime(Date.UTC(2026, 6, 31, 10, 0, 5))).toBe('2026-07-31 10:00:05 UTC');
+    expect(formatTime(Number.MAX_SAFE_INTEGER)).toBe('9007199254740991 ms');
+    expect(formatAge(Number.MAX_SAFE_INTEGER, 0)).toBe('9007199254740991 ms');
+    expect(jsonTime(Number.MAX_SAFE_INTEGER)).toBeNull();
+    expect(jsonTime(Number.NaN)).toBeNull();
   });
 });
 

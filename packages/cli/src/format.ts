@@ -82,13 +82,20 @@ export function formatRoughDuration(ms: number): string {
 /** `2 min ago`; the date where it lies in the future by more than a clock may be wrong, or over 60 days back. */
 export function formatAge(atMs: number, nowMs: number): string {
   const ageMs = nowMs - atMs;
-  if (ageMs < -60_000 || ageMs > 60 * 86_400_000) return new Date(atMs).toISOString().slice(0, 10);
+  if (ageMs < -60_000 || ageMs > 60 * 86_400_000) return isoTime(atMs)?.slice(0, 10) ?? `${atMs} ms`;
   return ageMs < 1000 ? 'just now' : `${formatRoughDuration(ageMs)} ago`;
 }
 
 /** `2026-07-31 10:00:05 UTC`. */
 export function formatTime(atMs: number): string {
-  return `${new Date(atMs).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+  const time = isoTime(atMs);
+  return time === null ? `${atMs} ms` : `${time.slice(0, 19).replace('T', ' ')} UTC`;
+}
+
+/** ISO 8601 in UTC. `null`: no calendar has the time; a store may show any. */
+export function isoTime(atMs: number): string | null {
+  const date = new Date(atMs);
+  return Number.isNaN(date.getTime()) ? null : date.toISOString();
 }
 
 /** A number as it was meant: at most four significant figures, but never fewer digits than its whole part has. */

@@ -2,6 +2,8 @@
 
 import type { CheckpointError, CheckpointId, CheckpointSummary } from '@holdfast/core/contract';
 
+import { isoTime } from './format.ts';
+
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
 export interface JsonObject {
   readonly [name: string]: JsonValue;
@@ -14,7 +16,7 @@ export function jsonVersion(version: bigint): number | string {
 
 /** ISO 8601 in UTC, or `null` where there is no time. */
 export function jsonTime(atMs: number): string | null {
-  return atMs > 0 ? new Date(atMs).toISOString() : null;
+  return atMs > 0 ? isoTime(atMs) : null;
 }
 
 export function jsonId(id: CheckpointId): JsonObject {

@@ -1,3 +1,4 @@
+import { SPAN_MS_MAX, WORLD_SIZE_MAX } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import {
   BadValue,
@@ -69,6 +70,12 @@ describe('parseDuration', () => {
 
   it('a number without a unit is refused: seconds for one are minutes for another', () => {
     expect(refusal(() => parseDuration('600'))).toContain('"600" has no unit; write it like 500ms, 30s');
+  });
+
+  it('100 years is the longest', () => {
+    expect(parseDuration('36525d')).toBe(SPAN_MS_MAX);
+    for (const text of ['36526d', '3155760000001ms', '999999999999999d'])
+      expect(refusal(() => parseDuration(text))).toBe(`"${text}" is too long; 36525d is the longest`);
   });
 
   it.each(['', 's', '-5s', '5 minutes', '5M', '1h30m', 'NaNs', 'Infinitys'])('refuses "%s"', (text) => {
@@ -180,6 +187,13 @@ describe('parseWriter', () => {
   it('writer 4 of 4 does not exist, and the message says how writers count', () => {
     expect(refusal(() => parseWriter('4/4'))).toBe(
       'there is no writer 4 of 4: I counts from 0 to N-1, here from 0 to 3',
+    );
+  });
+
+  it('65,536 writers are the most', () => {
+    expect(parseWriter('65535/65536')).toEqual({ index: 65_535, count: WORLD_SIZE_MAX });
+    expect(refusal(() => parseWriter('0/65537'))).toBe(
+      'there is no writer 0 of 65537; at most 65536 processes write',
     );
   });
 

@@ -1,6 +1,6 @@
 /** Option values, from text. Strict: what is not clearly meant is refused, with what is accepted. Pure. */
 
-import type { KeepBest, WriterPosition } from '@holdfast/core/contract';
+import { type KeepBest, SPAN_MS_MAX, WORLD_SIZE_MAX, type WriterPosition } from '@holdfast/core/contract';
 
 /** The reason why a value is refused; whoever knows the option's name turns it into the error. */
 export class BadValue extends Error {}
@@ -26,19 +26,24 @@ export function parseVersionOrLatest(text: string): bigint | 'latest' {
   }
 }
 
+const DAY_MS = 86_400_000;
 const DURATION_UNITS: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,
   m: 60_000,
   h: 3_600_000,
-  d: 86_400_000,
+  d: DAY_MS,
 };
 
-/** Milliseconds of `500ms`, `30s`, `10m`, `1.5h`, `2d` or `0`. */
+/** Milliseconds of `500ms`, `30s`, `10m`, `1.5h`, `2d` or `0`; 100 years at most. */
 export function parseDuration(text: string): number {
   if (text === '0') return 0;
-  const match = /^(\d{1,12}(?:\.\d{1,6})?)\s?(ms|s|m|h|d)$/.exec(text);
-  if (match !== null) return Math.round(Number(match[1]) * (DURATION_UNITS[match[2] as string] as number));
+  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s?(ms|s|m|h|d)$/.exec(text);
+  if (match !== null) {
+    const ms = Math.round(Number(match[1]) * (DURATION_UNITS[match[2] as string] as number));
+    if (ms <= SPAN_MS_MAX) return ms;
+    throw new BadValue(`"${text}" is too long; ${SPAN_MS_MAX / DAY_MS}d is the longest`);
+  }
   const reason = /^\d+(\.\d+)?$/.test(text) ? `"${text}" has no unit` : `"${text}" is not a duration`;
   throw new BadValue(`${reason}; write it like 500ms, 30s, 10m, 2h or 1d`);
 }
@@ -52,7 +57,7 @@ export function parseLongDuration(text: string): number {
   return ms;
 }
 
-const DEADLINE_MS_MAX = 86_400_000;
+const DEADLINE_MS_MAX = DAY_MS;
 
 /** The same up to one day: a time that somebody waits for. */
 export function parseDeadline(text: string): number {
@@ -142,6 +147,8 @@ export function parseWriter(text: string): WriterPosition {
 /** The same from two numbers. */
 export function checkedWriter(index: number, count: number): WriterPosition {
   if (count < 1) throw new BadValue(`there is no writer ${index} of ${count}; at least one process writes`);
+  if (count > WORLD_SIZE_MAX)
+    throw new BadValue(`there is no writer ${index} of ${count}; at most ${WORLD_SIZE_MAX} processes write`);
   if (index >= count) {
     throw new BadValue(
       `there is no writer ${index} of ${count}: I counts from 0 to N-1, here from 0 to ${count - 1}`,

@@ -27,7 +27,7 @@ export interface CheckpointId {
 /** A version as callers may give it: 0 to 2^63 - 1. A `number` must be a safe integer, so nothing is ever rounded. */
 export type VersionInput = bigint | number;
 
-/** One saving process of a job of `count`. `index` counts from 0. */
+/** One saving process of a job of `count`: 1 to `WORLD_SIZE_MAX`. `index` counts from 0. */
 export interface WriterPosition {
   readonly index: number;
   readonly count: number;
@@ -91,8 +91,9 @@ export interface CheckpointDetails extends CheckpointSummary {
 
 /** What `commit` and `save` may record besides the files. With several writers: the union; the lowest writer wins a clash. */
 export interface CommitMeta {
-  /** Finite numbers. */
+  /** Finite numbers; at most `METRIC_COUNT_MAX`, with names of at most `METRIC_NAME_LENGTH_MAX` characters. */
   metrics?: Readonly<Record<string, number>> | undefined;
+  /** At most `METADATA_BYTES_MAX` bytes as JSON, names and values together. */
   metadata?: Readonly<Record<string, string>> | undefined;
 }
 

@@ -8,6 +8,7 @@ export * from './files.ts';
 export * from './history.ts';
 export * from './object-key.ts';
 export * from './object-store.ts';
+export * from './ranges.ts';
 export * from './request-watch.ts';
 export * from './retention.ts';
 export * from './settings.ts';

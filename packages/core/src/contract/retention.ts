@@ -14,14 +14,14 @@ export interface RetentionPolicy {
   keepLast?: number | undefined;
   /** Versions that are multiples of it; at least 1. */
   keepEvery?: VersionInput | undefined;
-  /** The first that was committed in each such span of time, counted from 1970; at least 1,000. */
+  /** The first that was committed in each such span of time, counted from 1970; 1,000 to `SPAN_MS_MAX`. */
   keepEveryMs?: number | undefined;
-  /** Those committed no longer ago than so many milliseconds; at least 1,000. */
+  /** Those committed no longer ago than so many milliseconds; 1,000 to `SPAN_MS_MAX`. */
   keepForMs?: number | undefined;
   /** The best by metrics; checkpoints without the metric do not count. */
   keepBest?: readonly KeepBest[] | undefined;
   /**
-   * How long one that no rule keeps can be taken back before it is removed, milliseconds from 0 on. By the rules in force when it is to be
+   * How long one that no rule keeps can be taken back before it is removed, in milliseconds: 0 to `SPAN_MS_MAX`. By the rules in force when it is to be
    * removed, not by those that retired it. Default: 1 hour.
    */
   graceMs?: number | undefined;

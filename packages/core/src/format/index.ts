@@ -13,7 +13,7 @@ export {
   toHex,
 } from './checksum.ts';
 export * from './keys.ts';
-export { RECORD_BYTES_MAX, RECORD_BYTES_MAX_OF, WORLD_SIZE_MAX } from './limits.ts';
+export { RECORD_BYTES_MAX, RECORD_BYTES_MAX_OF } from './limits.ts';
 export {
   checkLogicalName,
   checkLogicalNames,

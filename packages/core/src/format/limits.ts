@@ -38,9 +38,6 @@ export const BASE64_CHARS_MAX = 4 * MIB;
 /** Members of one object that the schema does not know. */
 export const UNKNOWN_MEMBERS_MAX = 256;
 
-/** World sizes that a run may have are 1 to this. */
-export const WORLD_SIZE_MAX = 65_536;
-
 /**
  * What the values of one record may take in memory, counted with the costs below. The rest of
  * 64 MiB is for what is alive only for a moment: the text of one string, old backing stores of

@@ -314,7 +314,7 @@ describe('a damaged record', () => {
 describe('hostile input', () => {
   test('a key __proto__ is an ordinary key, in maps and messages, and pollutes nothing', () => {
     const bytes = sealed(
-      ',"format":{"kind":"receipt","major":1},"__proto__":{"polluted":1},"id":{"__proto__":{"polluted":1},"lineage":1},"metadata":{"__proto__":"polluted"}}\n',
+      ',"format":{"kind":"receipt","major":1},"__proto__":{"polluted":1},"id":{"__proto__":{"polluted":1},"lineage":1},"metadata":{"__proto__":"polluted"},"worldSize":1}\n',
     );
     const decoded = decodeRecord('receipt', bytes, where);
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
@@ -322,6 +322,56 @@ describe('hostile input', () => {
     expect((decoded.id as unknown as Record<string, unknown>)['polluted']).toBeUndefined();
     expect(Object.entries(decoded.metadata)).toEqual([['__proto__', 'polluted']]);
     expect(Buffer.compare(encodeRecord('receipt', { ...decoded }).bytes, bytes)).toBe(0);
+  });
+
+  test.each([
+    ['"worldSize":4', '"worldSize":65537', 'worldSize is 65537; it must be at least 1 and at most 65536'],
+    [',"worldSize":4', '', 'worldSize is 0; it must be at least 1 and at most 65536'],
+    ['"writer":3', '"writer":65536', 'writer is 65536; it must be at least 0 and at most 65535'],
+  ])('receipt: %s as %s', (from, to, message) => {
+    const after = tailOf(encodeRecord('receipt', receipt).bytes).replace(from, to);
+    expect(refusal(sealed(after), 'receipt').message).toContain(`some/record.json is damaged: ${message}`);
+  });
+
+  test.each([
+    ['"committedAtMs":"1"', '"committedAtMs":"-1"', 'state.checkpoints[0].committedAtMs is -1'],
+    [
+      '"committedAtMs":"1"',
+      '"committedAtMs":"253402300800000"',
+      'it must be at least 0 and at most 253402300799999',
+    ],
+    ['"id":{', '"graceMs":"3155760000001","id":{', 'it must be at least 0 and at most 3155760000000'],
+    [
+      '"seq":"1"',
+      '"seq":"1000000000000001"',
+      'seq is 1000000000000001; it must be at least 1 and at most 1000',
+    ],
+    ['"worldSize":2', '"worldSize":4294967295', 'state.worldSize is 4294967295; it must be at least 1'],
+  ])('catalog entry: %s as %s', (from, to, message) => {
+    const before = tailOf(encodeRecord('catalog-entry', entry).bytes);
+    const after = before.replace(from, to);
+    expect(after).not.toBe(before);
+    expect(refusal(sealed(after), 'catalog-entry').message).toContain(message);
+  });
+
+  test.each([
+    ['State.txnRing', { txnRing: Array.from({ length: 257 }, () => 't') }, 256],
+    ['State.pastAttempts', { pastAttempts: Array.from({ length: 4097 }, () => 'a') }, 4096],
+    [
+      'State.incarnations',
+      { incarnations: Object.fromEntries(Array.from({ length: 65_537 }, (_, at) => [at, 1])) },
+      65_536,
+    ],
+  ])('%s has a count', (_field, change, count) => {
+    const wrong = { ...entry, state: { ...state, ...change } };
+    expect(errorOf(() => encodeRecord('catalog-entry', wrong)).message).toContain(
+      `it must be one of at most ${count} values`,
+    );
+  });
+
+  test('a name in a message is cut, however long it is in the record', () => {
+    const error = refusal(sealedClaim(`,"${'z'.repeat(60_000)}":1e999`));
+    expect(error.message.length).toBeLessThan(600);
   });
 
   test('a map has only what the record says', () => {

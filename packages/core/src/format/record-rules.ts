@@ -4,9 +4,8 @@
  */
 
 import type { Checkpoint, File, FileList, Manifest, Receipt, Taken } from '@holdfast/wire';
-import { compareUtf8 } from '../contract/object-key.ts';
+import { compareUtf8, SETTINGS, SPAN_MS_MAX, TIME_MS_MAX, WORLD_SIZE_MAX } from '../contract/index.ts';
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
-import { WORLD_SIZE_MAX } from './limits.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
 export interface Rule {
@@ -18,6 +17,20 @@ const atLeast = (least: number): Rule => ({
   accepted: `at least ${least}`,
   holds: (value) => (value as number | bigint) >= least,
 });
+
+const within = (least: number, most: number): Rule => ({
+  accepted: `at least ${least} and at most ${most}`,
+  holds: (value) => (value as number) >= least && (value as number) <= most,
+});
+
+const SPAN = within(0, SPAN_MS_MAX);
+/** Every calendar has these times, sums with spans included. */
+const TIME = within(0, TIME_MS_MAX);
+const WORLD_SIZE = within(1, WORLD_SIZE_MAX);
+const WRITER = within(0, WORLD_SIZE_MAX - 1);
+
+/** 30,000 years of a thousand decisions a second: numbers after it are exact too. */
+const SEQ_MAX = 10 ** 15;
 
 /** Of an election, which nobody blocks for longer. */
 const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
@@ -34,16 +47,17 @@ const NAME: Rule = {
 
 /** By message and field. Applied to every value, defaults too; to each element of a repeated field. */
 export const FIELD_RULES: Readonly<Record<string, Rule>> = {
-  'CatalogEntry.seq': atLeast(1),
+  'CatalogEntry.seq': within(1, SEQ_MAX),
+  'Checkpoint.committedAtMs': TIME,
   'Checkpoint.fileCount': atLeast(0),
-  'Checkpoint.graceMs': atLeast(0),
+  'Checkpoint.graceMs': SPAN,
   'Checkpoint.manifestKey': {
     accepted: 'the key of a manifest',
     holds: (value) => parseManifestKey(value as string) !== null,
   },
   'Checkpoint.manifestSha256': SHA256,
   'Checkpoint.retiringSeq': atLeast(0),
-  'Checkpoint.retiringAtMs': atLeast(0),
+  'Checkpoint.retiringAtMs': TIME,
   'Checkpoint.sizeBytes': atLeast(0),
   'Checkpoint.state': {
     accepted: 'LIVE, RETIRING or QUARANTINED',
@@ -51,6 +65,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   },
   'Checkpoint.storedBytes': atLeast(0),
   'CheckpointId.version': atLeast(0),
+  'Claim.writer': WRITER,
   'File.blake3': {
     accepted: '32 bytes or none',
     holds: (value) => [0, 32].includes((value as Uint8Array).length),
@@ -73,27 +88,36 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
     holds: (value) => (value as number) >= 1 && (value as number) <= BLOCK_MS_MAX,
   },
   'Grant.seq': atLeast(1),
+  'FileList.writer': WRITER,
   'KeepBest.count': atLeast(1),
-  'Policy.graceMs': atLeast(0),
+  'Manifest.worldSize': WORLD_SIZE,
+  'Policy.graceMs': SPAN,
   'Policy.keepEvery': atLeast(0),
-  'Policy.keepEveryMs': atLeast(0),
-  'Policy.keepForMs': atLeast(0),
-  'ReadLease.ttlMs': atLeast(1),
+  'Policy.keepEveryMs': SPAN,
+  'Policy.keepForMs': SPAN,
+  'ReadLease.ttlMs': within(1, SETTINGS.leaseTtlMs.max),
+  'Receipt.worldSize': WORLD_SIZE,
+  'Receipt.writer': WRITER,
   'ReceiptRef.fileCount': atLeast(0),
   'ReceiptRef.sha256': SHA256,
   'ReceiptRef.sizeBytes': atLeast(0),
   'Removed.manifestSha256': SHA256,
   'RemovedFloor.version': atLeast(0),
+  'Run.createdAtMs': TIME,
   'State.top': atLeast(-1),
+  'State.worldSize': WORLD_SIZE,
   'Taken.consistency': {
     accepted: 'PAUSED or POLLUTED',
     holds: (value) => (value as Taken['consistency']) !== 'CONSISTENCY_UNSPECIFIED',
   },
   'Taken.stateVersion': atLeast(0),
-  'Taken.takenAtMs': atLeast(0),
+  'Taken.takenAtMs': TIME,
+  'Transaction.atMs': TIME,
   'Upload.partSizeBytes': atLeast(1),
   'Upload.sizeBytes': atLeast(-1),
+  'Upload.writer': WRITER,
   'WriterShare.receiptSha256': SHA256,
+  'WriterShare.writer': WRITER,
 };
 
 /** How many elements a list or map may have, by message and field. Others: as many as the record's limits allow. */

@@ -9,6 +9,12 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { LocalFiles } from '../contract/files.ts';
+import {
+  METADATA_BYTES_MAX,
+  METRIC_COUNT_MAX,
+  METRIC_NAME_LENGTH_MAX,
+  WORLD_SIZE_MAX,
+} from '../contract/ranges.ts';
 import { checkLogicalNames } from '../format/index.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import type { UploadSource } from '../transfer/index.ts';
@@ -67,10 +73,10 @@ export function localFiles(engine: Engine): LocalFiles {
 
 export function checkWriter(writer: WriterPosition): WriterPosition {
   const { index, count } = writer;
-  if (!Number.isSafeInteger(count) || count < 1 || count > 1_000_000) {
+  if (!Number.isSafeInteger(count) || count < 1 || count > WORLD_SIZE_MAX) {
     throw new CheckpointError(
       'InvalidArgument',
-      `the writer count is ${count}; it takes a whole number from 1 to 1,000,000`,
+      `the writer count is ${count}; it takes a whole number from 1 to ${WORLD_SIZE_MAX}`,
     );
   }
   if (!Number.isSafeInteger(index) || index < 0 || index >= count) {
@@ -96,26 +102,42 @@ export function assertOneOf(option: string, value: string | undefined, known: re
   );
 }
 
-/** Metrics are finite numbers, metadata is text. */
+/** Metrics are finite numbers, metadata is text. Both are small enough for a receipt. */
 export function checkMeta(meta: CommitMeta): {
   metrics: Record<string, number>;
   metadata: Record<string, string>;
 } {
-  for (const [name, value] of Object.entries(meta.metrics ?? {})) {
-    if (typeof value !== 'number' || !Number.isFinite(value)) {
-      throw new CheckpointError(
-        'InvalidArgument',
-        `metric "${name}" is ${String(value)}; it takes a finite number`,
+  const metrics = { ...meta.metrics };
+  const metadata = { ...meta.metadata };
+  checkMetrics(metrics);
+  checkMetadata(metadata);
+  return { metrics, metadata };
+}
+
+function checkMetrics(metrics: Readonly<Record<string, number>>): void {
+  const entries = Object.entries(metrics);
+  if (entries.length > METRIC_COUNT_MAX)
+    throw refusal(`there are ${entries.length} metrics; a save takes at most ${METRIC_COUNT_MAX}`);
+  for (const [name, value] of entries) {
+    if (name.length > METRIC_NAME_LENGTH_MAX)
+      throw refusal(
+        `the name of metric "${name.slice(0, 40)}…" has ${name.length} characters; it takes at most ${METRIC_NAME_LENGTH_MAX}`,
       );
-    }
+    if (typeof value !== 'number' || !Number.isFinite(value))
+      throw refusal(`metric "${name}" is ${String(value)}; it takes a finite number`);
   }
-  for (const [name, value] of Object.entries(meta.metadata ?? {})) {
-    if (typeof value !== 'string') {
-      throw new CheckpointError(
-        'InvalidArgument',
-        `metadata "${name}" is of type ${typeof value}; it takes text`,
-      );
-    }
+}
+
+function checkMetadata(metadata: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(metadata)) {
+    if (typeof value !== 'string')
+      throw refusal(`metadata "${name}" is of type ${typeof value}; it takes text`);
   }
-  return { metrics: { ...meta.metrics }, metadata: { ...meta.metadata } };
+  const sizeBytes = Buffer.byteLength(JSON.stringify(metadata));
+  if (sizeBytes > METADATA_BYTES_MAX)
+    throw refusal(`the metadata has ${sizeBytes} bytes; a save takes at most ${METADATA_BYTES_MAX}`);
+}
+
+function refusal(message: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', message);
 }

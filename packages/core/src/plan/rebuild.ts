@@ -15,6 +15,7 @@
  * What remains may still hold a checkpoint whose commit failed last. All of its bytes are there, so it is kept, and is not verified.
  */
 
+import { TIME_MS_MAX } from '../contract/ranges.ts';
 import {
   type CatalogCheckpoint,
   type CheckpointId,
@@ -115,7 +116,7 @@ function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpo
     metrics: manifest.metrics,
     bases: manifest.bases,
     suspicions: manifest.suspicions,
-    atMs: Math.round(createdAtMs),
+    atMs: Math.min(Math.max(0, Math.round(createdAtMs)), TIME_MS_MAX),
   });
   return { ...checkpoint, rolledBack };
 }

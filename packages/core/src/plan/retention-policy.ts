@@ -1,6 +1,7 @@
 /** The rules of retention: what callers give, what records hold, and how they read in words. Pure. */
 
 import { CheckpointError } from '../contract/errors.ts';
+import { SPAN_MS_MAX } from '../contract/ranges.ts';
 import type { KeepBest, RetentionPolicy } from '../contract/retention.ts';
 import { type KeepBestRecord, type Policy, toVersion } from '../format/index.ts';
 
@@ -31,10 +32,10 @@ export function policyRecord(policy: RetentionPolicy): Policy {
   return {
     keepLast: optional('keepLast', keepLast, 1, COUNT_MAX) ?? 0,
     keepEvery: keepEvery === undefined ? 0n : checkedEvery(keepEvery),
-    keepEveryMs: optional('keepEveryMs', keepEveryMs, SPAN_MS_MIN) ?? 0,
-    keepForMs: optional('keepForMs', keepForMs, SPAN_MS_MIN) ?? 0,
+    keepEveryMs: optional('keepEveryMs', keepEveryMs, SPAN_MS_MIN, SPAN_MS_MAX) ?? 0,
+    keepForMs: optional('keepForMs', keepForMs, SPAN_MS_MIN, SPAN_MS_MAX) ?? 0,
     keepBest: keepBest.map(bestRecord),
-    graceMs: optional('graceMs', graceMs, 0) ?? GRACE_MS_DEFAULT,
+    graceMs: optional('graceMs', graceMs, 0, SPAN_MS_MAX) ?? GRACE_MS_DEFAULT,
   };
 }
 
@@ -111,11 +112,11 @@ export function timeText(ms: number): string {
   return `${date.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-function optional(name: string, value: number | undefined, least: number, most?: number): number | undefined {
+function optional(name: string, value: number | undefined, least: number, most: number): number | undefined {
   return value === undefined ? undefined : inRange(name, value, least, most);
 }
 
-function inRange(name: string, value: number, least: number, most: number = Number.MAX_SAFE_INTEGER): number {
+function inRange(name: string, value: number, least: number, most: number): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
   throw refusal(`retention rule ${name} is ${value}; it takes a whole number from ${least} to ${most}`);
 }

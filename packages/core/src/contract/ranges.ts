@@ -1,0 +1,21 @@
+/** Ranges of numbers that people give and records hold: checked on the way in, and again when a record is read. */
+
+/** Writers of one attempt are 1 to this; they count from 0. */
+export const WORLD_SIZE_MAX = 65_536;
+
+const DAY_MS = 24 * 60 * 60_000;
+
+/** Longest span of time that a rule or a grace may name: 100 years. */
+export const SPAN_MS_MAX = 36_525 * DAY_MS;
+
+/** Last moment that a record may name: the end of the year 9999, in milliseconds since 1970. The first is 0. */
+export const TIME_MS_MAX = 253_402_300_799_999;
+
+/** Metrics of one save. */
+export const METRIC_COUNT_MAX = 256;
+
+/** UTF-16 units of the name of a metric. */
+export const METRIC_NAME_LENGTH_MAX = 256;
+
+/** Names and values of one save's metadata together, UTF-8 bytes as JSON writes them. */
+export const METADATA_BYTES_MAX = 1024 * 1024;
