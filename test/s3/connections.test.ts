@@ -3,14 +3,16 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { watchRequests } from '@holdfast/core/contract';
 import { openS3Store } from '@holdfast/store-s3';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { startProxy } from '../scripted/proxy.ts';
 import {
   allPages,
   errorOf,
   firstPage,
   openUploads,
+  type Reply,
   type Script,
   sequence,
 } from '../scripted/scripted-server.ts';
@@ -100,6 +102,34 @@ describe('a server that speaks an odd dialect of HTTP', () => {
       code: 'Unavailable',
       status: 'temporary',
     });
+  });
+});
+
+describe('more requests than connections', () => {
+  test('wait, which is told to who watches them, and are sent as connections become free', async () => {
+    const LIMIT = 128;
+    const replies: ((reply: Reply) => void)[] = [];
+    const server = await scriptedS3(() => new Promise<Reply>((resolve) => replies.push(resolve)));
+    const store = await server.open();
+    const first = Array.from({ length: LIMIT }, (_, index) => store.get(`a${index}`, { maxBytes: 3 }));
+    const { signal } = new AbortController();
+    const counts = { waiting: 0, sent: 0 };
+    watchRequests(signal, {
+      changed: (waiting, sent) => {
+        counts.waiting += waiting;
+        counts.sent += sent;
+      },
+    });
+    await vi.waitFor(() => expect(replies).toHaveLength(LIMIT), { timeout: 20_000 });
+    const last = store.get('last', { maxBytes: 3, signal });
+    await vi.waitFor(() => expect(counts).toEqual({ waiting: 1, sent: 0 }), { timeout: 20_000 });
+    replies[0]?.(object('abc'));
+    await first[0];
+    await vi.waitFor(() => expect(replies).toHaveLength(LIMIT + 1), { timeout: 20_000 });
+    expect(counts).toEqual({ waiting: 0, sent: 1 });
+    for (const reply of replies) reply(object('abc'));
+    await Promise.all([...first, last]);
+    expect(counts).toEqual({ waiting: 0, sent: 0 });
   });
 });
 
