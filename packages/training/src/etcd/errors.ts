@@ -58,7 +58,7 @@ export function strangeAnswerError(endpoint: string, path: string, what: string)
 
 /** What is before etcd, and not etcd, answers without words of etcd's. */
 function codeOfStatus(status: number): ErrorCode {
-  if (status === 401 || status === 403 || status === 407) return 'Denied';
+  if (status === 401 || status === 403) return 'Denied';
   if (status === 429) return 'Throttled';
   return status >= 500 ? 'Unavailable' : 'InvalidConfig';
 }

@@ -98,7 +98,6 @@ describe('an error never says that this trainer is elected', () => {
     [501, refusal(12, 'unknown service'), 'Unexpected'],
     [401, 'who are you', 'Denied'],
     [403, '<html>', 'Denied'],
-    [407, '<html>', 'Denied'],
     [429, '', 'Throttled'],
     [502, '<html>Bad Gateway', 'Unavailable'],
     [404, '404 page not found', 'InvalidConfig'],
