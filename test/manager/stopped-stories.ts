@@ -3,13 +3,14 @@
 import {
   type CheckpointManager,
   type CheckpointManagerOptions,
+  crc32c,
   isCheckpointError,
   openCheckpointManager,
   systemClock,
   withGrants,
 } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
-import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { bytes, SETTINGS } from './memory-run.ts';
 
 /** A clock on which a second takes 10 ms: what is bounded in time ends soon. */
@@ -75,6 +76,17 @@ async function canBeHad(bucket: MemoryBucket, version: number): Promise<boolean>
 
 const summary = (bucket: MemoryBucket, version: number) =>
   look(bucket, async (manager) => (await manager.list()).find((each) => each.version === BigInt(version)));
+
+/** A run to copy from: it is only read. */
+let source: Promise<MemoryBucket> | undefined;
+async function copyFrom<T>(copy: (from: CheckpointManager) => Promise<T>): Promise<T> {
+  source ??= (async () => {
+    const bucket = new MemoryBucket({ crc32c });
+    await two(bucket);
+    return bucket;
+  })();
+  return look(await source, copy);
+}
 
 const COMMIT = /^catalog\/|\/receipts\//;
 const DECISION = /^catalog\//;
@@ -214,6 +226,27 @@ export const STORIES: Readonly<Record<string, Story>> = {
     prepare: two,
     act: (manager, signal) => manager.setRetention({ keepLast: 5 }, { signal }),
     isDone: (bucket) => look(bucket, async (manager) => (await manager.retention())?.keepLast === 5),
+    decides: DECISION,
+  },
+  fork: {
+    prepare: async () => undefined,
+    act: (manager, signal) => copyFrom((from) => manager.forkFrom(from, { signal })),
+    isDone: (bucket) => canBeHad(bucket, 2),
+    decides: COMMIT,
+  },
+  mirror: {
+    prepare: async () => undefined,
+    act: (manager, signal) => copyFrom((from) => manager.mirrorFrom(from, { versions: [2], signal })),
+    isDone: (bucket) => canBeHad(bucket, 2),
+    decides: COMMIT,
+  },
+  'a new catalog': {
+    prepare: async (bucket) => {
+      await two(bucket);
+      for (const key of bucket.keys()) if (key.startsWith('catalog/')) bucket.remove(key);
+    },
+    act: (manager, signal) => manager.rebuildCatalog({ signal }),
+    isDone: async (bucket) => bucket.keys().filter((key) => /^catalog\/0*[1-9]\d{9,}/.test(key)).length === 1,
     decides: DECISION,
   },
   lease: {

@@ -27,11 +27,11 @@ import {
 } from '../format/index.ts';
 import { chooseManifests, type FoundManifest, type Rebuilt, rebuiltState } from '../plan/rebuild.ts';
 import type { Catalog } from './catalog.ts';
-import { withDeadline } from './deadline.ts';
+import { withDeadline, withLastLook } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { filesOf, manifestProblem, summaryOf } from './manifest.ts';
-import { createRecord, deleteForTidiness, getOrNull } from './records.ts';
+import { createRecord, deleteForTidiness, endOf, getOrNull, unknownRecord } from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
 
 const KIND = 'rebuild';
@@ -110,10 +110,19 @@ async function write(
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'rebuilding the catalog', signal };
   await withDeadline(bounds, async (until) => {
     await ensureRun(engine, entry.runId, until);
-    const first = await createRecord(engine, catalogKey(FIRST_SEQ), bytes, until);
+    const key = catalogKey(entry.seq);
+    // From its mark on, another process may go on with it.
+    const decides = unknownRecord(engine, { what: 'the new catalog', key, bytes });
+    const first = await createRecord(engine, catalogKey(FIRST_SEQ), bytes, until, decides);
     if (!first.isOurs) throw conflict(engine, 'somebody else has begun one meanwhile');
-    await createRecord(engine, catalogKey(entry.seq), bytes, until);
-    const highest = (await catalog.listSeqs(until)).at(-1);
+    const writeAndLook = async () => {
+      await createRecord(engine, key, bytes, until, decides);
+      return withLastLook(clock, until, (late) => catalog.listSeqs(late));
+    };
+    const seqs = await writeAndLook().catch((error: unknown) => {
+      throw decides(endOf(error));
+    });
+    const highest = seqs.at(-1);
     if (highest !== entry.seq) throw conflict(engine, `entry ${highest} was written meanwhile`);
   });
   catalog.remember(entry);
