@@ -167,7 +167,7 @@ function timedOut(_: CheckpointError, { command: name, subject }: Situation): st
 }
 
 function aborted(error: CheckpointError, { command: name, subject, progress }: Situation): string[] {
-  const { done, token } = error.context;
+  const { done } = error.context;
   const asked = askedOf(error);
   if (name === 'restore' || (isElasticdl(name) && subject.path !== undefined))
     return [`nothing was put at ${printable(subject.path ?? 'the destination')}`];
@@ -182,17 +182,17 @@ function aborted(error: CheckpointError, { command: name, subject, progress }: S
   }
   if (name === 'preempt') return ['no save was stopped: those that are under way go on'];
   if (name === 'save') return abortedSave(error, { subject, progress });
-  const isOpen = token !== undefined && asked?.outcome !== 'not-committed';
-  return done !== undefined || isOpen ? ['run it again to go on'] : ['nothing was changed'];
+  const isChanged = done !== undefined || asked?.outcome === 'committed';
+  return isChanged ? ['run it again to go on'] : ['nothing was changed'];
 }
 
 function abortedSave(
   error: CheckpointError,
   { subject, progress }: Pick<Situation, 'subject' | 'progress'>,
 ): string[] {
-  const { done, token } = error.context;
+  const { done, takeoverToken } = error.context;
   if (progress.phase === 'starting')
-    return done === undefined && token === undefined ? ['nothing was sent'] : ['nothing was saved'];
+    return [done === undefined && takeoverToken === undefined ? 'nothing was sent' : 'nothing was saved'];
   const version = progress.version ?? subject.version;
   return [
     `version ${version} is not committed; what was sent of it stays in the store, belongs to no checkpoint and can be collected`,

@@ -162,8 +162,10 @@ export interface ErrorContext {
   range?: { start: number; end: number };
   expected?: string;
   found?: string;
-  /** What `recover()` takes, wherever the outcome of a request is not known. */
+  /** `OutcomeUnknown`: what `recover()` takes. */
   token?: string;
+  /** Of a save that was stopped while it took the run over: the same, of the takeover. */
+  takeoverToken?: string | undefined;
   /** What a call of several decisions had decided before it failed, in words. It stands. */
   done?: readonly string[];
   /** `Incomplete`: the writers that have not delivered. */

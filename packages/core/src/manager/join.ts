@@ -158,7 +158,7 @@ async function takeOver(
 
 /**
  * For a call that joins in order to save: its outcome is that of the version, and of that nothing was sent. So the error
- * is what ended the join. Its context has the token of the takeover, for a caller who asks about that as well.
+ * is what ended the join. Its context has the token of the takeover under a name of its own: told of as the version's, it would mislead.
  */
 export async function joinToSave<T>(joining: Promise<T>): Promise<T> {
   try {
@@ -166,9 +166,10 @@ export async function joinToSave<T>(joining: Promise<T>): Promise<T> {
   } catch (error) {
     if (!isCheckpointError(error, 'OutcomeUnknown')) throw error;
     const { cause, context } = error;
+    const { token: takeoverToken, ...rest } = context;
     const ended = isCheckpointError(cause) ? cause : error;
     throw new CheckpointError(ended.code, `${ended.message}; nothing was saved, and ${error.message}`, {
-      context: { ...ended.context, ...context },
+      context: { ...ended.context, ...rest, takeoverToken },
       cause,
     });
   }
