@@ -41,6 +41,9 @@ export async function write(stage: Stage, process: SimProcess, role: WriterRole)
   await manager.close();
 }
 
+/** About as long as a save takes beside two others. */
+const STOP_STEPS_MAX = 60;
+
 class Saver {
   readonly #stage: Stage;
   readonly #process: SimProcess;
@@ -74,7 +77,8 @@ class Saver {
     const wasFenced = this.#isFenced;
     const options = { version, buffers, timeoutMs: random.pick([0, 30, 200, 2000]) };
     try {
-      const result = await manager.save({ ...options, noWait: random.fraction() < 0.25 });
+      const noWait = random.fraction() < 0.25;
+      const result = await manager.save({ ...options, noWait, signal: this.#stopSoon(version) });
       if (wasFenced && result.isCommitted && !result.wasCommittedBefore)
         violated('I5', `${this.#process.name} was fenced, and yet committed ${version} later`);
       this.#succeeded(version, result);
@@ -86,6 +90,17 @@ class Saver {
       const isFinal = error.code === 'Fenced' || error.code === 'Conflict';
       return isFinal ? 'done' : (error.context.token ?? '');
     }
+  }
+
+  /** The caller changes its mind, perhaps: before, amid or after the save. */
+  #stopSoon(version: number): AbortSignal | undefined {
+    const { story, scheduler } = this.#stage;
+    const { random } = this.#process;
+    if (story.stopChance === 0 || random.fraction() >= story.stopChance) return undefined;
+    const stop = new AbortController();
+    const at = scheduler.steps + random.integer(STOP_STEPS_MAX);
+    void scheduler.turn(this.#process, `stops its save of ${version}`, at).then(() => stop.abort());
+    return stop.signal;
   }
 
   #succeeded(version: number, result: SaveResult): void {

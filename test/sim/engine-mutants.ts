@@ -3,7 +3,7 @@
  * to be found must be there exactly once, so that a mutant cannot quietly stop being one.
  */
 
-import { FIRST_COLLECTING_SEED } from './story.ts';
+import { FIRST_COLLECTING_SEED, FIRST_STOPPING_SEED } from './story.ts';
 
 export interface EngineMutant {
   /** Below packages/core/src. */
@@ -62,6 +62,12 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     find: 'if (!send.mayHaveTakenEffect) throw error;',
     replace: "throw new CheckpointError('Conflict', 'gave up', { cause: error });",
     seed: 85,
+  },
+  'a save that is stopped after it has delivered says that it was stopped, and no more': {
+    file: 'manager/finalise.ts',
+    find: 'isUnanswered(error) || isStopOf(error, options.signal)',
+    replace: 'isUnanswered(error)',
+    seed: FIRST_STOPPING_SEED + 2,
   },
   'a past attempt takes over again': {
     file: 'plan/state.ts',

@@ -98,7 +98,7 @@ export class Scheduler {
       const leave = () => {
         parked.isLeft = true;
         if (sendAlone) parked.run = sendAlone;
-        else this.#parked.splice(this.#parked.indexOf(parked), 1);
+        else this.#unpark(parked);
         if (signal) reject(abortError(signal));
       };
       const run = async () => {
@@ -112,6 +112,12 @@ export class Scheduler {
       if (signal?.aborted) leave();
       else signal?.addEventListener('abort', leave, { once: true });
     });
+  }
+
+  /** It may have been lost with its caller before. */
+  #unpark(parked: Parked): void {
+    const index = this.#parked.indexOf(parked);
+    if (index >= 0) this.#parked.splice(index, 1);
   }
 
   /** Goes on until nothing is left to do, or `isOver`. */
@@ -153,7 +159,7 @@ export class Scheduler {
 
   async #pickOne(): Promise<void> {
     const picked = this.#pick();
-    this.#parked.splice(this.#parked.indexOf(picked), 1);
+    this.#unpark(picked);
     const { process, what } = picked;
     const nobodyWaits = picked.isLeft || process.isDead;
     if (nobodyWaits && this.#random.fraction() < 0.5) {

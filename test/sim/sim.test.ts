@@ -8,13 +8,15 @@ import { ENGINE_MUTANTS } from './engine-mutants.ts';
 import type { Prey } from './hunt.ts';
 import { type Outcome, simulate } from './simulation.ts';
 import { STORE_MUTANTS } from './store-mutants.ts';
-import { FIRST_COLLECTING_SEED } from './story.ts';
+import { FIRST_COLLECTING_SEED, FIRST_STOPPING_SEED } from './story.ts';
 
 /** The same for everybody, so that a failure is one of this change; long runs begin elsewhere. */
 const FIRST_SEED = 1;
 const SCHEDULE_COUNT = 240;
 /** With collectors beside the others. */
 const COLLECTING_COUNT = 60;
+/** With callers that stop their saves. */
+const STOPPING_COUNT = 40;
 /** Each has found a mistake in the engine once. */
 const SEEDS_KEPT = [10_822, 11_343, 100_748];
 const REPLAYED_COUNT = 100;
@@ -45,6 +47,7 @@ describe('writers, zombies, survivors and readers in random order under random f
       outcomes.push(await simulate(seed));
     for (const seed of SEEDS_KEPT) outcomes.push(await simulate(seed));
     for (let at = 0; at < COLLECTING_COUNT; at++) outcomes.push(await simulate(FIRST_COLLECTING_SEED + at));
+    for (let at = 0; at < STOPPING_COUNT; at++) outcomes.push(await simulate(FIRST_STOPPING_SEED + at));
   }, TIMEOUT_MS);
 
   test.each(Object.entries(PROMISES))('%s: %s', (invariant) => {
@@ -62,6 +65,7 @@ describe('writers, zombies, survivors and readers in random order under random f
       'Incomplete',
       'OutcomeUnknown',
       'TimedOut',
+      'Aborted',
     ])
       expect(told).toContain(each);
     expect(outcomes.filter(({ commits }) => commits > 1).length).toBeGreaterThan(SCHEDULE_COUNT / 2);
@@ -76,7 +80,7 @@ describe('writers, zombies, survivors and readers in random order under random f
         expect({ seed, hash: (await simulate(seed)).hash }).toEqual({ seed, hash });
       }
       expect(new Set(outcomes.map(({ hash }) => hash)).size).toBe(
-        SCHEDULE_COUNT + SEEDS_KEPT.length + COLLECTING_COUNT,
+        SCHEDULE_COUNT + SEEDS_KEPT.length + COLLECTING_COUNT + STOPPING_COUNT,
       );
     },
     TIMEOUT_MS,

@@ -13,7 +13,15 @@ import { SimProcess } from './process.ts';
 import { reclaimMemory, reuseMemory } from './reused-memory.ts';
 import { ScheduledStore } from './scheduled-store.ts';
 import { type Scheduled, Scheduler } from './scheduler.ts';
-import { type AttemptStory, collectingStory, drawStory, FIRST_COLLECTING_SEED, type Story } from './story.ts';
+import {
+  type AttemptStory,
+  collectingStory,
+  drawStory,
+  FIRST_COLLECTING_SEED,
+  FIRST_STOPPING_SEED,
+  type Story,
+  stoppingStory,
+} from './story.ts';
 import { Ledger } from './told.ts';
 import { Trace } from './trace.ts';
 
@@ -77,9 +85,11 @@ class Simulation {
 
   constructor(seed: number, sabotage: Sabotage | undefined) {
     const random = new SeededRandom(seed);
-    const collects = seed >= FIRST_COLLECTING_SEED;
+    const stops = seed >= FIRST_STOPPING_SEED;
+    const collects = !stops && seed >= FIRST_COLLECTING_SEED;
     const drawn = drawStory(random);
-    const story = collects ? collectingStory(drawn, 1 + (seed % 2)) : drawn;
+    const calm = collects ? collectingStory(drawn, 1 + (seed % 2)) : drawn;
+    const story = stops ? stoppingStory(drawn) : calm;
     const trace = new Trace();
     const lateEffects = new LateEffects();
     const scheduler = new Scheduler(random.fork(), trace, story.pressure, lateEffects);

@@ -29,11 +29,15 @@ export interface Story {
   /** Chance that a writer that died comes back; and that a second life begins while the first goes on. */
   readonly restartChance: number;
   readonly doubleChance: number;
+  /** Chance that a save is stopped by its caller, at some step of the schedule. */
+  readonly stopChance: number;
 }
 
 export const VERSION_MAX = 4;
 /** From this seed on there are collectors, and no files that only the checks of the crash stories know. */
 export const FIRST_COLLECTING_SEED = 10_000_000;
+/** From this seed on callers stop saves, and there are no collectors. */
+export const FIRST_STOPPING_SEED = 20_000_000;
 
 const FAULT_NAMES: readonly FaultName[] = [
   'loseRequest',
@@ -69,12 +73,18 @@ export function drawStory(random: SeededRandom): Story {
     rates: drawRates(random),
     restartChance: random.pick([0, 0.7, 0.9]),
     doubleChance: random.pick([0, 0.1, 0.3]),
+    stopChance: 0,
   };
 }
 
 /** The same with collectors, and with readers of what they may be about to take. */
 export function collectingStory(story: Story, collectors: number): Story {
   return { ...story, collectors, isLarge: false, readers: story.readers + 2 };
+}
+
+/** The same with callers that stop half of their saves. */
+export function stoppingStory(story: Story): Story {
+  return { ...story, stopChance: 0.5 };
 }
 
 function drawAttempt(random: SeededRandom, index: number, notBefore: number): AttemptStory {

@@ -30,9 +30,10 @@ const POSSIBLE = new Set([
   'OutcomeUnknown',
   'Unavailable',
   'TimedOut',
+  'Aborted',
 ]);
 /** "It is not committed, and will not be." */
-const NO = new Set(['Fenced', 'Conflict', 'Unavailable', 'TimedOut', 'recovered: not-committed']);
+const NO = new Set(['Fenced', 'Conflict', 'Unavailable', 'TimedOut', 'Aborted', 'recovered: not-committed']);
 
 export class Ledger {
   readonly all: Told[] = [];
