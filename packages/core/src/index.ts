@@ -4,4 +4,11 @@ export * from './contract/index.ts';
 export { crc32c, idText, parseVersion, toVersion } from './format/index.ts';
 export { type GrantOptions, type Grants, type SaveGrant, withGrants } from './manager/grants.ts';
 export { type CheckpointManagerOptions, openCheckpointManager } from './manager/manager.ts';
-export { createThrottle, listObjects, type ObjectOptions, openObjectSource } from './transfer/index.ts';
+export {
+  createThrottle,
+  listObjects,
+  type ObjectOptions,
+  openObjectSource,
+  readAgain,
+  type SecondReadingOptions,
+} from './transfer/index.ts';

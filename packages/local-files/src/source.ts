@@ -20,6 +20,11 @@ export class FileSource implements RandomSource {
   readonly path: string;
   readonly sizeBytes: number;
   readonly mode: number;
+  /**
+   * A write through a shared mapping moves the file's times only when it is the first one to its page since that was written out, and on
+   * tmpfs never. Syncing the file first would help on disks alone, at the price of waiting for all that the trainer has just written.
+   */
+  readonly mayHideChanges = true;
   readonly #file: DirectFile;
   readonly #opened: BigIntStats;
 

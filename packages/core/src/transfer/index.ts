@@ -18,5 +18,6 @@ export type {
 } from './api.ts';
 export { listObjects, type ObjectOptions, openObjectSource, withRecords } from './objects.ts';
 export { pauseBeforeRepeat, RetryBudget, type RetryPolicy, repeatDelayMs, retrying } from './retry.ts';
+export { readAgain, type SecondReadingOptions } from './second-reading.ts';
 export { createThrottle } from './throttle.ts';
 export { createTransfer } from './transfer.ts';

@@ -9,6 +9,11 @@ export class PartChecksums {
     this.#crcs[index] = crc32c;
   }
 
+  /** Of a part that was set. */
+  partCrc32c(index: number): number | undefined {
+    return this.#crcs[index];
+  }
+
   describe(
     sizeBytes: number,
     partSizeBytes: number,

@@ -17,6 +17,7 @@ import { PartChecksums } from './part-checksums.ts';
 import { FileProgress } from './progress.ts';
 import { retrying } from './retry.ts';
 import { FileTurns, type Run } from './run.ts';
+import { changedMeanwhile } from './second-reading.ts';
 import { StreamUpload } from './stream-upload.ts';
 
 /** An object that was sent and is not there, or is damaged, is sent once more from the beginning; twice only under very bad stars. */
@@ -68,7 +69,7 @@ async function uploadSource(
 }
 
 /** Closed by whoever opened it. */
-interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode'> {
+interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'mayHideChanges'> {
   /** As of a `RandomSource`. `buffer` owns the memory of `bytes`. */
   readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void>;
   /** As of a `RandomSource`. `crc32c`: of all that was read. */
@@ -203,6 +204,7 @@ class SourceUpload {
     await turns.settled();
     if (isOver()) return null;
     const described = { ...checksums.describe(sizeBytes, partSizeBytes), blake3: await hash?.digest() };
+    await this.#readAgain(partSizeBytes, checksums);
     await this.#assertUnchanged(described.crc32c);
     const { blake3 } = described;
     const known = blake3 && candidates.find({ ...described, blake3 });
@@ -219,8 +221,12 @@ class SourceUpload {
     }
     const buffer = await this.#run.pool.acquire(sizeBytes, this.#run.signal);
     try {
-      const piece = await this.#read(0, buffer);
-      checksums.set(0, piece.crc32c);
+      let piece = await this.#read(0, buffer);
+      const { crc32c } = piece;
+      checksums.set(0, crc32c);
+      // Into the same memory: what is sent is what the second reading found, and that is the same.
+      if (this.#source.mayHideChanges) piece = await this.#read(0, buffer);
+      if (piece.crc32c !== crc32c) throw this.#changed(0, sizeBytes);
       await this.#assertUnchanged(piece.crc32c);
       return piece;
     } catch (error) {
@@ -243,6 +249,7 @@ class SourceUpload {
       await turns.settled();
       const described = checksums.describe(sizeBytes, partSizeBytes);
       const blake3 = await hash?.digest();
+      await this.#readAgain(partSizeBytes, checksums);
       await this.#assertUnchanged(described.crc32c);
       await this.#run.turn(() => parts.complete(described));
       return { name: this.#name, key: parts.key, ...described, blake3 };
@@ -270,6 +277,26 @@ class SourceUpload {
     };
     if (this.#source.turns) turns.add(this.#run.partTurn(send));
     else await send();
+  }
+
+  /** Where changes show in the bytes alone: once all parts were read, and each of them has still the same checksum. */
+  async #readAgain(partSizeBytes: number, checksums: PartChecksums): Promise<void> {
+    const { sizeBytes, mayHideChanges } = this.#source;
+    if (!mayHideChanges) return;
+    const turns = new FileTurns(this.#run, true);
+    const compare = async (start: number) => {
+      const { bytes, crc32c, buffer } = await this.#readPart(start, partSizeBytes);
+      buffer.release();
+      if (crc32c !== checksums.partCrc32c(start / partSizeBytes))
+        throw this.#changed(start, bytes.byteLength);
+    };
+    for (let start = 0; start < sizeBytes && !this.#run.signal.aborted; start += partSizeBytes)
+      await turns.next(() => compare(start));
+    await turns.settled();
+  }
+
+  #changed(startBytes: number, lengthBytes: number): CheckpointError {
+    return changedMeanwhile(this.#name, { startBytes, lengthBytes });
   }
 
   /** In memory that the caller gives back. */

@@ -48,7 +48,7 @@ async function saveChecked(
   const { metrics, metadata, onProgress, signal } = options;
   const version = options.version ?? set.version ?? BigInt(modelVersion);
   const files = Object.fromEntries(
-    set.shards.map(({ name, source }) => [name, sourceStream(source, signal)]),
+    set.shards.map(({ name, source }) => [name, sourceStream(name, source, signal)]),
   );
   const writer = { index: 0, count: 1 };
   // Who trained it is gone: a table that did not change is nobody's mistake now.

@@ -1,3 +1,4 @@
+import { crc32c, readAgain } from '@holdfast/core';
 import { type RandomSource, throwIfAborted } from '@holdfast/core/contract';
 
 /** Two of them in memory: one is read while the other is used. */
@@ -8,13 +9,15 @@ const CHUNK_BYTES = 4 * 1024 * 1024;
  * Does not end before the source has proven that it is unchanged.
  */
 export function sourceStream(
+  name: string,
   source: RandomSource,
   signal: AbortSignal | undefined,
 ): AsyncIterable<Uint8Array> {
-  return { [Symbol.asyncIterator]: () => chunksOf(source, signal) };
+  return { [Symbol.asyncIterator]: () => chunksOf(name, source, signal) };
 }
 
 async function* chunksOf(
+  name: string,
   source: RandomSource,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Uint8Array, void, void> {
@@ -28,10 +31,12 @@ async function* chunksOf(
     return chunk;
   };
   let next = sizeBytes > 0 ? read(0) : undefined;
+  let crc = 0;
   try {
     for (let offset = 0; next !== undefined; offset += CHUNK_BYTES) {
       throwIfAborted(signal);
       const chunk = await next;
+      if (source.mayHideChanges) crc = crc32c(chunk, crc);
       next = offset + CHUNK_BYTES < sizeBytes ? read(offset + CHUNK_BYTES) : undefined;
       next?.catch(() => undefined); // it is awaited when its turn comes
       yield chunk;
@@ -39,5 +44,6 @@ async function* chunksOf(
   } finally {
     await next?.catch(() => undefined); // nobody reads on, and the source is to be let go
   }
+  await readAgain(source, { name, crc32c: crc, signal });
   await source.assertUnchanged();
 }

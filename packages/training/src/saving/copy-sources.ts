@@ -1,5 +1,6 @@
 /** Copies sources to their ends, one after the other, within a limit. */
 
+import { crc32c, readAgain } from '@holdfast/core';
 import {
   CheckpointError,
   type NamedStagingSource,
@@ -96,10 +97,13 @@ async function copySource(
   }
   return withOpened(source, async (opened) => {
     budget.take(opened.sizeBytes);
-    await room.fill(opened.sizeBytes, (offsetBytes, buffer) => {
+    let crc = 0;
+    await room.fill(opened.sizeBytes, async (offsetBytes, buffer) => {
       throwIfAborted(signal);
-      return opened.readInto(offsetBytes, buffer);
+      await opened.readInto(offsetBytes, buffer);
+      if (opened.mayHideChanges) crc = crc32c(buffer, crc);
     });
+    await readAgain(opened, { name, crc32c: crc, signal });
     await opened.assertUnchanged();
     return opened.mode;
   });

@@ -1,0 +1,46 @@
+/**
+ * Sources whose changes may show in their bytes alone are read a second time, after all of it was read once. Where both readings are alike,
+ * what was read is what the source held at the moment between them.
+ */
+
+import { CheckpointError, type RandomSource, throwIfAborted } from '../contract/index.ts';
+import { crc32c as computeCrc32c } from '../format/checksum.ts';
+
+const PIECE_BYTES = 1024 * 1024;
+
+export interface SecondReadingOptions {
+  /** For messages. */
+  readonly name: string;
+  /** Of all bytes of the source, as they were read the first time. */
+  readonly crc32c: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * For those that have read all of a source by themselves, before its `assertUnchanged`. Reads it again where `mayHideChanges` says so, with
+ * one MiB of memory, and else does nothing. `SourceChanged`: it held other bytes.
+ */
+export async function readAgain(
+  source: Pick<RandomSource, 'sizeBytes' | 'mayHideChanges' | 'readInto'>,
+  { name, crc32c, signal }: SecondReadingOptions,
+): Promise<void> {
+  const { sizeBytes } = source;
+  if (!source.mayHideChanges || sizeBytes === 0) return;
+  const memory = new Uint8Array(Math.min(PIECE_BYTES, sizeBytes));
+  let again = 0;
+  for (let start = 0; start < sizeBytes; start += PIECE_BYTES) {
+    throwIfAborted(signal);
+    const piece = memory.subarray(0, Math.min(PIECE_BYTES, sizeBytes - start));
+    await source.readInto(start, piece);
+    again = computeCrc32c(piece, again);
+  }
+  if (again !== crc32c) throw changedMeanwhile(name, { startBytes: 0, lengthBytes: sizeBytes });
+}
+
+export function changedMeanwhile(
+  name: string,
+  { startBytes, lengthBytes }: { readonly startBytes: number; readonly lengthBytes: number },
+): CheckpointError {
+  const message = `"${name}" changed while it was read: bytes ${startBytes} to ${startBytes + lengthBytes - 1} are not what they were a moment ago`;
+  return new CheckpointError('SourceChanged', message, { context: { name } });
+}
