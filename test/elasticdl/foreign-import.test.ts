@@ -180,6 +180,28 @@ describe('one checkpoint', () => {
     expect(await versions()).toEqual([]);
   });
 
+  test('a source whose changes show in its bytes alone is read twice: changed under way it is SourceChanged', async () => {
+    const set = shardsInMemory(sampleFiles({ version: 3, count: 1, dim: 500_000 }));
+    let isSending = false;
+    const changing = withSource(set, (source) => ({
+      ...source,
+      mayHideChanges: true,
+      async readInto(offsetBytes: number, buffer: Uint8Array) {
+        await source.readInto(offsetBytes, buffer);
+        // Only after the check, and never in the first chunk as it is read first.
+        if (isSending && offsetBytes === 0) buffer[0] = (buffer[0] ?? 0) ^ 1;
+        isSending ||= offsetBytes >= 4 * 1024 * 1024;
+      },
+    }));
+    const onProgress = ({ type }: { type: string }) => {
+      if (type === 'planned') isSending = false;
+    };
+    await expect(importCheckpoint(changing, manager, { onProgress })).rejects.toMatchObject({
+      code: 'SourceChanged',
+    });
+    expect(await versions()).toEqual([]);
+  });
+
   test('other content under a version that the run has is a Conflict', async () => {
     await manager.save({ version: 3, buffers: { other: new Uint8Array(3) } });
     const set = shardsInMemory(sampleFiles({ version: 3, count: 1 }));

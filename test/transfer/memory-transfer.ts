@@ -87,14 +87,19 @@ export async function* chunksOf(bytes: Uint8Array, chunkBytes: number): AsyncGen
 export class NotedSource implements RandomSource {
   readonly bytes: Uint8Array;
   readonly mode: number | undefined;
+  readonly mayHideChanges: boolean | undefined;
   openCount = 0;
   closeCount = 0;
   readonly reads: number[] = [];
   /** Called before each step, with its name. */
   readonly before: (step: string) => void;
 
-  constructor(bytes: Uint8Array, options: { mode?: number; before?: (step: string) => void } = {}) {
+  constructor(
+    bytes: Uint8Array,
+    options: { mode?: number; mayHideChanges?: boolean; before?: (step: string) => void } = {},
+  ) {
     this.bytes = bytes;
+    this.mayHideChanges = options.mayHideChanges;
     this.mode = options.mode;
     this.before = options.before ?? (() => undefined);
   }

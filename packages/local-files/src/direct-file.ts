@@ -113,6 +113,14 @@ export class DirectFile {
     return this.#use(() => this.#fileSystem.readlink(`/proc/self/fd/${this.#descriptor}`).catch(() => null));
   }
 
+  /** The number of the kind of file system that it lies on (statfs(2)); `null` where the system does not tell. */
+  fileSystemType(): Promise<bigint | null> {
+    return this.#use(async () => {
+      const stats = await this.#fileSystem.statfs(`/proc/self/fd/${this.#descriptor}`).catch(() => null);
+      return stats?.type ?? null;
+    });
+  }
+
   /** Waits for calls under way: a descriptor closed under a running write may by then be another file's. Safe to repeat. */
   close(): Promise<void> {
     this.#closing ??= this.#closeDescriptors();

@@ -27,11 +27,15 @@ export { inspectTarget, type TargetSurroundings } from './target.ts';
 export { openTargetFile } from './target-file.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 
-/** Files through the given system calls; a test passes some that fail. */
-export function createLocalFiles(fileSystem: FileSystem, processes?: Processes): LocalFiles {
+/** Files through the given system calls, at the given time; a test passes calls that fail, and another time. */
+export function createLocalFiles(
+  fileSystem: FileSystem,
+  processes?: Processes,
+  nowMs: () => number = Date.now,
+): LocalFiles {
   return {
     scan: (directory, options) => scanDirectory(directory, options, fileSystem),
-    openSource: (path) => FileSource.open(path, fileSystem),
+    openSource: (path) => FileSource.open(path, fileSystem, { nowMs }),
     openTarget: (directory, options) => openTarget(directory, options, { fileSystem, processes }),
   };
 }

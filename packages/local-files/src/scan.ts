@@ -57,7 +57,7 @@ async function lookAt(
     const { dev, ino, size } = await fileSystem.lstat(path);
     const quickest = dev === disk ? scanned : fileSystem;
     const found = { realPath: `${realRoot}/${name}`, dev, ino };
-    return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest, found) };
+    return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest, { scanned: found }) };
   };
   for (let start = 0; start < names.length; start += STATS_AT_A_TIME) {
     check();

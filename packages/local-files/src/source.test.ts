@@ -166,3 +166,69 @@ describe('a source that changes', () => {
     await other.close();
   });
 });
+
+describe('mayHideChanges: whether a change may show in the bytes alone', () => {
+  const EXT4 = 0xef53n;
+  const TMPFS = 0x01021994n;
+  const [LARGE, LESS] = [16 * 1024 * 1024, 16 * 1024 * 1024 - 1];
+
+  /** Of a file of this size, changed so long ago, on a file system of this type. */
+  async function open(
+    { sizeBytes = LARGE, ageMs = 61_000, type = EXT4 },
+    overrides: Partial<FileSystem> = {},
+  ): Promise<{ mayHideChanges: boolean | undefined; syncs: number }> {
+    truncateSync(path, sizeBytes);
+    let syncs = 0;
+    const fileSystem: FileSystem = {
+      ...nodeFileSystem,
+      statfs: async (of) => Object.assign(await nodeFileSystem.statfs(of), { type }),
+      fdatasync: async (descriptor) => {
+        syncs++;
+        await nodeFileSystem.fdatasync(descriptor);
+      },
+      ...overrides,
+    };
+    const files = createLocalFiles(fileSystem, undefined, () => Date.now() + ageMs);
+    const source = await files.openSource(path);
+    await source.assertUnchanged();
+    await source.close();
+    return { mayHideChanges: source.mayHideChanges, syncs };
+  }
+
+  it.each([EXT4, 0x58465342n, 0x9123683en])(
+    'no: large, quiet for a minute, synced, on a disk (%i)',
+    async (type) => {
+      expect(await open({ type })).toEqual({ mayHideChanges: false, syncs: 1 });
+    },
+  );
+
+  it.each([
+    ['it was changed less than a minute ago: a sync could take long', { ageMs: 58_000 }],
+    ['it is small: read again in no time', { sizeBytes: LESS }],
+    ['it lies on a file system that never tells, such as tmpfs', { type: TMPFS }],
+  ])('yes, and it is not synced: %s', async (_, file) => {
+    expect(await open(file)).toEqual({ mayHideChanges: true, syncs: 0 });
+  });
+
+  it('yes, where the system does not say what it lies on', async () => {
+    const statfs = () => Promise.reject(errnoError('ENOENT'));
+    expect(await open({}, { statfs })).toEqual({ mayHideChanges: true, syncs: 0 });
+  });
+
+  it('yes, where it cannot be synced', async () => {
+    const fdatasync = () => Promise.reject(errnoError('EIO'));
+    expect(await open({}, { fdatasync })).toEqual({ mayHideChanges: true, syncs: 0 });
+  });
+
+  it('yes, where it was written to while it was synced: that page is open for more', async () => {
+    const source = open(
+      {},
+      {
+        fdatasync: async () => {
+          utimesSync(path, 1, 1);
+        },
+      },
+    );
+    await expect(source).rejects.toEqual(code('SourceChanged'));
+  });
+});

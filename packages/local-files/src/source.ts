@@ -12,6 +12,19 @@ export interface ScannedFile {
   readonly ino: bigint;
 }
 
+export interface FileSourceOptions {
+  /** Where the file has to be. Default: wherever `path` leads. */
+  readonly scanned?: ScannedFile | undefined;
+  readonly nowMs?: (() => number) | undefined;
+}
+
+/** A second reading of less takes a few milliseconds: no longer than to sync it. */
+const SYNC_BYTES_MIN = 16 * 1024 * 1024;
+/** By then the system has written the file out by itself, as a rule, so that to sync it takes no time. */
+const QUIET_MS = 60_000;
+/** ext2 to ext4, XFS, btrfs: the first write to a page since it was written out moves the times of the file. */
+const FILE_SYSTEMS_THAT_TELL = new Set([0xef53n, 0x58465342n, 0x9123683en]);
+
 /**
  * A file to save. It is read through the page cache: a trainer has just written it, so it is usually there, and reading ahead does the
  * rest where it is not. The cache is left as it is.
@@ -20,16 +33,13 @@ export class FileSource implements RandomSource {
   readonly path: string;
   readonly sizeBytes: number;
   readonly mode: number;
-  /**
-   * A write through a shared mapping moves the file's times only when it is the first one to its page since that was written out, and on
-   * tmpfs never. Syncing the file first would help on disks alone, at the price of waiting for all that the trainer has just written.
-   */
-  readonly mayHideChanges = true;
+  readonly mayHideChanges: boolean;
   readonly #file: DirectFile;
   readonly #opened: BigIntStats;
 
-  private constructor(path: string, file: DirectFile, opened: BigIntStats) {
+  private constructor(path: string, file: DirectFile, opened: BigIntStats, mayHideChanges: boolean) {
     this.path = path;
+    this.mayHideChanges = mayHideChanges;
     this.#file = file;
     this.#opened = opened;
     this.sizeBytes = Number(opened.size);
@@ -43,7 +53,7 @@ export class FileSource implements RandomSource {
   static async open(
     path: string,
     fileSystem: FileSystem = nodeFileSystem,
-    scanned?: ScannedFile,
+    { scanned, nowMs = Date.now }: FileSourceOptions = {},
   ): Promise<FileSource> {
     try {
       // O_NONBLOCK: opening a pipe would wait for its writer. It means nothing to a regular file.
@@ -53,7 +63,7 @@ export class FileSource implements RandomSource {
         const stats = await file.stat();
         if (!stats.isFile()) throw notRegular(path, kindOf(stats));
         if (scanned && !(await isWhere(scanned, file, stats))) throw movedAway(path);
-        return new FileSource(path, file, stats);
+        return new FileSource(path, file, stats, !(await willTell(file, stats, nowMs())));
       } catch (error) {
         await file.close();
         throw error;
@@ -96,6 +106,26 @@ export class FileSource implements RandomSource {
 
   #changed(what: string): CheckpointError {
     return new CheckpointError('SourceChanged', `${this.path} ${what}`, { context: { path: this.path } });
+  }
+}
+
+/**
+ * Whether the file's times will tell of every change from now on. A write through a shared mapping moves them only when it is the first to
+ * its page since that was written out, and on tmpfs never: so the file is synced, unless that could take long. If something was written in
+ * the meantime, a page may be open for writing again.
+ */
+async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): Promise<boolean> {
+  const times = [opened.mtimeNs, opened.ctimeNs];
+  const isQuiet = times.every((timeNs) => nowMs - Number(timeNs / 1_000_000n) >= QUIET_MS);
+  if (!isQuiet || opened.size < SYNC_BYTES_MIN) return false;
+  const type = await file.fileSystemType();
+  if (type === null || !FILE_SYSTEMS_THAT_TELL.has(type)) return false;
+  try {
+    await file.datasync();
+    const { mtimeNs, ctimeNs } = await file.stat();
+    return mtimeNs === opened.mtimeNs && ctimeNs === opened.ctimeNs;
+  } catch {
+    return false; // it is read twice instead
   }
 }
 

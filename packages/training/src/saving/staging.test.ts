@@ -162,6 +162,34 @@ describe.each(STAGINGS)('staging in %s', (_, create) => {
     expect([await read(stage.copies[0]), closedCount]).toEqual([patterned(5), 3]);
   });
 
+  test('a source whose changes show in its bytes alone is read twice, and changed in between it is SourceChanged', async () => {
+    const bytes = patterned(3 * MIB);
+    const wanted = Buffer.from(bytes);
+    let reads = 0;
+    const source = opened(bytes, {
+      mayHideChanges: true,
+      readInto: async (offsetBytes, buffer) => {
+        reads += 1;
+        buffer.set(bytes.subarray(offsetBytes, offsetBytes + buffer.byteLength));
+      },
+    });
+    const stage = await create().stage(named(source));
+    expect(Buffer.compare(await read(stage.copies[0]), wanted)).toBe(0);
+    expect(reads).toBeGreaterThan(3);
+    await stage.release();
+    const changing = opened(bytes, {
+      mayHideChanges: true,
+      readInto: async (offsetBytes, buffer) => {
+        buffer.set(bytes.subarray(offsetBytes, offsetBytes + buffer.byteLength));
+        bytes[0] = (bytes[0] ?? 0) + 1;
+      },
+    });
+    await expect(create().stage(named(changing))).rejects.toMatchObject({
+      code: 'SourceChanged',
+      context: { name: 'file-0' },
+    });
+  });
+
   test('the signal ends it: beforehand, within a large source, and at a stream that waits for bytes for ever', async () => {
     const staging = create();
     const reason = new CheckpointError('TimedOut', 'enough');
