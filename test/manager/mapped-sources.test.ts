@@ -1,4 +1,4 @@
-/** Files that another program writes to through a shared mapping, which moves no time of the file: on a disk, and in memory. */
+/** Files that another program writes to through a shared mapping: on a disk, and in memory. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

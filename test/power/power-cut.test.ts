@@ -1,7 +1,8 @@
 /**
- * The power goes at any moment of any story. Whatever the disk has lost by then that it was not made to keep, everything that was told is
- * true afterwards: each object that an answer of the store has shown is there whole, and so is each checkpoint that a save acknowledged.
- * Nothing here touches a real disk: a call of the store past the simulated one finds nothing and fails.
+ * The power goes at any moment of any story, and the disk loses what it was not made to keep. All
+ * that was told is true afterwards: each object that an answer of the store has shown is there whole,
+ * and so is each checkpoint that a save acknowledged. Nothing here touches a real disk: a call of the
+ * store past the simulated one finds nothing and fails.
  */
 
 import { openCheckpointManager } from '@holdfast/core';
@@ -25,7 +26,7 @@ interface Story {
   readonly look?: typeof checkInvariants;
 }
 
-/** Of two writers the first to give such a name dies right after it, and before it could sync it; the other finds that name. */
+/** The first of two writers to give such a name dies before it could sync it; the other finds it. */
 function dieAfterNaming(name: RegExp): Story {
   return {
     play: async (stage) => {
@@ -128,7 +129,7 @@ describe.each(Object.entries<Story>(STORIES))('%s', (_, story) => {
   );
 });
 
-/** Of which a sync is needed: all directories, and the files that are about to get their name. Others were synced by their makers. */
+/** A sync of all directories, and of files that are about to get their name. The rest was synced before. */
 function isNeeded(path: string): boolean {
   return !path.endsWith('.json') && !path.includes('/.holdfast-data/');
 }

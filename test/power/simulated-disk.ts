@@ -1,7 +1,8 @@
 /**
- * A disk that remembers what of it is durable. It promises no more than POSIX does: an fsync of a file makes its bytes durable and not its
- * name; an fsync of a directory makes the names in it durable, and neither its own name nor any bytes. All else may be lost when the power
- * goes, each name for itself, in any order.
+ * A disk that remembers what of it is durable. It promises no more than POSIX does. An fsync of a
+ * file makes its bytes durable, and not its name. An fsync of a directory makes the names in it
+ * durable, and neither its own name nor any bytes. All else may be lost when the power goes, each
+ * name for itself, in any order.
  */
 
 import { type BigIntStats, type BigIntStatsFs, constants, type Dirent } from 'node:fs';

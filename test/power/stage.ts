@@ -58,7 +58,7 @@ export class Stage {
   constructor(options: StageOptions) {
     this.#options = options;
     this.#disk = new SimulatedDisk(nowNs);
-    // Somebody has made it a moment ago, and has not synced it.
+    // A person has made it a moment ago, and has not synced it.
     this.#disk.mkdir('/disk');
   }
 
@@ -133,7 +133,7 @@ export class Stage {
     this.#look();
   }
 
-  /** Looks at what the cuts have left, or at as many of them by chance, as somebody who comes later. */
+  /** Looks at so many of the states that the cuts have left, by chance, as a process that comes later. */
   async check(count: number, look = checkInvariants): Promise<void> {
     const { random } = this.#options;
     const left = [...this.images];

@@ -1,4 +1,4 @@
-/** Sources whose changes show in their bytes alone: what becomes an object was read twice, and was the same both times. */
+/** Sources whose changes show in their bytes alone: what is sent was read twice, and was the same. */
 
 import { readAgain } from '@holdfast/core';
 import { blake3 } from '@holdfast/core/internal/format/index';

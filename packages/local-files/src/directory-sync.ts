@@ -2,7 +2,8 @@
  * Makes names durable. An fsync of a file covers its bytes; that the file is found again under its name needs an fsync of its directory,
  * and that the directory is found, one of each directory above.
  *
- * An fsync that failed is never repeated: the system reports a loss once, and then counts what it could not write as written.
+ * An fsync that failed is never repeated: the system reports a loss once, and then counts what it
+ * could not write as written.
  */
 
 import { type BigIntStats, constants } from 'node:fs';
@@ -77,8 +78,8 @@ export class DirectorySync {
   /**
    * Resolves when every entry that was in `directory` at the time of the call is durable, and the directory itself with all above it up to
    * the mount point, whoever made them. Calls for one directory share an fsync: the next one, never one that has begun already.
-   * Errors are those of the system calls. After a failed fsync nothing is known of the entries: from then on the directory, and what
-   * rests on its entries, is `SyncFailedBefore`.
+   * Errors are those of the system calls. After a failed fsync nothing is known of the entries:
+   * from then on the directory, and what rests on its entries, is `SyncFailedBefore`.
    */
   sync(directory: string): Promise<void> {
     if (!this.#isEnabled) return Promise.resolve();
@@ -91,12 +92,18 @@ export class DirectorySync {
     return round.next;
   }
 
-  /** Resolves when the bytes that a file had at the time of the call are durable, whoever wrote them. Failures as of `sync`. */
+  /**
+   * Resolves when the bytes that a file had at the time of the call are durable, also those that
+   * another process wrote. Failures as of `sync`.
+   */
   async syncFile(path: string): Promise<void> {
     if (this.#isEnabled) await this.#fsync(path, FILE_FLAGS, 'fdatasync');
   }
 
-  /** Throws `SyncFailedBefore` if an fsync has failed of this file or directory, or of one above that its name rests on. */
+  /**
+   * Throws `SyncFailedBefore` if an fsync has failed of this file or directory, or of one above that
+   * its name rests on.
+   */
   assertTrusted(path: string): void {
     if (this.#failures.size === 0) return;
     const isFull = this.#failures.size >= FAILURES_MAX;

@@ -20,9 +20,9 @@ export interface FileSourceOptions {
 
 /** A second reading of less takes a few milliseconds: no longer than to sync it. */
 const SYNC_BYTES_MIN = 16 * 1024 * 1024;
-/** By then the system has written the file out by itself, as a rule, so that to sync it takes no time. */
+/** By then the system has written the file out, as a rule, so that a sync takes no time. */
 const QUIET_MS = 60_000;
-/** ext2 to ext4, XFS, btrfs: the first write to a page since it was written out moves the times of the file. */
+/** ext2 to ext4, XFS, btrfs: the first write to a page since it was written out moves the times. */
 const FILE_SYSTEMS_THAT_TELL = new Set([0xef53n, 0x58465342n, 0x9123683en]);
 
 /**
@@ -110,9 +110,10 @@ export class FileSource implements RandomSource {
 }
 
 /**
- * Whether the file's times will tell of every change from now on. A write through a shared mapping moves them only when it is the first to
- * its page since that was written out, and on tmpfs never: so the file is synced, unless that could take long. If something was written in
- * the meantime, a page may be open for writing again.
+ * Whether the file's times will tell of every change from now on. A write through a shared mapping
+ * moves them only when it is the first to its page since that was written out, and on tmpfs never.
+ * So the file is synced, unless that could take long. If something was written in the meantime, a
+ * page may be open for writing again.
  */
 async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): Promise<boolean> {
   const times = [opened.mtimeNs, opened.ctimeNs];

@@ -85,7 +85,7 @@ const SHOWING: readonly [string, (store: ObjectStore) => Promise<unknown>][] = [
 ];
 
 describe.each(SHOWING)('%s', (_, show) => {
-  it('is answered when name and bytes are durable, whoever made them', async () => {
+  it('is answered when name and bytes are durable, also if another process made them', async () => {
     leave('a/b');
     const { store, synced } = await start();
     await show(store);

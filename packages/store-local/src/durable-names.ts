@@ -1,6 +1,7 @@
 /**
- * Makes durable what an answer of the store rests on, whoever made it. Whoever finds an object may commit on it at once, while the process
- * that made it may have died between giving it its name and the fsync. So the one that finds it syncs it too.
+ * Makes durable what an answer of the store rests on, also when another process made it. A process
+ * that finds an object may commit on it at once. The one that made it may have died between the name
+ * and the fsync. So the one that finds it syncs it too.
  */
 
 import { dirname } from 'node:path';
@@ -9,8 +10,8 @@ import { notDurable } from './errors.ts';
 import type { FoundObject, ObjectFiles } from './object-files.ts';
 
 /**
- * Names older than this are durable without our doing. Every file system in use writes them out by itself after 5 to 60 seconds; the rest is
- * for settings that save power, and for clocks that differ a little.
+ * Names older than this are durable without our doing: file systems write them out by themselves
+ * after 5 to 60 seconds. The rest is for settings that save power, and for clocks that differ a little.
  */
 const YOUNG_MS = 10 * 60_000;
 
@@ -35,8 +36,8 @@ export class DurableNames {
   }
 
   /**
-   * Of an object to which this process has just given its name. Its bytes are durable already. `directory`: of another name that the
-   * object rests on.
+   * Of an object to which this process has just given its name. Its bytes are durable already.
+   * `directory`: of another name that the object rests on.
    */
   async made(key: string, directory = this.#directoryOf(key)): Promise<void> {
     await this.#translated(key, this.#parts.sync.sync(directory));
@@ -55,8 +56,8 @@ export class DurableNames {
   }
 
   /**
-   * Of the objects of a page: their names. Their bytes were durable before they got their names; whoever reads one to rest on it makes
-   * sure of that again. `nowMs`: when the page was asked for.
+   * Of the objects of a page: their names. Their bytes were durable before they got their names,
+   * and `found` makes sure of that again. `nowMs`: when the page was asked for.
    */
   async listed(
     objects: readonly { readonly key: string; readonly found: FoundObject }[],

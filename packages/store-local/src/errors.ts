@@ -50,8 +50,9 @@ export function writeError(error: unknown, action: string, subject: StoreSubject
 }
 
 /**
- * What a name or its bytes need to outlive a loss of power failed: the object may be seen, and may be lost again. That is never
- * `permanent`, which would promise that nothing happened. After a first failure repeating is of no use either: `exhausted`.
+ * A sync of a name or its bytes failed: the object may be seen, and may be lost with the power. That
+ * is never `permanent`, which would promise that nothing happened. After a first failure repeating is
+ * of no use either: `exhausted`.
  */
 export function notDurable(error: unknown, subject: StoreSubject): CheckpointError {
   const errno = errnoOf(error) ?? 'no errno';

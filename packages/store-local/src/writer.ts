@@ -165,7 +165,7 @@ export class ObjectWriter {
     return own.nlink > 1n || (found?.ino === own.ino && found.dev === own.dev);
   }
 
-  /** That there is an object is told only once it is durable: whoever hears it may rest on it. */
+  /** That there is an object is told only once it is durable: a caller that hears it may rest on it. */
   async #taken(error: unknown, path: string, key: string): Promise<unknown> {
     if (errnoOf(error) !== 'EEXIST') return error;
     const { fileSystem, files, names } = this.#parts;

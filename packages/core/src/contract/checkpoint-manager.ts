@@ -99,8 +99,8 @@ export interface CommitMeta {
 
 /**
  * Bytes to save: a path, bytes in memory, or a stream of unknown length (an async iterable; Node and web streams are such).
- * Bytes in memory must not change until the save has ended. A file that is written to meanwhile, also through a shared mapping, is refused
- * (`SourceChanged`), or saved as it was at one moment.
+ * Bytes in memory must not change until the save has ended. A file that is written to meanwhile, also
+ * through a shared mapping, is refused (`SourceChanged`), or saved as it was at one moment.
  */
 export type SaveSource = string | Uint8Array | AsyncIterable<Uint8Array>;
 

@@ -11,8 +11,9 @@ export interface RandomSource {
   /** POSIX permission bits, where there are some. */
   readonly mode?: number | undefined;
   /**
-   * True: a change may show in the bytes alone, and `assertUnchanged` does not see it. So it is with a file that another program has mapped
-   * into its memory. Whoever must be sure reads all of it a second time before `assertUnchanged`, as a save does, and compares.
+   * True: a change may show in the bytes alone, and `assertUnchanged` does not see it. So it is with a
+   * file that another program has mapped into its memory. A reader that must be sure reads all of it
+   * a second time before `assertUnchanged`, as a save does, and compares: see `readAgain`.
    */
   readonly mayHideChanges?: boolean | undefined;
   /**
@@ -21,8 +22,8 @@ export interface RandomSource {
    */
   readInto(offsetBytes: number, buffer: Uint8Array): Promise<void>;
   /**
-   * `SourceChanged` if the source is not what it was when it was opened (size, time of change), as far as that can be seen without reading
-   * it: see `mayHideChanges`. Called after the last read.
+   * `SourceChanged` if the source is not what it was when it was opened (size, time of change), as far
+   * as that can be seen without reading it: see `mayHideChanges`. Called after the last read.
    */
   assertUnchanged(): Promise<void>;
   close(): Promise<void>;

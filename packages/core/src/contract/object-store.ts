@@ -7,8 +7,9 @@ import type { CheckpointError } from './errors.ts';
  * - **Create-if-absent is atomic.** Of any number of concurrent creates of one key exactly one succeeds, whoever sends them.
  * - **Whole or not at all.** No reader, listing included, ever observes a part of an object.
  * - **Read after write.** Once a create has resolved, every `head`, `get`, `readInto` and `list` from anywhere shows it.
- * - **Durable when acknowledged.** What a resolved create or `complete` wrote survives the loss of the process and of power. So does
- *   what `head`, `get`, `list` or `AlreadyExists` has shown, whoever made it: a commit may rest on it at once.
+ * - **Durable when acknowledged.** What a resolved create or `complete` wrote survives the loss of the
+ *   process and of power. So does what `head`, `get`, `list` or `AlreadyExists` has shown, also if
+ *   another process made it: a commit may rest on it at once.
  * - **Never replaced.** Nothing in this interface changes an object. The engine never uses a key twice.
  *
  * Demands on the adapter:

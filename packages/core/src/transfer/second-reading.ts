@@ -1,6 +1,6 @@
 /**
- * Sources whose changes may show in their bytes alone are read a second time, after all of it was read once. Where both readings are alike,
- * what was read is what the source held at the moment between them.
+ * Sources whose changes may show in their bytes alone are read a second time, after all of it was
+ * read once. If both readings are alike, they are what the source held at the moment between them.
  */
 
 import { CheckpointError, type RandomSource, throwIfAborted } from '../contract/index.ts';
@@ -17,8 +17,9 @@ export interface SecondReadingOptions {
 }
 
 /**
- * For those that have read all of a source by themselves, before its `assertUnchanged`. Reads it again where `mayHideChanges` says so, with
- * one MiB of memory, and else does nothing. `SourceChanged`: it held other bytes.
+ * For a reader that has read all of a source, before the source's `assertUnchanged`. Reads it again
+ * if `mayHideChanges` says so, with one MiB of memory, and else does nothing. `SourceChanged`: it
+ * held other bytes.
  */
 export async function readAgain(
   source: Pick<RandomSource, 'sizeBytes' | 'mayHideChanges' | 'readInto'>,
