@@ -59,6 +59,7 @@ export {
   base64Crc,
   crcOfBase64,
   dateMs,
+  elementsOf,
   isInTheClear,
   isLoopback,
   md5OfEtag,

@@ -65,6 +65,22 @@ export function isInTheClear(url: string): boolean {
   return protocol === 'http:' && !isLoopback(bareHostname(hostname));
 }
 
+/**
+ * What stands in each element of this name that has no attributes and none of its own name within. One pass: an
+ * expression that looks for the end from each beginning would take minutes for a page of beginnings.
+ */
+export function* elementsOf(xml: string, name: string): Generator<string> {
+  const [begin, end] = [`<${name}>`, `</${name}>`];
+  let beginAt = xml.indexOf(begin);
+  while (beginAt !== -1) {
+    const from = beginAt + begin.length;
+    const to = xml.indexOf(end, from);
+    if (to === -1) return;
+    yield xml.slice(from, to);
+    beginAt = xml.indexOf(begin, to);
+  }
+}
+
 /** Text of XML, with its entities resolved. */
 export function unescapedXml(text: string): string {
   return text

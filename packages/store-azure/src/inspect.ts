@@ -1,6 +1,6 @@
 /** What the settings of a container and its account mean for checkpoints. Some of them are told by Azure's management API only. */
 
-import { fact } from '@holdfast/cloud-http';
+import { elementsOf, fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { AzureConnection, BlobRequest } from './client.ts';
 import type { AzureConfig } from './config.ts';
@@ -121,7 +121,7 @@ function accessFact(container: Told<Answer>): StoreFact {
 function softDeleteFact(service: Told<Answer>): StoreFact {
   const names = ['soft-delete', 'soft delete'] as const;
   if (typeof service === 'string') return untold(...names, service, OF_SERVICE);
-  const [, policy] = /<DeleteRetentionPolicy>(.*?)<\/DeleteRetentionPolicy>/s.exec(service.body) ?? [];
+  const [policy] = elementsOf(service.body, 'DeleteRetentionPolicy');
   if (policy === undefined) return untold(...names, 'silent', OF_SERVICE);
   if (textOf(policy, 'Enabled') !== 'true') return fact(...names, 'off');
   const days = textOf(policy, 'Days') ?? '?';
@@ -140,7 +140,7 @@ function blobFacts(listing: Told<Answer>, { tier }: AzureConfig): StoreFact[] {
   const accessTier = ['access-tier', 'access tier'] as const;
   if (typeof listing === 'string')
     return [versioning, accessTier].map(([id, title]) => untold(id, title, listing, 'l (list)'));
-  const [blob] = /<Blob>.*?<\/Blob>/s.exec(listing.body) ?? [];
+  const [blob] = elementsOf(listing.body, 'Blob');
   const seenTier = tier ?? textOf(blob ?? '', 'AccessTier');
   if (blob === undefined)
     return [

@@ -37,6 +37,23 @@ describe('parseListing', () => {
     },
   );
 
+  it('beginnings without an end are passed over at once', () => {
+    const listing = (content: string) =>
+      `${DECLARATION}<EnumerationResults><Blobs>${content}</Blobs></EnumerationResults>`;
+    expect(parseListing(listing('<Blob>'.repeat(1_000_000)))).toEqual({ blobs: [], nextMarker: undefined });
+    const blocks = `<BlockList><UncommittedBlocks>${'<Block>'.repeat(1_000_000)}`;
+    expect(parseBlockList(blocks)).toEqual([]);
+    expect(parseBlockList(`${blocks}</UncommittedBlocks></BlockList>`)).toEqual([]);
+  });
+
+  it('more blobs than Azure puts into a page, and a name that no store writes, are no listing', () => {
+    const page = (content: string) =>
+      parseListing(`<EnumerationResults><Blobs>${content}</Blobs></EnumerationResults>`);
+    expect(page('<Blob></Blob>'.repeat(5000))?.blobs.length).toBe(5000);
+    expect(page('<Blob></Blob>'.repeat(5001))).toBeNull();
+    expect(page('<Blob><Name Encoded="true">%E0%A4%A</Name></Blob>')).toBeNull();
+  });
+
   it('a page of another kind is no listing', () => {
     expect(parseListing('<html>EnumerationResults</html>')).toBeNull();
     expect(parseListing('')).toBeNull();

@@ -1,6 +1,6 @@
 /** The documents of Azure that are read and written here. Each has elements without attributes but for `Encoded`, in a fixed form. */
 
-import { unescapedXml } from '@holdfast/cloud-http';
+import { elementsOf, unescapedXml } from '@holdfast/cloud-http';
 
 export interface ListedBlob {
   readonly name: string;
@@ -27,15 +27,26 @@ export interface ListedBlock {
 /** Null for what is no listing. */
 export function parseListing(xml: string): Listing | null {
   if (!/<EnumerationResults[\s>]/.test(xml.slice(0, 1024))) return null;
-  const blobs = [...xml.matchAll(/<Blob>(.*?)<\/Blob>/gs)].map(([, blob = '']) => parseBlob(blob));
+  const blobs: ListedBlob[] = [];
+  for (const element of elementsOf(xml, 'Blob')) {
+    const blob = parseBlob(element);
+    if (blob === null || blobs.length === PAGE_BLOBS_MAX) return null;
+    blobs.push(blob);
+  }
   return { blobs, nextMarker: textOf(xml.slice(xml.lastIndexOf('</Blobs>') + 1), 'NextMarker') || undefined };
 }
 
-function parseBlob(xml: string): ListedBlob {
+/** Azure puts no more into a page. */
+const PAGE_BLOBS_MAX = 5000;
+
+/** Null for a name that no store writes. */
+function parseBlob(xml: string): ListedBlob | null {
   const [, encoded, escapedName = ''] = /<Name( Encoded="true")?>([^<]*)<\/Name>/.exec(xml) ?? [];
-  const name = unescapedXml(escapedName);
+  const plainName = unescapedXml(escapedName);
+  const name = encoded === undefined ? plainName : percentDecoded(plainName);
+  if (name === null) return null;
   return {
-    name: encoded === undefined ? name : decodeURIComponent(name),
+    name,
     sizeBytes: Number(textOf(xml, 'Content-Length') ?? 0),
     etag: textOf(xml, 'Etag') ?? '',
     lastModified: textOf(xml, 'Last-Modified') ?? '',
@@ -43,11 +54,19 @@ function parseBlob(xml: string): ListedBlob {
   };
 }
 
+function percentDecoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+}
+
 /** The uncommitted blocks of a blob. Null for what is no list of blocks. */
 export function parseBlockList(xml: string): ListedBlock[] | null {
   if (!/<BlockList[\s/>]/.test(xml.slice(0, 1024))) return null;
-  const [, section = ''] = /<UncommittedBlocks>(.*?)<\/UncommittedBlocks>/s.exec(xml) ?? [];
-  return [...section.matchAll(/<Block>(.*?)<\/Block>/gs)].map(([, block = '']) => ({
+  const [section = ''] = elementsOf(xml, 'UncommittedBlocks');
+  return Array.from(elementsOf(section, 'Block'), (block) => ({
     name: Buffer.from(textOf(block, 'Name') ?? '', 'base64').toString(),
     sizeBytes: Number(textOf(block, 'Size') ?? 0),
   }));

@@ -6,6 +6,7 @@ import {
   assertPart,
   base64Crc,
   dateMs,
+  elementsOf,
   encodeToken,
   HttpRefusal,
   md5OfEtag,
@@ -56,7 +57,7 @@ export async function* listMultipartUploads(
       if (!page.includes('<ListMultipartUploadsResult')) throw foreignSuccess(answer);
       return page;
     });
-    for (const [, upload = ''] of text.matchAll(/<Upload>(.*?)<\/Upload>/gs)) {
+    for (const upload of elementsOf(text, 'Upload')) {
       const beganAtMs = dateMs(element(upload, 'Initiated'));
       yield { name: element(upload, 'Key'), uploadId: element(upload, 'UploadId'), beganAtMs };
     }
@@ -134,7 +135,7 @@ export class MultipartUpload implements Upload {
         });
         const text = textOf(answer);
         if (!text.includes('<ListPartsResult')) throw foreignSuccess(answer);
-        for (const [, part = ''] of text.matchAll(/<Part>(.*?)<\/Part>/gs)) parts.push(partOf(part));
+        for (const part of elementsOf(text, 'Part')) parts.push(partOf(part));
         const next = element(text, 'NextPartNumberMarker');
         marker = element(text, 'IsTruncated') === 'true' && next !== marker ? next : undefined;
       } while (marker !== undefined);

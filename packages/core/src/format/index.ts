@@ -13,7 +13,7 @@ export {
   toHex,
 } from './checksum.ts';
 export * from './keys.ts';
-export { RECORD_BYTES_MAX, RECORD_BYTES_MAX_OF } from './limits.ts';
+export { RECORD_BYTES_MAX, RECORD_BYTES_MAX_OF, recordBytesMax } from './limits.ts';
 export {
   checkLogicalName,
   checkLogicalNames,

@@ -4,6 +4,7 @@
  * same limits: what `encodeRecord` writes, `decodeRecord` reads.
  */
 
+import { runKey } from './keys.ts';
 import type { RecordKind } from './record-types.ts';
 import { ValueProblem } from './value-problem.ts';
 
@@ -25,6 +26,20 @@ export const RECORD_BYTES_MAX_OF: Readonly<Record<RecordKind, number>> = {
   upload: 64 * KIB,
   grant: 64 * KIB,
 };
+
+const KIND_OF_FOLDER: Readonly<Record<string, RecordKind>> = {
+  writers: 'claim',
+  leases: 'read-lease',
+  uploads: 'upload',
+  elections: 'grant',
+};
+
+/** Bytes of the largest record that may lie under a key: no more are fetched. */
+export function recordBytesMax(key: string): number {
+  if (key === runKey) return RECORD_BYTES_MAX_OF.run;
+  const kind = KIND_OF_FOLDER[key.slice(0, key.indexOf('/'))];
+  return kind === undefined ? RECORD_BYTES_MAX : RECORD_BYTES_MAX_OF[kind];
+}
 
 /** Arrays and objects within each other, the outermost included. The records themselves need 6. */
 export const NESTING_MAX = 32;

@@ -9,6 +9,7 @@ import {
   decodeRecord,
   idEquals,
   parsePayloadKey,
+  recordBytesMax,
   type UploadRecord,
   uploadIdPrefix,
   uploadsPrefix,
@@ -23,8 +24,6 @@ import { recordingOf, type UploadPurpose } from './upload-records.ts';
 /** Records beyond these are not looked at: what they would save is not worth an endless search. */
 const RECORDS_MAX = 1024;
 const READ_AT_ONCE = 16;
-/** A record has about 1 KB, most of it key, name and token. */
-const RECORD_BYTES_MAX = 64 * 1024;
 
 /** Whose uploads, for which checkpoint. */
 type Life = Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'>;
@@ -111,7 +110,7 @@ class LeftUploads {
   async #read(key: string, signal: AbortSignal): Promise<Left | null> {
     const { records, store, uploads } = this.#engine;
     try {
-      const { bytes } = await records.get(key, { maxBytes: RECORD_BYTES_MAX, signal });
+      const { bytes } = await records.get(key, { maxBytes: recordBytesMax(key), signal });
       const record = decodeRecord('upload', bytes, { key, store: store.uri });
       if (!this.#isOwn(record)) return null;
       return { ...record, onResumed: (upload) => uploads.adopt(upload, key) };

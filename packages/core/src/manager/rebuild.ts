@@ -20,7 +20,7 @@ import {
   parseClaimKey,
   parseLeaseKey,
   parseManifestKey,
-  RECORD_BYTES_MAX,
+  recordBytesMax,
   runKey,
   sha256,
   toHex,
@@ -196,7 +196,7 @@ async function readFound(
   signal: AbortSignal | undefined,
 ): Promise<FoundManifest | Unreadable> {
   try {
-    const { bytes, createdAtMs } = await engine.records.get(key, { maxBytes: RECORD_BYTES_MAX, signal });
+    const { bytes, createdAtMs } = await engine.records.get(key, { maxBytes: recordBytesMax(key), signal });
     const digest = sha256(bytes);
     const found = toHex(digest);
     if (!found.startsWith(sha256Start)) {

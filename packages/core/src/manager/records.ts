@@ -2,7 +2,7 @@
 
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../contract/errors.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
-import { bytesEqual, crc32c, RECORD_BYTES_MAX, sha256, toHex } from '../format/index.ts';
+import { bytesEqual, crc32c, recordBytesMax, sha256, toHex } from '../format/index.ts';
 import { pauseBeforeRepeat, repeatDelayMs } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine, RecordIo } from './engine.ts';
@@ -123,7 +123,7 @@ export async function getOrNull(
   signal: AbortSignal | undefined,
 ): Promise<Uint8Array | null> {
   try {
-    const { bytes } = await store.get(key, { maxBytes: RECORD_BYTES_MAX, signal });
+    const { bytes } = await store.get(key, { maxBytes: recordBytesMax(key), signal });
     return bytes;
   } catch (error) {
     if (isCheckpointError(error, 'NotFound')) return null;

@@ -44,9 +44,13 @@ export function chooseReceipts<T extends { writer: number; incarnation: number }
 ): { chosen: T[]; missing: number[] } {
   const chosen: T[] = [];
   const missing: number[] = [];
+  const current = new Map(
+    listed
+      .filter((life) => life.incarnation === incarnationOf(state, life.writer))
+      .map((life) => [life.writer, life]),
+  );
   for (let writer = 0; writer < state.worldSize; writer++) {
-    const current = incarnationOf(state, writer);
-    const found = listed.find((life) => life.writer === writer && life.incarnation === current);
+    const found = current.get(writer);
     if (found) chosen.push(found);
     else missing.push(writer);
   }
