@@ -83,7 +83,7 @@ describe('a checkpoint that is damaged', () => {
     bucket.damage(key, (data) => data.subarray(0, 299));
     const { problems } = await check(bucket);
     expect(problems).toMatchObject([
-      { kind: 'missing', key, message: expect.stringContaining('has 299 bytes; the manifest says 300') },
+      { kind: 'missing', key, message: expect.stringContaining('has 299 bytes; the records say 300') },
     ]);
   });
 

@@ -310,7 +310,7 @@ describe('bases', () => {
     };
     await using manager = open(bucket, { logger });
     expect((await manager.save({ version: 2, buffers: BOTH })).referencedBytes).toBe(0);
-    expect(warned[0]).toContain('reading the manifest of version 1, to compare with, failed');
+    expect(warned[0]).toContain('reading what version 1 holds, to compare with, failed');
   });
 
   test('a copy in another run has all files as objects of its own', async () => {

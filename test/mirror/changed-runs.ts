@@ -5,6 +5,7 @@ import { BackgroundRetention } from '@holdfast/core/internal/manager/background-
 import { Catalog, type Head } from '@holdfast/core/internal/manager/catalog';
 import { RunRules } from '@holdfast/core/internal/manager/run-rules';
 import { UploadRecords } from '@holdfast/core/internal/manager/upload-records';
+import { RECORD_LIMITS } from '@holdfast/core/internal/plan/file-lists';
 import type { Decided } from '@holdfast/core/internal/plan/transaction';
 import { createTransfer } from '@holdfast/core/internal/transfer/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -29,6 +30,7 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
     process,
     files: undefined,
     dedupe: 'off',
+    recordLimits: RECORD_LIMITS,
   });
   const head = await catalog.read(undefined);
   const txn = { ...of(head), id: systemRandom.hex(32) };

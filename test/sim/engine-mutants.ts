@@ -41,8 +41,8 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'any commit of the version counts as the own': {
     file: 'manager/receipts.ts',
-    find: 'manifest.writers.some((share) => share.receiptKey === own.key)',
-    replace: 'true',
+    find: 'if (listed === undefined || own.sha256 === undefined) return listed !== undefined;',
+    replace: 'return true;',
     seed: 62,
   },
   'an entry that exists means that the decision is lost': {

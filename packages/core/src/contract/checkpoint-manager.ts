@@ -351,7 +351,10 @@ export type ProgressEvent =
       readonly epoch: number;
       readonly tookOver: boolean;
     }
-  /** Known once the files are planned. `sizeBytes` counts streams of unknown length as 0. */
+  /**
+   * Known once the files are planned. `sizeBytes` counts streams of unknown length as 0. `files` is empty where a checkpoint has so many
+   * that their names are read only as the transfer goes on.
+   */
   | {
       readonly type: 'planned';
       readonly version: bigint;
@@ -412,7 +415,7 @@ export interface Checkpoint extends AsyncDisposable {
    */
   openSource(name: string, options?: WaitOptions): Promise<RandomSource>;
 
-  /** Names, sizes and checksums. Only on a committed checkpoint. One read. */
+  /** Names, sizes and checksums of all files. Only on a committed checkpoint. One read; of a very large one more, and memory for all names. */
   details(options?: WaitOptions): Promise<CheckpointDetails>;
 
   /**

@@ -2,87 +2,136 @@
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { throwIfAborted, toCheckpointError } from '../contract/errors.ts';
-import { type CatalogCheckpoint, type FileRecord, idText, type State } from '../format/index.ts';
+import {
+  type CatalogCheckpoint,
+  type FileRecord,
+  idText,
+  type Manifest,
+  type State,
+} from '../format/index.ts';
+import { refersToReceipts } from '../plan/file-lists.ts';
 import { type KnownFiles, knownFiles } from '../plan/known-files.ts';
 import { newestLive, onPath } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { LeaseHolder } from './lease.ts';
-import { filesOf, readManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
+import { readFiles } from './slices.ts';
 
 /** So far back files are looked for: training changes most of them with each step, and those that it never changes are in the newest one. */
 const BASES_MAX = 4;
 /** Of those that were found damaged. */
 const DISTRUSTED_MAX = 4;
 
+/** Of one writer, about, so many files of bases are held: 1 KB each. The newest base is read whatever it has. */
+const FILES_HELD_MAX = 250_000;
+
 interface Listed {
   readonly id: CheckpointId;
   readonly files: readonly FileRecord[];
 }
 
-/** The manifests of the newest checkpoints, each read once. */
+/**
+ * What the newest checkpoints hold, each record read once: all files where the manifest repeats them, else those of one writer. A file that
+ * another writer had before is then sent again.
+ */
 export class NewestManifests {
   readonly #engine: Engine;
-  /** By key; `null`: it cannot be read. */
-  #read = new Map<string, Promise<Listed | null>>();
+  /** By manifest key; `null`: it cannot be read. */
+  readonly #manifests = new Map<string, Promise<Manifest | null>>();
+  /** By manifest key and writer, where the manifest refers to receipts. */
+  readonly #shares = new Map<string, Promise<Listed | null>>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
   }
 
-  /** What need not be sent again. */
-  async known(state: State, signal: AbortSignal): Promise<KnownFiles> {
+  /** What `writer` need not send again. */
+  async known(state: State, writer: number, signal: AbortSignal): Promise<KnownFiles> {
     const path = onPath(state);
-    const bases = path
-      .filter((each) => each.state === 'LIVE')
-      .slice(-BASES_MAX)
-      .reverse();
+    const bases = fewEnough(
+      path
+        .filter((each) => each.state === 'LIVE')
+        .slice(-BASES_MAX)
+        .reverse(),
+      state.worldSize,
+    );
     const damaged = path.filter((each) => each.state === 'QUARANTINED').slice(-DISTRUSTED_MAX);
     const [listed, distrusted] = await Promise.all([
-      this.#readAll(bases, signal),
-      this.#readAll(damaged, signal),
+      Promise.all(bases.map((each) => this.#list(each, writer, signal))),
+      Promise.all(damaged.map((each) => this.#readManifest(each, signal))),
     ]);
     this.#forgetAllBut([...bases, ...damaged]);
     return knownFiles(
-      listed,
-      distrusted.flatMap(({ files }) => files),
+      listed.filter((each) => each !== null),
+      damaged.map(({ id, bases: refersTo }, index) => {
+        const manifest = distrusted[index];
+        const files = manifest?.writers.flatMap((share) => share.files) ?? [];
+        return {
+          id,
+          refersToOthers: refersTo.length > 0,
+          files: manifest?.receipts.length ? undefined : files,
+        };
+      }),
     );
   }
 
-  /** The last checkpoint; `null`: there is none, or its manifest cannot be read. */
+  /** The last checkpoint; `null`: there is none, or its records cannot be read. */
   async last(
     state: State,
+    writer: number,
     signal: AbortSignal,
   ): Promise<{ version: bigint; files: readonly FileRecord[] } | null> {
     const newest = newestLive(state);
-    const [listed] = await this.#readAll(newest ? [newest] : [], signal);
-    return listed ? { version: listed.id.version, files: listed.files } : null;
+    const listed = newest ? await this.#list(newest, writer, signal) : null;
+    return listed && { version: listed.id.version, files: listed.files };
   }
 
-  async #readAll(checkpoints: readonly CatalogCheckpoint[], signal: AbortSignal): Promise<Listed[]> {
-    const read = await Promise.all(checkpoints.map((each) => this.#readOnce(each, signal)));
-    return read.filter((listed) => listed !== null);
+  async #list(checkpoint: CatalogCheckpoint, writer: number, signal: AbortSignal): Promise<Listed | null> {
+    const manifest = await this.#readManifest(checkpoint, signal);
+    if (manifest === null) return null;
+    const { id } = checkpoint;
+    if (!refersToReceipts(manifest)) return { id, files: manifest.writers.flatMap((share) => share.files) };
+    const read = async (until: AbortSignal) => {
+      const files = await readFiles(this.#engine, manifest, { writer, signal: until });
+      return { id, files };
+    };
+    const key = `${checkpoint.manifestKey} ${writer}`;
+    return this.#once(this.#shares, key, checkpoint, read, signal);
   }
 
-  async #readOnce(checkpoint: CatalogCheckpoint, signal: AbortSignal): Promise<Listed | null> {
-    const { manifestKey } = checkpoint;
-    const reading = this.#read.get(manifestKey) ?? this.#readOne(checkpoint, signal);
-    this.#read.set(manifestKey, reading);
-    const listed = await reading;
-    if (listed === null) this.#read.delete(manifestKey); // the next save may have more luck
+  #readManifest(checkpoint: CatalogCheckpoint, signal: AbortSignal): Promise<Manifest | null> {
+    const read = (until: AbortSignal) => readManifest(this.#engine, checkpoint, until);
+    return this.#once(this.#manifests, checkpoint.manifestKey, checkpoint, read, signal);
+  }
+
+  async #once<T>(
+    known: Map<string, Promise<T | null>>,
+    key: string,
+    checkpoint: CatalogCheckpoint,
+    read: (signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T | null> {
+    const reading = known.get(key) ?? this.#unlessUnreadable(checkpoint, read, signal);
+    known.set(key, reading);
+    const value = await reading;
+    if (value === null) known.delete(key); // the next save may have more luck
     throwIfAborted(signal);
-    return listed;
+    return value;
   }
 
   /** `null` if it cannot be read: that is no reason to fail a save, which can do without. */
-  async #readOne(checkpoint: CatalogCheckpoint, signal: AbortSignal): Promise<Listed | null> {
+  async #unlessUnreadable<T>(
+    checkpoint: CatalogCheckpoint,
+    read: (signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T | null> {
     const { clock, settings, logger } = this.#engine;
-    const what = `reading the manifest of version ${checkpoint.id.version}, to compare with`;
+    const what = `reading what version ${checkpoint.id.version} holds, to compare with`;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
     try {
-      const manifest = await withDeadline(bounds, (until) => readManifest(this.#engine, checkpoint, until));
-      return { id: manifest.id, files: filesOf(manifest) };
+      return await withDeadline(bounds, read);
     } catch (error) {
       if (!signal.aborted) logger.log('warn', `${what}, failed: ${toCheckpointError(error).message}`);
       return null;
@@ -91,8 +140,18 @@ export class NewestManifests {
 
   #forgetAllBut(checkpoints: readonly CatalogCheckpoint[]): void {
     const kept = new Set(checkpoints.map(({ manifestKey }) => manifestKey));
-    for (const key of this.#read.keys()) if (!kept.has(key)) this.#read.delete(key);
+    for (const known of [this.#manifests, this.#shares])
+      for (const key of known.keys()) if (!kept.has(key.split(' ', 1)[0] ?? '')) known.delete(key);
   }
+}
+
+/** The first ones, of which one writer has about as many files as may be held. */
+function fewEnough(bases: readonly CatalogCheckpoint[], worldSize: number): readonly CatalogCheckpoint[] {
+  let fileCount = 0;
+  return bases.filter((base, index) => {
+    fileCount += base.fileCount / Math.max(1, worldSize);
+    return index === 0 || fileCount <= FILES_HELD_MAX;
+  });
 }
 
 /** Read leases on the checkpoints that one save refers to. */

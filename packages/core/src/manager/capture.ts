@@ -4,7 +4,7 @@ import type { Consistency, ConsistencyOptions, SaveOptions } from '../contract/c
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Stage, StagedCopy } from '../contract/staging.ts';
 import { type Taken, toVersion } from '../format/index.ts';
-import { totalBytes } from '../plan/assemble.ts';
+import { totalBytes } from '../plan/stored-file.ts';
 import type { Engine } from './engine.ts';
 import { hookError, whilePaused } from './pause.ts';
 import { assertOneOf, type NamedSource } from './sources.ts';

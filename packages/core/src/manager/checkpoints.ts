@@ -24,9 +24,10 @@ import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { Handoff } from './handoff.ts';
 import type { LeaseHolder } from './lease.ts';
-import { detailsOf, filesOf, readManifest } from './manifest.ts';
+import { readDetails, readManifest } from './manifest.ts';
 import { leaseCheckpoint } from './restore.ts';
 import { type SaveSession, transferOptions } from './session.ts';
+import { findFile } from './slices.ts';
 import { checkMeta, checkStaleOptions } from './sources.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
@@ -234,8 +235,8 @@ export class CommittedCheckpoint implements Checkpoint {
   }
 
   async #find(name: string, signal: AbortSignal): Promise<FileRecord> {
-    const files = filesOf(await readManifest(this.#engine, this.#checkpoint, signal));
-    const file = files.find((each) => each.name === name);
+    const manifest = await readManifest(this.#engine, this.#checkpoint, signal);
+    const file = await findFile(this.#engine, manifest, name, signal);
     if (file) return file;
     throw new CheckpointError('NotFound', `version ${this.version} has no file "${name}"`, {
       context: { name, version: this.version },
@@ -243,8 +244,7 @@ export class CommittedCheckpoint implements Checkpoint {
   }
 
   async details(options: WaitOptions = {}): Promise<CheckpointDetails> {
-    const manifest = await readManifest(this.#engine, this.#checkpoint, options.signal);
-    return detailsOf(this.summary, manifest, this.#checkpoint.manifestKey);
+    return readDetails(this.#engine, this.#checkpoint, this.summary, options.signal);
   }
 
   async commit(): Promise<void> {} // it is

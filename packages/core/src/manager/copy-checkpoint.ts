@@ -10,23 +10,26 @@ import {
   payloadKey,
 } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
-import { totalBytes } from '../plan/assemble.ts';
-import { DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../plan/mirror.ts';
+import { Content, DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../plan/mirror.ts';
 import { requireById } from '../plan/select.ts';
-import type { UploadedFile, UploadItem } from '../transfer/index.ts';
+import type { TransferOptions, UploadedFile, UploadItem } from '../transfer/index.ts';
 import { type RunSide, rejectionError } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import { inBatches } from './in-batches.ts';
 import type { Membership } from './join.ts';
-import { filesOf, readManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { leaseCheckpoint } from './restore.ts';
-import { deliver, plannedEvent, transferOptions } from './session.ts';
+import { plannedCheckpoint, transferOptions } from './session.ts';
+import { readNamedSlices, type Said, type Slice } from './slices.ts';
 import { recordingOf } from './upload-records.ts';
+import { deliver } from './write-receipt.ts';
 
 /** Receipts are small: so many at once keep a store busy. */
 const RECEIPTS_AT_ONCE = 16;
+/** Or one record more: what is held at once of a very large checkpoint, beside what one writer has. */
+const FILES_AT_ONCE = 10_000;
 
 export interface Copy {
   readonly source: RunSide;
@@ -39,19 +42,54 @@ export interface Copy {
 
 type Bounded = WaitOptions & { readonly signal: AbortSignal };
 
-/** The manifest of the source. That it is damaged is said as of lent files. */
+/** A committed checkpoint: its manifest, and its files a few at a time. */
+export interface Reading {
+  readonly manifest: Manifest;
+  slices(signal: AbortSignal): AsyncIterable<Slice>;
+}
+
+export async function readCommitted(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  signal: AbortSignal,
+): Promise<Reading> {
+  const manifest = await readManifest(engine, checkpoint, signal);
+  return { manifest, slices: (until) => readNamedSlices(engine, manifest, { signal: until }) };
+}
+
+/** That of the source. That its records are damaged is said as of lent files. */
 export async function readOriginal(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
   signal: AbortSignal,
-): Promise<Manifest> {
+): Promise<Reading> {
   try {
-    return await readManifest(engine, checkpoint, signal);
+    const { manifest, slices } = await readCommitted(engine, checkpoint, signal);
+    return { manifest, slices: (until) => asLent(slices(until)) };
   } catch (error) {
-    if (!isCheckpointError(error, 'Corrupt')) throw error;
-    const context = { ...error.context, lent: true };
-    throw new CheckpointError('Corrupt', error.message, { context, cause: error.cause });
+    throw lentError(error);
   }
+}
+
+async function* asLent(slices: AsyncIterable<Slice>): AsyncGenerator<Slice, void, void> {
+  try {
+    yield* slices;
+  } catch (error) {
+    throw lentError(error);
+  }
+}
+
+function lentError(error: unknown): unknown {
+  if (!isCheckpointError(error, 'Corrupt')) return error;
+  const context = { ...error.context, lent: true };
+  return new CheckpointError('Corrupt', error.message, { context, cause: error.cause });
+}
+
+/** What a reader would notice of it. */
+export async function contentOf({ manifest, slices }: Reading, signal: AbortSignal): Promise<Content> {
+  const content = new Content(manifest.worldSize);
+  for await (const { writer, said, files } of slices(signal)) content.add(writer, said, files);
+  return content;
 }
 
 /** `NotFound`: the source has removed it meanwhile. `Corrupt` with `lent` in its context: it is damaged there. */
@@ -62,9 +100,9 @@ export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Mirr
   const { lease } = await leaseCheckpoint(source.engine, source.catalog, choose, options.signal);
   const signal = AbortSignal.any([options.signal, lease.lost]);
   try {
-    const manifest = await readOriginal(source.engine, checkpoint, signal);
-    const membership = await join(manifest.worldSize, signal);
-    const copying = new Copying(copy, manifest, membership, { ...options, signal });
+    const original = await readOriginal(source.engine, checkpoint, signal);
+    const membership = await join(original.manifest.worldSize, signal);
+    const copying = new Copying(copy, original, membership, { ...options, signal });
     return await copying.run();
   } finally {
     await lease.release();
@@ -78,18 +116,29 @@ interface WritersFile {
   readonly file: FileRecord;
 }
 
+/** A writer of which files are copied, and not yet all. */
+interface Share {
+  readonly said: Said;
+  readonly files: FileRecord[];
+}
+
 class Copying {
   readonly #copy: Copy;
-  readonly #manifest: Manifest;
+  readonly #original: Reading;
   readonly #membership: Membership;
   readonly #options: Bounded;
   /** Of the copy. */
   readonly #id: CheckpointId;
   readonly #tag: string;
+  /** By writer. */
+  readonly #shares = new Map<number, Share>();
+  /** Of writer 0. */
+  #own: OwnReceipt | undefined;
+  #reusedBytes = 0;
 
-  constructor(copy: Copy, manifest: Manifest, membership: Membership, options: Bounded) {
+  constructor(copy: Copy, original: Reading, membership: Membership, options: Bounded) {
     this.#copy = copy;
-    this.#manifest = manifest;
+    this.#original = original;
     this.#membership = membership;
     this.#options = options;
     const { lineage, epoch } = membership;
@@ -98,15 +147,28 @@ class Copying {
   }
 
   async run(): Promise<MirroredCheckpoint> {
-    const files = filesOf(this.#manifest);
-    this.#options.onProgress?.(plannedEvent(this.#id.version, files));
+    const { checkpoint } = this.#copy;
+    const { manifest, slices } = this.#original;
+    const id = this.#id;
+    this.#options.onProgress?.(plannedCheckpoint(checkpoint, manifest));
     await this.#assertCommittable();
-    const { copies, reusedBytes } = await this.#copyPayloads();
-    const own = await this.#deliverAll(copies);
-    await this.#commit(own);
-    this.#options.onProgress?.({ type: 'committed', id: this.#id });
-    const { version } = this.#id;
-    return { id: this.#id, version, sizeBytes: totalBytes(files), fileCount: files.length, reusedBytes };
+    const left = await this.#listLeft();
+    let batch: Slice[] = [];
+    let count = 0;
+    for await (const slice of slices(this.#options.signal)) {
+      batch.push(slice);
+      count += slice.files.length;
+      if (count < FILES_AT_ONCE) continue;
+      await this.#copyBatch(batch, left);
+      batch = [];
+      count = 0;
+    }
+    await this.#copyBatch(batch, left);
+    await this.#deliverAllBut(undefined);
+    await this.#commit();
+    this.#options.onProgress?.({ type: 'committed', id });
+    const { sizeBytes, fileCount } = checkpoint;
+    return { id, version: id.version, sizeBytes, fileCount, reusedBytes: this.#reusedBytes };
   }
 
   /** Found out before a byte is sent. */
@@ -127,34 +189,42 @@ class Copying {
     });
   }
 
-  /** Sends what is not there. */
-  async #copyPayloads(): Promise<{ copies: WritersFile[]; reusedBytes: number }> {
-    const { source, target } = this.#copy;
-    const left = await this.#listLeft();
-    const originals = this.#manifest.writers.flatMap(({ writer, files }) =>
-      files.map((file) => ({ writer, file })),
-    );
-    const copies: WritersFile[] = [];
-    const missing: WritersFile[] = [];
-    for (const original of originals) {
-      const key = this.#leftKey(left, original);
-      if (key === undefined) missing.push(original);
-      else copies.push({ ...original, file: { ...original.file, key } });
-    }
-    const reusedBytes = totalBytes(copies.map(({ file }) => file));
+  /** Sends what is not there, and delivers for each writer that is complete: all but the last one. */
+  async #copyBatch(
+    batch: readonly Slice[],
+    left: ReadonlyMap<string, readonly LeftPayload[]>,
+  ): Promise<void> {
     const { onBytes, ...options } = transferOptions(this.#options);
-    for (const { file } of copies) onBytes?.(file.name, file.sizeBytes, file.sizeBytes);
+    const missing: WritersFile[] = [];
+    for (const { writer, said, files } of batch) {
+      const share = this.#shares.get(writer) ?? { said, files: [] };
+      this.#shares.set(writer, share);
+      for (const file of files) {
+        const key = this.#leftKey(left, { writer, file });
+        if (key === undefined) missing.push({ writer, file });
+        else {
+          share.files.push({ ...file, key });
+          this.#reusedBytes += file.sizeBytes;
+          onBytes?.(file.name, file.sizeBytes, file.sizeBytes);
+        }
+      }
+    }
+    await this.#send(missing, { ...options, onBytes });
+    await this.#deliverAllBut(batch.at(-1)?.writer);
+  }
+
+  async #send(files: readonly WritersFile[], { onBytes, ...options }: TransferOptions): Promise<void> {
+    const { source, target } = this.#copy;
     const loan = source.engine.transfer.lend(options);
     try {
-      const items = missing.map((each) => ({ ...this.#item(each), source: { lent: loan.lend(each.file) } }));
+      const items = files.map((each) => ({ ...this.#item(each), source: { lent: loan.lend(each.file) } }));
       const sent = await target.engine.transfer.upload(items, { ...options, onBytes });
       // The record of the source under the key of the copy: its checksums are of the same bytes.
-      for (const [index, { writer, file }] of missing.entries())
-        copies.push({ writer, file: { ...file, key: (sent[index] as UploadedFile).key } });
+      for (const [index, { writer, file }] of files.entries())
+        this.#shares.get(writer)?.files.push({ ...file, key: (sent[index] as UploadedFile).key });
     } finally {
       await loan.end();
     }
-    return { copies, reusedBytes };
   }
 
   /** What a mirror of this attempt has sent of this very checkpoint before, by name. */
@@ -195,43 +265,36 @@ class Copying {
     return writer === 0 ? this.#membership.incarnation : 0;
   }
 
-  /** Resolves to the receipt of writer 0. */
-  async #deliverAll(copies: readonly WritersFile[]): Promise<OwnReceipt> {
-    const { writers } = this.#manifest;
-    const byWriter = new Map<number, FileRecord[]>(writers.map(({ writer }) => [writer, []]));
-    for (const { writer, file } of copies) byWriter.get(writer)?.push(file);
-    const [first, ...rest] = writers.map(({ writer }) => writer);
-    await inBatches(rest, RECEIPTS_AT_ONCE, (writer) => this.#deliver(writer, byWriter.get(writer) ?? []));
-    return this.#deliver(first ?? 0, byWriter.get(first ?? 0) ?? []);
+  /** `unfinished`: a writer of which more files may come. */
+  async #deliverAllBut(unfinished: number | undefined): Promise<void> {
+    const complete = [...this.#shares].filter(([writer]) => writer !== unfinished);
+    const receipts = await inBatches(complete, RECEIPTS_AT_ONCE, ([writer, share]) => {
+      this.#shares.delete(writer);
+      return this.#deliver(writer, share);
+    });
+    this.#own ??= receipts.find(({ position }) => position.index === 0);
   }
 
-  /** The manifest holds the union of what the writers had to say: the first one repeats it, and so the copy's is the same. */
-  #deliver(index: number, files: readonly FileRecord[]): Promise<OwnReceipt> {
+  #deliver(index: number, { said, files }: Share): Promise<OwnReceipt> {
     const { runId, writer } = this.#membership;
-    const { metrics, metadata, suspicions, writers } = this.#manifest;
-    const taken = writers.find((share) => share.writer === index)?.taken;
+    const { metrics, metadata, suspicions, taken } = said;
     const life = {
       id: this.#id,
       runId,
       writer: { ...writer, index },
       incarnation: this.#incarnationOf(index),
     };
-    const says =
-      index === 0 ? { metrics, metadata, suspicions } : { metrics: {}, metadata: {}, suspicions: [] };
     // All files are objects of the copy's own, whatever the original refers to.
-    return deliver(
-      this.#copy.target.engine,
-      { ...life, files, bases: [], taken, ...says },
-      this.#options.signal,
-    );
+    const says = { bases: [], metrics, metadata, suspicions, taken };
+    return deliver(this.#copy.target.engine, { ...life, files, ...says }, this.#options.signal);
   }
 
-  async #commit(own: OwnReceipt): Promise<void> {
+  async #commit(): Promise<void> {
     const { target, checkpoint } = this.#copy;
     await finalise(target.engine, target.catalog, {
       id: this.#id,
       runId: this.#membership.runId,
-      own,
+      own: this.#own,
       timeoutMs: 0,
       signal: this.#options.signal,
       onProgress: this.#options.onProgress,

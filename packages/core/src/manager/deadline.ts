@@ -7,8 +7,8 @@ import { abortError, CheckpointError } from '../contract/errors.ts';
 const DONE = new CheckpointError('Aborted', 'the work was done in time');
 
 /**
- * Runs `work` with a signal that fires when the caller's does, or after `timeoutMs` with `TimedOut`: `what` took longer.
- * The promise settles when `work` does.
+ * Runs `work` with a signal that fires when the caller's does, or after `timeoutMs` with `TimedOut`: `what` took longer. `renew` gives it
+ * `timeoutMs` from then on: for work that goes on as long as the store answers. The promise settles when `work` does.
  */
 export async function withDeadline<T>(
   {
@@ -23,11 +23,19 @@ export async function withDeadline<T>(
     what: string | (() => string);
     signal: AbortSignal | undefined;
   },
-  work: (signal: AbortSignal) => Promise<T>,
+  work: (signal: AbortSignal, renew: () => void) => Promise<T>,
 ): Promise<T> {
   const deadline = new AbortController();
   const over = new AbortController();
-  clock.sleep(timeoutMs, over.signal).then(
+  let dueMs = clock.monotonicMs() + timeoutMs;
+  const renew = () => {
+    dueMs = clock.monotonicMs() + timeoutMs;
+  };
+  const elapse = async () => {
+    for (let leftMs = timeoutMs; leftMs > 0; leftMs = dueMs - clock.monotonicMs())
+      await clock.sleep(leftMs, over.signal);
+  };
+  elapse().then(
     () => {
       const took = typeof what === 'function' ? what() : what;
       deadline.abort(new CheckpointError('TimedOut', `${took} took longer than ${timeoutMs / 1000} s`));
@@ -35,7 +43,7 @@ export async function withDeadline<T>(
     () => undefined, // the work was done before
   );
   try {
-    return await work(signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal);
+    return await work(signal ? AbortSignal.any([signal, deadline.signal]) : deadline.signal, renew);
   } finally {
     over.abort(DONE);
   }

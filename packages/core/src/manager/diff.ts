@@ -9,9 +9,10 @@ import { chooseCheckpoint } from '../plan/select.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
-import { filesOf, readManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
 import { leaseCheckpoint, wantedVersion } from './restore.ts';
 import { plannedEvent, transferOptions } from './session.ts';
+import { readFiles } from './slices.ts';
 
 /** Two headers are in memory at once, as bytes and parsed. */
 const HEADER_BUDGET_SHARE = 1 / 8;
@@ -52,7 +53,8 @@ async function withFiles<T>(
   const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, signal);
   const until = AbortSignal.any([signal, lease.lost]);
   try {
-    const files = filesOf(await readManifest(engine, checkpoint, until));
+    const manifest = await readManifest(engine, checkpoint, until);
+    const files = await readFiles(engine, manifest, { signal: until });
     return await use({ id: checkpoint.id, files, signal: until });
   } finally {
     await lease.release();

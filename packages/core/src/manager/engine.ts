@@ -4,6 +4,7 @@ import type { Clock, Logger, ProcessName, Random } from '../contract/components.
 import type { LocalFiles } from '../contract/files.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
 import type { Settings } from '../contract/settings.ts';
+import type { RecordLimits } from '../plan/file-lists.ts';
 import type { Transfer } from '../transfer/index.ts';
 import type { BackgroundRetention } from './background-retention.ts';
 import type { RunRules } from './run-rules.ts';
@@ -25,6 +26,7 @@ export interface Engine {
   readonly files: LocalFiles | undefined;
   /** Of saves that do not say. */
   readonly dedupe: 'auto' | 'off';
+  readonly recordLimits: RecordLimits;
 }
 
 /** What it takes to write and delete records. */

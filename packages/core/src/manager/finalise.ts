@@ -4,16 +4,18 @@
 
 import type { CheckpointId, ProgressEvent } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, isStopOf } from '../contract/errors.ts';
-import { bytesEqual, type CatalogCheckpoint, idText } from '../format/index.ts';
+import { bytesEqual, type CatalogCheckpoint, idText, type Receipt } from '../format/index.ts';
 import { committedCheckpoint, precheckCommit } from '../plan/apply-commit.ts';
-import { type AssembledManifest, assembleManifest, nameClash, type StoredReceipt } from '../plan/assemble.ts';
+import type { AssembledManifest } from '../plan/assemble.ts';
 import type { Present, Rejected } from '../plan/decision.ts';
+import { countOf } from '../plan/file-lists.ts';
 import type { Commit, WriterLife } from '../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
+import { type GatherOptions, gather } from './gather.ts';
 import { describeMissing } from './missing-writers.ts';
-import { assertPayloads, listReceipts, listsReceipt, type OwnReceipt, readReceipts } from './receipts.ts';
+import { listReceipts, listsReceipt, type OwnReceipt } from './receipts.ts';
 import { createRecord, isUnanswered } from './records.ts';
 import { writeToken } from './tokens.ts';
 
@@ -39,7 +41,10 @@ const POLL_MS_MIN = 20;
 const POLL_MS_MAX = 2000;
 const WAITING_EVENT_EVERY_MS = 1000;
 const PATIENCE_MS_PER_WRITER = 10;
+/** One that commits goes through the names of all files. */
+const PATIENCE_MS_PER_FILE = 0.1;
 const PATIENCE_MS_MAX = 10_000;
+const PATIENCE_MS_OF_FILES_MAX = 2 * 60_000;
 
 /** Waits until the checkpoint is committed, committing it as soon as all receipts are there. `Incomplete` after `timeoutMs`. */
 export async function finalise(
@@ -49,7 +54,7 @@ export async function finalise(
 ): Promise<CatalogCheckpoint> {
   const { clock } = engine;
   const startMs = clock.monotonicMs();
-  const patienceMs = drawPatienceMs(engine, options.own?.receipt.worldSize ?? 1);
+  const patienceMs = drawPatienceMs(engine, options.own?.receipt);
   let completeAtMs = Number.POSITIVE_INFINITY;
   let pollMs = POLL_MS_MIN;
   let lastEventMs = Number.NEGATIVE_INFINITY;
@@ -85,8 +90,14 @@ export async function finalise(
  * The last writer to deliver sees all receipts at its first look, and commits. Those that were waiting leave it the time for that: if
  * each of n read n receipts at once, a job of a thousand would send a million requests. Should that writer die, the first of them is due.
  */
-function drawPatienceMs({ random }: Engine, worldSize: number): number {
-  return (0.5 + random.fraction() / 2) * Math.min(PATIENCE_MS_MAX, PATIENCE_MS_PER_WRITER * worldSize);
+function drawPatienceMs({ random }: Engine, own: Receipt | undefined): number {
+  const worldSize = own?.worldSize ?? 1;
+  // As if all writers had as many files as this one.
+  const fileCount = own ? countOf(own).fileCount * worldSize : 0;
+  const longestMs =
+    Math.min(PATIENCE_MS_MAX, PATIENCE_MS_PER_WRITER * worldSize) +
+    Math.min(PATIENCE_MS_OF_FILES_MAX, PATIENCE_MS_PER_FILE * fileCount);
+  return (0.5 + random.fraction() / 2) * longestMs;
 }
 
 /**
@@ -107,7 +118,9 @@ export async function finaliseOnce(
     signal,
   };
   try {
-    return await withDeadline(bounds, (until) => decideOnce(engine, catalog, { ...options, signal: until }));
+    return await withDeadline(bounds, (until, renew) =>
+      decideOnce(engine, catalog, { ...options, signal: until, renew }),
+    );
   } catch (error) {
     throw afterDelivery(engine, options, error);
   }
@@ -120,8 +133,12 @@ function afterDelivery(engine: Engine, options: FinaliseOptions, error: unknown)
   return isOpen ? outcomeUnknown(engine, options, undefined, error) : error;
 }
 
-async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOptions): Promise<Finalised> {
-  const { id, own, signal } = options;
+async function decideOnce(
+  engine: Engine,
+  catalog: Catalog,
+  options: FinaliseOptions & { readonly renew: () => void },
+): Promise<Finalised> {
+  const { id, own, signal, renew: onAnswer } = options;
   for (;;) {
     const head = await catalog.read(signal);
     const decided = precheckCommit(head.state, id, life(own));
@@ -131,36 +148,28 @@ async function decideOnce(engine: Engine, catalog: Catalog, options: FinaliseOpt
     if (decided) return settle(engine, options, decided, undefined);
     const { chosen, missing, storeTimeMs } = await listReceipts(engine, head.state, id, signal);
     if (missing.length > 0 || options.leavesIt) return { kind: 'waiting', missing };
-    const receipts = await readReceipts(engine, chosen, { id, own, worldSize: head.state.worldSize, signal });
-    const clash = nameClash(receipts);
-    if (clash) {
-      throw new CheckpointError('Conflict', `version ${id.version} cannot be committed: ${clash}`, {
-        context: context(engine, id),
-      });
-    }
-    if (!(await hasPayloads(engine, catalog, { id, head, receipts, signal }))) continue;
-    const manifest = assembleManifest(id, receipts);
+    const manifest = await gatherOn(engine, catalog, head, { id, chosen, own, signal, onAnswer });
+    if (!manifest) continue;
     await createRecord(engine, manifest.key, manifest.bytes, signal);
-    const result = await commit(engine, catalog, { ...options, head, manifest, receipts, storeTimeMs });
+    const result = await commit(engine, catalog, { ...options, head, manifest, storeTimeMs });
     if (result !== 'again') return result;
   }
 }
 
-/** `false`: some are missing, and the run has gone on: a collection may have deleted what can no longer be committed. */
-async function hasPayloads(
+/** `null`: something is missing, and the run has gone on: a collection may have deleted what can no longer be committed. */
+async function gatherOn(
   engine: Engine,
   catalog: Catalog,
-  at: { id: CheckpointId; head: Head; receipts: readonly StoredReceipt[]; signal: AbortSignal | undefined },
-): Promise<boolean> {
-  const { id, head, receipts, signal } = at;
+  head: Head,
+  options: GatherOptions,
+): Promise<AssembledManifest | null> {
   try {
-    await assertPayloads(engine, id, receipts, signal);
-    return true;
+    return await gather(engine, options);
   } catch (error) {
     if (!isCheckpointError(error, 'Corrupt')) throw error;
-    const { seq } = await catalog.read(signal);
+    const { seq } = await catalog.read(options.signal);
     if (seq === head.seq) throw error;
-    return false;
+    return null;
   }
 }
 
@@ -170,18 +179,17 @@ async function commit(
   options: FinaliseOptions & {
     head: Head;
     manifest: AssembledManifest;
-    receipts: readonly StoredReceipt[];
     storeTimeMs: number;
   },
 ): Promise<Finalised | 'again'> {
-  const { id, own, manifest, receipts, head, runId, signal } = options;
+  const { id, own, manifest, head, runId, signal } = options;
   const txn: Commit & { id: string } = {
     id: newId(engine),
     kind: 'commit',
     checkpoint: id,
     own: life(own),
-    worldSize: receipts.length,
-    writers: receipts.map(({ receipt }) => ({ writer: receipt.writer, incarnation: receipt.incarnation })),
+    worldSize: manifest.writers.length,
+    writers: manifest.writers,
     manifestKey: manifest.key,
     manifestSha256: manifest.sha256,
     sizeBytes: manifest.sizeBytes,
@@ -264,13 +272,13 @@ async function incomplete(
 
 export function outcomeUnknown(
   engine: Engine,
-  options: Pick<FinaliseOptions, 'id' | 'runId'> & { own?: Pick<OwnReceipt, 'key'> | undefined },
+  options: Pick<FinaliseOptions, 'id' | 'runId'> & { own?: Pick<OwnReceipt, 'key' | 'sha256'> | undefined },
   manifest: AssembledManifest | undefined,
   cause: unknown,
 ): CheckpointError {
   const { id, own, runId } = options;
-  const content = { runId, id, manifestSha256: manifest?.sha256, receiptKey: own?.key };
-  const token = writeToken({ of: 'commit', ...content });
+  const receipt = { receiptKey: own?.key, receiptSha256: own?.sha256 };
+  const token = writeToken({ of: 'commit', runId, id, manifestSha256: manifest?.sha256, ...receipt });
   const unknown = `whether version ${id.version} was committed cannot be known now; nothing was deleted`;
   return new CheckpointError('OutcomeUnknown', unknown, {
     context: { ...context(engine, id), token },

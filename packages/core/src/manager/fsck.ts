@@ -10,6 +10,7 @@ import { CheckpointError } from '../contract/errors.ts';
 import type { FsckProblem, FsckProblemKind, FsckResult } from '../contract/upkeep.ts';
 import {
   type CatalogCheckpoint,
+  type FileRecord,
   idText,
   type Manifest,
   parseCatalogKey,
@@ -18,17 +19,19 @@ import {
   parseManifestKey,
   runKey,
 } from '../format/index.ts';
-import { totalBytes } from '../plan/assemble.ts';
+import { receiptPlaces, refersToReceipts } from '../plan/file-lists.ts';
 import { findById } from '../plan/state.ts';
+import { totalBytes } from '../plan/stored-file.ts';
 import { type HeldKeys, type ListedObject, planSweep, type SweepPlan } from '../plan/sweep.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
-import { heldKeys, heldWithoutManifest } from './held-keys.ts';
+import { addSliceKeys, heldWithoutManifest, manifestKeys } from './held-keys.ts';
 import { inBatches } from './in-batches.ts';
-import { filesOf, readManifest } from './manifest.ts';
-import { listSizes } from './receipts.ts';
+import { readManifest } from './manifest.ts';
+import { ListedSizes } from './receipts.ts';
 import { getByDigest, isUnreadable } from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
+import { readNamedSlices } from './slices.ts';
 import { findStrayUploads, measureUpload } from './stray-uploads.ts';
 
 /** Of one checkpoint, so many objects of a kind have a line of their own; the rest share one. */
@@ -109,58 +112,86 @@ async function examine(
   const { id, manifestKey: key } = checkpoint;
   try {
     const manifest = await readManifest(engine, checkpoint, signal);
-    const missing = await missingFiles(engine, id, manifest, sizes, signal);
+    const { keys, suspects, unread } = await readWhole(engine, checkpoint, manifest, sizes, signal);
+    const missing = await missingFiles(engine, id, suspects, signal);
     const damaged = await damagedReceipts(engine, id, manifest, signal);
-    return { checkpoint, keys: heldKeys(checkpoint, manifest), problems: [...missing, ...damaged] };
+    return { checkpoint, keys, problems: [...missing, ...unread, ...damaged] };
   } catch (error) {
     if (!isUnreadable(error)) throw error;
     const keys = heldWithoutManifest(checkpoint);
-    const consequence = keys
-      ? 'the version is quarantined already, and all that was sent for it stays'
-      : "which objects are the checkpoint's own is not known, so no garbage is told and no sweep goes on";
     const problem = {
       kind: sizes.has(key) ? ('damaged' as const) : ('missing' as const),
       id,
       key,
       objectCount: 1,
       sizeBytes: sizes.get(key) ?? 0,
-      message: `${error.message}; ${consequence}`,
+      message: `${error.message}; ${consequenceOf(keys)}`,
     };
     return { checkpoint, keys, problems: [problem] };
   }
 }
 
-async function missingFiles(
+/** Goes through all records of a checkpoint. `keys`: `undefined` if one cannot be read. `suspects`: files that were not listed as they should. */
+async function readWhole(
   engine: Engine,
-  id: CheckpointId,
+  checkpoint: CatalogCheckpoint,
   manifest: Manifest,
   sizes: ReadonlyMap<string, number>,
   signal: AbortSignal | undefined,
+): Promise<{ keys: HeldKeys | undefined; suspects: FileRecord[]; unread: FsckProblem[] }> {
+  const { id } = checkpoint;
+  const keys = manifestKeys(checkpoint, manifest);
+  const suspects: FileRecord[] = [];
+  const damaged: (ListedObject & { message: string })[] = [];
+  const onDamaged = (key: string, { message }: CheckpointError) =>
+    damaged.push({ key, sizeBytes: sizes.get(key) ?? 0, message });
+  for await (const slice of readNamedSlices(engine, manifest, { signal, onDamaged })) {
+    addSliceKeys(keys, slice);
+    for (const file of slice.files) if (sizes.get(file.key) !== file.sizeBytes) suspects.push(file);
+  }
+  if (damaged.length === 0) return { keys, suspects, unread: [] };
+  const held = heldWithoutManifest(checkpoint);
+  const consequence = consequenceOf(held);
+  const unread = grouped('damaged', id, damaged, ({ message }) => `${message}; ${consequence}`);
+  return { keys: held, suspects, unread };
+}
+
+/** Of a record without which it is not known what a checkpoint holds on to. */
+function consequenceOf(held: HeldKeys | undefined): string {
+  return held
+    ? 'the version is quarantined already, and all that was sent for it stays'
+    : "which objects are the checkpoint's own is not known, so no garbage is told and no sweep goes on";
+}
+
+async function missingFiles(
+  engine: Engine,
+  id: CheckpointId,
+  suspects: readonly FileRecord[],
+  signal: AbortSignal | undefined,
 ): Promise<FsckProblem[]> {
-  const files = filesOf(manifest);
-  const suspects = files.filter((file) => sizes.get(file.key) !== file.sizeBytes);
   if (suspects.length === 0) return [];
-  const now = await listSizes(engine, suspects, signal);
+  const now = new ListedSizes(engine, { signal });
+  await now.learn(suspects);
   const missing = suspects.filter((file) => now.get(file.key) !== file.sizeBytes);
   return grouped('missing', id, missing, ({ name, key, sizeBytes }) => {
     const found = now.get(key);
-    const what = found === undefined ? 'is missing' : `has ${found} bytes; the manifest says ${sizeBytes}`;
+    const what = found === undefined ? 'is missing' : `has ${found} bytes; the records say ${sizeBytes}`;
     return `${name} of version ${id.version}: ${key} ${what}`;
   });
 }
 
-/** One GET per writer. No reader needs them, but they are what a manifest stands on. */
+/** Those that a manifest repeats: no reader needs them, but they are what it stands on. One GET per writer. */
 async function damagedReceipts(
   engine: Engine,
   id: CheckpointId,
   manifest: Manifest,
   signal: AbortSignal | undefined,
 ): Promise<FsckProblem[]> {
+  if (refersToReceipts(manifest)) return []; // they were read
   const { preferredConcurrency } = engine.store.capabilities;
-  const found = await inBatches(manifest.writers, preferredConcurrency, async (share) => {
-    const key = share.receiptKey;
+  const found = await inBatches(receiptPlaces(manifest), preferredConcurrency, async ({ key, sha256 }) => {
     try {
-      await getByDigest(engine, key, share.receiptSha256, signal);
+      await getByDigest(engine, key, sha256, signal);
       return null;
     } catch (error) {
       if (!isUnreadable(error)) throw error;
@@ -204,9 +235,9 @@ function together(
 }
 
 function garbageOf(plan: SweepPlan): FsckProblem[] {
-  const { payloads, receipts, manifests, claims } = plan;
+  const { payloads, fileLists, receipts, manifests, claims } = plan;
   const why = 'nothing refers to it any more; a sweep deletes it';
-  const problems = byCheckpoint('garbage', [...payloads, ...receipts, ...manifests], why);
+  const problems = byCheckpoint('garbage', [...payloads, ...fileLists, ...receipts, ...manifests], why);
   if (claims.length === 0) return problems;
   return [...problems, together('garbage', null, claims, 'claims of writers whose epoch has passed')];
 }

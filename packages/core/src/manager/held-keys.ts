@@ -1,12 +1,14 @@
-/** What the checkpoints of the catalog hold on to, as their manifests say. */
+/** What the checkpoints of the catalog hold on to, as their records say. */
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '../format/index.ts';
+import { receiptPlaces } from '../plan/file-lists.ts';
 import type { HeldKeys } from '../plan/sweep.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
-import { filesOf, readManifest } from './manifest.ts';
+import { readManifest } from './manifest.ts';
 import { isUnreadable } from './records.ts';
+import { readSlices, type Slice } from './slices.ts';
 
 /** Of all manifests that are remembered: about 20 MB. */
 const KEYS_REMEMBERED_MAX = 100_000;
@@ -15,8 +17,9 @@ const KEYS_REMEMBERED_MAX = 100_000;
 const remembered = new WeakMap<Engine, Map<string, HeldKeys>>();
 
 /**
- * Of each checkpoint, all its keys. One GET each, but for those that this manager has read before. The first manifest that cannot be read
- * is thrown: without it nobody knows what must stay, but for what `heldWithoutManifest` knows.
+ * Of each checkpoint, all its keys. One GET each, and one for each receipt and file list that it refers to, but for those that this manager
+ * has read before. The first record that cannot be read is thrown: without it nobody knows what must stay, but for what `heldWithoutManifest`
+ * knows.
  */
 export async function readHeldKeys(
   engine: Engine,
@@ -40,7 +43,10 @@ async function readKeys(
   signal: AbortSignal | undefined,
 ): Promise<HeldKeys> {
   try {
-    return heldKeys(checkpoint, await readManifest(engine, checkpoint, signal));
+    const manifest = await readManifest(engine, checkpoint, signal);
+    const keys = manifestKeys(checkpoint, manifest);
+    for await (const slice of readSlices(engine, manifest, { signal })) addSliceKeys(keys, slice);
+    return keys;
   } catch (error) {
     const held = isUnreadable(error) ? heldWithoutManifest(checkpoint) : undefined;
     if (held) return held;
@@ -54,9 +60,14 @@ async function readKeys(
   }
 }
 
-export function heldKeys({ manifestKey }: CatalogCheckpoint, manifest: Manifest): HeldKeys {
-  const receipts = manifest.writers.map(({ receiptKey }) => receiptKey);
-  return [manifestKey, ...receipts, ...filesOf(manifest).map(({ key }) => key)];
+/** Keys of the manifest and of the receipts. */
+export function manifestKeys({ manifestKey }: CatalogCheckpoint, manifest: Manifest): string[] {
+  return [manifestKey, ...receiptPlaces(manifest).map(({ key }) => key)];
+}
+
+export function addSliceKeys(keys: string[], { files, listKey }: Slice): void {
+  for (const { key } of files) keys.push(key);
+  if (listKey !== undefined) keys.push(listKey);
 }
 
 /** Of one that is out of the way already, and shares no files: all that lies below its prefix. `undefined`: only its manifest knows. */

@@ -54,6 +54,7 @@ import { completeSettings, type Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
 import type { BegunVersion, FsckResult, RebuildResult } from '../contract/upkeep.ts';
 import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
+import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findByVersion, latestOf } from '../plan/state.ts';
 import { createThrottle, createTransfer, type Transfer } from '../transfer/index.ts';
@@ -115,6 +116,14 @@ export interface CheckpointManagerOptions {
  * `InvalidConfig`, `InvalidArgument`: a setting or the writer is not acceptable.
  */
 export function openCheckpointManager(options: CheckpointManagerOptions): CheckpointManager {
+  return openWithLimits(options, RECORD_LIMITS);
+}
+
+/** For tests: with lower limits a few files are many. */
+export function openWithLimits(
+  options: CheckpointManagerOptions,
+  recordLimits: RecordLimits,
+): CheckpointManager {
   const settings = completeSettings(options.settings);
   const writer = checkWriter(options.writer ?? { index: 0, count: 1 });
   assertOneOf('dedupe', options.dedupe, ['auto', 'off']);
@@ -142,6 +151,7 @@ export function openCheckpointManager(options: CheckpointManagerOptions): Checkp
     process,
     files: options.files,
     dedupe: options.dedupe ?? 'auto',
+    recordLimits,
   };
   return new Manager(engine, { transfer, throttle }, writer, options.attempt);
 }

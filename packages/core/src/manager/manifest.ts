@@ -1,4 +1,4 @@
-/** Reading the record that names all files of a checkpoint. */
+/** Reading the record that a checkpoint begins with. */
 
 import type {
   CheckpointDetails,
@@ -11,18 +11,19 @@ import {
   type CatalogCheckpoint,
   checkLogicalNames,
   decodeRecord,
-  type FileRecord,
   idEquals,
   idText,
   type Manifest,
-  parsePayloadKey,
   type State,
   type Taken,
 } from '../format/index.ts';
+import { Union } from '../plan/assemble.ts';
+import { refersToReceipts } from '../plan/file-lists.ts';
 import type { Engine } from './engine.ts';
 import { getByDigest } from './records.ts';
+import { readSlices } from './slices.ts';
 
-/** Reads and checks a manifest: digest, identity, names, keys. One GET. `Corrupt` says what is wrong. */
+/** Reads and checks a manifest: digest, identity, and the names if it holds them. One GET. `Corrupt` says what is wrong. */
 export async function readManifest(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
@@ -39,24 +40,22 @@ export async function readManifest(
   });
 }
 
-/** Why a manifest that is whole cannot be used as that of checkpoint `id`; `undefined`: it can. */
+/**
+ * Why a manifest that is whole cannot be used as that of checkpoint `id`; `undefined`: it can. The files of one that refers to receipts are
+ * looked at where they are read.
+ */
 export function manifestProblem(manifest: Manifest, id: CheckpointId): string | undefined {
-  if (!idEquals(manifest.id, id)) {
-    return `it is of checkpoint ${idText(manifest.id)}, not ${idText(id)}`;
+  const { worldSize, receipts, writers } = manifest;
+  if (!idEquals(manifest.id, id)) return `it is of checkpoint ${idText(manifest.id)}, not ${idText(id)}`;
+  if (refersToReceipts(manifest)) {
+    return receipts.length === worldSize ? undefined : `it has ${receipts.length} receipts of ${worldSize}`;
   }
-  const files = filesOf(manifest);
   try {
-    checkLogicalNames(files.map((file) => file.name));
+    checkLogicalNames(writers.flatMap(({ files }) => files.map(({ name }) => name)));
+    return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
-  const stray = files.find((file) => !parsePayloadKey(file.key));
-  return stray && `"${stray.key}", where ${stray.name} should lie, is no payload key`;
-}
-
-/** All files, in writer order, then by name. */
-export function filesOf(manifest: Manifest): FileRecord[] {
-  return manifest.writers.flatMap((share) => share.files);
 }
 
 export function summaryOf(state: State, checkpoint: CatalogCheckpoint): CheckpointSummary {
@@ -85,27 +84,27 @@ export function summaryOf(state: State, checkpoint: CatalogCheckpoint): Checkpoi
   };
 }
 
-export function detailsOf(
+/** All that the records say. One GET, and what `readSlices` needs. */
+export async function readDetails(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
   summary: CheckpointSummary,
-  manifest: Manifest,
-  manifestKey: string,
-): CheckpointDetails {
-  return {
-    ...summary,
-    worldSize: manifest.worldSize,
-    writers: manifest.writers.map(({ writer, taken }) => writerState(writer, taken)),
-    files: manifest.writers.flatMap((share) =>
-      share.files.map(({ name, sizeBytes, crc32c, key }) => ({
-        name,
-        sizeBytes,
-        crc32c,
-        writer: share.writer,
-        key,
-      })),
-    ),
-    metadata: manifest.metadata,
-    manifestKey,
-  };
+  signal: AbortSignal | undefined,
+): Promise<CheckpointDetails> {
+  const manifest = await readManifest(engine, checkpoint, signal);
+  const union = new Union();
+  const writers: WriterState[] = [];
+  const files: CheckpointDetails['files'][number][] = [];
+  for await (const { writer, said, files: more } of readSlices(engine, manifest, { signal })) {
+    if (writers.at(-1)?.writer !== writer) {
+      union.add(said);
+      writers.push(writerState(writer, said.taken));
+    }
+    for (const { name, sizeBytes, crc32c, key } of more) files.push({ name, sizeBytes, crc32c, writer, key });
+  }
+  const { worldSize } = manifest;
+  const { manifestKey } = checkpoint;
+  return { ...summary, worldSize, writers, files, metadata: union.metadata, manifestKey };
 }
 
 const CONSISTENCIES = { CONSISTENCY_UNSPECIFIED: null, PAUSED: 'paused', POLLUTED: 'polluted' } as const;

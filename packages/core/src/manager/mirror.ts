@@ -15,11 +15,10 @@ import {
 } from '../plan/mirror.ts';
 import { findById, findByVersion } from '../plan/state.ts';
 import type { Head, RunSide } from './catalog.ts';
-import { copyCheckpoint, readOriginal } from './copy-checkpoint.ts';
+import { contentOf, copyCheckpoint, readCommitted, readOriginal } from './copy-checkpoint.ts';
 import { tellingWhatStands } from './decide.ts';
 import { newId } from './engine.ts';
 import { join, joinToSave, type Membership, newAttempt } from './join.ts';
-import { readManifest } from './manifest.ts';
 import { isUnanswered } from './records.ts';
 
 /** Often enough for any trainer, seldom enough for any bill. */
@@ -155,8 +154,9 @@ class Mirroring {
   async #compare(checkpoint: CatalogCheckpoint, there: CatalogCheckpoint): Promise<void> {
     const { signal } = this.#options;
     const { version } = checkpoint.id;
-    const original = await readOriginal(this.#source.engine, checkpoint, signal);
-    const difference = differenceOf(original, await readManifest(this.#target.engine, there, signal));
+    const original = await contentOf(await readOriginal(this.#source.engine, checkpoint, signal), signal);
+    const copy = await contentOf(await readCommitted(this.#target.engine, there, signal), signal);
+    const difference = differenceOf(original, copy);
     if (difference !== undefined) {
       throw this.#error(
         'Conflict',

@@ -16,6 +16,7 @@ import {
   catalogKey,
   decodeRecord,
   encodeRecord,
+  type FileRecord,
   parseCheckpointPrefix,
   parseClaimKey,
   parseLeaseKey,
@@ -25,14 +26,21 @@ import {
   sha256,
   toHex,
 } from '../format/index.ts';
-import { chooseManifests, type FoundManifest, type Rebuilt, rebuiltState } from '../plan/rebuild.ts';
+import {
+  chooseManifests,
+  type FoundManifest,
+  Inventory,
+  type Rebuilt,
+  rebuiltState,
+} from '../plan/rebuild.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline, withLastLook } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { inBatches } from './in-batches.ts';
-import { filesOf, manifestProblem, summaryOf } from './manifest.ts';
+import { manifestProblem, summaryOf } from './manifest.ts';
 import { createRecord, deleteForTidiness, endOf, getOrNull, unknownRecord } from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
+import { readNamedSlices } from './slices.ts';
 
 const KIND = 'rebuild';
 const FIRST_SEQ = 1;
@@ -153,7 +161,7 @@ function highestOf({ objects, claims, leases }: WholeListing): { lineage: number
   return highest;
 }
 
-/** One GET per manifest. `NotFound`: there is none, or none whose files are all there. */
+/** One GET per manifest, and one for each record that it refers to. `NotFound`: there is none, or none whose files are all there. */
 async function findCheckpoints(
   engine: Engine,
   listing: WholeListing,
@@ -205,10 +213,16 @@ async function readFound(
     const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
     const unusable = manifestProblem(manifest, id);
     if (unusable) return { key, id, reason: `${key} cannot be used: ${unusable}` };
-    const missing = filesOf(manifest).find((file) => sizes.get(file.key) !== file.sizeBytes);
+    const inventory = new Inventory(id);
+    let missing: FileRecord | undefined;
+    for await (const { said, files } of readNamedSlices(engine, manifest, { signal })) {
+      inventory.add(said, files);
+      missing ??= files.find((file) => sizes.get(file.key) !== file.sizeBytes);
+    }
     const size = missing && sizes.get(missing.key);
     const what = size === undefined ? 'is missing' : `has ${size} bytes, not ${missing?.sizeBytes}`;
-    return { key, id, sha256: digest, createdAtMs, manifest, problem: missing && `${missing.key} ${what}` };
+    const problem = missing && `${missing.key} ${what}`;
+    return { key, id, sha256: digest, createdAtMs, manifest, inventory, problem };
   } catch (error) {
     const codes = ['Corrupt', 'NotFound', 'UnsupportedFormat'] as const;
     if (isCheckpointError(error) && codes.some((code) => code === error.code))

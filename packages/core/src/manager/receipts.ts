@@ -3,25 +3,28 @@
 import type { CheckpointId, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import {
+  bytesEqual,
   type CatalogCheckpoint,
-  checkpointPrefix,
   decodeRecord,
   type FileRecord,
-  parsePayloadKey,
   parseReceiptKey,
   receiptKey,
   receiptsPrefix,
   type State,
   sha256,
 } from '../format/index.ts';
-import { chooseReceipts, receiptProblem, type StoredReceipt } from '../plan/assemble.ts';
+import { chooseReceipts, type StoredReceipt } from '../plan/assemble.ts';
+import { receiptPlaces } from '../plan/file-lists.ts';
 import type { WriterLife } from '../plan/transaction.ts';
 import type { Engine } from './engine.ts';
-import { getByDigest, getOrNull } from './records.ts';
+import { readManifest } from './manifest.ts';
+import { getOrNull } from './records.ts';
 
 export interface OwnReceipt extends StoredReceipt {
   readonly position: WriterPosition;
   readonly incarnation: number;
+  /** Those of its file lists, where they are still in memory. */
+  readonly files?: readonly FileRecord[] | undefined;
 }
 
 /** The lives whose receipts count, in writer order; `missing` names the writers that have not delivered. `storeTimeMs`: the store's clock. */
@@ -43,40 +46,13 @@ export async function listReceipts(
   return { ...chooseReceipts(listed, state), storeTimeMs };
 }
 
-/** Reads those that are not the caller's own, all at once, and checks that each belongs there. */
-export async function readReceipts(
+export async function readReceipt(
   engine: Engine,
-  chosen: readonly WriterLife[],
-  options: {
-    id: CheckpointId;
-    own: OwnReceipt | undefined;
-    worldSize: number;
-    signal: AbortSignal | undefined;
-  },
-): Promise<StoredReceipt[]> {
-  const { id, own, worldSize, signal } = options;
-  const receipts = await Promise.all(
-    chosen.map((life) => {
-      const key = receiptKey(id, life.writer, life.incarnation);
-      return own?.key === key ? own : readReceipt(engine, key, signal);
-    }),
-  );
-  for (const stored of receipts) {
-    const problem = receiptProblem(stored, id, worldSize);
-    if (problem) {
-      throw new CheckpointError('WorldSizeMismatch', problem, {
-        context: { store: engine.store.uri, version: id.version, writer: stored.receipt.writer },
-      });
-    }
-  }
-  return receipts;
-}
-
-async function readReceipt(
-  engine: Engine,
-  key: string,
+  id: CheckpointId,
+  life: WriterLife,
   signal: AbortSignal | undefined,
 ): Promise<StoredReceipt> {
+  const key = receiptKey(id, life.writer, life.incarnation);
   const bytes = await getOrNull(engine.records, key, signal);
   if (!bytes) {
     // It was listed, so it had been there: whoever deletes receipts has passed this epoch, and the next look will say so.
@@ -88,61 +64,58 @@ async function readReceipt(
     key,
     sha256: sha256(bytes),
     receipt: decodeRecord('receipt', bytes, { key, store: engine.store.uri }),
+    recordBytes: bytes.byteLength,
   };
 }
 
-/** Every payload that the receipts name is there with its size, wherever it lies. Looks twice: a listing in pages is no snapshot. */
-export async function assertPayloads(
-  engine: Engine,
-  id: CheckpointId,
-  receipts: readonly StoredReceipt[],
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const wanted = receipts.flatMap(({ receipt }) => receipt.files);
-  for (let look = 1; ; look++) {
-    const sizes = await listSizes(engine, wanted, signal);
-    const wrong = wanted.find((file) => sizes.get(file.key) !== file.sizeBytes);
-    if (!wrong) return;
-    if (look === 1) continue;
-    const found = sizes.get(wrong.key);
-    const what = found === undefined ? 'is missing' : `has ${found} bytes`;
-    throw new CheckpointError(
-      'Corrupt',
-      `version ${id.version} cannot be committed: ${wrong.name} (${wrong.key}) was delivered with ${wrong.sizeBytes} bytes but ${what}`,
-      { context: { store: engine.store.uri, version: id.version, key: wrong.key, name: wrong.name } },
-    );
-  }
-}
+/** Sizes of objects by key. Memory: the keys of the checkpoints that were asked for. */
+export class ListedSizes {
+  readonly #engine: Engine;
+  readonly #options: { readonly signal: AbortSignal | undefined; readonly onAnswer?: () => void };
+  readonly #listed = new Set<string>();
+  readonly #sizes = new Map<string, number>();
 
-/** Sizes of the objects of files by key, as far as they are there. One list page per 1,000 objects of each checkpoint under which they lie. */
-export async function listSizes(
-  engine: Engine,
-  files: readonly Pick<FileRecord, 'key'>[],
-  signal: AbortSignal | undefined,
-): Promise<Map<string, number>> {
-  const prefixes = new Set<string>();
-  for (const file of files) {
-    const key = parsePayloadKey(file.key);
-    if (key) prefixes.add(checkpointPrefix(key.id));
+  constructor(
+    engine: Engine,
+    options: { readonly signal: AbortSignal | undefined; readonly onAnswer?: () => void },
+  ) {
+    this.#engine = engine;
+    this.#options = options;
   }
-  const sizes = new Map<string, number>();
-  for (const prefix of prefixes) {
-    for await (const page of engine.records.list(prefix, { signal })) {
-      for (const object of page.objects) sizes.set(object.key, object.sizeBytes);
+
+  /** Lists the checkpoints below which the objects of these files lie, each once: one page per 1,000 objects. */
+  async learn(files: readonly Pick<FileRecord, 'key'>[]): Promise<void> {
+    for (const { key } of files) {
+      const prefix = key.slice(0, key.indexOf('/', key.indexOf('/') + 1) + 1);
+      if (this.#listed.has(prefix)) continue;
+      this.#listed.add(prefix);
+      await this.#list(prefix);
     }
   }
-  return sizes;
+
+  /** `undefined`: it was not there. */
+  get(key: string): number | undefined {
+    return this.#sizes.get(key);
+  }
+
+  async #list(prefix: string): Promise<void> {
+    const { signal, onAnswer } = this.#options;
+    for await (const page of this.#engine.records.list(prefix, { signal })) {
+      onAnswer?.();
+      for (const object of page.objects) this.#sizes.set(object.key, object.sizeBytes);
+    }
+  }
 }
 
-/** Whether a committed checkpoint was made with this very receipt. */
+/** Whether a committed checkpoint was made with this very receipt. `sha256` is absent from tokens of older releases: then the key decides. */
 export async function listsReceipt(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
-  own: Pick<OwnReceipt, 'key'>,
+  own: { readonly key: string; readonly sha256: Uint8Array | undefined },
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const { manifestKey: key, manifestSha256 } = checkpoint;
-  const bytes = await getByDigest(engine, key, manifestSha256, signal);
-  const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
-  return manifest.writers.some((share) => share.receiptKey === own.key);
+  const manifest = await readManifest(engine, checkpoint, signal);
+  const listed = receiptPlaces(manifest).find(({ key }) => key === own.key);
+  if (listed === undefined || own.sha256 === undefined) return listed !== undefined;
+  return bytesEqual(listed.sha256, own.sha256);
 }

@@ -1,7 +1,7 @@
 /** What became of a call that ended in `OutcomeUnknown`. Reads only. */
 
 import type { RecoverResult } from '../contract/checkpoint-manager.ts';
-import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import { CheckpointError } from '../contract/errors.ts';
 import { bytesEqual, sha256 } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import { TXN_RING_LENGTH } from '../plan/state.ts';
@@ -32,16 +32,17 @@ export async function recover(
 
 async function ofCommit(
   engine: Engine,
-  { id, manifestSha256, receiptKey }: CommitToken,
+  { id, manifestSha256, receiptKey, receiptSha256 }: CommitToken,
   head: Head,
   signal: AbortSignal | undefined,
 ): Promise<RecoverResult> {
   const result = (outcome: RecoverResult['outcome'], detail: string): RecoverResult => ({
     ...{ of: 'commit', id, outcome, detail, isDelivered: null },
   });
+  const own = receiptKey === undefined ? undefined : { key: receiptKey, sha256: receiptSha256 };
   const answer = precheckCommit(head.state, id, undefined, manifestSha256);
   if (!answer) {
-    const isDelivered = receiptKey === undefined ? null : await isThere(engine, receiptKey, signal);
+    const isDelivered = own === undefined ? null : await isThere(engine, own, signal);
     const next = isDelivered === false ? 'its files are not delivered' : '`commit` settles it';
     const detail = `version ${id.version} is not committed, but still can be: ${next}`;
     return { ...result('pending', detail), isDelivered };
@@ -54,25 +55,21 @@ async function ofCommit(
   }
   const { checkpoint } = answer;
   const isSame = manifestSha256 !== undefined && bytesEqual(manifestSha256, checkpoint.manifestSha256);
-  if (
-    isSame ||
-    receiptKey === undefined ||
-    (await listsReceipt(engine, checkpoint, { key: receiptKey }, signal))
-  ) {
+  if (isSame || own === undefined || (await listsReceipt(engine, checkpoint, own, signal))) {
     return result('committed', `version ${id.version} is committed`);
   }
   const detail = `version ${id.version} was committed with the files of another process of this writer`;
   return result('not-committed', detail);
 }
 
-async function isThere(engine: Engine, key: string, signal: AbortSignal | undefined): Promise<boolean> {
-  try {
-    await engine.records.head(key, { signal });
-    return true;
-  } catch (error) {
-    if (isCheckpointError(error, 'NotFound')) return false;
-    throw error;
-  }
+/** Whether the caller's own receipt is there: not one that another process has left under its key. */
+async function isThere(
+  engine: Engine,
+  { key, sha256: digest }: { readonly key: string; readonly sha256: Uint8Array | undefined },
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const bytes = await getOrNull(engine.records, key, signal);
+  return bytes !== null && (digest === undefined || bytesEqual(sha256(bytes), digest));
 }
 
 /** As its sender would judge it: see `Sending` in catalog.ts. */

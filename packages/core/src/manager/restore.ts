@@ -3,15 +3,28 @@
 import type { RestoreDestination, RestoreOptions, RestoreResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { RestoreTarget, SinkFile } from '../contract/files.ts';
-import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
-import { totalBytes } from '../plan/assemble.ts';
-import { chooseCheckpoint, nextOlder, requireLive, selectByName } from '../plan/select.ts';
+import { type CatalogCheckpoint, type FileRecord, type Manifest, toVersion } from '../format/index.ts';
+import { refersToReceipts } from '../plan/file-lists.ts';
+import {
+  chooseCheckpoint,
+  nameMatcher,
+  nameStarts,
+  nextOlder,
+  noMatch,
+  requireLive,
+} from '../plan/select.ts';
+import { totalBytes } from '../plan/stored-file.ts';
+import type { DownloadItem } from '../transfer/index.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { LeaseHolder } from './lease.ts';
-import { filesOf, readManifest } from './manifest.ts';
-import { plannedEvent, transferOptions } from './session.ts';
+import { readManifest } from './manifest.ts';
+import { plannedCheckpoint, plannedEvent, transferOptions } from './session.ts';
+import { readFiles, readNamedSlices } from './slices.ts';
 import { localFiles } from './sources.ts';
+
+/** When none is what was asked for. */
+const NAMES_TOLD_MAX = 5;
 
 export async function restore(
   engine: Engine,
@@ -73,26 +86,75 @@ async function restoreOne(
 ): Promise<Omit<RestoreResult, 'skipped'>> {
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   const id = checkpoint.id;
-  const all = filesOf(await readManifest(engine, checkpoint, signal));
-  const files = selectByName(namedOnly(all, options.to), options.only);
+  const manifest = await readManifest(engine, checkpoint, signal);
+  // Before there is a destination: what is not there leaves no empty one behind.
+  const chosen = await chooseFiles(engine, checkpoint, manifest, { ...options, signal });
   const target = await openTarget(engine, options, signal);
   try {
-    options.onProgress?.(plannedEvent(id.version, files));
-    const items = files.map((file) => ({ file, sink: () => target.open(sinkFile(file)) }));
+    options.onProgress?.(chosen ? plannedEvent(id.version, chosen) : plannedCheckpoint(checkpoint, manifest));
+    const files = chosen ?? allFiles(engine, manifest, signal);
+    const items = itemsOf(files, (file) => target.open(sinkFile(file)));
     await engine.transfer.download(items, transferOptions({ ...options, signal }));
     await target.publish();
   } catch (error) {
     await target.discard();
     throw error;
   }
-  return { id, version: id.version, sizeBytes: totalBytes(files), fileCount: files.length };
+  const { fileCount, sizeBytes } = chosen
+    ? { fileCount: chosen.length, sizeBytes: totalBytes(chosen) }
+    : checkpoint;
+  return { id, version: id.version, sizeBytes, fileCount };
 }
 
-/** With buffers as destination, only what is named there is restored; a name that the checkpoint lacks is `NotFound`. */
-function namedOnly(files: readonly FileRecord[], to: RestoreDestination): readonly FileRecord[] {
-  if (typeof to === 'string' || isTarget(to)) return files;
+async function* itemsOf(
+  files: Iterable<FileRecord> | AsyncIterable<FileRecord>,
+  open: (file: FileRecord) => ReturnType<RestoreTarget['open']>,
+): AsyncGenerator<DownloadItem, void, void> {
+  for await (const file of files) yield { file, sink: () => open(file) };
+}
+
+async function* allFiles(
+  engine: Engine,
+  manifest: Manifest,
+  signal: AbortSignal,
+): AsyncGenerator<FileRecord, void, void> {
+  for await (const { files } of readNamedSlices(engine, manifest, { signal })) yield* files;
+}
+
+/**
+ * The files that are asked for, by globs or, with buffers as destination, by their names; `undefined`: all, and so many that they are not
+ * held at once. `NotFound`: no file matches, or one that is named is not there. Reads only the records that may hold such names.
+ */
+async function chooseFiles(
+  engine: Engine,
+  { fileCount }: CatalogCheckpoint,
+  manifest: Manifest,
+  { to, only, signal }: RestoreOptions & { readonly signal: AbortSignal },
+): Promise<readonly FileRecord[] | undefined> {
+  const named = typeof to === 'string' || isTarget(to) ? undefined : Object.keys(to);
+  const globs = only?.length ? only : undefined;
+  if (!named && !globs)
+    return refersToReceipts(manifest) ? undefined : readFiles(engine, manifest, { signal });
+  const matches = globs ? nameMatcher(globs) : () => true;
+  const isNamed = new Set(named);
+  const starts = named ?? nameStarts(globs ?? []);
+  const found: FileRecord[] = [];
+  const others: string[] = [];
+  for await (const { files } of readNamedSlices(engine, manifest, { signal, starts })) {
+    for (const file of files) {
+      if (named ? isNamed.has(file.name) : matches(file.name)) found.push(file);
+      else if (others.length < NAMES_TOLD_MAX) others.push(file.name);
+    }
+  }
+  const chosen = named ? inOrder(found, named).filter(({ name }) => matches(name)) : found;
+  if (chosen.length > 0 || !globs) return chosen;
+  throw noMatch(globs, [...found.map(({ name }) => name), ...others].slice(0, NAMES_TOLD_MAX), fileCount);
+}
+
+/** `NotFound`: a name that the checkpoint lacks. */
+function inOrder(files: readonly FileRecord[], names: readonly string[]): readonly FileRecord[] {
   const byName = new Map(files.map((file) => [file.name, file]));
-  return Object.keys(to).map((name) => {
+  return names.map((name) => {
     const file = byName.get(name);
     if (file) return file;
     throw new CheckpointError('NotFound', `the checkpoint has no file "${name}"`, { context: { name } });

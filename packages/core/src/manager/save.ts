@@ -9,9 +9,9 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
-import { totalBytes } from '../plan/assemble.ts';
 import { sameContent } from '../plan/same-content.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
+import { totalBytes } from '../plan/stored-file.ts';
 import type { UploadedFile } from '../transfer/index.ts';
 import { highestDelivered } from './begun.ts';
 import { Capture, checkCapture } from './capture.ts';
@@ -22,6 +22,7 @@ import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { plannedEvent, SaveSession, transferOptions } from './session.ts';
+import { readFiles } from './slices.ts';
 import { assertOneOf, checkMeta, checkStaleOptions, resolveSources } from './sources.ts';
 import { assertVersionNamed, type WriterRegistry } from './writers.ts';
 
@@ -179,7 +180,7 @@ async function committedShare(
 ): Promise<readonly FileRecord[] | null> {
   const manifest = await readManifest(engine, committed, signal);
   if (manifest.worldSize !== writer.count) return null;
-  return manifest.writers[writer.index]?.files ?? null;
+  return readFiles(engine, manifest, { writer: writer.index, signal });
 }
 
 /** Finishes a version whose writers have all delivered. */

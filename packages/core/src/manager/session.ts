@@ -10,35 +10,29 @@ import type {
   WaitOptions,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import { compareUtf8 } from '../contract/object-key.ts';
 import {
   type CatalogCheckpoint,
-  decodeRecord,
-  encodeRecord,
   type FileRecord,
   hasBlake3,
+  type Manifest,
   payloadKey,
-  type Receipt,
-  receiptKey,
   type State,
-  sha256,
   type Taken,
 } from '../format/index.ts';
-import { totalBytes } from '../plan/assemble.ts';
+import { refersToReceipts } from '../plan/file-lists.ts';
 import { KnownFiles } from '../plan/known-files.ts';
-import { sameContent } from '../plan/same-content.ts';
 import { findSuspicions } from '../plan/staleness.ts';
+import { totalBytes } from '../plan/stored-file.ts';
 import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
 import { HeldBases, type NewestManifests } from './bases.ts';
 import type { Catalog } from './catalog.ts';
-import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
-import { type FinaliseOptions, finalise, finaliseOnce, outcomeUnknown } from './finalise.ts';
+import { type FinaliseOptions, finalise, finaliseOnce } from './finalise.ts';
 import type { Membership } from './join.ts';
 import { recorderOf } from './left-uploads.ts';
 import type { OwnReceipt } from './receipts.ts';
-import { createRecord } from './records.ts';
 import type { NamedSource } from './sources.ts';
+import { deliver } from './write-receipt.ts';
 
 const NONCE_DIGITS = 16;
 const NOTHING_KNOWN = new KnownFiles([]);
@@ -107,7 +101,7 @@ export class SaveSession {
       return undefined;
     }
     if (sources.every(({ source }) => 'stream' in source)) return NOTHING_KNOWN;
-    return this.#start.manifests.known(this.#start.state, signal);
+    return this.#start.manifests.known(this.#start.state, this.membership.writer.index, signal);
   }
 
   async #send(
@@ -153,9 +147,10 @@ export class SaveSession {
       suspicions,
       taken: meta.taken,
     };
+    const { runId, writer, incarnation } = this.membership;
     this.#receipt = await deliver(
       this.#engine,
-      { ...this.membership, id: this.id, ...share },
+      { runId, writer, incarnation, id: this.id, ...share },
       options.signal,
     );
     return suspicions;
@@ -166,7 +161,8 @@ export class SaveSession {
     { onStale = 'warn', shouldChange, signal, onProgress }: Bounded<WaitOptions & StaleOptions>,
   ): Promise<readonly string[]> {
     if (onStale === 'off') return [];
-    const last = await this.#start.manifests.last(this.#start.state, signal);
+    const { index } = this.membership.writer;
+    const last = await this.#start.manifests.last(this.#start.state, index, signal);
     const suspicions = last ? findSuspicions(files, last, shouldChange) : [];
     const { version } = this.id;
     if (onStale === 'fail' && suspicions.length > 0) {
@@ -227,58 +223,6 @@ export class SaveSession {
   }
 }
 
-/** What one writer has to say of its files. */
-export interface Delivery extends Pick<Membership, 'runId' | 'writer' | 'incarnation'> {
-  readonly id: CheckpointId;
-  readonly files: readonly FileRecord[];
-  readonly bases: readonly CheckpointId[];
-  readonly metrics: Record<string, number>;
-  readonly metadata: Record<string, string>;
-  readonly suspicions: readonly string[];
-  readonly taken: Taken | undefined;
-}
-
-/** Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says something else. */
-export async function deliver(
-  engine: Engine,
-  delivery: Delivery,
-  signal: AbortSignal | undefined,
-): Promise<OwnReceipt> {
-  const { id, runId, writer, incarnation, files } = delivery;
-  const key = receiptKey(id, writer.index, incarnation);
-  // Field by field: an encoded record keeps members that the schema does not name, as those of a newer minor.
-  const receipt: Receipt = {
-    format: undefined,
-    id,
-    writer: writer.index,
-    incarnation,
-    worldSize: writer.count,
-    files: [...files].sort((a, b) => compareUtf8(a.name, b.name)),
-    fileLists: [],
-    bases: delivery.bases,
-    metrics: delivery.metrics,
-    metadata: delivery.metadata,
-    suspicions: delivery.suspicions,
-    taken: delivery.taken,
-  };
-  const { bytes } = encodeRecord('receipt', receipt);
-  const { clock, settings } = engine;
-  const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'writing the receipt', signal };
-  // It may be there, and then the peers may commit it.
-  const decides = (cause: unknown) => outcomeUnknown(engine, { id, runId, own: { key } }, undefined, cause);
-  const created = await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until, decides));
-  const life = { key, position: writer, incarnation };
-  if (created.isOurs) return { ...life, sha256: sha256(bytes), receipt };
-  const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
-  // This process delivered this version before: the same content stands, other content cannot replace it.
-  if (sameContent(found.files, files)) return { ...life, sha256: sha256(created.bytes), receipt: found };
-  throw new CheckpointError(
-    'Conflict',
-    `writer ${writer.index} has already delivered version ${id.version}, with other content`,
-    { context: { store: engine.store.uri, key, version: id.version, writer: writer.index } },
-  );
-}
-
 /** Progress of bytes and repeats, as the caller wants to hear of it. */
 export function transferOptions(options: WaitOptions): TransferOptions {
   const { signal, onProgress } = options;
@@ -288,6 +232,20 @@ export function transferOptions(options: WaitOptions): TransferOptions {
     onBytes: (name, doneBytes, totalBytes) => onProgress({ type: 'bytes', name, doneBytes, totalBytes }),
     onRetry: (detail) => onProgress({ type: 'retry', detail }),
   };
+}
+
+/** Of a checkpoint that is gone through whole. Without names where those are read as it goes on. */
+export function plannedCheckpoint(
+  { id, fileCount, sizeBytes }: CatalogCheckpoint,
+  manifest: Manifest,
+): ProgressEvent {
+  if (!refersToReceipts(manifest)) {
+    return plannedEvent(
+      id.version,
+      manifest.writers.flatMap((share) => share.files),
+    );
+  }
+  return { type: 'planned', version: id.version, fileCount, sizeBytes, files: [] };
 }
 
 export function plannedEvent(

@@ -21,7 +21,7 @@ import { listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
 import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.ts';
 
 /**
- * One list page per 1,000 objects, one GET per checkpoint that this manager has not met before, one delete request per
+ * One list page per 1,000 objects, one GET per checkpoint that this manager has not met before and for each record that it refers to, one delete request per
  * `capabilities.maxDeleteKeys` objects. Memory: about 200 bytes per object of the run, and 150 per object of its checkpoints.
  *
  * `NotFound`: there is no run. `StoreRegressed`: the catalog is gone, or older than what lies beside it. `Corrupt`: a manifest cannot be
@@ -35,7 +35,7 @@ export async function sweep(engine: Engine, catalog: Catalog, options: WaitOptio
   const leases = await findOldLeases(engine, listing, signal);
 
   const deletion = new PacedDeletion(engine, signal);
-  for (const objects of [plan.payloads, plan.receipts, plan.manifests, plan.claims])
+  for (const objects of [plan.payloads, plan.fileLists, plan.receipts, plan.manifests, plan.claims])
     await deletion.delete(objects);
   deletion.assertAllowed();
   const uploads = await stopUploads(engine, strays, deletion, signal);

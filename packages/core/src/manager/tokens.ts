@@ -13,6 +13,8 @@ export interface CommitToken {
   readonly manifestSha256: Uint8Array | undefined;
   /** The caller's own receipt; absent for a survivor. */
   readonly receiptKey: string | undefined;
+  /** Of its bytes: another process may have delivered under the same key. Absent from tokens that are older than this field. */
+  readonly receiptSha256: Uint8Array | undefined;
 }
 
 /** A transaction on its way into the catalog. */
@@ -46,9 +48,9 @@ export function writeToken(content: TokenContent): string {
 function fieldsOf(content: TokenContent): unknown[] {
   switch (content.of) {
     case 'commit': {
-      const { runId, id, manifestSha256, receiptKey } = content;
-      const digest = manifestSha256 ? toHex(manifestSha256) : '';
-      return [runId, id.lineage, id.epoch, `${id.version}`, digest, receiptKey ?? ''];
+      const { runId, id, manifestSha256, receiptKey, receiptSha256 } = content;
+      const digests = [manifestSha256, receiptSha256].map((digest) => (digest ? toHex(digest) : ''));
+      return [runId, id.lineage, id.epoch, `${id.version}`, digests[0], receiptKey ?? '', digests[1]];
     }
     case 'decision':
       return [content.runId, content.txnId, content.kind, content.sentOn];
@@ -76,14 +78,15 @@ export function readToken(token: string): TokenContent {
 }
 
 function contentOf([of, ...fields]: unknown[]): TokenContent {
-  if (of === 'commit' && fields.length === 6) {
-    const [runId, lineage, epoch, version, digest, receiptKey] = fields;
+  if (of === 'commit' && (fields.length === 7 || fields.length === 6)) {
+    const [runId, lineage, epoch, version, digest, receiptKey, receiptDigest = ''] = fields;
     return {
       of,
       runId: String(runId),
       id: { lineage: count(lineage), epoch: count(epoch), version: parseVersion(String(version)) },
       manifestSha256: digest === '' ? undefined : fromHex(String(digest)),
       receiptKey: receiptKey === '' ? undefined : String(receiptKey),
+      receiptSha256: receiptDigest === '' ? undefined : fromHex(String(receiptDigest)),
     };
   }
   if (of === 'decision' && fields.length === 4) {

@@ -3,17 +3,20 @@
 import type { VerifyOptions, VerifyResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { CatalogCheckpoint, FileRecord, Manifest } from '../format/index.ts';
+import { receiptPlaces, refersToReceipts } from '../plan/file-lists.ts';
 import { chooseCheckpoint, requireById, requireLive } from '../plan/select.ts';
 import { allOfVersion } from '../plan/state.ts';
+import type { VerifyItem } from '../transfer/index.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { decide } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
-import { filesOf, readManifest } from './manifest.ts';
-import { listSizes } from './receipts.ts';
+import { readManifest } from './manifest.ts';
+import { ListedSizes } from './receipts.ts';
 import { getByDigest } from './records.ts';
 import { leaseCheckpoint, wantedVersion } from './restore.ts';
-import { plannedEvent, transferOptions } from './session.ts';
+import { plannedCheckpoint, transferOptions } from './session.ts';
+import { readNamedSlices } from './slices.ts';
 
 const RECEIPTS_AT_ONCE = 16;
 const REASON_LENGTH_MAX = 500;
@@ -61,14 +64,48 @@ async function compare(
     const { fileCount } = checkpoint;
     return { level, fileCount, bytesRead: 0, storedChecksumCount: 0, problems: [manifest.problem] };
   }
-  const files = filesOf(manifest.value);
-  options.onProgress?.(plannedEvent(checkpoint.id.version, files));
-  const listed = await missingOrResized(engine, files, signal);
-  const broken = new Set(listed.map((problem) => problem.name));
-  const items = files.filter((file) => !broken.has(file.name)).map((file) => ({ file, level }));
-  const report = await engine.transfer.verify(items, transferOptions(options));
-  const problems = [...(await badReceipts(engine, manifest.value, signal)), ...listed, ...report.problems];
-  return { level, fileCount: files.length, ...report, problems };
+  options.onProgress?.(plannedCheckpoint(checkpoint, manifest.value));
+  const records = new FileRecords(engine, manifest.value, signal);
+  const report = await engine.transfer.verify(records.good(level), transferOptions(options));
+  const bad = await badReceipts(engine, manifest.value, signal);
+  const problems = [...bad, ...records.problems, ...report.problems];
+  return { level, fileCount: checkpoint.fileCount, ...report, problems };
+}
+
+/** The files of a checkpoint one after the other, and what is wrong with their records and with the objects that a listing shows. */
+class FileRecords {
+  readonly #engine: Engine;
+  readonly #manifest: Manifest;
+  readonly #signal: AbortSignal;
+  readonly problems: Problem[] = [];
+
+  constructor(engine: Engine, manifest: Manifest, signal: AbortSignal) {
+    this.#engine = engine;
+    this.#manifest = manifest;
+    this.#signal = signal;
+  }
+
+  /** Those that are there with their size: worth reading. Beside the records, one list page per 1,000 objects. */
+  async *good(level: 0 | 1 | 2): AsyncGenerator<VerifyItem, void, void> {
+    const signal = this.#signal;
+    const sizes = new ListedSizes(this.#engine, { signal });
+    const onDamaged = (name: string, error: CheckpointError) => {
+      if (error.code !== 'Corrupt') throw error;
+      this.problems.push({ name, message: error.message });
+    };
+    for await (const { files } of readNamedSlices(this.#engine, this.#manifest, { signal, onDamaged })) {
+      await sizes.learn(files);
+      for (const file of files) if (this.#isThere(file, sizes.get(file.key))) yield { file, level };
+    }
+  }
+
+  #isThere({ name, key, sizeBytes }: FileRecord, foundBytes: number | undefined): boolean {
+    if (foundBytes === sizeBytes) return true;
+    const what =
+      foundBytes === undefined ? 'is missing' : `has ${foundBytes} bytes; the records say ${sizeBytes}`;
+    this.problems.push({ name, message: `${key} ${what}` });
+    return false;
+  }
 }
 
 /** What was read, or that it is damaged. Other errors are thrown. */
@@ -84,29 +121,13 @@ async function problemOf<T>(
   }
 }
 
-async function badReceipts(engine: Engine, { writers }: Manifest, signal: AbortSignal): Promise<Problem[]> {
-  const read = await inBatches(writers, RECEIPTS_AT_ONCE, ({ receiptKey: key, receiptSha256: digest }) =>
-    problemOf(key, () => getByDigest(engine, key, digest, signal)),
+/** Those that the manifest repeats: no reader needs them, but they are what it stands on. */
+async function badReceipts(engine: Engine, manifest: Manifest, signal: AbortSignal): Promise<Problem[]> {
+  if (refersToReceipts(manifest)) return [];
+  const read = await inBatches(receiptPlaces(manifest), RECEIPTS_AT_ONCE, ({ key, sha256 }) =>
+    problemOf(key, () => getByDigest(engine, key, sha256, signal)),
   );
   return read.flatMap((each) => ('problem' in each ? [each.problem] : []));
-}
-
-/** By listings alone: one page per 1,000 objects. */
-async function missingOrResized(
-  engine: Engine,
-  files: readonly FileRecord[],
-  signal: AbortSignal,
-): Promise<Problem[]> {
-  const sizes = await listSizes(engine, files, signal);
-  const problems: Problem[] = [];
-  for (const { name, key, sizeBytes } of files) {
-    const found = sizes.get(key);
-    if (found === undefined) problems.push({ name, message: `${key} is missing` });
-    else if (found !== sizeBytes) {
-      problems.push({ name, message: `${key} has ${found} bytes; the manifest says ${sizeBytes}` });
-    }
-  }
-  return problems;
 }
 
 /** What was found must be told whatever becomes of the decision: only the caller's own stop is an error here. */

@@ -9,16 +9,23 @@ import {
   idText,
   manifestKey,
   type Receipt,
+  type ReceiptRef,
   receiptKey,
   type State,
+  type WriterLife,
+  type WriterShare,
 } from '../format/index.ts';
+import { type RecordLimits, receiptRef } from './file-lists.ts';
 import { incarnationOf } from './state.ts';
+import { totalBytes } from './stored-file.ts';
 
 /** A receipt as it lies in the store. */
 export interface StoredReceipt {
   readonly key: string;
   readonly sha256: Uint8Array;
   readonly receipt: Receipt;
+  /** Of the record. */
+  readonly recordBytes: number;
 }
 
 export interface AssembledManifest {
@@ -32,6 +39,8 @@ export interface AssembledManifest {
   readonly metrics: Readonly<Record<string, number>>;
   readonly bases: readonly CheckpointId[];
   readonly suspicions: readonly string[];
+  /** Whose receipts it is made of, in writer order. */
+  readonly writers: readonly WriterLife[];
 }
 
 /**
@@ -73,76 +82,99 @@ export function receiptProblem(
   return undefined;
 }
 
-/** Two writers that delivered a file of one name, or one a file and the other a directory of that name; `undefined`: none. */
-export function nameClash(receipts: readonly StoredReceipt[]): string | undefined {
-  const owner = new Map<string, number>();
-  for (const { receipt } of receipts) {
-    for (const file of receipt.files) {
-      const other = owner.get(file.name);
-      if (other !== undefined) return `writers ${other} and ${receipt.writer} both delivered "${file.name}"`;
-      owner.set(file.name, receipt.writer);
-    }
+/**
+ * Puts a manifest together while receipts come in, in writer order; each was checked by the functions above. Holds their files only while
+ * the manifest may repeat them.
+ */
+export class Assembly {
+  readonly #id: CheckpointId;
+  readonly #worldSize: number;
+  readonly #limits: RecordLimits;
+  readonly #refs: ReceiptRef[] = [];
+  readonly #union = new Union();
+  /** `undefined`: they are too many. */
+  #shares: WriterShare[] | undefined = [];
+  #recordBytes = 0;
+  #storedBytes = 0;
+
+  constructor(id: CheckpointId, worldSize: number, limits: RecordLimits) {
+    this.#id = id;
+    this.#worldSize = worldSize;
+    this.#limits = limits;
   }
-  for (const [name, writer] of owner) {
-    for (let end = name.lastIndexOf('/'); end > 0; end = name.lastIndexOf('/', end - 1)) {
-      const other = owner.get(name.slice(0, end));
-      if (other !== undefined) {
-        return `writer ${other} delivered "${name.slice(0, end)}" as a file, writer ${writer} as a directory ("${name}")`;
-      }
-    }
+
+  add(stored: StoredReceipt): void {
+    const { key, sha256: receiptSha256, receipt } = stored;
+    const { writer, incarnation, files, taken } = receipt;
+    this.#recordBytes += stored.recordBytes;
+    this.#refs.push(receiptRef(stored, this.#worldSize));
+    this.#union.add(receipt);
+    const isSmall = this.#recordBytes <= this.#limits.repeatedBytesMax && receipt.fileLists.length === 0;
+    if (isSmall) this.#shares?.push({ writer, incarnation, receiptKey: key, receiptSha256, files, taken });
+    else this.#shares = undefined;
   }
-  return undefined;
+
+  /** All files of all receipts, in any order. */
+  addFiles(files: readonly FileRecord[]): void {
+    const prefix = checkpointPrefix(this.#id);
+    this.#storedBytes += totalBytes(files.filter(({ key }) => key.startsWith(prefix)));
+  }
+
+  finish(): AssembledManifest {
+    const { bases, metrics, metadata, suspicions } = this.#union;
+    const head = { format: undefined, id: this.#id, worldSize: this.#worldSize };
+    const { bytes, sha256 } = encodeRecord(
+      'manifest',
+      this.#shares
+        ? { ...head, writers: this.#shares, bases, metrics, metadata, suspicions, receipts: [] }
+        : { ...head, ...NOTHING_REPEATED, receipts: this.#refs },
+    );
+    return {
+      key: manifestKey(this.#id, sha256),
+      bytes,
+      sha256,
+      sizeBytes: totalBytes(this.#refs),
+      storedBytes: this.#storedBytes,
+      fileCount: this.#refs.reduce((sum, { fileCount }) => sum + fileCount, 0),
+      metrics,
+      bases,
+      suspicions,
+      writers: this.#refs.map(({ incarnation }, writer) => ({ writer, incarnation })),
+    };
+  }
 }
 
-/** `receipts`: one per writer, in writer order, checked by the functions above. */
-export function assembleManifest(id: CheckpointId, receipts: readonly StoredReceipt[]): AssembledManifest {
-  const files = receipts.flatMap(({ receipt }) => receipt.files);
-  const bases = unionOfBases(receipts);
-  const suspicions = [...new Set(receipts.flatMap(({ receipt }) => receipt.suspicions))];
-  const metrics = unionByLowestWriter(receipts.map(({ receipt }) => receipt.metrics));
-  const { bytes, sha256 } = encodeRecord('manifest', {
-    format: undefined,
-    id,
-    worldSize: receipts.length,
-    writers: receipts.map(({ key, sha256: receiptSha256, receipt }) => ({
-      writer: receipt.writer,
-      incarnation: receipt.incarnation,
-      receiptKey: key,
-      receiptSha256,
-      files: receipt.files,
-      taken: receipt.taken,
-    })),
-    bases,
-    metrics,
-    metadata: unionByLowestWriter(receipts.map(({ receipt }) => receipt.metadata)),
-    suspicions,
-    receipts: [],
-  });
-  return {
-    key: manifestKey(id, sha256),
-    bytes,
-    sha256,
-    sizeBytes: totalBytes(files),
-    storedBytes: totalBytes(files.filter(({ key }) => key.startsWith(checkpointPrefix(id)))),
-    fileCount: files.length,
-    metrics,
-    bases,
-    suspicions,
-  };
+const NOTHING_REPEATED = { writers: [], bases: [], metrics: {}, metadata: {}, suspicions: [] };
+
+/** What the receipts of a checkpoint say together, beside their files. */
+export class Union {
+  readonly #bases = new Map<string, CheckpointId>();
+  readonly #suspicions = new Set<string>();
+  readonly metrics: Record<string, number> = Object.create(null);
+  readonly metadata: Record<string, string> = Object.create(null);
+
+  /** In writer order: where two have the same name, the lowest writer's value stands. */
+  add(said: Pick<Receipt, 'bases' | 'suspicions' | 'metrics' | 'metadata'>): void {
+    for (const base of said.bases) this.#bases.set(idText(base), base);
+    for (const suspicion of said.suspicions) this.#suspicions.add(suspicion);
+    addMissing(this.metrics, said.metrics);
+    addMissing(this.metadata, said.metadata);
+  }
+
+  get bases(): CheckpointId[] {
+    return [...this.#bases.values()].sort(compareIds);
+  }
+
+  get suspicions(): string[] {
+    return [...this.#suspicions];
+  }
 }
 
-export function totalBytes(files: readonly Pick<FileRecord, 'sizeBytes'>[]): number {
-  return files.reduce((sum, file) => sum + file.sizeBytes, 0);
+function addMissing<T>(all: Record<string, T>, more: Readonly<Record<string, T>>): void {
+  for (const [name, value] of Object.entries(more)) if (!(name in all)) all[name] = value;
 }
 
-function unionOfBases(receipts: readonly StoredReceipt[]): CheckpointId[] {
-  const all = new Map<string, CheckpointId>();
-  for (const { receipt } of receipts) for (const base of receipt.bases) all.set(idText(base), base);
-  return [...all.values()].sort(
-    (a, b) => a.lineage - b.lineage || a.epoch - b.epoch || (a.version < b.version ? -1 : 1),
-  );
-}
-
-function unionByLowestWriter<T>(maps: readonly Readonly<Record<string, T>>[]): Record<string, T> {
-  return Object.assign(Object.create(null), ...[...maps].reverse());
+/** By lineage, epoch, version. */
+export function compareIds(a: CheckpointId, b: CheckpointId): number {
+  return a.lineage - b.lineage || a.epoch - b.epoch || (a.version < b.version ? -1 : 1);
 }

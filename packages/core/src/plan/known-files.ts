@@ -1,6 +1,12 @@
 /** Files that lie in the store already: what is like one of them need not be sent. Pure. */
 
-import { bytesEqual, type CheckpointId, type FileRecord } from '../format/index.ts';
+import {
+  bytesEqual,
+  type CheckpointId,
+  type FileRecord,
+  idEquals,
+  parseCheckpointPrefix,
+} from '../format/index.ts';
 import { partCrc } from './ranges.ts';
 import type { StoredFile } from './stored-file.ts';
 
@@ -71,22 +77,38 @@ export class Candidates {
   }
 }
 
-/**
- * What a save may refer to: files of the `bases`, newest first. Not those that a `distrusted` checkpoint lists too: it was found damaged,
- * and which of its objects are is not told apart here.
- */
+/** A checkpoint that was found damaged. Which of its objects are is not told apart here. */
+export interface Distrusted {
+  readonly id: CheckpointId;
+  /** `undefined`: they are too many to look at. */
+  readonly files: readonly FileRecord[] | undefined;
+  /** Objects of older checkpoints are among its own. */
+  readonly refersToOthers: boolean;
+}
+
+/** What a save may refer to: files of the `bases`, newest first. Not those that a distrusted checkpoint lists too, or may list. */
 export function knownFiles(
   bases: readonly { readonly id: CheckpointId; readonly files: readonly FileRecord[] }[],
-  distrusted: readonly FileRecord[],
+  distrusted: readonly Distrusted[],
 ): KnownFiles {
-  const passedOver = new Set(distrusted.map((file) => file.key));
+  const passedOver = new Set(distrusted.flatMap(({ files }) => files?.map(({ key }) => key) ?? []));
+  const large = distrusted.filter(({ files }) => files === undefined);
   const known: KnownFile[] = [];
   for (const { id, files } of bases) {
     for (const file of files) {
       if (file.blake3.byteLength === 0 || passedOver.has(file.key)) continue;
+      if (large.some((checkpoint) => mayList(checkpoint, file.key))) continue;
       passedOver.add(file.key); // an older one may list it too, but the newest is the base
       known.push({ ...file, base: id });
     }
   }
   return new KnownFiles(known);
+}
+
+/** Without a look at its files: its own objects, and any that may have been there before it. */
+function mayList({ id, refersToOthers }: Distrusted, key: string): boolean {
+  const other = parseCheckpointPrefix(key);
+  if (other === null) return true;
+  const isLater = other.lineage >= id.lineage && other.epoch >= id.epoch && other.version > id.version;
+  return refersToOthers ? !isLater : idEquals(other, id);
 }

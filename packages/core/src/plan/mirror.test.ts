@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { isCheckpointError } from '../contract/index.ts';
-import type { CatalogCheckpoint, Manifest, State } from '../format/index.ts';
+import type { CatalogCheckpoint, FileRecord, State } from '../format/index.ts';
 import {
+  Content,
   differenceOf,
   isMirrorAttempt,
   mirrorAttempt,
@@ -69,19 +70,19 @@ describe('what is selected', () => {
   });
 });
 
-describe('two manifests', () => {
+describe('two checkpoints', () => {
   const file = { name: 'a', sizeBytes: 3, crc32c: 7, key: 'k1', partSizeBytes: 3, mode: 0 };
-  const manifest = (changes: object = {}, fileChanges: object = {}) =>
-    ({
-      worldSize: 1,
-      writers: [{ writer: 0, files: [{ ...file, ...fileChanges }] }],
-      metrics: { loss: 0.5, nought: 0 },
-      metadata: { note: 'x' },
-      ...changes,
-    }) as unknown as Manifest;
+  const contentOf = (changes: object = {}, fileChanges: object = {}) => {
+    const files = [{ ...file, ...fileChanges }] as FileRecord[];
+    const said = { bases: [], suspicions: [], metrics: { loss: 0.5, nought: 0 }, metadata: { note: 'x' } };
+    const given = { worldSize: 1, files, ...said, ...changes };
+    const content = new Content(given.worldSize);
+    content.add(0, given, given.files);
+    return content;
+  };
 
   test('say the same where only keys and the sizes of parts differ', () => {
-    expect(differenceOf(manifest(), manifest({}, { key: 'k2', partSizeBytes: 1 }))).toBe(undefined);
+    expect(differenceOf(contentOf(), contentOf({}, { key: 'k2', partSizeBytes: 1 }))).toBe(undefined);
   });
 
   test.each<[string, object, object, string]>([
@@ -89,13 +90,23 @@ describe('two manifests', () => {
     ['checksum', {}, { crc32c: 8 }, 'writer 0 has other files'],
     ['size', {}, { sizeBytes: 4 }, 'writer 0 has other files'],
     ['name', {}, { name: 'b' }, 'writer 0 has other files'],
-    ['file too few', { writers: [] }, {}, 'writer 0 has other files'],
+    ['file too few', { files: [] }, {}, 'writer 0 has other files'],
     ['metric', { metrics: { loss: 0.6, nought: 0 } }, {}, 'the metrics differ'],
     ['metric too few', { metrics: { loss: 0.5 } }, {}, 'the metrics differ'],
     ['sign of nought', { metrics: { loss: 0.5, nought: -0 } }, {}, 'the metrics differ'],
     ['metadata', { metadata: { other: 'x' } }, {}, 'the metadata differ'],
   ])('with another %s differ', (_, changes, fileChanges, difference) => {
-    expect(differenceOf(manifest(), manifest(changes, fileChanges))).toBe(difference);
+    expect(differenceOf(contentOf(), contentOf(changes, fileChanges))).toBe(difference);
+  });
+
+  test('say the same however many records their files lie in', () => {
+    const said = { bases: [], suspicions: [], metrics: {}, metadata: {} };
+    const files = ['a', 'b', 'c'].map((name) => ({ ...file, name })) as FileRecord[];
+    const [one, two] = [new Content(1), new Content(1)];
+    one.add(0, said, files);
+    two.add(0, said, files.slice(0, 1));
+    two.add(0, said, files.slice(1));
+    expect(differenceOf(one, two)).toBe(undefined);
   });
 });
 

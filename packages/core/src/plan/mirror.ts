@@ -4,13 +4,14 @@ import type { MirrorSelection } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import {
   type CatalogCheckpoint,
-  type Manifest,
+  type FileRecord,
   parsePayloadKey,
   type State,
+  sha256,
   toHex,
   toVersion,
 } from '../format/index.ts';
-import { sameContent } from './same-content.ts';
+import { Union } from './assemble.ts';
 import { latestOf, onPath } from './state.ts';
 
 /** Of a nonce, which has 32 at most. */
@@ -45,15 +46,41 @@ export function selectForMirror(state: State, selection: MirrorSelection): Catal
   });
 }
 
-/** In what two manifests of one version say different things; `undefined`: in nothing that a reader would notice. */
-export function differenceOf(source: Manifest, copy: Manifest): string | undefined {
-  if (source.worldSize !== copy.worldSize) return `${source.worldSize} writers, not ${copy.worldSize}`;
-  for (const [index, share] of source.writers.entries()) {
-    const other = copy.writers[index]?.files ?? [];
-    if (!sameContent(share.files, other)) return `writer ${share.writer} has other files`;
+/** What a reader would notice of a checkpoint, gone through file by file. Memory: a digest for each writer. */
+export class Content {
+  readonly worldSize: number;
+  readonly union = new Union();
+  /** Of names, sizes and checksums in their order, by writer. */
+  readonly #digests = new Map<number, string>();
+
+  constructor(worldSize: number) {
+    this.worldSize = worldSize;
   }
-  if (!sameEntries(source.metrics, copy.metrics)) return 'the metrics differ';
-  return sameEntries(source.metadata, copy.metadata) ? undefined : 'the metadata differ';
+
+  /** In the order of the writers, and of one writer in the order of its names. */
+  add(writer: number, said: Parameters<Union['add']>[0], files: readonly FileRecord[]): void {
+    this.union.add(said);
+    let digest = this.digestOf(writer);
+    for (const { name, sizeBytes, crc32c } of files) {
+      const text = JSON.stringify([digest, name, sizeBytes, crc32c]);
+      digest = toHex(sha256(new TextEncoder().encode(text)));
+    }
+    this.#digests.set(writer, digest);
+  }
+
+  digestOf(writer: number): string {
+    return this.#digests.get(writer) ?? '';
+  }
+}
+
+/** In what a copy says something else; `undefined`: in nothing that a reader would notice. */
+export function differenceOf(source: Content, copy: Content): string | undefined {
+  if (source.worldSize !== copy.worldSize) return `${source.worldSize} writers, not ${copy.worldSize}`;
+  for (let writer = 0; writer < source.worldSize; writer++) {
+    if (source.digestOf(writer) !== copy.digestOf(writer)) return `writer ${writer} has other files`;
+  }
+  if (!sameEntries(source.union.metrics, copy.union.metrics)) return 'the metrics differ';
+  return sameEntries(source.union.metadata, copy.union.metadata) ? undefined : 'the metadata differ';
 }
 
 function sameEntries<T>(a: Readonly<Record<string, T>>, b: Readonly<Record<string, T>>): boolean {

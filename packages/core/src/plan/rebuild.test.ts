@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type CheckpointId, idText, type Manifest } from '../format/index.ts';
-import { chooseManifests, type FoundManifest, rebuiltState } from './rebuild.ts';
+import { chooseManifests, type FoundManifest, Inventory, rebuiltState } from './rebuild.ts';
 
 const at = (lineage: number, epoch: number, version: bigint): CheckpointId => ({ lineage, epoch, version });
 
@@ -22,7 +22,9 @@ function found(id: CheckpointId, lives: readonly number[] = [0], problem?: strin
     ...{ bases: [], metrics: { loss: 2 }, metadata: {}, suspicions: [], receipts: [] },
   };
   const key = `${prefix}manifest-${lives.join('')}`;
-  return { key, id, sha256: new Uint8Array(32), createdAtMs: 7.4, manifest, problem };
+  const inventory = new Inventory(id);
+  for (const { files } of manifest.writers) inventory.add(manifest, files);
+  return { key, id, sha256: new Uint8Array(32), createdAtMs: 7.4, manifest, inventory, problem };
 }
 
 function choose(manifests: readonly FoundManifest[], unreadable: readonly CheckpointId[] = []) {

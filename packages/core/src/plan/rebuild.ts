@@ -20,13 +20,16 @@ import {
   type CatalogCheckpoint,
   type CheckpointId,
   checkpointPrefix,
+  type FileRecord,
   idText,
   type Manifest,
   type State,
 } from '../format/index.ts';
 import { committedCheckpoint } from './apply-commit.ts';
-import { totalBytes } from './assemble.ts';
+import { compareIds, Union } from './assemble.ts';
+import { receiptPlaces } from './file-lists.ts';
 import { EMPTY_STATE } from './state.ts';
+import { totalBytes } from './stored-file.ts';
 
 export interface FoundManifest {
   readonly key: string;
@@ -37,8 +40,30 @@ export interface FoundManifest {
   /** When the store's own clock says it was created. */
   readonly createdAtMs: number;
   readonly manifest: Manifest;
+  /** Of all its files. */
+  readonly inventory: Inventory;
   /** What of its files is not there; `undefined`: all is. */
   readonly problem: string | undefined;
+}
+
+/** What a catalog says of the files of a checkpoint, counted while they are gone through. */
+export class Inventory {
+  readonly union = new Union();
+  readonly #prefix: string;
+  fileCount = 0;
+  sizeBytes = 0;
+  storedBytes = 0;
+
+  constructor(id: CheckpointId) {
+    this.#prefix = checkpointPrefix(id);
+  }
+
+  add(said: Parameters<Union['add']>[0], files: readonly FileRecord[]): void {
+    this.union.add(said);
+    this.fileCount += files.length;
+    this.sizeBytes += totalBytes(files);
+    this.storedBytes += totalBytes(files.filter(({ key }) => key.startsWith(this.#prefix)));
+  }
 }
 
 export interface Rebuilt {
@@ -92,30 +117,25 @@ function whySkipped(
 
 /** Its receipts are of the same lives or later ones, and at least one of a later. */
 function isLater({ manifest: a }: FoundManifest, { manifest: b }: FoundManifest): boolean {
-  const ages = a.writers.map((share, index) => share.incarnation - (b.writers[index]?.incarnation ?? 0));
+  const others = receiptPlaces(b);
+  const ages = receiptPlaces(a).map((life, index) => life.incarnation - (others[index]?.incarnation ?? 0));
   return a.worldSize === b.worldSize && ages.every((age) => age >= 0) && ages.some((age) => age > 0);
 }
 
-function compareIds(a: CheckpointId, b: CheckpointId): number {
-  return a.lineage - b.lineage || a.epoch - b.epoch || (a.version < b.version ? -1 : 1);
-}
-
 function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpoint {
-  const { id, key, sha256, createdAtMs, manifest } = found;
-  const files = manifest.writers.flatMap((share) => share.files);
+  const { id, key, sha256, createdAtMs, manifest, inventory } = found;
+  const { fileCount, sizeBytes, storedBytes, union } = inventory;
   const checkpoint = committedCheckpoint({
     kind: 'commit',
     checkpoint: id,
     worldSize: manifest.worldSize,
-    writers: manifest.writers,
+    writers: receiptPlaces(manifest),
     manifestKey: key,
     manifestSha256: sha256,
-    sizeBytes: totalBytes(files),
-    storedBytes: totalBytes(files.filter((file) => file.key.startsWith(checkpointPrefix(id)))),
-    fileCount: files.length,
-    metrics: manifest.metrics,
-    bases: manifest.bases,
-    suspicions: manifest.suspicions,
+    ...{ fileCount, sizeBytes, storedBytes },
+    metrics: union.metrics,
+    bases: union.bases,
+    suspicions: union.suspicions,
     atMs: Math.min(Math.max(0, Math.round(createdAtMs)), TIME_MS_MAX),
   });
   return { ...checkpoint, rolledBack };

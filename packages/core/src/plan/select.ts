@@ -75,19 +75,23 @@ export function nextOlder(state: State, damaged: CheckpointId): CatalogCheckpoin
   return path.slice(0, at < 0 ? path.length : at).findLast((checkpoint) => checkpoint.state === 'LIVE');
 }
 
-/** The items whose names match one of the globs; all without globs. No match at all is `NotFound`. */
-export function selectByName<T extends { readonly name: string }>(
-  items: readonly T[],
-  only: readonly string[] | undefined,
-): T[] {
-  if (only === undefined || only.length === 0) return [...items];
-  const matches = picomatch([...only], { dot: true, nonegate: true });
-  const selected = items.filter((item) => matches(item.name));
-  if (selected.length > 0) return selected;
-  const names = items.slice(0, 5).map((item) => item.name);
-  const more = items.length > names.length ? `, … (${items.length} in all)` : '';
-  throw new CheckpointError(
-    'NotFound',
-    `no file matches ${only.map((glob) => `"${glob}"`).join(' or ')}; there are: ${names.join(', ')}${more}`,
-  );
+/** Whether a name matches one of the globs. */
+export function nameMatcher(globs: readonly string[]): (name: string) => boolean {
+  return picomatch([...globs], { dot: true, nonegate: true });
+}
+
+/** How names begin that match one of the globs: with what stands before the first character that may mean something to a glob. */
+export function nameStarts(globs: readonly string[]): string[] {
+  return globs.map((glob) => {
+    const [start = ''] = /^[^*?[\]{}()!@+|\\]*/.exec(glob.replace(/^(?:\.\/)+/, '')) ?? [];
+    return start.replace(/\/+$/, '');
+  });
+}
+
+/** `names`: some of those there are; `count`: of all. */
+export function noMatch(globs: readonly string[], names: readonly string[], count: number): CheckpointError {
+  const wanted = globs.map((glob) => `"${glob}"`).join(' or ');
+  const some = names.length > 0 ? names.join(', ') : 'none whose name begins so';
+  const more = count > names.length ? `, … (${count} in all)` : '';
+  return new CheckpointError('NotFound', `no file matches ${wanted}; there are: ${some}${more}`);
 }

@@ -12,3 +12,7 @@ export interface StoredFile {
   /** CRC32C of each part in order, 4 bytes big-endian each; empty for an empty file. */
   readonly partCrc32c: Uint8Array;
 }
+
+export function totalBytes(files: readonly Pick<StoredFile, 'sizeBytes'>[]): number {
+  return files.reduce((sum, file) => sum + file.sizeBytes, 0);
+}

@@ -14,6 +14,7 @@ import {
   checkpointPrefix,
   parseCheckpointPrefix,
   parseClaimKey,
+  parseFileListKey,
   parseLeaseKey,
   parseManifestKey,
   parsePayloadKey,
@@ -38,12 +39,13 @@ export interface RunListing {
   readonly leases: readonly (ListedObject & { readonly createdAtMs: number })[];
 }
 
-/** All keys that one checkpoint of the catalog holds on to: manifest, receipts, payloads; or its prefix, for all that lies below it. */
+/** All keys that one checkpoint of the catalog holds on to: manifest, receipts, file lists, payloads; or its prefix, for all that lies below it. */
 export type HeldKeys = readonly string[];
 
 /** To be deleted in this order, so that whoever finds a manifest finds all of its checkpoint, or sees what is missing. */
 export interface SweepPlan {
   readonly payloads: readonly ListedObject[];
+  readonly fileLists: readonly ListedObject[];
   readonly receipts: readonly ListedObject[];
   readonly manifests: readonly ListedObject[];
   /** Of writers whose lineage or epoch has passed. */
@@ -64,6 +66,7 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
   for (const keys of held) for (const key of keys) isHeld.add(key);
   const plan = {
     payloads: [] as ListedObject[],
+    fileLists: [] as ListedObject[],
     receipts: [] as ListedObject[],
     manifests: [] as ListedObject[],
     claims: [] as ListedObject[],
@@ -89,7 +92,7 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
 type Found =
   | { readonly kind: 'payloads' | 'manifests'; readonly id: CheckpointId }
   | {
-      readonly kind: 'receipts';
+      readonly kind: 'receipts' | 'fileLists';
       readonly id: CheckpointId;
       readonly writer: number;
       readonly incarnation: number;
@@ -100,17 +103,19 @@ function kindOf(key: string): Found | null {
   if (payload) return { kind: 'payloads', id: payload.id };
   const receipt = parseReceiptKey(key);
   if (receipt) return { kind: 'receipts', ...receipt };
+  const fileList = parseFileListKey(key);
+  if (fileList) return { kind: 'fileLists', ...fileList };
   const manifest = parseManifestKey(key);
   return manifest && { kind: 'manifests', id: manifest.id };
 }
 
 /**
- * It can never become part of a checkpoint. That a newer life of its writer has registered ends a receipt, but no payload: the successor
- * may go on with an upload of its predecessor.
+ * It can never become part of a checkpoint. That a newer life of its writer has registered ends a receipt and its file lists, but no payload:
+ * the successor may go on with an upload of its predecessor.
  */
 function isOver(found: Found, state: State): boolean {
   if (isUncommittable(state, found.id)) return true;
-  return found.kind === 'receipts' && found.incarnation < incarnationOf(state, found.writer);
+  return 'writer' in found && found.incarnation < incarnationOf(state, found.writer);
 }
 
 function hasPassed(at: { lineage: number; epoch: number }, state: State): boolean {

@@ -14,6 +14,9 @@ import type { StoredFile } from '../plan/stored-file.ts';
 import type { LentFile } from './lent-file.ts';
 import type { RetryPolicy } from './retry.ts';
 
+/** Those that come one after the other are asked for as they are needed. */
+export type Items<I> = Iterable<I> | AsyncIterable<I>;
+
 export interface TransferParts {
   readonly store: ObjectStore;
   readonly settings: Settings;
@@ -56,9 +59,9 @@ export interface Transfer {
   /** What `upload` would answer, without sending anything: sources are read (a stream is used up by it), `key` is empty. */
   checksum(items: readonly UploadItem[], options?: TransferOptions): Promise<UploadedFile[]>;
   /** Reads each file, compares every byte with its checksum, and only then writes it to its sink. `Corrupt` names file and range. */
-  download(items: readonly DownloadItem[], options?: TransferOptions): Promise<void>;
+  download(items: Items<DownloadItem>, options?: TransferOptions): Promise<void>;
   /** Reads and compares; what is damaged or missing is reported, not thrown. Other errors (an unreachable store) are thrown. */
-  verify(items: readonly VerifyItem[], options?: TransferOptions): Promise<VerifyReport>;
+  verify(items: Items<VerifyItem>, options?: TransferOptions): Promise<VerifyReport>;
   /**
    * The bytes of one file in order, each verified before it is handed out, in chunks of at least one part. A few are read ahead, outside
    * the pool: at most a quarter of `bufferBytes` for all streams together. A chunk is the reader's own. Nothing is read before the first

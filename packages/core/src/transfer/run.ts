@@ -16,7 +16,7 @@ import {
   toCheckpointError,
   unlessAborted,
 } from '../contract/index.ts';
-import type { TransferOptions } from './api.ts';
+import type { Items, TransferOptions } from './api.ts';
 import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
@@ -116,20 +116,30 @@ export class Run implements ActiveRun {
   /** Works on all items, a limited number at a time, begun in the order given. Throws the first error, when nothing is under way. */
   async files<I, O>(items: readonly I[], work: (item: I) => Promise<O>): Promise<O[]> {
     const results = new Array<O>(items.length);
-    const rest = items.entries();
+    await this.each(items.entries(), async ([index, item]) => {
+      results[index] = await work(item);
+    });
+    return results;
+  }
+
+  /** As `files`, of items that come as they are needed. What gives them is not asked for more after a failure. */
+  async each<I>(items: Items<I>, work: (item: I) => Promise<void>): Promise<void> {
+    const rest = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
     const workOnRest = async () => {
-      for (const [index, item] of rest) {
-        if (this.signal.aborted) return;
+      while (!this.signal.aborted) {
         try {
-          results[index] = await work(item);
+          const next = await unlessAborted(Promise.resolve(rest.next()), this.signal);
+          if (next.done) return;
+          await work(next.value);
         } catch (error) {
           this.fail(error);
         }
       }
     };
-    await Promise.all(Array.from({ length: Math.min(FILES_OPEN_MAX, items.length) }, workOnRest));
+    await Promise.all(Array.from({ length: FILES_OPEN_MAX }, workOnRest));
+    // A read that is under way there ends with the caller's signal; nothing waits for it.
+    void Promise.resolve(rest.return?.()).catch(() => undefined);
     if (this.#failure) throw this.#failure.error;
-    return results;
   }
 
   /** One of the requests that may be under way at once. First come, first served. */

@@ -55,12 +55,14 @@ export function createTransfer(parts: TransferParts): Transfer {
       during(shared, options, (run) => run.files(items, (item) => uploadFile(item, nowhere, run))),
     download: (items, options) =>
       during(shared, options, async (run) => {
-        await run.files(items, (item) => downloadFile(item, run));
+        await run.each(items, (item) => downloadFile(item, run));
       }),
     verify: (items, options) =>
-      during(shared, options, async (run) =>
-        mergeReports(await run.files(items, (item) => verifyFile(item, run))),
-      ),
+      during(shared, options, async (run) => {
+        const reports = new Reports();
+        await run.each(items, (item) => reports.add(verifyFile(item, run)));
+        return reports.together();
+      }),
     source: (file, { onEnd, ...options }) =>
       new StoredFileSource(file, () => new Run(shared, options), onEnd),
     objectSource: async (key, options) => ObjectSource.open(key, new Run(shared, options ?? {})),
@@ -87,12 +89,30 @@ async function during<T>(
   }
 }
 
-function mergeReports(reports: readonly VerifyReport[]): VerifyReport {
-  return {
-    bytesRead: reports.reduce((sum, report) => sum + report.bytesRead, 0),
-    storedChecksumCount: reports.reduce((sum, report) => sum + report.storedChecksumCount, 0),
-    problems: reports.flatMap((report) => report.problems),
-  };
+/** Holds nothing of files that are whole. */
+class Reports {
+  readonly #found: { readonly index: number; readonly problems: VerifyReport['problems'] }[] = [];
+  #begun = 0;
+  #bytesRead = 0;
+  #storedChecksumCount = 0;
+
+  async add(report: Promise<VerifyReport>): Promise<void> {
+    const index = this.#begun++;
+    const { bytesRead, storedChecksumCount, problems } = await report;
+    this.#bytesRead += bytesRead;
+    this.#storedChecksumCount += storedChecksumCount;
+    if (problems.length > 0) this.#found.push({ index, problems });
+  }
+
+  /** Problems stand in the order in which their files were begun. */
+  together(): VerifyReport {
+    this.#found.sort((a, b) => a.index - b.index);
+    return {
+      bytesRead: this.#bytesRead,
+      storedChecksumCount: this.#storedChecksumCount,
+      problems: this.#found.flatMap(({ problems }) => problems),
+    };
+  }
 }
 
 async function close(shared: Shared): Promise<void> {

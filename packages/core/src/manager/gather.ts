@@ -1,0 +1,121 @@
+/** From the receipts of all writers to their manifest. What they delivered is gone through once; of the files only the names are held. */
+
+import type { CheckpointId } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import type { FileRecord, Receipt, WriterLife } from '../format/index.ts';
+import { type AssembledManifest, Assembly, receiptProblem, type StoredReceipt } from '../plan/assemble.ts';
+import { clashText, type NameClash, NameOwners } from '../plan/names.ts';
+import type { Engine } from './engine.ts';
+import { readAhead } from './read-ahead.ts';
+import { ListedSizes, type OwnReceipt, readReceipt } from './receipts.ts';
+import { assertOrdered, readLists } from './slices.ts';
+
+/** Receipts are small: so many at once keep a store busy. */
+const RECEIPTS_AT_ONCE = 16;
+
+export interface GatherOptions {
+  readonly id: CheckpointId;
+  /** Whose receipts count, in writer order. */
+  readonly chosen: readonly WriterLife[];
+  /** Need not be read again. */
+  readonly own: OwnReceipt | undefined;
+  readonly signal: AbortSignal | undefined;
+  /** Called after each answer of the store. */
+  readonly onAnswer: () => void;
+}
+
+/**
+ * One GET for each receipt but the caller's own, one for each file list, and a list page for 1,000 objects. `WorldSizeMismatch`: a receipt is
+ * of another run. `Conflict`: two writers delivered the same name. `Corrupt`: a payload is not there with its size.
+ */
+export async function gather(engine: Engine, options: GatherOptions): Promise<AssembledManifest> {
+  const { id, chosen, signal, onAnswer } = options;
+  const assembly = new Assembly(id, chosen.length, engine.recordLimits);
+  const names = new NameOwners();
+  const payloads = new Payloads(engine, options);
+  const refuse = (clash: NameClash | undefined) => {
+    if (clash)
+      throw refusal(engine, 'Conflict', id, `version ${id.version} cannot be committed: ${clashText(clash)}`);
+  };
+  const receipts = readChecked(engine, assembly, options);
+  for await (const { writer, files } of readLists(engine, receipts, { signal })) {
+    onAnswer();
+    refuse(names.add(files, writer));
+    assembly.addFiles(files);
+    await payloads.add(files);
+  }
+  refuse(names.findDirectory());
+  await payloads.assertThere();
+  return assembly.finish();
+}
+
+async function* readChecked(
+  engine: Engine,
+  assembly: Assembly,
+  { id, chosen, own, signal, onAnswer }: GatherOptions,
+): AsyncGenerator<Receipt, void, void> {
+  const at = { count: RECEIPTS_AT_ONCE, signal };
+  const read = readAhead(chosen, at, async (life, until) =>
+    own && isOf(own, life) ? own : readReceipt(engine, id, life, until),
+  );
+  for await (const stored of read) {
+    onAnswer();
+    assertBelongs(engine, id, stored, chosen.length);
+    assembly.add(stored);
+    yield stored === own && own.files ? { ...own.receipt, files: own.files, fileLists: [] } : stored.receipt;
+  }
+}
+
+function isOf({ position, incarnation }: OwnReceipt, life: WriterLife): boolean {
+  return position.index === life.writer && incarnation === life.incarnation;
+}
+
+function assertBelongs(engine: Engine, id: CheckpointId, stored: StoredReceipt, worldSize: number): void {
+  const { key, receipt } = stored;
+  const problem = receiptProblem(stored, id, worldSize);
+  if (problem) throw refusal(engine, 'WorldSizeMismatch', id, problem, { writer: receipt.writer });
+  assertOrdered(engine, key, receipt);
+}
+
+/** The objects of all files, wherever they lie. Looks twice: a listing in pages is no snapshot. */
+class Payloads {
+  readonly #engine: Engine;
+  readonly #options: GatherOptions;
+  readonly #sizes: ListedSizes;
+  readonly #wrong: FileRecord[] = [];
+
+  constructor(engine: Engine, options: GatherOptions) {
+    this.#engine = engine;
+    this.#options = options;
+    this.#sizes = new ListedSizes(engine, options);
+  }
+
+  async add(files: readonly FileRecord[]): Promise<void> {
+    await this.#sizes.learn(files);
+    for (const file of files) if (this.#sizes.get(file.key) !== file.sizeBytes) this.#wrong.push(file);
+  }
+
+  async assertThere(): Promise<void> {
+    if (this.#wrong.length === 0) return;
+    const { id } = this.#options;
+    const now = new ListedSizes(this.#engine, this.#options);
+    await now.learn(this.#wrong);
+    const wrong = this.#wrong.find((file) => now.get(file.key) !== file.sizeBytes);
+    if (!wrong) return;
+    const { name, key, sizeBytes } = wrong;
+    const found = now.get(key);
+    const what = found === undefined ? 'is missing' : `has ${found} bytes`;
+    const message = `version ${id.version} cannot be committed: ${name} (${key}) was delivered with ${sizeBytes} bytes but ${what}`;
+    throw refusal(this.#engine, 'Corrupt', id, message, { key, name });
+  }
+}
+
+function refusal(
+  { store }: Engine,
+  code: 'Conflict' | 'Corrupt' | 'WorldSizeMismatch',
+  { version }: CheckpointId,
+  message: string,
+  context: { readonly writer?: number; readonly key?: string; readonly name?: string } = {},
+): CheckpointError {
+  return new CheckpointError(code, message, { context: { store: store.uri, version, ...context } });
+}

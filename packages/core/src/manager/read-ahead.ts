@@ -1,0 +1,40 @@
+/** Many small reads, of which a few are under way while the results before them are used. */
+
+/**
+ * The results in the order of `items`, of which at most `count` are worked on at once. Whoever stops reading stops the work: `signal` of those
+ * under way fires, and they have settled when the generator has ended.
+ */
+export async function* readAhead<T, R>(
+  items: Iterable<T> | AsyncIterable<T>,
+  { count, signal }: { readonly count: number; readonly signal: AbortSignal | undefined },
+  work: (item: T, signal: AbortSignal) => Promise<R>,
+): AsyncGenerator<R, void, void> {
+  const rest = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
+  const stop = new AbortController();
+  const until = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal;
+  const underWay: Promise<R>[] = [];
+  let hasMore = true;
+  try {
+    for (;;) {
+      while (hasMore && underWay.length < count) {
+        const next = await rest.next();
+        if (next.done) hasMore = false;
+        else underWay.push(begun(() => work(next.value, until)));
+      }
+      const first = underWay.shift();
+      if (first === undefined) return;
+      yield await first;
+    }
+  } finally {
+    stop.abort();
+    await rest.return?.();
+    await Promise.allSettled(underWay);
+  }
+}
+
+/** Its failure is thrown when its turn comes; until then nobody may look. */
+function begun<R>(work: () => Promise<R>): Promise<R> {
+  const result = work();
+  result.catch(() => undefined);
+  return result;
+}

@@ -1,0 +1,126 @@
+/** What one writer leaves for all: its receipt, and before it the lists of files that are too many for a receipt. */
+
+import type { CheckpointId, WriterPosition } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import { compareUtf8 } from '../contract/object-key.ts';
+import {
+  decodeRecord,
+  encodeRecord,
+  type FileListRef,
+  type FileRecord,
+  fileListKey,
+  type Receipt,
+  receiptKey,
+  sha256,
+} from '../format/index.ts';
+import { fileListRef, sliceFiles } from '../plan/file-lists.ts';
+import { SameContent } from '../plan/same-content.ts';
+import { withDeadline } from './deadline.ts';
+import type { Engine } from './engine.ts';
+import { outcomeUnknown } from './finalise.ts';
+import { readAhead } from './read-ahead.ts';
+import type { OwnReceipt } from './receipts.ts';
+import { createRecord } from './records.ts';
+import { readLists, type Said } from './slices.ts';
+
+/** Each has about 1 MiB. */
+const LISTS_AT_ONCE = 4;
+
+/** What one writer has to say of its files. */
+export interface Delivery extends Said {
+  readonly id: CheckpointId;
+  readonly runId: string;
+  readonly writer: WriterPosition;
+  readonly incarnation: number;
+  readonly files: readonly FileRecord[];
+}
+
+/** Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says something else. */
+export async function deliver(
+  engine: Engine,
+  delivery: Delivery,
+  signal: AbortSignal | undefined,
+): Promise<OwnReceipt> {
+  const { id, runId, writer: position, incarnation } = delivery;
+  const files = [...delivery.files].sort((a, b) => compareUtf8(a.name, b.name));
+  const slices = sliceFiles(files, engine.recordLimits.filesBytesMax);
+  const life = { id, writer: position.index, incarnation };
+  // Field by field: an encoded record keeps members that the schema does not name, as those of a newer minor.
+  const receipt: Receipt = {
+    format: undefined,
+    ...life,
+    worldSize: position.count,
+    files: slices.length > 1 ? [] : files,
+    fileLists: slices.length > 1 ? await writeLists(engine, life, slices, signal) : [],
+    bases: delivery.bases,
+    metrics: delivery.metrics,
+    metadata: delivery.metadata,
+    suspicions: delivery.suspicions,
+    taken: delivery.taken,
+  };
+  const { bytes, sha256: digest } = encodeRecord('receipt', receipt);
+  const key = receiptKey(id, position.index, incarnation);
+  // It may be there, and then the peers may commit it.
+  const decides = (cause: unknown) =>
+    outcomeUnknown(engine, { id, runId, own: { key, sha256: digest } }, undefined, cause);
+  const created = await bounded(engine, 'writing the receipt', signal, (until) =>
+    createRecord(engine, key, bytes, until, decides),
+  );
+  const place = { key, position, incarnation };
+  if (created.isOurs) return { ...place, sha256: digest, receipt, files, recordBytes: bytes.byteLength };
+  const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
+  // This process delivered this version before: the same content stands, other content cannot replace it.
+  if (await hasContent(engine, found, files, signal)) {
+    const recordBytes = created.bytes.byteLength;
+    return { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
+  }
+  throw new CheckpointError(
+    'Conflict',
+    `writer ${position.index} has already delivered version ${id.version}, with other content`,
+    { context: { store: engine.store.uri, key, version: id.version, writer: position.index } },
+  );
+}
+
+/** Each is durable when its reference is returned. A list that is there already has these very bytes, as its key says. */
+async function writeLists(
+  engine: Engine,
+  life: Pick<Receipt, 'id' | 'writer' | 'incarnation'>,
+  slices: readonly (readonly FileRecord[])[],
+  signal: AbortSignal | undefined,
+): Promise<FileListRef[]> {
+  const refs: FileListRef[] = [];
+  const at = { count: LISTS_AT_ONCE, signal };
+  const written = readAhead(slices, at, async (files, until) => {
+    const { bytes, sha256: digest } = encodeRecord('file-list', { format: undefined, ...life, files });
+    const key = fileListKey(life, digest);
+    const created = await bounded(engine, 'writing a list of files', until, (limit) =>
+      createRecord(engine, key, bytes, limit),
+    );
+    if (created.isOurs) return fileListRef(files, digest);
+    throw new CheckpointError('Corrupt', `${key} holds other bytes than its name says`, {
+      context: { store: engine.store.uri, key, version: life.id.version },
+    });
+  });
+  for await (const ref of written) refs.push(ref);
+  return refs;
+}
+
+function bounded<T>(
+  { clock, settings }: Engine,
+  what: string,
+  signal: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  return withDeadline({ clock, timeoutMs: settings.recordTimeoutMs, what, signal }, work);
+}
+
+async function hasContent(
+  engine: Engine,
+  receipt: Receipt,
+  files: readonly FileRecord[],
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  const content = new SameContent(files);
+  for await (const slice of readLists(engine, [receipt], { signal })) content.compare(slice.files);
+  return content.isSame;
+}

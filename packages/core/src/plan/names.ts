@@ -1,0 +1,40 @@
+/** The names of all files of a checkpoint, whichever writer they are of. Memory: the names. Pure. */
+
+/** Two files of one name, or one file where another needs a directory. */
+export interface NameClash {
+  readonly writers: readonly [number, number];
+  readonly name: string;
+  /** The file whose directory `name` is; `undefined`: both files have this name. */
+  readonly below: string | undefined;
+}
+
+export class NameOwners {
+  readonly #owners = new Map<string, number>();
+
+  /** Of one writer; resolves to the first that another file has already. */
+  add(files: readonly { readonly name: string }[], writer: number): NameClash | undefined {
+    for (const { name } of files) {
+      const other = this.#owners.get(name);
+      if (other !== undefined) return { writers: [other, writer], name, below: undefined };
+      this.#owners.set(name, writer);
+    }
+    return undefined;
+  }
+
+  /** When all are added: the first file that has the name of a directory of another. */
+  findDirectory(): NameClash | undefined {
+    for (const [below, writer] of this.#owners) {
+      for (let end = below.lastIndexOf('/'); end > 0; end = below.lastIndexOf('/', end - 1)) {
+        const name = below.slice(0, end);
+        const other = this.#owners.get(name);
+        if (other !== undefined) return { writers: [other, writer], name, below };
+      }
+    }
+    return undefined;
+  }
+}
+
+export function clashText({ writers: [first, second], name, below }: NameClash): string {
+  if (below === undefined) return `writers ${first} and ${second} both delivered "${name}"`;
+  return `writer ${first} delivered "${name}" as a file, writer ${second} as a directory ("${below}")`;
+}
