@@ -3,6 +3,7 @@
 import { type CheckpointManager, crc32c, idText, openCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { type RawShare, rawShares } from './raw-shares.ts';
 
 /** Of healthy processes. */
 export const SETTINGS = {
@@ -142,8 +143,8 @@ export async function checkInvariants(
   await using manager = openCheckpointManager({ store: run.openStore(), settings: SETTINGS });
   for (const { version, manifestKey } of catalog.live) {
     const owners = await restoreAndIdentify(manager, version, written);
-    const manifest = record(run, manifestKey);
-    checkLives(version, manifest.writers as Share[], ownPrefix(manifestKey));
+    const shares = rawShares(manifestKey, (key) => record(run, key));
+    checkLives(version, shares, ownPrefix(manifestKey));
     checkTold(told, version, owners);
   }
   for (const { version, outcome, attempt } of told) {
@@ -151,17 +152,6 @@ export async function checkInvariants(
       throw new Error(`I7: ${attempt} was told that ${version} is committed, but it is not`);
     }
   }
-}
-
-/** As JSON has it: fields that are 0 are left out. */
-interface Share {
-  readonly writer?: number;
-  readonly incarnation?: number;
-  readonly files: readonly {
-    readonly key: string;
-    readonly sizeBytes?: string;
-    readonly partSizeBytes?: string;
-  }[];
 }
 
 /** Below which a checkpoint's own payloads lie. */
@@ -173,8 +163,8 @@ function ownPrefix(manifestKey: string): string {
  * What a life has delivered it has sent, but for what was sent in parts: there it may have gone on with an upload of a former one. Unchanged
  * files lie with other checkpoints, and may be of any life.
  */
-function checkLives(version: bigint, shares: readonly Share[], prefix: string): void {
-  for (const { writer = 0, incarnation = 0, files } of shares) {
+function checkLives(version: bigint, shares: readonly RawShare[], prefix: string): void {
+  for (const { writer, incarnation, files } of shares) {
     for (const { key, sizeBytes = 0, partSizeBytes = 0 } of files) {
       if (!key.startsWith(prefix)) continue;
       const life = key.split('/')[2] ?? '';

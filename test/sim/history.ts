@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { crc32c } from '@holdfast/core';
 import type { MemoryBucket } from '@holdfast/core/store';
+import { type RawFile, rawShares } from '../crash/raw-shares.ts';
 import { attemptOfMark, markIn } from './contents.ts';
 import { violated } from './invariant-error.ts';
 
@@ -40,23 +41,6 @@ interface RawEntry {
   readonly parentId?: string;
   readonly transaction: { readonly id: string; readonly kind: string };
   readonly state: RawState;
-}
-
-interface RawFile {
-  readonly name: string;
-  readonly key: string;
-  readonly sizeBytes?: string;
-  readonly crc32c?: number;
-}
-
-interface RawManifest {
-  readonly worldSize?: number;
-  readonly writers: readonly {
-    readonly writer?: number;
-    readonly incarnation?: number;
-    readonly receiptKey: string;
-    readonly files: readonly RawFile[];
-  }[];
 }
 
 /** A committed checkpoint: whose files it holds, by writer. */
@@ -240,12 +224,13 @@ export class History {
     const bytes = this.#bytesOf(manifestKey);
     if (createHash('sha256').update(bytes).digest('base64') !== manifestSha256)
       violated('I4', `${manifestKey} is not what the catalog says`);
-    const manifest = JSON.parse(new TextDecoder().decode(bytes)) as RawManifest;
+    const manifest = JSON.parse(new TextDecoder().decode(bytes)) as { readonly worldSize?: number };
     if (before && manifest.worldSize !== before.worldSize)
       violated('I6', `version ${version} has ${manifest.worldSize} writers of ${before.worldSize}`);
     const marks = new Map<number, string>();
-    for (const { writer = 0, incarnation = 0, files, receiptKey } of manifest.writers) {
-      this.#bytesOf(receiptKey);
+    for (const { writer, incarnation, files } of rawShares(manifestKey, (key) =>
+      JSON.parse(this.#textOf(key)),
+    )) {
       if (before && (before.incarnations?.[writer] ?? 0) !== incarnation)
         violated('I6', `version ${version} has a former life of writer ${writer}`);
       marks.set(writer, this.#markOf(version, writer, files));
