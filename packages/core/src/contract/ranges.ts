@@ -11,7 +11,10 @@ export const SPAN_MS_MAX = 36_525 * DAY_MS;
 /** Last moment that a record may name: the end of the year 9999, in milliseconds since 1970. The first is 0. */
 export const TIME_MS_MAX = 253_402_300_799_999;
 
-/** Metrics of one save. */
+/** Files of one writer in one checkpoint. With the longest names their lists still fit a receipt. */
+export const FILE_COUNT_MAX = 2_000_000;
+
+/** Metrics of one save, and of one checkpoint. */
 export const METRIC_COUNT_MAX = 256;
 
 /** UTF-16 units of the name of a metric. */

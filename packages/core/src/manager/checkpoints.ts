@@ -28,7 +28,7 @@ import { readDetails, readManifest } from './manifest.ts';
 import { leaseCheckpoint } from './restore.ts';
 import { type SaveSession, transferOptions } from './session.ts';
 import { findFile } from './slices.ts';
-import { checkMeta, checkStaleOptions } from './sources.ts';
+import { checkFileCount, checkMeta, checkStaleOptions } from './sources.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
 
@@ -65,6 +65,7 @@ export class WritableCheckpoint implements Checkpoint {
   openOutputStream(name: string): WritableStream<Uint8Array> {
     this.#assertWritable();
     checkLogicalName(name);
+    checkFileCount(this.#files.size + this.#open.size + 1);
     const openMax = planStream(this.#engine.settings, this.#engine.store.capabilities).streamCountMax;
     if (this.#open.size >= openMax) {
       throw new CheckpointError(

@@ -10,6 +10,7 @@ import type {
 import { CheckpointError } from '../contract/errors.ts';
 import type { LocalFiles } from '../contract/files.ts';
 import {
+  FILE_COUNT_MAX,
   METADATA_BYTES_MAX,
   METRIC_COUNT_MAX,
   METRIC_NAME_LENGTH_MAX,
@@ -19,6 +20,10 @@ import { checkLogicalNames } from '../format/index.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import type { UploadSource } from '../transfer/index.ts';
 import type { Engine } from './engine.ts';
+import { inBatches } from './in-batches.ts';
+
+/** Files that are looked at together: far below the 1,024 that a process may have open. */
+const SOURCES_AT_ONCE = 64;
 
 export interface NamedSource {
   readonly name: string;
@@ -36,13 +41,21 @@ export async function resolveSources(engine: Engine, options: SaveOptions): Prom
   }
   if (dir !== undefined) {
     const found = await localFiles(engine).scan(dir, { signal });
+    checkFileCount(found.length);
     checkLogicalNames(found.map((file) => file.name));
     return found.map((file) => ({ name: file.name, sizeBytes: file.sizeBytes, source: file }));
   }
   const sources = Object.entries<SaveSource>(files ?? buffers ?? {});
+  checkFileCount(sources.length);
   if (sources.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
   checkLogicalNames(sources.map(([name]) => name));
-  return Promise.all(sources.map(([name, source]) => resolveSource(engine, name, source)));
+  return inBatches(sources, SOURCES_AT_ONCE, ([name, source]) => resolveSource(engine, name, source));
+}
+
+/** What the receipt of one writer could not hold, whatever the names. */
+export function checkFileCount(count: number): void {
+  if (count <= FILE_COUNT_MAX) return;
+  throw refusal(`there are ${count} files; one writer saves at most ${FILE_COUNT_MAX} in a checkpoint`);
 }
 
 async function resolveSource(engine: Engine, name: string, source: SaveSource): Promise<NamedSource> {

@@ -1,5 +1,6 @@
 /** From the receipts of all writers to the one manifest. Pure: whoever builds it writes the same bytes. */
 
+import { METRIC_COUNT_MAX } from '../contract/ranges.ts';
 import {
   type CheckpointId,
   checkpointPrefix,
@@ -38,6 +39,7 @@ export interface AssembledManifest {
   readonly fileCount: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly bases: readonly CheckpointId[];
+  /** For the catalog. */
   readonly suspicions: readonly string[];
   /** Whose receipts it is made of, in writer order. */
   readonly writers: readonly WriterLife[];
@@ -108,10 +110,11 @@ export class Assembly {
     const { writer, incarnation, files, taken } = receipt;
     this.#recordBytes += stored.recordBytes;
     this.#refs.push(receiptRef(stored, this.#worldSize));
-    this.#union.add(receipt);
     const isSmall = this.#recordBytes <= this.#limits.repeatedBytesMax && receipt.fileLists.length === 0;
     if (isSmall) this.#shares?.push({ writer, incarnation, receiptKey: key, receiptSha256, files, taken });
     else this.#shares = undefined;
+    // What the manifest does not repeat need not be held either.
+    this.#union.add(this.#shares ? receipt : { ...receipt, metadata: {} });
   }
 
   /** All files of all receipts, in any order. */
@@ -138,13 +141,16 @@ export class Assembly {
       fileCount: this.#refs.reduce((sum, { fileCount }) => sum + fileCount, 0),
       metrics,
       bases,
-      suspicions,
+      suspicions: this.#union.fewSuspicions,
       writers: this.#refs.map(({ incarnation }, writer) => ({ writer, incarnation })),
     };
   }
 }
 
 const NOTHING_REPEATED = { writers: [], bases: [], metrics: {}, metadata: {}, suspicions: [] };
+
+/** In the catalog, characters. One writer has two at most, of at most three names each. */
+const SUSPICIONS_LENGTH_MAX = 8000;
 
 /** What the receipts of a checkpoint say together, beside their files. */
 export class Union {
@@ -157,8 +163,10 @@ export class Union {
   add(said: Pick<Receipt, 'bases' | 'suspicions' | 'metrics' | 'metadata'>): void {
     for (const base of said.bases) this.#bases.set(idText(base), base);
     for (const suspicion of said.suspicions) this.#suspicions.add(suspicion);
-    addMissing(this.metrics, said.metrics);
     addMissing(this.metadata, said.metadata);
+    const room = METRIC_COUNT_MAX - Object.keys(this.metrics).length;
+    const added = Object.entries(said.metrics).filter(([name]) => !(name in this.metrics));
+    addMissing(this.metrics, Object.fromEntries(added.slice(0, room)));
   }
 
   get bases(): CheckpointId[] {
@@ -167,6 +175,19 @@ export class Union {
 
   get suspicions(): string[] {
     return [...this.#suspicions];
+  }
+
+  /** As many as the catalog repeats, which holds them for as long as the checkpoint lives. */
+  get fewSuspicions(): string[] {
+    const few: string[] = [];
+    let length = 0;
+    for (const suspicion of this.#suspicions) {
+      length += suspicion.length;
+      if (length > SUSPICIONS_LENGTH_MAX) break;
+      few.push(suspicion);
+    }
+    const left = this.#suspicions.size - few.length;
+    return left === 0 ? few : [...few, few.length === 0 ? `${left} suspicions` : `and ${left} more`];
   }
 }
 

@@ -135,7 +135,7 @@ function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpo
     ...{ fileCount, sizeBytes, storedBytes },
     metrics: union.metrics,
     bases: union.bases,
-    suspicions: union.suspicions,
+    suspicions: union.fewSuspicions,
     atMs: Math.min(Math.max(0, Math.round(createdAtMs)), TIME_MS_MAX),
   });
   return { ...checkpoint, rolledBack };
