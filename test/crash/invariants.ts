@@ -3,6 +3,7 @@
 import { type CheckpointManager, crc32c, idText, openCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { wholeCheckpoints } from './raw-pages.ts';
 import { type RawShare, rawShares } from './raw-shares.ts';
 
 /** Of healthy processes. */
@@ -108,7 +109,11 @@ function readCatalog(run: RunView): CatalogView {
   }
   const last = keys.at(-1);
   const state = last ? (record(run, last).state as Record<string, unknown>) : {};
-  const checkpoints = (state.checkpoints ?? []) as { id: Record<string, string>; manifestKey: string }[];
+  const raw = state as { checkpoints?: { id: Record<string, string>; manifestKey: string }[] };
+  const checkpoints = wholeCheckpoints(raw, (key) => {
+    const bytes = run.read(key);
+    return bytes && new TextDecoder().decode(bytes);
+  });
   const latest = state.latest as { version?: string } | undefined;
   return {
     live: checkpoints.map(({ id, manifestKey }) => ({

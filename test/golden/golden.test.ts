@@ -32,7 +32,7 @@ describe('v1', () => {
 
   test('there is one of every kind', () => {
     const kinds = new Set(Object.values(GOLDEN_VALUES).map(({ kind }) => kind));
-    expect([...kinds].sort()).toEqual(['catalog-entry', 'claim', 'file-list', 'grant', 'manifest', 'read-lease', 'receipt', 'run', 'upload']);
+    expect([...kinds].sort()).toEqual(['catalog-entry', 'catalog-page', 'claim', 'file-list', 'grant', 'manifest', 'read-lease', 'receipt', 'run', 'upload']);
   });
 
   test.each(Object.entries(GOLDEN_VALUES))('%s is read as the value it was written from, and written again byte for byte', (name, { kind, value }) => {

@@ -82,6 +82,10 @@ const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {
   'manifest-says-twice.json': () => resealed('v1/manifest-by-reference.json', '"receipts":', '"metrics":{"loss":1},"receipts":'),
   'receipt-ref-without-digest.json': () =>
     resealed('v1/manifest-by-reference.json', ',"sha256":"47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="', ''),
+  'pages-in-major-1.json': () => resealed('v1/catalog-entry-paged.json', '"major":2', '"major":1'),
+  'page-ref-of-nothing.json': () => resealed('v1/catalog-entry-paged.json', '"count":2,', ''),
+  'page-ref-without-first.json': () =>
+    resealed('v1/catalog-entry-paged.json', '"first":{"epoch":2,"lineage":1,"version":"7"},', ''),
   'no-json.json': () => resealed('v1/claim.json', '}\n', '\n'),
 };
 

@@ -3,6 +3,7 @@
 import type {
   CatalogCheckpoint,
   CatalogEntry,
+  CatalogPage,
   Claim,
   FileList,
   FileRecord,
@@ -171,6 +172,7 @@ const entry: CatalogEntry = {
     removedFloor: { lineage: 1, version: 9223372036854775807n },
     txnRing: ['303132333435363738393a3b3c3d3e3f', '202122232425262728292a2b2c2d2e2f'],
     policy: keepLast(3),
+    pages: [],
   },
 };
 
@@ -204,6 +206,7 @@ const first: CatalogEntry = {
     abandoned: [],
     removedRing: [],
     txnRing: ['202122232425262728292a2b2c2d2e2f'],
+    pages: [],
   },
 };
 
@@ -344,11 +347,60 @@ const newerMinor = {
   Quota: '9223372036854775807',
 } as Receipt;
 
+const PAGED_ID = { lineage: 1, epoch: 2, version: 7n };
+
+const page: CatalogPage = {
+  format: { kind: 'catalog-page', major: 2, minor: 0 },
+  runId: RUN_ID,
+  seq: 41,
+  checkpoints: [
+    {
+      ...live,
+      id: PAGED_ID,
+      manifestKey: 'version_7/1.2/manifest-ba7816bf8f01cfea.json',
+      pins: [],
+      bases: [],
+      rolledBack: true,
+    },
+    {
+      ...live,
+      id: { lineage: 2, epoch: 2, version: 8n },
+      manifestKey: 'version_8/2.2/manifest-e3b0c44298fc1c14.json',
+      pins: [],
+      bases: [PAGED_ID],
+      verified: false,
+    },
+  ],
+};
+
+const paged: CatalogEntry = {
+  ...entry,
+  format: { kind: 'catalog-entry', major: 2, minor: 0 },
+  state: {
+    ...(entry.state as State),
+    pages: [
+      {
+        seq: 41,
+        sha256: hex('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'),
+        first: PAGED_ID,
+        last: { lineage: 2, epoch: 2, version: 8n },
+        count: 2,
+        liveCount: 2,
+        liveVerifiedCount: 1,
+        livePathCount: 1,
+        topOnPath: 8n,
+      },
+    ],
+  },
+};
+
 export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'run.json': { kind: 'run', value: run },
   'catalog-entry.json': { kind: 'catalog-entry', value: entry },
   'catalog-entry-first.json': { kind: 'catalog-entry', value: first },
   'catalog-entry-retired.json': { kind: 'catalog-entry', value: retired },
+  'catalog-entry-paged.json': { kind: 'catalog-entry', value: paged },
+  'catalog-page.json': { kind: 'catalog-page', value: page },
   'receipt-suspicious.json': { kind: 'receipt', value: suspicious },
   'manifest-suspicious.json': { kind: 'manifest', value: suspiciousManifest },
   'receipt-polluted.json': { kind: 'receipt', value: takenReceipt },

@@ -148,7 +148,7 @@ describe('the order of a sweep', () => {
     });
     const lists = store.calls.filter(({ operation }) => operation === 'list').map(({ key }) => key);
     const own = lists.slice(lists.indexOf('version_'));
-    expect(own).toEqual(['version_', 'writers/', 'uploads/', 'leases/', 'catalog/']);
+    expect(own).toEqual(['version_', 'writers/', 'uploads/', 'leases/', 'pages/', 'catalog/']);
     const kinds = deleted.map(([key = '']) =>
       /\/receipts\//.test(key) ? 'receipt' : (/manifest|writers|uploads/.exec(key)?.[0] ?? 'payload'),
     );

@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import { crc32c } from '@holdfast/core';
 import type { MemoryBucket } from '@holdfast/core/store';
+import { wholeCheckpoints } from '../crash/raw-pages.ts';
 import { type RawFile, rawShares } from '../crash/raw-shares.ts';
 import { attemptOfMark, markIn } from './contents.ts';
 import { violated } from './invariant-error.ts';
@@ -96,7 +97,10 @@ export class History {
     for (const { key, text } of this.#entries) {
       if (this.#textOf(key) !== text) violated('I8', `${key} is not what it was when it was written`);
     }
-    for (const checkpoint of this.state.checkpoints ?? []) this.#marksOf(checkpoint, undefined);
+    // What is read again now are the pages, as they are by now.
+    const newest = this.#entries.at(-1);
+    const now = newest && this.#whole(JSON.parse(newest.text) as RawEntry);
+    for (const checkpoint of now?.state.checkpoints ?? []) this.#marksOf(checkpoint, undefined);
   }
 
   /** Versions above `top` for which every writer of the present attempt has delivered: whoever is asked can commit them. */
@@ -116,7 +120,7 @@ export class History {
   #append(key: string): void {
     const parent = this.#entries.at(-1)?.entry;
     const text = this.#textOf(key);
-    const entry = JSON.parse(text) as RawEntry;
+    const entry = this.#whole(JSON.parse(text) as RawEntry);
     if (Number(entry.seq) !== this.#entries.length + 1) violated('I0', `${key} says seq ${entry.seq}`);
     if ((entry.parentId ?? '') !== (parent?.entryId ?? ''))
       violated('I0', `${key} does not follow the entry before it`);
@@ -252,6 +256,16 @@ export class History {
 
   #bytesOf(key: string): Uint8Array {
     return this.#bucket.find(key)?.bytes ?? violated('I1', `${key} is missing`);
+  }
+
+  /** The entry with the checkpoints of its pages among its own. */
+  #whole(entry: RawEntry): RawEntry {
+    const inEntry = new Set(entry.state.checkpoints?.map(({ id }) => JSON.stringify(id)));
+    const { latest } = entry.state;
+    if (latest && !inEntry.has(JSON.stringify(latest)))
+      violated('I2', 'the latest is not in the entry itself');
+    const textOf = (key: string) => (this.#bucket.find(key) ? this.#textOf(key) : undefined);
+    return { ...entry, state: { ...entry.state, checkpoints: wholeCheckpoints(entry.state, textOf) } };
   }
 
   #textOf(key: string): string {

@@ -18,7 +18,9 @@ import {
   collectingStory,
   drawStory,
   FIRST_COLLECTING_SEED,
+  FIRST_PAGING_SEED,
   FIRST_STOPPING_SEED,
+  pagingStory,
   type Story,
   stoppingStory,
 } from './story.ts';
@@ -88,7 +90,8 @@ class Simulation {
     const stops = seed >= FIRST_STOPPING_SEED;
     const collects = !stops && seed >= FIRST_COLLECTING_SEED;
     const drawn = drawStory(random);
-    const calm = collects ? collectingStory(drawn, 1 + (seed % 2)) : drawn;
+    const collecting = collects ? collectingStory(drawn, 1 + (seed % 2)) : drawn;
+    const calm = collects && seed >= FIRST_PAGING_SEED ? pagingStory(collecting) : collecting;
     const story = stops ? stoppingStory(drawn) : calm;
     const trace = new Trace();
     const lateEffects = new LateEffects();

@@ -36,6 +36,8 @@ export interface Story {
 export const VERSION_MAX = 4;
 /** From this seed on there are collectors, and no files that only the checks of the crash stories know. */
 export const FIRST_COLLECTING_SEED = 10_000_000;
+/** From this seed on the catalog moves all but its newest two checkpoints into pages, and more is committed; there are collectors. */
+export const FIRST_PAGING_SEED = 15_000_000;
 /** From this seed on callers stop saves, and there are no collectors. */
 export const FIRST_STOPPING_SEED = 20_000_000;
 
@@ -85,6 +87,19 @@ export function collectingStory(story: Story, collectors: number): Story {
 /** The same with callers that stop half of their saves. */
 export function stoppingStory(story: Story): Story {
   return { ...story, stopChance: 0.5 };
+}
+
+/** The same with pages of one checkpoint each, and commits enough for several of them. */
+export function pagingStory(story: Story): Story {
+  const longer = ({ versions, ...attempt }: AttemptStory) => {
+    const last = versions.at(-1) ?? 0;
+    return { ...attempt, versions: [...versions, last + 1, last + 2] };
+  };
+  return {
+    ...story,
+    attempts: story.attempts.map(longer),
+    settings: { ...story.settings, entryCheckpointsMax: 2 },
+  };
 }
 
 function drawAttempt(random: SeededRandom, index: number, notBefore: number): AttemptStory {

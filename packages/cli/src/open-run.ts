@@ -2,6 +2,7 @@ import type {
   CallOptions,
   CheckpointManager,
   CheckpointSummary,
+  ListCheckpointsOptions,
   RetentionPolicy,
   Settings,
 } from '@holdfast/core/contract';
@@ -115,7 +116,7 @@ function logLine(level: string, message: string, details: Record<string, unknown
 export async function listRun(
   manager: CheckpointManager,
   uri: string,
-  options: CallOptions,
+  options: ListCheckpointsOptions,
 ): Promise<CheckpointSummary[]> {
   const summaries = await manager.list(options);
   if (summaries.length === 0) await requireRun(manager, uri, options);

@@ -11,6 +11,8 @@ const ALWAYS_PRESENT: ReadonlySet<string> = new Set([
   'CatalogEntry.state',
   'Checkpoint.id',
   'FileList.id',
+  'PageRef.first',
+  'PageRef.last',
   'Manifest.id',
   'ReadLease.id',
   'Receipt.id',

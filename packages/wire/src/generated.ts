@@ -18,6 +18,18 @@ export interface CatalogEntry {
   readonly state: State;
 }
 
+/**
+ * R/pages/{seq, 20 digits}-{first 16 hex digits of its sha256}.json: older checkpoints of the run. Written before the entry `seq` that
+ * refers to it; later entries refer to it for as long as nothing in it changes.
+ */
+export interface CatalogPage {
+  readonly format?: Format | undefined;
+  readonly runId: string;
+  readonly seq: number;
+  /** In order of commit. */
+  readonly checkpoints: readonly Checkpoint[];
+}
+
 /** What the catalog knows of one checkpoint. */
 export interface Checkpoint {
   readonly id: CheckpointId;
@@ -119,7 +131,7 @@ export interface FileListRef {
 
 /** What a record is and which rules it follows. */
 export interface Format {
-  /** "run", "catalog-entry", "claim", "receipt", "file-list", "manifest", "read-lease", "upload" or "grant". */
+  /** "run", "catalog-entry", "catalog-page", "claim", "receipt", "file-list", "manifest", "read-lease", "upload" or "grant". */
   readonly kind: string;
   /** A reader refuses a major above its own. */
   readonly major: number;
@@ -174,6 +186,28 @@ export interface Manifest {
    * major 2: an older reader would miss the files.
    */
   readonly receipts: readonly ReceiptRef[];
+}
+
+/**
+ * Where checkpoints lie that a state no longer holds itself: R/pages/{seq, 20 digits}-{first 16 hex digits of sha256}.json.
+ * The counts answer what a decision asks of all checkpoints without reading the page.
+ */
+export interface PageRef {
+  /** Number of the entry that was the first to refer to it. */
+  readonly seq: number;
+  /** SHA-256 of the page's bytes, 32 bytes. */
+  readonly sha256: Uint8Array;
+  /** The oldest and the newest checkpoint in it, in order of commit. */
+  readonly first: CheckpointId;
+  readonly last: CheckpointId;
+  readonly count: number;
+  readonly liveCount: number;
+  /** Of the live ones: those that were verified. */
+  readonly liveVerifiedCount: number;
+  /** Of the live ones: those that no rollback has left behind. */
+  readonly livePathCount: number;
+  /** Highest version in it that no rollback has left behind; -1 when there is none. */
+  readonly topOnPath: bigint;
 }
 
 /** Which checkpoints retention keeps: each one that any rule keeps. No rule at all keeps everything. */
@@ -286,7 +320,7 @@ export interface State {
   readonly latest?: CheckpointId | undefined;
   /** Highest version ever committed in this lineage (after a rollback: the version gone back to); -1 when none. */
   readonly top: bigint;
-  /** In order of commit. */
+  /** The newest ones, and always `latest` and `resumed_from`; the others lie in pages. In order of commit. */
   readonly checkpoints: readonly Checkpoint[];
   readonly abandoned: readonly CheckpointId[];
   /** The last 256, oldest first. */
@@ -301,6 +335,8 @@ export interface State {
    * rollback. Retention leaves it alone.
    */
   readonly resumedFrom?: CheckpointId | undefined;
+  /** Oldest first; no two overlap. An entry that has one is of major 2: an older reader would miss checkpoints. */
+  readonly pages: readonly PageRef[];
 }
 
 /** What a writer said of its state when its bytes were taken. */
@@ -393,6 +429,12 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'transaction', kind: 'message', type: 'Transaction', required: true },
     { name: 'state', kind: 'message', type: 'State', required: true },
   ],
+  CatalogPage: [
+    { name: 'format', kind: 'message', type: 'Format' },
+    { name: 'runId', kind: 'scalar', type: 'string' },
+    { name: 'seq', kind: 'scalar', type: 'int64-number' },
+    { name: 'checkpoints', kind: 'message', type: 'Checkpoint', repeated: true },
+  ],
   Checkpoint: [
     { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
     { name: 'manifestKey', kind: 'scalar', type: 'string' },
@@ -480,6 +522,17 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'suspicions', kind: 'scalar', type: 'string', repeated: true },
     { name: 'receipts', kind: 'message', type: 'ReceiptRef', repeated: true },
   ],
+  PageRef: [
+    { name: 'seq', kind: 'scalar', type: 'int64-number' },
+    { name: 'sha256', kind: 'scalar', type: 'bytes' },
+    { name: 'first', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'last', kind: 'message', type: 'CheckpointId', required: true },
+    { name: 'count', kind: 'scalar', type: 'uint32' },
+    { name: 'liveCount', kind: 'scalar', type: 'uint32' },
+    { name: 'liveVerifiedCount', kind: 'scalar', type: 'uint32' },
+    { name: 'livePathCount', kind: 'scalar', type: 'uint32' },
+    { name: 'topOnPath', kind: 'scalar', type: 'int64-bigint' },
+  ],
   Policy: [
     { name: 'keepLast', kind: 'scalar', type: 'uint32' },
     { name: 'keepEvery', kind: 'scalar', type: 'int64-bigint' },
@@ -549,6 +602,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'txnRing', kind: 'scalar', type: 'string', repeated: true },
     { name: 'policy', kind: 'message', type: 'Policy' },
     { name: 'resumedFrom', kind: 'message', type: 'CheckpointId' },
+    { name: 'pages', kind: 'message', type: 'PageRef', repeated: true },
   ],
   Taken: [
     { name: 'consistency', kind: 'enum', type: 'Consistency' },

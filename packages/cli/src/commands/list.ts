@@ -5,6 +5,10 @@ import { jsonSummary } from '../json.ts';
 import { listText } from '../list-text.ts';
 import { listRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
+import { value } from '../option.ts';
+import { parseWhole } from '../values.ts';
+
+const limit = value('--limit <n>', 'the newest n only; default: all', parseWhole(1, 1_000_000_000));
 
 export const list: Command = {
   name: 'list',
@@ -12,15 +16,15 @@ export const list: Command = {
   summary: 'List the checkpoints of a run, newest first',
   description: 'SIZE is what a version holds; STORED what was sent for it, where that is less.',
   operands: 'URI',
-  options: [],
-  examples: ['holdfast list "file://$PWD/run"', 'holdfast list "file://$PWD/run" --json'],
+  options: [limit],
+  examples: ['holdfast list "file://$PWD/run" --limit 20', 'holdfast list "file://$PWD/run" --json'],
   run: runList,
 };
 
 async function runList(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const summaries = await withRun(call, { uri }, (manager) =>
-    listRun(manager, call.subject.uri as string, call),
+    listRun(manager, call.subject.uri as string, { signal: call.signal, limit: call.get(limit) }),
   );
   const total = (of: (each: CheckpointSummary) => number) =>
     summaries.reduce((sum, each) => sum + of(each), 0);

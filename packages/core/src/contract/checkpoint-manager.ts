@@ -114,6 +114,11 @@ export interface CommitWaitOptions extends WaitOptions {
   timeoutMs?: number | undefined;
 }
 
+export interface ListCheckpointsOptions extends CallOptions {
+  /** Default: all. */
+  readonly limit?: number | undefined;
+}
+
 export interface JoinOptions {
   /** Default: the manager's. */
   writer?: WriterPosition | undefined;
@@ -448,8 +453,12 @@ export interface CheckpointManager extends AsyncDisposable, HistoryCalls, Retent
   get(version: VersionInput, options?: CallOptions): Promise<Checkpoint | null>;
   /** What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run. */
   latest(options?: CallOptions): Promise<Checkpoint | null>;
-  /** All in the catalog (retiring and quarantined ones too), newest first. At most two requests. */
-  list(options?: CallOptions): Promise<CheckpointSummary[]>;
+  /**
+   * All in the catalog (retiring and quarantined ones too), or the newest `limit` of them, newest first. At most two requests; a run of
+   * more than about 1,000 checkpoints has a page for every 512 older ones, and each page that is needed takes one more.
+   * `InvalidArgument`: the limit is no whole number from 1 on.
+   */
+  list(options?: ListCheckpointsOptions): Promise<CheckpointSummary[]>;
 
   /**
    * Uploads, delivers, waits for the other writers and commits. Resolves only when the checkpoint is committed with these very files

@@ -95,6 +95,13 @@ export const SETTINGS = {
     meaning:
       'How long a restore, or a save that refers to unchanged files, protects a checkpoint from collection without renewing; renewed at a third of it.',
   },
+  entryCheckpointsMax: {
+    default: 1024,
+    min: 2,
+    max: 4096,
+    meaning:
+      'So many checkpoints an entry of the catalog holds itself; the older ones beyond half of them move into pages. An entry has some 300 bytes for each, and every commit writes one.',
+  },
   deletesPerSecondMax: {
     default: 1000, // S3 takes 3,500 a second below one prefix; saves share them
     min: 1,

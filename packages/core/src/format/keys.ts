@@ -5,6 +5,7 @@
  * ```
  * run.json
  * catalog/{seq, 20 digits}.json
+ * pages/{seq, 20 digits}-{first 16 hex digits of its sha256}.json
  * writers/{lineage}.{epoch}/{writer}.{incarnation}.json
  * version_{v}/{lineage}.{epoch}/{writer}.{incarnation}-{nonce}/{logical name}
  * version_{v}/{lineage}.{epoch}/files/{writer}.{incarnation}-{first 16 hex digits of its sha256}.json
@@ -55,6 +56,7 @@ const CHECKPOINT = `version_${VERSION}/${NUMBER}\\.${NUMBER}/`;
 const LIFE = `${NUMBER}\\.${NUMBER}`;
 
 const CATALOG_KEY = /^catalog\/([0-9]{20})\.json$/;
+const PAGE_KEY = /^pages\/([0-9]{20})-([0-9a-f]{16})\.json$/;
 const GRANT_KEY = /^elections\/([0-9]{20})\.json$/;
 const CLAIM_KEY = new RegExp(`^writers/${NUMBER}\\.${NUMBER}/${LIFE}\\.json$`);
 const FILE_LIST_KEY = new RegExp(`^${CHECKPOINT}files/${LIFE}-([0-9a-f]{16})\\.json$`);
@@ -70,6 +72,7 @@ const WORD_WHOLE = new RegExp(`^${WORD}$`);
 
 export const runKey = 'run.json';
 export const catalogPrefix = 'catalog/';
+export const pagesPrefix = 'pages/';
 /** Of all checkpoints, each below `version_{v}/`. */
 export const versionsPrefix = 'version_';
 export const writersPrefix = 'writers/';
@@ -84,6 +87,15 @@ export function catalogKey(seq: number): string {
 
 export function parseCatalogKey(key: string): number | null {
   return seqOf(CATALOG_KEY.exec(key));
+}
+
+/** `seq`: the number of the first entry that refers to it. `sha256` is of the page's bytes. */
+export function pageKey(seq: number, sha256: Uint8Array): string {
+  return `${pagesPrefix}${seqText(seq, 'page seq')}-${sha256Start(sha256)}.json`;
+}
+
+export function parsePageKey(key: string): number | null {
+  return seqOf(PAGE_KEY.exec(key));
 }
 
 /** As a catalog entry's. */

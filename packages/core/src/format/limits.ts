@@ -18,6 +18,7 @@ export const RECORD_BYTES_MAX = 16 * MIB;
 export const RECORD_BYTES_MAX_OF: Readonly<Record<RecordKind, number>> = {
   run: MIB,
   'catalog-entry': RECORD_BYTES_MAX,
+  'catalog-page': RECORD_BYTES_MAX,
   claim: 64 * KIB,
   receipt: RECORD_BYTES_MAX,
   'file-list': RECORD_BYTES_MAX,

@@ -96,6 +96,7 @@ const state: CatalogEntry['state'] = {
   abandoned: [],
   removedRing: [],
   txnRing: [],
+  pages: [],
 };
 const entry: CatalogEntry = {
   runId: 'r',

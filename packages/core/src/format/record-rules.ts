@@ -48,6 +48,7 @@ const NAME: Rule = {
 /** By message and field. Applied to every value, defaults too; to each element of a repeated field. */
 export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'CatalogEntry.seq': within(1, SEQ_MAX),
+  'CatalogPage.seq': within(1, SEQ_MAX),
   'Checkpoint.committedAtMs': TIME,
   'Checkpoint.fileCount': atLeast(0),
   'Checkpoint.graceMs': SPAN,
@@ -91,6 +92,10 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'FileList.writer': WRITER,
   'KeepBest.count': atLeast(1),
   'Manifest.worldSize': WORLD_SIZE,
+  'PageRef.count': atLeast(1),
+  'PageRef.seq': within(1, SEQ_MAX),
+  'PageRef.sha256': SHA256,
+  'PageRef.topOnPath': atLeast(-1),
   'Policy.graceMs': SPAN,
   'Policy.keepEvery': atLeast(0),
   'Policy.keepEveryMs': SPAN,

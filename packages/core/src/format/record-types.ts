@@ -2,6 +2,7 @@
 
 import type {
   CatalogEntry,
+  CatalogPage,
   Claim,
   FileList,
   Grant,
@@ -14,6 +15,7 @@ import type {
 
 export type {
   CatalogEntry,
+  CatalogPage,
   Checkpoint as CatalogCheckpoint,
   CheckpointId,
   CheckpointState,
@@ -25,6 +27,7 @@ export type {
   Grant,
   KeepBest as KeepBestRecord,
   Manifest,
+  PageRef,
   Policy,
   ReadLease,
   Receipt,
@@ -43,6 +46,7 @@ export type {
 export interface RecordTypes {
   run: Run;
   'catalog-entry': CatalogEntry;
+  'catalog-page': CatalogPage;
   claim: Claim;
   receipt: Receipt;
   'file-list': FileList;
@@ -58,6 +62,7 @@ export type RecordKind = keyof RecordTypes;
 export const MESSAGE_OF_KIND: Readonly<Record<RecordKind, string>> = {
   run: 'Run',
   'catalog-entry': 'CatalogEntry',
+  'catalog-page': 'CatalogPage',
   claim: 'Claim',
   receipt: 'Receipt',
   'file-list': 'FileList',

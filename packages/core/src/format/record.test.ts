@@ -11,6 +11,7 @@ import {
 } from '../contract/index.ts';
 import { decodeRecord, encodeRecord } from './record.ts';
 import {
+  type CatalogEntry,
   type Claim,
   type FileListRef,
   type Manifest,
@@ -86,6 +87,11 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'Grant.blockMs': fc.integer({ min: 1, max: 604_800_000 }),
   'Grant.seq': fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
   'KeepBest.count': fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  'CatalogPage.seq': fc.integer({ min: 1, max: 10 ** 15 }),
+  'PageRef.count': fc.integer({ min: 1, max: 2 ** 32 - 1 }),
+  'PageRef.seq': fc.integer({ min: 1, max: 10 ** 15 }),
+  'PageRef.sha256': bytesOf(32),
+  'PageRef.topOnPath': fc.bigInt({ min: -1n, max: 2n ** 63n - 1n }),
   'Policy.graceMs': span,
   'Policy.keepEvery': int64,
   'Policy.keepEveryMs': span,
@@ -280,8 +286,9 @@ describe('layout', () => {
 
 /** What came with major 2. */
 function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
-  const { fileLists = [], receipts = [] } = value as Partial<Receipt & Manifest>;
-  return kind === 'file-list' || fileLists.length + receipts.length > 0 ? 2 : 1;
+  const { fileLists = [], receipts = [], state } = value as Partial<Receipt & Manifest & CatalogEntry>;
+  if (kind === 'file-list' || kind === 'catalog-page') return 2;
+  return fileLists.length + receipts.length + (state?.pages.length ?? 0) > 0 ? 2 : 1;
 }
 
 /** What came with minor 1. */

@@ -17,6 +17,7 @@ import { MemoryBudget, RECORD_BYTES_MAX_OF } from './limits.ts';
 import { readAny, readMessage, readRecordMembers } from './message-reader.ts';
 import { MessageWriter, writeMessage, writeRecordMembers } from './message-writer.ts';
 import {
+  type CatalogEntry,
   type Manifest,
   MESSAGE_OF_KIND,
   type Receipt,
@@ -130,9 +131,10 @@ function assertFormatField(field: string, found: unknown, wanted: unknown): void
 
 /** 2: it refers to another record for what an older reader expects in it. Such a reader refuses it, and misses nothing. */
 function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
-  if (kind === 'file-list') return 2;
+  if (kind === 'catalog-page' || kind === 'file-list') return 2;
   if (kind === 'receipt') return (value as Receipt).fileLists?.length ? 2 : 1;
   if (kind === 'manifest') return (value as Manifest).receipts?.length ? 2 : 1;
+  if (kind === 'catalog-entry') return (value as CatalogEntry).state?.pages?.length ? 2 : 1;
   return 1;
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../format/index.ts';
 import { refersToReceipts } from '../plan/file-lists.ts';
 import { type KnownFiles, knownFiles } from '../plan/known-files.ts';
-import { newestLive, onPath } from '../plan/state.ts';
+import { checkpointsAtHand } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
@@ -49,7 +49,7 @@ export class NewestManifests {
 
   /** What `writer` need not send again. */
   async known(state: State, writer: number, signal: AbortSignal): Promise<KnownFiles> {
-    const path = onPath(state);
+    const path = checkpointsAtHand(state).filter(({ rolledBack }) => !rolledBack);
     const bases = fewEnough(
       path
         .filter((each) => each.state === 'LIVE')
@@ -83,7 +83,7 @@ export class NewestManifests {
     writer: number,
     signal: AbortSignal,
   ): Promise<{ version: bigint; files: readonly FileRecord[] } | null> {
-    const newest = newestLive(state);
+    const newest = checkpointsAtHand(state).findLast((each) => !each.rolledBack && each.state === 'LIVE');
     const listed = newest ? await this.#list(newest, writer, signal) : null;
     return listed && { version: listed.id.version, files: listed.files };
   }

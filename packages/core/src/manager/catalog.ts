@@ -12,17 +12,21 @@ import {
   crc32c,
   decodeRecord,
   encodeRecord,
+  type PageRef,
   parseCatalogKey,
   type State,
   type Transaction,
 } from '../format/index.ts';
 import { apply } from '../plan/apply.ts';
-import type { Decision, Rejected } from '../plan/decision.ts';
+import type { Applied, Decision, Rejected } from '../plan/decision.ts';
+import { closePages, type NewPage, type OpenPage, openPages, PageFault, pageKeyOf } from '../plan/pages.ts';
 import { EMPTY_STATE, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
 import { withDeadline, withLastLook } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
-import { backOff, endOf, getOrNull, isUnanswered } from './records.ts';
+import { inBatches } from './in-batches.ts';
+import { PageReader } from './pages.ts';
+import { backOff, createRecord, endOf, getOrNull, isUnanswered } from './records.ts';
 import { writeToken } from './tokens.ts';
 
 /** A run, where two are at hand. */
@@ -63,6 +67,15 @@ export interface SendMemory {
   openOn: number | undefined;
 }
 
+/** Asked of a state whose pages are open as far as the question needs them. */
+export type Question<T> = (head: Head, open: readonly OpenPage[]) => T;
+
+export interface Asked<T> {
+  readonly answer: T;
+  /** The entry that the answer was found on, its pages closed. */
+  readonly head: Head;
+}
+
 const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 
 /** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
@@ -73,10 +86,48 @@ const PRUNE_TIMEOUT_MS = 5000;
 export class Catalog {
   readonly #engine: Engine;
   #seen: Head = EMPTY_HEAD;
+  readonly #pages: PageReader;
   #pruning: Promise<void> = Promise.resolve();
 
   constructor(engine: Engine) {
     this.#engine = engine;
+    this.#pages = new PageReader(engine);
+  }
+
+  /**
+   * Answers a question about the newest state; about `from`, if that is given and its pages are still there. The question is asked again
+   * once the pages are read that it needs, so it may be called several times and has no effect of its own.
+   * `Corrupt`: a page of the newest entry is missing or damaged. Errors of the question pass through. Cost: as `read`, and a GET for each
+   * page that was not read lately.
+   */
+  async ask<T>(question: Question<T>, signal: AbortSignal | undefined, from?: Head): Promise<Asked<T>> {
+    let head = from ?? (await this.read(signal));
+    let open: readonly OpenPage[] = [];
+    for (;;) {
+      try {
+        return { answer: question({ ...head, state: openPages(head.state, open) }, open), head };
+      } catch (error) {
+        if (!(error instanceof PageFault)) throw error;
+        const pages = await this.#pages.read(error.pages, head.runId, signal);
+        const missing = error.pages.filter((_, index) => pages[index] === null);
+        if (missing.length === 0) open = [...open, ...pages.filter((page) => page !== null)];
+        else [head, open] = [await this.#newerThan(head, missing, signal), []];
+      }
+    }
+  }
+
+  /** A page that is missing was replaced by a newer entry, and swept. */
+  async #newerThan(head: Head, pages: readonly PageRef[], signal: AbortSignal | undefined): Promise<Head> {
+    const newer = await this.read(signal);
+    if (newer.seq > head.seq) return newer;
+    const keys = pages.map(pageKeyOf).join(', ');
+    throw new CheckpointError(
+      'Corrupt',
+      `${catalogKey(head.seq)} refers to a page that is missing: ${keys}`,
+      {
+        context: { store: this.#engine.store.uri, key: catalogKey(head.seq) },
+      },
+    );
   }
 
   /** The newest that this process has seen, or written. */
@@ -214,6 +265,9 @@ export class Catalog {
   }
 }
 
+/** The next state, closed, and the pages to create before it; or why there is none. */
+type Evaluated = ReturnType<typeof closePages> | { readonly decision: Exclude<Decision, Applied> };
+
 /** One transaction on its way into the catalog. */
 class Sending {
   readonly #engine: Engine;
@@ -221,6 +275,7 @@ class Sending {
   readonly #txn: Txn;
   readonly #runId: string;
   readonly #memory: SendMemory;
+  readonly #createdPages = new Set<string>();
 
   constructor(
     engine: Engine,
@@ -252,14 +307,19 @@ class Sending {
       if (head.state.txnRing.includes(this.#txn.id)) return { kind: 'committed', head };
       if (!this.#isCoveredBy(head)) return { kind: 'unknown', head, token: this.token };
       throwIfAborted(signal);
-      const decision = apply(head.state, this.#txn, head.seq + 1);
-      if (decision.kind !== 'applied') return { kind: 'decided', decision, head };
-      const sentOn = head.seq;
-      const sent = await this.#create(this.#entry(head, decision.state), signal);
+      const asked = await this.#catalog.ask((view, open) => this.#evaluate(view, open), signal, head);
+      if (asked.head.seq !== head.seq) {
+        head = asked.head; // a page of the other was gone
+        continue;
+      }
+      const { answer } = asked;
+      if ('decision' in answer) return { kind: 'decided', decision: answer.decision, head };
+      await this.#createPages(answer.pages, signal);
+      const sent = await this.#create(this.#entry(head, answer.state), signal);
       head = sent.isAcknowledged
         ? await this.#afterSuccess(sent.entry, signal)
         : await this.#catalog.read(signal);
-      if (head.seq > sentOn) continue;
+      if (head.seq > asked.head.seq) continue;
       if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
       await backOff(this.#engine, attempt, signal, sent.error);
     }
@@ -275,6 +335,29 @@ class Sending {
     if (head.seq - openOn > TXN_RING_LENGTH) return false;
     this.#memory.openOn = undefined;
     return true;
+  }
+
+  #evaluate(view: Head, open: readonly OpenPage[]): Evaluated {
+    const seq = view.seq + 1;
+    const decision = apply(view.state, this.#txn, seq);
+    if (decision.kind !== 'applied') return { decision };
+    const { entryCheckpointsMax } = this.#engine.settings;
+    return closePages(decision.state, open, { runId: this.#runId, seq, entryCheckpointsMax });
+  }
+
+  /** Durable before the entry that refers to them is sent. A page of this number that this call has created is not created again. */
+  async #createPages(pages: readonly NewPage[], signal: AbortSignal): Promise<void> {
+    const wanted = pages.filter(({ key }) => !this.#createdPages.has(key));
+    const { preferredConcurrency } = this.#engine.store.capabilities;
+    await inBatches(wanted, preferredConcurrency, async ({ key, bytes }) => {
+      const created = await createRecord(this.#engine, key, bytes, signal);
+      if (!created.isOurs) {
+        throw new CheckpointError('Corrupt', `${key} is there already, with other bytes than its name says`, {
+          context: { store: this.#engine.store.uri, key },
+        });
+      }
+      this.#createdPages.add(key);
+    });
   }
 
   #entry(head: Head, state: State): CatalogEntry {

@@ -14,15 +14,14 @@ import type {
   RetentionPlan,
   SweepResult,
 } from '../contract/retention.ts';
-import { type CheckpointId, leasePrefix } from '../format/index.ts';
+import { type CheckpointId, idText, leasesPrefix } from '../format/index.ts';
 import { planRetention } from '../plan/retention.ts';
 import { timeText } from '../plan/retention-policy.ts';
-import { findById } from '../plan/state.ts';
+import { allCheckpoints, findById } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
-import { decide, readRun, tellingWhatStands } from './decide.ts';
+import { askRun, decide, tellingWhatStands } from './decide.ts';
 import type { Engine } from './engine.ts';
-import { inBatches } from './in-batches.ts';
 import { listLeases } from './leases.ts';
 import { type PlannedRetention, planNow } from './retention.ts';
 import { bringRules } from './run-rules.ts';
@@ -74,37 +73,46 @@ async function retireAndRemove(engine: Engine, catalog: Catalog, collecting: Col
   assertMayDrop(planned.plan, force);
   const retired = await retireAll(engine, catalog, collecting);
   // Planned again: what was retired without any grace is to be removed now.
-  const { state } = await readRun(engine, catalog, signal);
-  const { policy, storeNowMs, graceMs } = planned;
+  const { answer: due } = await askRun(engine, catalog, (head) => planRemoval(head, planned), signal);
+  const problems = await leaseProblems(engine, due.free, signal);
+  const free = due.free.filter(({ id }) => !problems.has(idText(id)));
+  const leased = due.free.flatMap(({ id }): Postponed[] => {
+    const reason = problems.get(idText(id));
+    return reason === undefined ? [] : [{ version: id.version, reason }];
+  });
+  const removed = await removeAll(engine, catalog, free, { signal, done });
+  return { retired, removed, postponed: [...leased, ...due.waiting] };
+}
+
+/** What may be removed if no reader holds it, in order of commit; and what has to wait in any case. */
+function planRemoval(
+  { state }: Head,
+  { policy, storeNowMs, graceMs }: PlannedRetention,
+): { free: Retired[]; waiting: Postponed[] } {
   const { verdicts } = planRetention(state, policy, storeNowMs, graceMs);
-  const due = verdicts.filter(({ verdict }) => verdict === 'remove').reverse();
+  const due = new Set(verdicts.filter(({ verdict }) => verdict === 'remove').map(({ id }) => idText(id)));
+  const free = allCheckpoints(state).filter(({ id }) => due.has(idText(id)));
   const waiting = verdicts
     .filter(({ verdict }) => verdict === 'wait')
     .map(({ version, reasons }): Postponed => ({ version, reason: reasons.join('; ') }));
-  const free: Retired[] = [];
-  const leased: Postponed[] = [];
-  const { preferredConcurrency } = engine.store.capabilities;
-  const reasons = await inBatches(due, preferredConcurrency, ({ id }) => leaseProblem(engine, id, signal));
-  for (const [index, { id, version }] of due.entries()) {
-    const reason = reasons[index];
-    if (reason === undefined) free.push({ id, retiringSeq: findById(state, id)?.retiringSeq ?? 0 });
-    else leased.push({ version, reason });
-  }
-  const removed = await removeAll(engine, catalog, free, { signal, done });
-  return { retired, removed, postponed: [...leased, ...waiting] };
+  return { free: free.map(({ id, retiringSeq }) => ({ id, retiringSeq })), waiting };
 }
 
+/** In batches, oldest first. As long as no other process decides anything in between, the first plan holds for all of them. */
 async function retireAll(
   engine: Engine,
   catalog: Catalog,
   { planned, force, signal, done }: Collecting,
 ): Promise<bigint[]> {
   const { policy, storeNowMs, graceMs } = planned;
+  let { plan } = planned;
+  let plannedOn = planned.head.seq;
   const retired: bigint[] = [];
   for (let isLast = false; !isLast; ) {
     let batch: RetentionPlan['verdicts'] = [];
-    const retire = ({ state }: Head) => {
-      const plan = planRetention(state, policy, storeNowMs, graceMs);
+    const retire = ({ seq, state }: Head) => {
+      if (seq !== plannedOn) plan = planRetention(state, policy, storeNowMs, graceMs);
+      plannedOn = seq;
       assertMayDrop(plan, force);
       batch = plan.verdicts.filter(({ verdict }) => verdict === 'retire').slice(-DECIDED_AT_ONCE);
       const { lineage, epoch } = state;
@@ -113,7 +121,7 @@ async function retireAll(
       const times = { atMs: storeNowMs, graceMs: policy.graceMs };
       return { kind: 'retire' as const, lineage, epoch, checkpoints, reason, ...times };
     };
-    await decide(engine, catalog, retire, {
+    const { before, after } = await decide(engine, catalog, retire, {
       what: 'the retirement',
       signal,
     });
@@ -121,6 +129,10 @@ async function retireAll(
     retired.push(...versions);
     if (versions.length > 0) done.push(`retired: version ${versions.join(', ')}`);
     isLast = batch.length < DECIDED_AT_ONCE;
+    if (after.seq !== before.seq + 1) continue;
+    const decided = new Set(batch);
+    plan = { ...plan, verdicts: plan.verdicts.filter((each) => !decided.has(each)), needsForce: false };
+    plannedOn = after.seq;
   }
   return retired;
 }
@@ -165,24 +177,32 @@ async function removeAll(
   return removed;
 }
 
-/** Why the checkpoint is left for later; `undefined`: no reader holds it. A lease that cannot be read counts as one that holds. */
-async function leaseProblem(
+/**
+ * By id, why a checkpoint is left for later: a reader holds it. A lease that cannot be read counts as one that holds. One list page per
+ * 1,000 leases of the run, and a GET for each lease on one of these checkpoints.
+ */
+async function leaseProblems(
   engine: Engine,
-  id: CheckpointId,
+  retired: readonly Retired[],
   signal: AbortSignal | undefined,
-): Promise<string | undefined> {
+): Promise<Map<string, string>> {
+  if (retired.length === 0) return new Map();
+  const wanted = new Set(retired.map(({ id }) => idText(id)));
   const { clock, settings } = engine;
-  const what = `listing the leases of version ${id.version}`;
+  const what = 'listing the leases of retired versions';
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
-  const leases = await withDeadline(bounds, (until) => listLeases(engine, leasePrefix(id), until));
-  const valid = leases.find(
+  const isWanted = (id: CheckpointId) => wanted.has(idText(id));
+  const leases = await withDeadline(bounds, (until) => listLeases(engine, leasesPrefix, until, isWanted));
+  const valid = leases.filter(
     ({ createdAtMs, ageMs, expiresAtMs }) =>
       expiresAtMs === null || createdAtMs + ageMs < expiresAtMs + LEASE_SLACK_MS,
   );
-  if (!valid) return undefined;
-  const { reader, expiresAtMs } = valid;
-  const until = expiresAtMs === null ? 'cannot be read' : `ends at ${timeText(expiresAtMs)}`;
-  return `reader ${reader} holds a lease that ${until}`;
+  return new Map(
+    valid.reverse().map(({ checkpoint, reader, expiresAtMs }) => {
+      const until = expiresAtMs === null ? 'cannot be read' : `ends at ${timeText(expiresAtMs)}`;
+      return [idText(checkpoint), `reader ${reader} holds a lease that ${until}`];
+    }),
+  );
 }
 
 function assertMayDrop({ needsForce, droppedBytes, totalBytes }: RetentionPlan, force: boolean): void {

@@ -13,7 +13,7 @@ import { precheckCommit } from '../plan/apply-commit.ts';
 import { Content, DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../plan/mirror.ts';
 import { requireById } from '../plan/select.ts';
 import type { TransferOptions, UploadedFile, UploadItem } from '../transfer/index.ts';
-import { type RunSide, rejectionError } from './catalog.ts';
+import { type Head, type RunSide, rejectionError } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { finalise } from './finalise.ts';
 import { inBatches } from './in-batches.ts';
@@ -174,8 +174,9 @@ class Copying {
   /** Found out before a byte is sent. */
   async #assertCommittable(): Promise<void> {
     const { engine, catalog } = this.#copy.target;
-    const { state } = await catalog.read(this.#options.signal);
-    const decided = precheckCommit(state, this.#id, { writer: 0, incarnation: this.#membership.incarnation });
+    const own = { writer: 0, incarnation: this.#membership.incarnation };
+    const precheck = ({ state }: Head) => precheckCommit(state, this.#id, own);
+    const { answer: decided } = await catalog.ask(precheck, this.#options.signal);
     if (!decided) return;
     const context = {
       store: engine.store.uri,

@@ -2,7 +2,7 @@
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Decided } from '../plan/transaction.ts';
-import { type AppendResult, type Catalog, type Head, rejectionError } from './catalog.ts';
+import { type AppendResult, type Asked, type Catalog, type Head, rejectionError } from './catalog.ts';
 import { type Engine, newId } from './engine.ts';
 
 /** A run whose catalog moves on between every look and decision is busy beyond reason. */
@@ -22,7 +22,7 @@ export interface MadeDecision {
 
 /**
  * Plans a decision on the newest state and writes it. Where the state has moved on meanwhile so that it is refused, it is planned again:
- * `plan` is called each time, and throws what it finds wrong.
+ * `plan` is called each time, as any question (`Catalog.ask`), and throws what it finds wrong.
  *
  * `NotFound`: there is no run. `Conflict`, `Fenced`: refused on the very state it was planned on. `OutcomeUnknown`: it was sent, and
  * `recover` tells later. Any other error: it did not take effect, and never will.
@@ -35,8 +35,8 @@ export async function decide(
 ): Promise<MadeDecision> {
   const { uri } = engine.store;
   for (let turn = 1; ; turn++) {
-    const before = await readRun(engine, catalog, signal);
-    const txn = { ...plan(before), id: newId(engine) };
+    const { answer, head: before } = await askRun(engine, catalog, plan, signal);
+    const txn = { ...answer, id: newId(engine) };
     const result = await catalog.append(txn, { runId: before.runId, head: before, signal });
     if (result.kind === 'unknown') throw unknownDecision(engine, what, result);
     const { head: after } = result;
@@ -47,13 +47,26 @@ export async function decide(
   }
 }
 
+/** As `Catalog.ask`, of a run that is there. `NotFound`: there is none. */
+export function askRun<T>(
+  engine: Engine,
+  catalog: Catalog,
+  question: (head: Head) => T,
+  signal: AbortSignal | undefined,
+): Promise<Asked<T>> {
+  return catalog.ask((head) => question(requireRun(engine, head)), signal);
+}
+
 /** The newest state of a run that is there. */
 export async function readRun(
   engine: Engine,
   catalog: Catalog,
   signal: AbortSignal | undefined,
 ): Promise<Head> {
-  const head = await catalog.read(signal);
+  return requireRun(engine, await catalog.read(signal));
+}
+
+function requireRun(engine: Engine, head: Head): Head {
   if (head.seq > 0) return head;
   const { uri } = engine.store;
   throw new CheckpointError('NotFound', `there is no run at ${uri}`, {

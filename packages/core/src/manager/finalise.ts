@@ -4,11 +4,12 @@
 
 import type { CheckpointId, ProgressEvent } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, isStopOf } from '../contract/errors.ts';
-import { bytesEqual, type CatalogCheckpoint, idText, type Receipt } from '../format/index.ts';
+import { bytesEqual, type CatalogCheckpoint, idEquals, type Receipt } from '../format/index.ts';
 import { committedCheckpoint, precheckCommit } from '../plan/apply-commit.ts';
 import type { AssembledManifest } from '../plan/assemble.ts';
 import type { Present, Rejected } from '../plan/decision.ts';
 import { countOf } from '../plan/file-lists.ts';
+import { checkpointsAtHand, findById } from '../plan/state.ts';
 import type { Commit, WriterLife } from '../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
@@ -140,8 +141,8 @@ async function decideOnce(
 ): Promise<Finalised> {
   const { id, own, signal, renew: onAnswer } = options;
   for (;;) {
-    const head = await catalog.read(signal);
-    const decided = precheckCommit(head.state, id, life(own));
+    const asked = await catalog.ask(({ state }) => precheckCommit(state, id, life(own)), signal);
+    const { answer: decided, head } = asked;
     if (decided?.kind === 'present-removed') {
       throw new Error('without a manifest a removed checkpoint is never the same');
     }
@@ -203,12 +204,13 @@ async function commit(
   const result = await catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {
     engine.retention.isDue(engine, catalog, result.head);
-    const checkpoint = result.head.state.checkpoints.find((each) => idText(each.id) === idText(id));
-    // Ours is in the ring but the checkpoint may have been retired and removed since: then what we wrote is the answer.
+    const checkpoint = checkpointsAtHand(result.head.state).find((each) => idEquals(each.id, id));
+    // Ours is in the ring but the checkpoint may have been moved into a page or removed since: then what we wrote is the answer.
     return { kind: 'committed', checkpoint: checkpoint ?? committedCheckpoint(txn) };
   }
   if (result.kind === 'unknown') {
-    const present = result.head?.state.checkpoints.find((each) => idText(each.id) === idText(id));
+    const asked = result.head && (await catalog.ask(({ state }) => findById(state, id), signal, result.head));
+    const present = asked?.answer;
     if (present) return settle(engine, options, { kind: 'present', checkpoint: present }, manifest);
     throw outcomeUnknown(engine, options, manifest, result.cause);
   }

@@ -3,8 +3,9 @@
 import { CheckpointError } from '../contract/errors.ts';
 import type { ForkOptions, ForkResult } from '../contract/history.ts';
 import { chooseCheckpoint, requireLive } from '../plan/select.ts';
-import type { RunSide } from './catalog.ts';
-import { readRun } from './decide.ts';
+import { countCheckpoints } from '../plan/state.ts';
+import type { Head, RunSide } from './catalog.ts';
+import { askRun } from './decide.ts';
 import { mirror } from './mirror.ts';
 import { wantedVersion } from './restore.ts';
 
@@ -16,8 +17,8 @@ export async function fork(
 ): Promise<ForkResult> {
   const { signal, caller, onProgress } = options;
   const wanted = wantedVersion(options.version);
-  const from = await readRun(source.engine, source.catalog, signal);
-  const { id } = requireLive(chooseCheckpoint(from.state, wanted));
+  const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, wanted)).id;
+  const { answer: id, head: from } = await askRun(source.engine, source.catalog, choose, signal);
   await assertFresh(source, target, from.runId, signal);
   const versions = [id.version];
   const { copied, skipped } = await mirror(source, target, { versions, signal, caller, onProgress });
@@ -43,10 +44,10 @@ async function assertFresh(
     });
   if (runId === sourceRunId)
     throw refuse('InvalidArgument', 'both are one run; rollback goes back within it');
-  const newest = state.checkpoints.at(-1)?.id.version;
-  if (newest !== undefined) {
-    const more = state.checkpoints.length - 1;
-    throw refuse('Conflict', `it holds version ${newest} already${more > 0 ? `, and ${more} more` : ''}`);
+  const { count, newest } = countCheckpoints(state);
+  if (newest) {
+    const more = count > 1 ? `, and ${count - 1} more` : '';
+    throw refuse('Conflict', `it holds version ${newest.version} already${more}`);
   }
   if (state.top >= 0n) throw refuse('Conflict', `it has held checkpoints, up to version ${state.top}`);
 }

@@ -17,12 +17,13 @@ import {
   parseCheckpointPrefix,
   parseGrantKey,
   parseManifestKey,
+  parsePageKey,
   runKey,
 } from '../format/index.ts';
 import { receiptPlaces, refersToReceipts } from '../plan/file-lists.ts';
-import { findById } from '../plan/state.ts';
+import { allCheckpoints } from '../plan/state.ts';
 import { totalBytes } from '../plan/stored-file.ts';
-import { type HeldKeys, type ListedObject, planSweep, type SweepPlan } from '../plan/sweep.ts';
+import { type HeldKeys, type ListedObject, planPageSweep, planSweep, type SweepPlan } from '../plan/sweep.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { addSliceKeys, heldWithoutManifest, manifestKeys } from './held-keys.ts';
@@ -41,10 +42,12 @@ const CHECKPOINTS_AT_ONCE = 4;
 
 export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOptions): Promise<FsckResult> {
   const listing = await listRun(engine, EVERYTHING, signal);
-  const head = await readCatalog(engine, catalog, listing, signal);
-  const examined = await examineAll(engine, listing, head.state.checkpoints, signal);
-  const { state } = await catalog.read(signal);
-  const there = examined.filter(({ checkpoint }) => findById(state, checkpoint.id) !== undefined);
+  const first = await readCatalog(engine, catalog, listing, signal);
+  const { answer: listed, head } = await catalog.ask(({ state }) => allCheckpoints(state), signal, first);
+  const examined = await examineAll(engine, listing, listed, signal);
+  const { answer: now } = await catalog.ask(({ state }) => allCheckpoints(state), signal);
+  const stillThere = new Set(now.map(({ id }) => idText(id)));
+  const there = examined.filter(({ checkpoint }) => stillThere.has(idText(checkpoint.id)));
   const broken = there.flatMap(({ problems }) => problems);
   const held = examined.flatMap(({ keys }) => (keys ? [keys] : []));
   const plan = planSweep(listing, head.state, held);
@@ -52,11 +55,13 @@ export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOpt
     ...broken,
     // Without a manifest nobody knows whose these objects are.
     ...(held.length === examined.length ? garbageOf(plan) : []),
+    ...pageGarbage(planPageSweep(listing.pages, head)),
     ...byCheckpoint('unfinished', plan.unfinished, 'its writers can still finish it'),
     ...(await uploadProblems(engine, listing, head, signal)),
     ...foreignOf(listing, plan),
   ];
-  const all = [...listing.objects, ...listing.claims, ...listing.leases, ...listing.others];
+  const { objects, claims, leases, pages, others } = listing;
+  const all = [...objects, ...claims, ...leases, ...pages, ...others];
   return {
     checkpointCount: there.length,
     objectCount: all.length + listing.uploadRecords.length,
@@ -242,6 +247,11 @@ function garbageOf(plan: SweepPlan): FsckProblem[] {
   return [...problems, together('garbage', null, claims, 'claims of writers whose epoch has passed')];
 }
 
+function pageGarbage(pages: readonly ListedObject[]): FsckProblem[] {
+  if (pages.length === 0) return [];
+  return [together('garbage', null, pages, 'pages of the catalog that no entry refers to any more')];
+}
+
 /** One entry for each checkpoint id, in the order of the keys. */
 function byCheckpoint(kind: FsckProblemKind, objects: readonly ListedObject[], why: string): FsckProblem[] {
   const of = new Map<string, { id: CheckpointId; objects: ListedObject[] }>();
@@ -287,10 +297,11 @@ async function uploadProblems(
   ];
 }
 
-function foreignOf({ others }: WholeListing, plan: SweepPlan): FsckProblem[] {
+function foreignOf({ others, pages }: WholeListing, plan: SweepPlan): FsckProblem[] {
   const isOurs = ({ key }: ListedObject) =>
     key === runKey || parseCatalogKey(key) !== null || parseGrantKey(key) !== null;
-  const foreign = [...plan.foreign, ...others.filter((object) => !isOurs(object))];
+  const notPages = pages.filter(({ key }) => parsePageKey(key) === null);
+  const foreign = [...plan.foreign, ...notPages, ...others.filter((object) => !isOurs(object))];
   return grouped(
     'foreign',
     null,

@@ -123,8 +123,8 @@ export class LeaseHolder {
   }
 
   async #isLive(signal: AbortSignal | undefined): Promise<boolean> {
-    const { state } = await this.#catalog.read(signal);
-    return findById(state, this.#id)?.state === 'LIVE';
+    const { answer } = await this.#catalog.ask(({ state }) => findById(state, this.#id), signal);
+    return answer?.state === 'LIVE';
   }
 
   /** Adds a lease at a third of the life, again and again; the old ones are left until the end. */

@@ -14,7 +14,7 @@ import {
 } from '../format/index.ts';
 import { chooseCheckpoint, requireLive } from '../plan/select.ts';
 import { findById } from '../plan/state.ts';
-import type { Catalog } from './catalog.ts';
+import type { Catalog, Head } from './catalog.ts';
 import { withLastLook } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
@@ -37,8 +37,8 @@ export async function takeLease(engine: Engine, catalog: Catalog, options: Lease
     );
   }
   const version = wantedVersion(options.version);
-  const { state } = await catalog.read(signal);
-  const { id } = requireLive(chooseCheckpoint(state, version));
+  const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, version)).id;
+  const { answer: id } = await catalog.ask(choose, signal);
   const key = newLeaseKey(engine, id, reader);
   const bytes = leaseBytes(engine, { id, reader, ttlMs });
   const decides = unknownRecord(engine, { what: `lease ${leaseId(key)}`, key, bytes });
@@ -66,8 +66,7 @@ async function createdAt(
   { key, id }: { readonly key: string; readonly id: CheckpointId },
   signal: AbortSignal,
 ): Promise<number> {
-  const { state } = await catalog.read(signal);
-  const found = findById(state, id);
+  const { answer: found } = await catalog.ask(({ state }) => findById(state, id), signal);
   if (found?.state === 'LIVE') return (await engine.records.head(key, { signal })).createdAtMs;
   await deleteForTidiness(engine, [key], 'releasing a read lease');
   if (found) requireLive(found);
@@ -114,18 +113,22 @@ export async function callersLeases(
 
 /**
  * Claims whose keys begin with `prefix`, in the order of their keys, aged by the store's own clock: that of the first page. One that is
- * released meanwhile is left out. One list page per 1,000, and one GET each.
+ * released meanwhile is left out. One list page per 1,000, and one GET for each that is on a checkpoint for which `isWanted` holds.
  */
 export async function listLeases(
   engine: Engine,
   prefix: string,
   signal: AbortSignal | undefined,
+  isWanted: (id: CheckpointId) => boolean = () => true,
 ): Promise<Lease[]> {
   const objects: ObjectInfo[] = [];
   let storeTimeMs = 0;
   for await (const page of engine.records.list(prefix, { signal })) {
     storeTimeMs ||= page.storeTimeMs;
-    objects.push(...page.objects);
+    for (const object of page.objects) {
+      const parsed = parseLeaseKey(object.key);
+      if (parsed && isWanted(parsed.id)) objects.push(object);
+    }
   }
   const leases = await inBatches(objects, READ_AT_ONCE, (object) =>
     readLease(engine, object, storeTimeMs, signal),

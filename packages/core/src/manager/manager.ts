@@ -7,6 +7,7 @@ import type {
   CommitWaitOptions,
   JoinOptions,
   JoinResult,
+  ListCheckpointsOptions,
   LogEntry,
   MirrorOptions,
   MirrorResult,
@@ -56,7 +57,7 @@ import type { BegunVersion, FsckResult, RebuildResult } from '../contract/upkeep
 import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
 import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
-import { findByVersion, latestOf } from '../plan/state.ts';
+import { findByVersion, latestOf, newestCheckpoints } from '../plan/state.ts';
 import { createThrottle, createTransfer, type Transfer } from '../transfer/index.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
@@ -164,6 +165,12 @@ function throttleOf(given: Throttle | undefined, settings: Settings, clock: Cloc
   throw new CheckpointError('InvalidConfig', message);
 }
 
+function checkListLimit(limit: number): void {
+  const isLimit = limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 1);
+  if (isLimit) return;
+  throw new CheckpointError('InvalidArgument', `the limit is ${limit}; it takes a whole number from 1 on`);
+}
+
 class Manager implements CheckpointManager {
   readonly throttle: Throttle;
   readonly #engine: Engine;
@@ -206,10 +213,14 @@ class Manager implements CheckpointManager {
   }
 
   async get(version: VersionInput, options: CallOptions = {}): Promise<Checkpoint | null> {
-    const { state } = await this.#catalog.read(this.#bounded(options).signal);
-    const found = findByVersion(state, toVersion(version));
+    const wanted = toVersion(version);
+    const { signal } = this.#bounded(options);
+    const { answer: found, head } = await this.#catalog.ask(
+      ({ state }) => findByVersion(state, wanted),
+      signal,
+    );
     if (!found || found.state === 'QUARANTINED') return null;
-    return new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found));
+    return new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(head.state, found));
   }
 
   async latest(options: CallOptions = {}): Promise<Checkpoint | null> {
@@ -220,9 +231,14 @@ class Manager implements CheckpointManager {
       : null;
   }
 
-  async list(options: CallOptions = {}): Promise<CheckpointSummary[]> {
-    const { state } = await this.#catalog.read(this.#bounded(options).signal);
-    return state.checkpoints.map((checkpoint) => summaryOf(state, checkpoint)).reverse();
+  async list(options: ListCheckpointsOptions = {}): Promise<CheckpointSummary[]> {
+    const { limit = Number.POSITIVE_INFINITY } = options;
+    checkListLimit(limit);
+    const { answer } = await this.#catalog.ask(
+      ({ state }) => newestCheckpoints(state, limit).map((each) => summaryOf(state, each)),
+      this.#bounded(options).signal,
+    );
+    return answer.reverse();
   }
 
   async save(options: SaveOptions): Promise<SaveResult> {

@@ -106,7 +106,8 @@ class Mirroring {
   /** Copies what there is by now. */
   async pass(): Promise<void> {
     const { signal, watchIntervalMs } = this.#options;
-    const from = await this.#source.catalog.read(signal);
+    const select = ({ seq, state }: Head) => (seq === 0 ? [] : selectForMirror(state, this.#options));
+    const { answer: wanted, head: from } = await this.#source.catalog.ask(select, signal);
     if (from.seq === 0) {
       if (watchIntervalMs !== undefined) return;
       const { uri } = this.#source.engine.store;
@@ -114,7 +115,7 @@ class Mirroring {
         context: { store: uri, run: 'missing' },
       });
     }
-    for (const checkpoint of selectForMirror(from.state, this.#options)) {
+    for (const checkpoint of wanted) {
       if (this.#settled.has(idText(checkpoint.id))) continue;
       await this.#take(checkpoint, from);
       this.#settled.add(idText(checkpoint.id));
@@ -133,7 +134,9 @@ class Mirroring {
 
   async #decide(checkpoint: CatalogCheckpoint, from: Head): Promise<void> {
     const { version } = checkpoint.id;
-    const head = await this.#target.catalog.read(this.#options.signal);
+    const { signal } = this.#options;
+    const find = ({ state }: Head) => findByVersion(state, version);
+    const { answer: there, head } = await this.#target.catalog.ask(find, signal);
     if (head.runId === from.runId) {
       throw this.#error(
         'InvalidArgument',
@@ -141,7 +144,6 @@ class Mirroring {
         version,
       );
     }
-    const there = findByVersion(head.state, version);
     if (there) return this.#compare(checkpoint, there);
     if (version > head.state.top) return this.#copy(checkpoint, from);
     const tooOld = `it is not above ${head.state.top}, the highest that was committed here`;
@@ -198,8 +200,8 @@ class Mirroring {
     const { engine, catalog } = this.#source;
     const isDamaged = isCheckpointError(error, 'Corrupt') && error.context['lent'] === true;
     if (!isDamaged && !isCheckpointError(error, 'NotFound')) return undefined;
-    const { state } = await catalog.read(this.#options.signal);
-    if (findById(state, id)?.state !== 'LIVE') return 'it was retired or removed from the source meanwhile';
+    const { answer } = await catalog.ask(({ state }) => findById(state, id), this.#options.signal);
+    if (answer?.state !== 'LIVE') return 'it was retired or removed from the source meanwhile';
     if (!isDamaged) return undefined;
     if (this.#options.onCorrupt === 'skip') return `it is damaged in the source: ${error.message}`;
     throw new CheckpointError(

@@ -6,7 +6,7 @@ import { type CatalogCheckpoint, type State, toVersion } from '../format/index.t
 import { allOfVersion } from '../plan/state.ts';
 import type { Pin } from '../plan/transaction.ts';
 import type { Catalog, Head } from './catalog.ts';
-import { decide, readRun, tellingWhatStands } from './decide.ts';
+import { askRun, decide, tellingWhatStands } from './decide.ts';
 import type { Engine } from './engine.ts';
 
 const LABEL_LENGTH_MAX = 200;
@@ -34,8 +34,8 @@ export async function unpin(
 ): Promise<readonly string[]> {
   const wanted = toVersion(version);
   if (label !== undefined) checkLabel(label);
-  const { state } = await readRun(engine, catalog, signal);
-  const { pins } = requireThere(state, wanted);
+  const { answer } = await askRun(engine, catalog, ({ state }) => requireThere(state, wanted), signal);
+  const { pins } = answer;
   if (label !== undefined && !pins.includes(label)) {
     const has = pins.length === 0 ? 'none' : pins.map((each) => `"${each}"`).join(', ');
     throw notFound(wanted, `has no pin "${label}"; it has ${has}`);

@@ -4,6 +4,7 @@ import type { RecoverResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { bytesEqual, sha256 } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
+import type { CommitAnswer } from '../plan/decision.ts';
 import { TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
@@ -27,20 +28,23 @@ export async function recover(
       context: { store: engine.store.uri },
     });
   }
-  return content.of === 'decision' ? ofDecision(content, head) : ofCommit(engine, content, head, signal);
+  if (content.of === 'decision') return ofDecision(content, head);
+  const { id, manifestSha256 } = content;
+  const precheck = ({ state }: Head) => precheckCommit(state, id, undefined, manifestSha256);
+  const { answer } = await catalog.ask(precheck, signal, head);
+  return ofCommit(engine, content, answer, signal);
 }
 
 async function ofCommit(
   engine: Engine,
   { id, manifestSha256, receiptKey, receiptSha256 }: CommitToken,
-  head: Head,
+  answer: CommitAnswer | undefined,
   signal: AbortSignal | undefined,
 ): Promise<RecoverResult> {
   const result = (outcome: RecoverResult['outcome'], detail: string): RecoverResult => ({
     ...{ of: 'commit', id, outcome, detail, isDelivered: null },
   });
   const own = receiptKey === undefined ? undefined : { key: receiptKey, sha256: receiptSha256 };
-  const answer = precheckCommit(head.state, id, undefined, manifestSha256);
   if (!answer) {
     const isDelivered = own === undefined ? null : await isThere(engine, own, signal);
     const next = isDelivered === false ? 'its files are not delivered' : '`commit` settles it';

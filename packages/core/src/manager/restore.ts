@@ -72,7 +72,7 @@ export async function leaseCheckpoint(
   signal: AbortSignal | undefined,
 ): Promise<{ checkpoint: CatalogCheckpoint; lease: LeaseHolder }> {
   for (;;) {
-    const checkpoint = requireLive(choose(await catalog.read(signal)));
+    const { answer: checkpoint } = await catalog.ask((head) => requireLive(choose(head)), signal);
     const lease = await LeaseHolder.take(engine, catalog, checkpoint.id, signal);
     if (lease) return { checkpoint, lease };
   }
@@ -220,10 +220,9 @@ async function withNewestGood(
 ): Promise<unknown> {
   if (!isCheckpointError(error, 'Corrupt')) return error;
   const { version } = checkpoint.id;
-  const { state } = await catalog.read(undefined).catch(() => ({ state: null }));
-  const older = state && nextOlder(state, checkpoint.id)?.id?.version;
-  const hint =
-    older === undefined || older === null ? 'there is no older one' : `the next older one is ${older}`;
+  const look = catalog.ask(({ state }) => nextOlder(state, checkpoint.id)?.id.version, undefined);
+  const { answer: older } = await look.catch(() => ({ answer: undefined }));
+  const hint = older === undefined ? 'there is no older one' : `the next older one is ${older}`;
   return new CheckpointError('Corrupt', `version ${version} is damaged: ${error.message}; ${hint}`, {
     cause: error,
     context: { ...error.context, version },

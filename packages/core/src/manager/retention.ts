@@ -36,11 +36,14 @@ export async function planNow(
   const { clock, settings } = engine;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'planning retention', signal };
   return withDeadline(bounds, async (until) => {
-    const head = await readRun(engine, catalog, until);
-    const policy = wanted ?? engine.rules.brought ?? (await rulesInForce(engine, head, until));
-    const storeNowMs = await storeTimeMs(engine, head, until);
-    if (dependsOnTime(head.state, policy, graceMs)) assertClocksAgree(engine, storeNowMs);
-    const plan = planRetention(head.state, policy, storeNowMs, graceMs);
+    const first = await readRun(engine, catalog, until);
+    const policy = wanted ?? engine.rules.brought ?? (await rulesInForce(engine, first, until));
+    const storeNowMs = await storeTimeMs(engine, first, until);
+    const planOn = ({ state }: Head) => {
+      if (dependsOnTime(state, policy, graceMs)) assertClocksAgree(engine, storeNowMs);
+      return planRetention(state, policy, storeNowMs, graceMs);
+    };
+    const { answer: plan, head } = await catalog.ask(planOn, until, first);
     return { head, policy, graceMs, storeNowMs, plan };
   });
 }

@@ -2,8 +2,9 @@
 
 import { CheckpointError } from '../contract/errors.ts';
 import type { RollbackOptions, RollbackResult } from '../contract/history.ts';
-import { idText, toVersion } from '../format/index.ts';
+import { type CatalogCheckpoint, type CheckpointId, toVersion } from '../format/index.ts';
 import { requireRollbackTarget } from '../plan/select.ts';
+import { checkpointsAtHand, onPathAbove } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { decide } from './decide.ts';
 import type { Engine } from './engine.ts';
@@ -18,6 +19,7 @@ export async function rollback(
   const version = toVersion(to);
   checkReason(reason);
   let leaves: number | undefined;
+  let planned: { id: CheckpointId; left: readonly CheckpointId[] } | undefined;
   const plan = ({ state }: Head) => {
     const { lineage } = state;
     leaves ??= lineage;
@@ -28,11 +30,15 @@ export async function rollback(
       });
     }
     const { id } = requireRollbackTarget(state, version);
+    planned = { id, left: onPathAbove(state, version).map((each) => each.id) };
     return { kind: 'rollback', lineage, checkpoint: id, reason } as const;
   };
   const { before, after } = await decide(engine, catalog, plan, { what: 'the rollback', signal });
-  const { id } = requireRollbackTarget(before.state, version);
-  return { id, version, lineage: before.state.lineage + 1, leftBehind: leftBehind(before, after) };
+  const { id, left } = planned as NonNullable<typeof planned>;
+  const leftBehind = [...left, ...committedMeanwhile(before, after)]
+    .map((each) => each.version)
+    .sort((a, b) => (a < b ? -1 : 1));
+  return { id, version, lineage: before.state.lineage + 1, leftBehind };
 }
 
 function checkReason(reason: unknown): void {
@@ -45,13 +51,11 @@ function checkReason(reason: unknown): void {
   );
 }
 
-/** One that was committed after the decision was planned and before it was taken is among them. */
-function leftBehind(before: Head, after: Head): bigint[] {
-  const leftBefore = new Set(
-    before.state.checkpoints.filter((each) => each.rolledBack).map(({ id }) => idText(id)),
-  );
-  const left = after.state.checkpoints.filter(
-    ({ rolledBack, id }) => rolledBack && !leftBefore.has(idText(id)),
-  );
-  return left.map(({ id }) => id.version).sort((a, b) => (a < b ? -1 : 1));
+/** What was committed after the rollback was planned and before it was decided is left behind as well. */
+function committedMeanwhile(before: Head, after: Head): CheckpointId[] {
+  const { lineage, top } = before.state;
+  const isNew = ({ id }: CatalogCheckpoint) => id.lineage === lineage && id.version > top;
+  return checkpointsAtHand(after.state)
+    .filter((each) => each.rolledBack && isNew(each))
+    .map(({ id }) => id);
 }

@@ -1,8 +1,8 @@
 /** What lies in a run, beside its catalog. */
 
-import { isCheckpointError, throwIfAborted, toCheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError, throwIfAborted, toCheckpointError } from '../contract/errors.ts';
 import type { ObjectInfo, OpenUpload } from '../contract/object-store.ts';
-import { leasesPrefix, uploadsPrefix, versionsPrefix, writersPrefix } from '../format/index.ts';
+import { leasesPrefix, pagesPrefix, uploadsPrefix, versionsPrefix, writersPrefix } from '../format/index.ts';
 import type { ListedObject, RunListing } from '../plan/sweep.ts';
 import { retrying } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
@@ -13,14 +13,22 @@ export interface WholeListing extends RunListing {
   readonly uploadRecords: readonly string[];
   /** Of payloads, as far as the store can tell. */
   readonly openUploads: readonly OpenUpload[];
+  /** Below `pages/`. */
+  readonly pages: readonly ListedObject[];
   /** Below none of the prefixes; only when everything is listed. */
   readonly others: readonly ListedObject[];
   /** The store's own clock, at the first page. */
   readonly storeTimeMs: number;
 }
 
-/** What a sweep looks at. The catalog and elections are none of its business. */
-export const SWEPT_PREFIXES: readonly string[] = [versionsPrefix, writersPrefix, uploadsPrefix, leasesPrefix];
+/** What a sweep looks at. It deletes no catalog entries and no grants of elections. */
+export const SWEPT_PREFIXES: readonly string[] = [
+  versionsPrefix,
+  writersPrefix,
+  uploadsPrefix,
+  leasesPrefix,
+  pagesPrefix,
+];
 /** All keys of the run. */
 export const EVERYTHING: readonly string[] = [''];
 
@@ -35,6 +43,7 @@ export async function listRun(
     claims: [] as ListedObject[],
     leases: [] as (ListedObject & { createdAtMs: number })[],
     uploadRecords: [] as string[],
+    pages: [] as ListedObject[],
     others: [] as ListedObject[],
     storeTimeMs: 0,
   };
@@ -43,6 +52,7 @@ export async function listRun(
     else if (key.startsWith(writersPrefix)) listing.claims.push({ key, sizeBytes });
     else if (key.startsWith(leasesPrefix)) listing.leases.push({ key, sizeBytes, createdAtMs });
     else if (key.startsWith(uploadsPrefix)) listing.uploadRecords.push(key);
+    else if (key.startsWith(pagesPrefix)) listing.pages.push({ key, sizeBytes });
     else listing.others.push({ key, sizeBytes });
   };
   for (const prefix of prefixes) {
@@ -62,9 +72,22 @@ async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined):
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
   const listAll = async (until: AbortSignal) => {
     const uploads: OpenUpload[] = [];
-    for await (const upload of store.listUploads?.(versionsPrefix, { signal: until }) ?? [])
-      uploads.push(upload);
-    return uploads;
+    const stop = new AbortController();
+    const { stallTimeoutMs } = settings;
+    const iterator = store.listUploads?.(versionsPrefix, { signal: stop.signal })[Symbol.asyncIterator]();
+    if (!iterator) return uploads;
+    // Each one has its own deadline: a list of many takes its time, and one that falls silent is begun again.
+    const next = { clock, timeoutMs: stallTimeoutMs, what, signal: until };
+    for (;;) {
+      const { done, value } = await withDeadline(next, (due) => {
+        const silent = new CheckpointError('Unavailable', `${what}: no answer for ${stallTimeoutMs / 1000} s`);
+        const end = () => stop.abort(until.aborted ? due.reason : silent);
+        due.addEventListener('abort', end, { once: true });
+        return iterator.next();
+      });
+      if (done) return uploads;
+      uploads.push(value);
+    }
   };
   try {
     return await withDeadline(bounds, (until) =>

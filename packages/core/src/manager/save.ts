@@ -136,10 +136,10 @@ async function committedBefore(
   },
 ): Promise<SaveResult | null> {
   const { version, writer, capture, options } = call;
-  const head = await catalog.read(options.signal);
+  const asked = await catalog.ask(({ state }) => findByVersion(state, version), options.signal);
+  const { answer: committed, head } = asked;
   const attempt = writers.attempt(writer);
   if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
-  const committed = findByVersion(head.state, version);
   const context = { store: engine.store.uri, version };
   if (!committed) {
     const { top } = head.state;
@@ -193,7 +193,7 @@ export async function finishVersion(
   const head = await readRun(engine, catalog, signal);
   const version =
     options.version === undefined ? await highestDelivered(engine, head, signal) : toVersion(options.version);
-  const committed = findByVersion(head.state, version);
+  const { answer: committed } = await catalog.ask(({ state }) => findByVersion(state, version), signal);
   if (committed) return committed;
   const { lineage, epoch } = head.state;
   return finalise(engine, catalog, {

@@ -10,7 +10,15 @@ import { CheckpointError, isCheckpointError, throwIfAborted, toCheckpointError }
 import type { StoreFact } from '../contract/object-store.ts';
 import type { SweepResult } from '../contract/retention.ts';
 import { decodeRecord } from '../format/index.ts';
-import { isLongOver, type ListedObject, mayBeLongOver, planSweep, type SweepPlan } from '../plan/sweep.ts';
+import { allCheckpoints } from '../plan/state.ts';
+import {
+  isLongOver,
+  type ListedObject,
+  mayBeLongOver,
+  planPageSweep,
+  planSweep,
+  type SweepPlan,
+} from '../plan/sweep.ts';
 import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { readHeldKeys } from './held-keys.ts';
@@ -31,11 +39,13 @@ export async function sweep(engine: Engine, catalog: Catalog, options: WaitOptio
   const { signal } = options;
   const listing = await listRun(engine, SWEPT_PREFIXES, signal);
   const { head, plan } = await planOn(engine, catalog, listing, signal);
+  const pages = planPageSweep(listing.pages, head);
   const { strays, unreadable } = await findStrayUploads(engine, listing, head.state, signal);
   const leases = await findOldLeases(engine, listing, signal);
 
   const deletion = new PacedDeletion(engine, signal);
-  for (const objects of [plan.payloads, plan.fileLists, plan.receipts, plan.manifests, plan.claims])
+  const { payloads, fileLists, receipts, manifests, claims } = plan;
+  for (const objects of [payloads, fileLists, receipts, manifests, claims, pages])
     await deletion.delete(objects);
   deletion.assertAllowed();
   const uploads = await stopUploads(engine, strays, deletion, signal);
@@ -56,8 +66,10 @@ async function planOn(
 ): Promise<{ head: Head; plan: SweepPlan }> {
   let head = await readHeadBeside(engine, catalog, listing, signal);
   for (;;) {
+    const asked = await catalog.ask(({ state }) => allCheckpoints(state), signal, head);
+    head = asked.head;
     try {
-      const held = await readHeldKeys(engine, head.state.checkpoints, signal);
+      const held = await readHeldKeys(engine, asked.answer, signal);
       return { head, plan: planSweep(listing, head.state, held) };
     } catch (error) {
       if (!isCheckpointError(error, 'Corrupt')) throw error;

@@ -2,6 +2,7 @@
 
 import type { ProgressEvent, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import type { State } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import { NewestManifests } from './bases.ts';
 import { type Catalog, rejectionError } from './catalog.ts';
@@ -60,17 +61,25 @@ export class WriterRegistry {
     const writer = this.position(wanted.writer);
     assertVersionNamed(wanted.version, writer);
     const { place, membership } = await joinToSave(this.#join(writer, options.signal));
-    const { state } = await this.#catalog.read(options.signal);
-    const version = wanted.version ?? max(state.top, place.highestBegun) + 1n;
-    const id = { lineage: membership.lineage, epoch: membership.epoch, version };
-    const decided = precheckCommit(state, id, { writer: writer.index, incarnation: membership.incarnation });
+    const { lineage, epoch, incarnation } = membership;
+    const idIn = (state: State) => {
+      const version = wanted.version ?? max(state.top, place.highestBegun) + 1n;
+      return { lineage, epoch, version };
+    };
+    const own = { writer: writer.index, incarnation };
+    const { answer: decided, head } = await this.#catalog.ask(
+      ({ state }) => precheckCommit(state, idIn(state), own),
+      options.signal,
+    );
+    const { state } = head;
+    const { version } = idIn(state);
     const context = { store: this.#engine.store.uri, version, attempt: membership.attempt.id };
     if (decided?.kind === 'rejected') throw rejectionError(decided, context);
     if (decided) {
       throw new CheckpointError('Conflict', `version ${version} is committed already`, { context });
     }
     place.highestBegun = max(place.highestBegun, version);
-    const { epoch, tookOver } = membership;
+    const { tookOver } = membership;
     options.onProgress?.({ type: 'joined', version, writer, epoch, tookOver });
     const manifests = this.#manifests;
     return new SaveSession(this.#engine, this.#catalog, { membership, version, state, manifests });

@@ -99,6 +99,16 @@ function committed(state: State, txn: Commit): State {
   };
 }
 
+/** Every entry repeats it, so it has an end however many writers look stale; their receipts say it all. */
+const REASON_LENGTH_MAX = 1000;
+
+function reasonOf(suspicions: readonly string[]): string {
+  const whole = suspicions.join('; ');
+  return whole.length <= REASON_LENGTH_MAX
+    ? whole
+    : `${whole.slice(0, REASON_LENGTH_MAX - 1)}…`.toWellFormed();
+}
+
 /** What the catalog holds of a checkpoint right after its commit. */
 export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
   return {
@@ -113,7 +123,7 @@ export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
     pins: [],
     verified: false,
     suspect: txn.suspicions.length > 0,
-    reason: txn.suspicions.join('; '),
+    reason: reasonOf(txn.suspicions),
     committedAtMs: txn.atMs,
     bases: txn.bases,
     rolledBack: false,

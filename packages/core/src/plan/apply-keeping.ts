@@ -2,8 +2,11 @@
 
 import { type CatalogCheckpoint, type CheckpointId, idEquals, idText, type State } from '../format/index.ts';
 import { type Decision, type Rejected, rejected } from './decision.ts';
-import { findById, newestLive, pushBounded, REMOVED_RING_LENGTH } from './state.ts';
+import { findById, hasOtherLive, newestLive, pushBounded, REMOVED_RING_LENGTH } from './state.ts';
 import type { Pin, Quarantine, Remove, Retire, Unretire, Verify } from './transaction.ts';
+
+/** On one checkpoint: each entry or page repeats them. */
+export const PINS_MAX = 64;
 
 export function applyKeeping(
   state: State,
@@ -56,10 +59,8 @@ export function retireProblem(state: State, checkpoint: CatalogCheckpoint): stri
   if (state.latest && idEquals(state.latest, id)) return 'it is the latest';
   if (pins.length > 0) return `it is pinned: ${pins.join(', ')}`;
   if (state.resumedFrom && idEquals(state.resumedFrom, id)) return 'the present attempt resumed from it';
-  const isOnly = (is: (other: CatalogCheckpoint) => boolean) =>
-    !state.checkpoints.some((other) => other.state === 'LIVE' && other !== checkpoint && is(other));
-  if (isOnly(() => true)) return 'it is the only live checkpoint';
-  if (verified && isOnly((other) => other.verified)) return 'it is the only verified checkpoint';
+  if (!hasOtherLive(state, checkpoint)) return 'it is the only live checkpoint';
+  if (verified && !hasOtherLive(state, checkpoint, true)) return 'it is the only verified checkpoint';
   return undefined;
 }
 
@@ -83,7 +84,7 @@ function remove(state: State, id: CheckpointId, retiringSeq: number | undefined)
     return rejected('refused', 'it was taken back or retired again since its leases were listed');
   }
   // All that were live may have been quarantined since: then this one is to be taken back.
-  if (!state.checkpoints.some((other) => other.state === 'LIVE')) {
+  if (!hasOtherLive(state, found)) {
     return rejected('refused', `${idText(id)} cannot be removed: no other checkpoint is live`);
   }
   const item = { id, manifestSha256: found.manifestSha256 };
@@ -122,6 +123,12 @@ function pin(state: State, txn: Pin): Decision {
   const found = findById(state, txn.checkpoint);
   const has = found?.pins.includes(txn.label) ?? false;
   if (found && has === (txn.kind === 'pin')) return { kind: 'already' };
+  if (found && txn.kind === 'pin' && found.pins.length >= PINS_MAX) {
+    return rejected(
+      'refused',
+      `${idText(txn.checkpoint)} has ${PINS_MAX} pins already; take one of them away first`,
+    );
+  }
   const pins =
     txn.kind === 'pin'
       ? [...(found?.pins ?? []), txn.label]

@@ -10,10 +10,11 @@ import { type Decision, rejected } from './decision.ts';
 import {
   ABANDONED_LENGTH,
   attemptHash,
+  findById,
   incarnationOf,
   isPastAttempt,
   isUncommittable,
-  onPath,
+  onPathAbove,
   PAST_ATTEMPTS_LENGTH,
   pushBounded,
   TXN_RING_LENGTH,
@@ -122,9 +123,11 @@ function rollback(state: State, txn: Rollback): Decision {
       `lineage ${txn.lineage} has been left already: the run is at lineage ${state.lineage}`,
     );
   }
-  const target = onPath(state).find((checkpoint) => idEquals(checkpoint.id, txn.checkpoint));
-  if (target?.state !== 'LIVE') return rejected('refused', `${idText(txn.checkpoint)} is not live`);
+  const target = findById(state, txn.checkpoint);
+  const isTarget = target?.state === 'LIVE' && !target.rolledBack;
+  if (!isTarget) return rejected('refused', `${idText(txn.checkpoint)} is not live`);
   const { version } = txn.checkpoint;
+  const left = new Set(onPathAbove(state, version));
   return {
     kind: 'applied',
     state: {
@@ -136,7 +139,7 @@ function rollback(state: State, txn: Rollback): Decision {
       incarnations: {},
       abandoned: [],
       checkpoints: state.checkpoints.map((checkpoint) =>
-        (checkpoint.id.version ?? 0n) > version ? { ...checkpoint, rolledBack: true } : checkpoint,
+        left.has(checkpoint) ? { ...checkpoint, rolledBack: true } : checkpoint,
       ),
     },
   };

@@ -20,6 +20,7 @@ import {
   rulesText,
   timeText,
 } from './retention-policy.ts';
+import { allCheckpoints } from './state.ts';
 
 /** Decided of one checkpoint. */
 type Judgement = Pick<RetentionVerdict, 'verdict' | 'reasons'>;
@@ -39,9 +40,10 @@ export function planRetention(
   storeNowMs: number,
   graceMs?: number,
 ): RetentionPlan {
-  const live = state.checkpoints.filter((checkpoint) => checkpoint.state === 'LIVE');
+  const checkpoints = allCheckpoints(state);
+  const live = checkpoints.filter((checkpoint) => checkpoint.state === 'LIVE');
   const judged = judgeLive(state, live, policy, storeNowMs);
-  const verdicts = state.checkpoints
+  const verdicts = checkpoints
     .map((checkpoint): RetentionVerdict => {
       const { id, sizeBytes, storedBytes } = checkpoint;
       const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, storeNowMs, live.length, graceMs);
@@ -64,7 +66,7 @@ export function planRetention(
 export function dependsOnTime(state: State, policy: Policy, graceMs?: number): boolean {
   const isTimed = policy.keepForMs > 0 || policy.keepEveryMs > 0 || policy.graceMs > 0;
   if (rulesText(policy) !== '' && isTimed) return true;
-  return state.checkpoints.some((each) => each.state === 'RETIRING' && (graceMs ?? each.graceMs) > 0);
+  return allCheckpoints(state).some((each) => each.state === 'RETIRING' && (graceMs ?? each.graceMs) > 0);
 }
 
 function judgeLive(

@@ -2,8 +2,8 @@
 
 import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
-import { type CatalogCheckpoint, type CheckpointId, idEquals, type State } from '../format/index.ts';
-import { findById, findByVersion, latestOf, onPath } from './state.ts';
+import type { CatalogCheckpoint, CheckpointId, State } from '../format/index.ts';
+import { allOfVersion, countLivePath, findById, findByVersion, latestOf, newestLive } from './state.ts';
 
 /** The checkpoint asked for, or the latest. `NotFound` says what there is instead. */
 export function chooseCheckpoint(state: State, version: bigint | 'latest'): CatalogCheckpoint {
@@ -14,10 +14,9 @@ export function chooseCheckpoint(state: State, version: bigint | 'latest'): Cata
       context: { version: version as bigint },
     });
   }
-  const there = onPath(state).filter((checkpoint) => checkpoint.state === 'LIVE');
-  const newest = there.at(-1)?.id?.version;
+  const newest = newestLive(state)?.id.version;
   const have =
-    newest === undefined ? 'nothing is committed yet' : `the newest of ${there.length} is ${newest}`;
+    newest === undefined ? 'nothing is committed yet' : `the newest of ${countLivePath(state)} is ${newest}`;
   const wanted = version === 'latest' ? 'there is no checkpoint to take' : `there is no version ${version}`;
   throw new CheckpointError('NotFound', `${wanted}: ${have}`, {
     context: version === 'latest' ? {} : { version },
@@ -56,13 +55,12 @@ export function requireRollbackTarget(state: State, version: bigint): CatalogChe
       found.state === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${found.reason}`;
     throw new CheckpointError('Conflict', `version ${version} ${what}`, { context });
   }
-  const isOf = ({ id }: { readonly id: CheckpointId }) => id.version === version;
-  if (state.checkpoints.some(isOf)) {
+  if (allOfVersion(state, version).length > 0) {
     throw new CheckpointError('NotFound', `version ${version} was left behind by an earlier rollback`, {
       context,
     });
   }
-  if (state.removedRing.some(isOf)) {
+  if (state.removedRing.some(({ id }) => id.version === version)) {
     throw new CheckpointError('NotFound', `version ${version} was removed`, { context });
   }
   return chooseCheckpoint(state, version); // says what there is instead
@@ -70,9 +68,8 @@ export function requireRollbackTarget(state: State, version: bigint): CatalogChe
 
 /** The newest live checkpoint committed before `damaged`; `undefined` when there is none. */
 export function nextOlder(state: State, damaged: CheckpointId): CatalogCheckpoint | undefined {
-  const path = onPath(state);
-  const at = path.findIndex((checkpoint) => idEquals(checkpoint.id, damaged));
-  return path.slice(0, at < 0 ? path.length : at).findLast((checkpoint) => checkpoint.state === 'LIVE');
+  const found = findById(state, damaged);
+  return newestLive(state, found && !found.rolledBack ? damaged : undefined);
 }
 
 /** Whether a name matches one of the globs. */

@@ -1,13 +1,20 @@
-/** The catalog's state and questions about it. Pure. */
+/**
+ * The catalog's state and questions about it. Pure.
+ *
+ * Only the functions here look at `state.checkpoints` and `state.pages`. Each throws `PageFault` (see pages.ts) where a page that is not
+ * open could change the answer.
+ */
 
 import {
   type CatalogCheckpoint,
   type CheckpointId,
   idEquals,
+  type PageRef,
   type State,
   sha256,
   toHex,
 } from '../format/index.ts';
+import { compareCommits, covers, demandPages } from './pages.ts';
 
 /** How much the catalog remembers; docs/format.md says what each bound means for those who come later. */
 export const TXN_RING_LENGTH = 256;
@@ -33,36 +40,104 @@ export const EMPTY_STATE: State = {
   txnRing: [],
   policy: undefined,
   resumedFrom: undefined,
+  pages: [],
 };
 
-/** Checkpoints on the path that `latest` and `get` look at: not those that a rollback went back before. In order of commit. */
+/** All checkpoints, in order of commit. Needs every page. */
+export function allCheckpoints(state: State): readonly CatalogCheckpoint[] {
+  demandPages(state.pages);
+  return state.checkpoints;
+}
+
+/** The newest ones, which the entry holds itself, and those of open pages; in order of commit. Needs no page. */
+export function checkpointsAtHand(state: State): readonly CatalogCheckpoint[] {
+  return state.checkpoints;
+}
+
+/** The newest `limit`, in order of commit. Needs as many pages as that takes. */
+export function newestCheckpoints(state: State, limit: number): readonly CatalogCheckpoint[] {
+  const missing: PageRef[] = [];
+  for (const ref of state.pages.toReversed()) {
+    const newer = state.checkpoints.filter(({ id }) => compareCommits(ref.last, id) < 0).length;
+    if (newer + missing.reduce((sum, { count }) => sum + count, 0) >= limit) break;
+    missing.push(ref);
+  }
+  demandPages(missing);
+  return state.checkpoints.slice(-limit);
+}
+
+/** How many checkpoints there are, and the newest, whatever their states. Needs no page. */
+export function countCheckpoints(state: State): { count: number; newest: CheckpointId | undefined } {
+  const count = state.pages.reduce((total, page) => total + page.count, state.checkpoints.length);
+  const newest = [state.checkpoints.at(-1)?.id, state.pages.at(-1)?.last].filter((id) => id !== undefined);
+  return { count, newest: newest.sort(compareCommits).at(-1) };
+}
+
+/** Checkpoints on the path that `latest` and `get` look at: not those that a rollback went back before. In order of commit. Needs every page. */
 export function onPath(state: State): CatalogCheckpoint[] {
-  return state.checkpoints.filter((checkpoint) => !checkpoint.rolledBack);
+  return allCheckpoints(state).filter((checkpoint) => !checkpoint.rolledBack);
+}
+
+/** Those on the path above a version. Needs the pages that have one. */
+export function onPathAbove(state: State, version: bigint): CatalogCheckpoint[] {
+  demandPages(state.pages.filter(({ topOnPath }) => topOnPath > version));
+  return state.checkpoints.filter(({ id, rolledBack }) => !rolledBack && id.version > version);
 }
 
 export function findById(state: State, id: CheckpointId): CatalogCheckpoint | undefined {
-  return state.checkpoints.find((checkpoint) => idEquals(checkpoint.id, id));
+  const found = state.checkpoints.find((checkpoint) => idEquals(checkpoint.id, id));
+  if (!found) demandPages(state.pages.filter((ref) => covers(ref, id)));
+  return found;
 }
 
 /** The checkpoint of this version on the present path, whatever its state. Versions do not repeat there. */
 export function findByVersion(state: State, version: bigint): CatalogCheckpoint | undefined {
-  return onPath(state).find((checkpoint) => checkpoint.id.version === version);
+  const found = state.checkpoints.find(({ id, rolledBack }) => !rolledBack && id.version === version);
+  if (!found) demandPages(state.pages.filter((ref) => version <= ref.topOnPath && mayHold(ref, version)));
+  return found;
 }
 
 /** All of this version, those on the present path before those that a rollback left behind, newest first. */
 export function allOfVersion(state: State, version: bigint): CatalogCheckpoint[] {
+  demandPages(state.pages.filter((ref) => mayHold(ref, version)));
   const found = state.checkpoints.filter(({ id }) => id.version === version).reverse();
   return found.sort((a, b) => Number(a.rolledBack) - Number(b.rolledBack));
 }
 
-/** What readers are offered; `undefined` when there is nothing. */
+/** Versions begin anew with each lineage. */
+function mayHold({ first, last }: PageRef, version: bigint): boolean {
+  if (first.lineage !== last.lineage) return true;
+  return first.version <= version && version <= last.version;
+}
+
+/** What readers are offered; `undefined` when there is nothing. Needs no page: an entry holds it itself. */
 export function latestOf(state: State): CatalogCheckpoint | undefined {
   return state.latest && findById(state, state.latest);
 }
 
-/** Newest live checkpoint on the path. */
-export function newestLive(state: State): CatalogCheckpoint | undefined {
-  return onPath(state).findLast((checkpoint) => checkpoint.state === 'LIVE');
+/** Newest live checkpoint on the path; with `before`, of those committed before that one. */
+export function newestLive(state: State, before?: CheckpointId): CatalogCheckpoint | undefined {
+  const isWanted = (id: CheckpointId) => before === undefined || compareCommits(id, before) < 0;
+  const found = state.checkpoints.findLast(
+    ({ id, rolledBack, state }) => !rolledBack && state === 'LIVE' && isWanted(id),
+  );
+  const page = state.pages.findLast((ref) => ref.livePathCount > 0 && isWanted(ref.first));
+  if (page && (!found || compareCommits(found.id, page.last) < 0)) demandPages([page]);
+  return found;
+}
+
+/** How many are live on the path. Needs no page. */
+export function countLivePath(state: State): number {
+  const inPages = state.pages.reduce((total, { livePathCount }) => total + livePathCount, 0);
+  return inPages + state.checkpoints.filter((each) => !each.rolledBack && each.state === 'LIVE').length;
+}
+
+/** Whether another checkpoint than this one is live, and verified if that is asked. Needs no page. */
+export function hasOtherLive(state: State, but: CatalogCheckpoint, isVerified = false): boolean {
+  if (state.pages.some((page) => (isVerified ? page.liveVerifiedCount : page.liveCount) > 0)) return true;
+  return state.checkpoints.some(
+    (other) => other !== but && other.state === 'LIVE' && (!isVerified || other.verified),
+  );
 }
 
 /** Registered incarnation of a writer. */

@@ -17,11 +17,13 @@ import {
   parseFileListKey,
   parseLeaseKey,
   parseManifestKey,
+  parsePageKey,
   parsePayloadKey,
   parseReceiptKey,
   type ReadLease,
   type State,
 } from '../format/index.ts';
+import { pageKeyOf } from './pages.ts';
 import { incarnationOf, isUncommittable } from './state.ts';
 
 /** Takes about 200 bytes of memory, most of it the key. */
@@ -88,6 +90,33 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
   for (const object of listing.leases) if (parseLeaseKey(object.key) === null) plan.foreign.push(object);
   return plan;
 }
+
+/**
+ * Pages that no entry refers to and none ever will. A page is written before the entry of its number, and a later entry refers only to
+ * pages that its parent refers to or that have its own number. So a page of a number that was reached is over once the newest entry does
+ * not refer to it. `pages`: listed before that entry was read, which then is at most one behind any of them: else the catalog is an old
+ * one that was put back (`StoreRegressed`). A rebuild numbers its pages by the time, far ahead; they are left alone until it is reached.
+ */
+export function planPageSweep(
+  pages: readonly ListedObject[],
+  { seq, state }: { readonly seq: number; readonly state: State },
+): ListedObject[] {
+  const referred = new Set(state.pages.map(pageKeyOf));
+  return pages.filter(({ key }) => {
+    const pageSeq = parsePageKey(key);
+    if (pageSeq === null || referred.has(key)) return false;
+    if (pageSeq <= seq) return true;
+    if (pageSeq === seq + 1 || pageSeq >= REBUILT_SEQ_MIN) return false;
+    throw new CheckpointError(
+      'StoreRegressed',
+      `${key} belongs to entry ${pageSeq}, but the newest is ${seq}: an older catalog was put back, so nothing is deleted`,
+      { context: { key } },
+    );
+  });
+}
+
+/** A rebuilt catalog begins with a number of milliseconds since 1970. */
+const REBUILT_SEQ_MIN = 1_000_000_000_000;
 
 type Found =
   | { readonly kind: 'payloads' | 'manifests'; readonly id: CheckpointId }

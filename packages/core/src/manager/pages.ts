@@ -1,0 +1,84 @@
+/** Reading pages of the catalog. */
+
+import { CheckpointError } from '../contract/errors.ts';
+import { bytesEqual, decodeRecord, idEquals, type PageRef, pageKey, sha256, toHex } from '../format/index.ts';
+import { type OpenPage, pageKeyOf, summaryOfPage } from '../plan/pages.ts';
+import { withDeadline } from './deadline.ts';
+import type { Engine } from './engine.ts';
+import { inBatches } from './in-batches.ts';
+import { getOrNull } from './records.ts';
+
+/** Checkpoints of pages that are remembered: some 20 MB. */
+const CHECKPOINTS_REMEMBERED_MAX = 32_768;
+
+export class PageReader {
+  readonly #engine: Engine;
+  /** By key; the one that was used last comes last. A page never changes. */
+  readonly #remembered = new Map<string, OpenPage>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  /**
+   * These pages, in their order. `null`: it is not there, so the entry that refers to it is not the newest, or damaged.
+   * `Corrupt`: one is not what the entry says of it. Cost: a GET for each that was not read lately.
+   */
+  async read(
+    refs: readonly PageRef[],
+    runId: string,
+    signal: AbortSignal | undefined,
+  ): Promise<(OpenPage | null)[]> {
+    const { clock, settings, store } = this.#engine;
+    const bounds = {
+      clock,
+      timeoutMs: settings.recordTimeoutMs,
+      what: 'reading pages of the catalog',
+      signal,
+    };
+    const { preferredConcurrency } = store.capabilities;
+    return withDeadline(bounds, (until) =>
+      inBatches(refs, preferredConcurrency, (ref) => this.#readOne(ref, runId, until)),
+    );
+  }
+
+  async #readOne(ref: PageRef, runId: string, signal: AbortSignal): Promise<OpenPage | null> {
+    const key = pageKeyOf(ref);
+    const known = this.#remembered.get(key);
+    if (known) return this.#remember(key, { ...known, ref });
+    const bytes = await getOrNull(this.#engine.records, key, signal);
+    if (!bytes) return null;
+    const problem = (what: string) =>
+      new CheckpointError('Corrupt', `${key} is not what belongs there: ${what}`, {
+        context: { store: this.#engine.store.uri, key },
+      });
+    const found = sha256(bytes);
+    if (!bytesEqual(found, ref.sha256))
+      throw problem(`its sha256 is ${toHex(found)}, not ${toHex(ref.sha256)}`);
+    const page = decodeRecord('catalog-page', bytes, { key, store: this.#engine.store.uri });
+    if (page.seq !== ref.seq || pageKey(page.seq, found) !== key) throw problem(`it is of entry ${page.seq}`);
+    if (page.runId !== runId) throw problem(`it is of run ${page.runId}, not ${runId}`);
+    const { checkpoints } = page;
+    if (!hasSummary(ref, checkpoints)) throw problem('the entry says other counts or ids of it');
+    return this.#remember(key, { ref, checkpoints });
+  }
+
+  #remember(key: string, page: OpenPage): OpenPage {
+    this.#remembered.delete(key);
+    this.#remembered.set(key, page);
+    let count = 0;
+    for (const [other, { checkpoints }] of [...this.#remembered].reverse()) {
+      count += checkpoints.length;
+      if (count > CHECKPOINTS_REMEMBERED_MAX) this.#remembered.delete(other);
+    }
+    return page;
+  }
+}
+
+function hasSummary(ref: PageRef, checkpoints: OpenPage['checkpoints']): boolean {
+  if (checkpoints.length === 0) return false;
+  const found = summaryOfPage(checkpoints);
+  if (!idEquals(ref.first, found.first) || !idEquals(ref.last, found.last)) return false;
+  const names = ['count', 'liveCount', 'liveVerifiedCount', 'livePathCount', 'topOnPath'] as const;
+  return names.every((name) => ref[name] === found[name]);
+}
