@@ -264,6 +264,51 @@ describe('I8: pages that no entry refers to', () => {
   });
 });
 
+describe('I1, I8: what happens between a page and its entry', () => {
+  /** `meddle` runs when the manager is about to send its `at`-th entry; its page is there by then. */
+  async function pinWhile(run: TimedRun, meddles: readonly (() => Promise<void>)[]): Promise<void> {
+    const store = new MemoryStore(run.bucket);
+    const create = store.create.bind(store);
+    const due = [...meddles];
+    store.create = async (key, data, options) => {
+      if (key.startsWith('catalog/')) await due.shift()?.();
+      return create(key, data, options);
+    };
+    await using manager = open(run, store);
+    await manager.pin(1, 'kept');
+    expect(due).toEqual([]);
+  }
+  const sweep = (run: TimedRun) => async () => {
+    await using other = open(run);
+    await other.collect({});
+  };
+  const commit = (run: TimedRun) => async () => {
+    await using other = open(run);
+    await other.pin(8, 'another');
+  };
+
+  test('a sweep leaves the page alone', async () => {
+    const run = await pagedRun();
+    await pinWhile(run, [sweep(run)]);
+    await using manager = open(run);
+    expect((await manager.get(1))?.summary?.pins).toEqual(['kept']);
+  });
+
+  test('another decision takes the number: the page is written anew, and the first one is swept', async () => {
+    const run = await pagedRun();
+    const { seq } = readEntry(run);
+    await pinWhile(run, [commit(run), sweep(run)]);
+    await using manager = open(run);
+    expect((await manager.get(1))?.summary?.pins).toEqual(['kept']);
+    expect((await manager.get(8))?.summary?.pins).toEqual(['another']);
+    const numbers = pagesOf(run).map((key) =>
+      Number(key.slice('pages/'.length, -'-0123456789abcdef.json'.length)),
+    );
+    expect(numbers).toContain(seq + 2);
+    expect(numbers).not.toContain(seq + 1);
+  });
+});
+
 test('pins on one checkpoint have an end, which is said', async () => {
   await using manager = open(await pagedRun());
   for (let index = 0; index < 64; index++) await manager.pin(1, `label ${index}`);

@@ -3,6 +3,7 @@
  * to be found must be there exactly once, so that a mutant cannot quietly stop being one.
  */
 
+import { PAGE_MUTANTS } from './page-mutants.ts';
 import { FIRST_COLLECTING_SEED, FIRST_STOPPING_SEED } from './story.ts';
 
 export interface EngineMutant {
@@ -133,8 +134,8 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a lease holds nothing back': {
     file: 'manager/collect.ts',
-    find: 'if (!valid) return undefined;',
-    replace: 'return undefined;',
+    find: 'due.free.filter(({ id }) => !problems.has(idText(id)))',
+    replace: 'due.free',
     seed: FIRST_COLLECTING_SEED + 17,
   },
   'retention takes what the attempt resumed from': {
@@ -155,4 +156,5 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     replace: 'true',
     seed: FIRST_COLLECTING_SEED,
   },
+  ...PAGE_MUTANTS,
 };

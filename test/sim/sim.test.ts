@@ -8,7 +8,8 @@ import { ENGINE_MUTANTS } from './engine-mutants.ts';
 import type { Prey } from './hunt.ts';
 import { type Outcome, simulate } from './simulation.ts';
 import { STORE_MUTANTS } from './store-mutants.ts';
-import { FIRST_COLLECTING_SEED, FIRST_STOPPING_SEED } from './story.ts';
+
+import { FIRST_COLLECTING_SEED, FIRST_PAGING_SEED, FIRST_STOPPING_SEED } from './story.ts';
 
 /** The same for everybody, so that a failure is one of this change; long runs begin elsewhere. */
 const FIRST_SEED = 1;
@@ -17,6 +18,8 @@ const SCHEDULE_COUNT = 240;
 const COLLECTING_COUNT = 60;
 /** With callers that stop their saves. */
 const STOPPING_COUNT = 40;
+/** With collectors, and with pages of the catalog. */
+const PAGING_COUNT = 40;
 /** Each has found a mistake in the engine once. */
 const SEEDS_KEPT = [10_822, 11_343, 100_748];
 const REPLAYED_COUNT = 100;
@@ -48,6 +51,7 @@ describe('writers, zombies, survivors and readers in random order under random f
     for (const seed of SEEDS_KEPT) outcomes.push(await simulate(seed));
     for (let at = 0; at < COLLECTING_COUNT; at++) outcomes.push(await simulate(FIRST_COLLECTING_SEED + at));
     for (let at = 0; at < STOPPING_COUNT; at++) outcomes.push(await simulate(FIRST_STOPPING_SEED + at));
+    for (let at = 0; at < PAGING_COUNT; at++) outcomes.push(await simulate(FIRST_PAGING_SEED + at));
   }, TIMEOUT_MS);
 
   test.each(Object.entries(PROMISES))('%s: %s', (invariant) => {
@@ -80,7 +84,7 @@ describe('writers, zombies, survivors and readers in random order under random f
         expect({ seed, hash: (await simulate(seed)).hash }).toEqual({ seed, hash });
       }
       expect(new Set(outcomes.map(({ hash }) => hash)).size).toBe(
-        SCHEDULE_COUNT + SEEDS_KEPT.length + COLLECTING_COUNT + STOPPING_COUNT,
+        SCHEDULE_COUNT + SEEDS_KEPT.length + COLLECTING_COUNT + PAGING_COUNT + STOPPING_COUNT,
       );
     },
     TIMEOUT_MS,

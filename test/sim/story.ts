@@ -98,6 +98,7 @@ export function pagingStory(story: Story): Story {
   return {
     ...story,
     attempts: story.attempts.map(longer),
+    collectors: 3,
     settings: { ...story.settings, entryCheckpointsMax: 2 },
   };
 }

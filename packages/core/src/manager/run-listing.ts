@@ -80,7 +80,10 @@ async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined):
     const next = { clock, timeoutMs: stallTimeoutMs, what, signal: until };
     for (;;) {
       const { done, value } = await withDeadline(next, (due) => {
-        const silent = new CheckpointError('Unavailable', `${what}: no answer for ${stallTimeoutMs / 1000} s`);
+        const silent = new CheckpointError(
+          'Unavailable',
+          `${what}: no answer for ${stallTimeoutMs / 1000} s`,
+        );
         const end = () => stop.abort(until.aborted ? due.reason : silent);
         due.addEventListener('abort', end, { once: true });
         return iterator.next();

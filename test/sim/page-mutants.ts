@@ -1,0 +1,35 @@
+/**
+ * Mistakes planted into what the engine does with pages of the catalog; see engine-mutants.ts. Those that need a sweep in the moment between
+ * a page and its entry have tests of their own: test/manager/pages.test.ts.
+ */
+
+import type { EngineMutant } from './engine-mutants.ts';
+import { FIRST_PAGING_SEED } from './story.ts';
+
+export const PAGE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
+  'an entry is created before its pages': {
+    file: 'manager/catalog.ts',
+    find: 'await this.#createPages(answer.pages, signal);\n      const sent = await this.#create(this.#entry(head, answer.state), signal);',
+    replace:
+      'const sent = await this.#create(this.#entry(head, answer.state), signal);\n      await this.#createPages(answer.pages, signal);',
+    seed: FIRST_PAGING_SEED,
+  },
+  'a page is sent and not waited for': {
+    file: 'manager/catalog.ts',
+    find: 'await this.#createPages(answer.pages, signal);',
+    replace: 'this.#createPages(answer.pages, signal).catch(() => undefined);',
+    seed: FIRST_PAGING_SEED,
+  },
+  'whether an id is there is asked of the entry alone': {
+    file: 'plan/state.ts',
+    find: 'if (!found) demandPages(state.pages.filter((ref) => covers(ref, id)));',
+    replace: '',
+    seed: FIRST_PAGING_SEED,
+  },
+  'a sweep keeps what the entry lists, and not what its pages list': {
+    file: 'manager/sweep.ts',
+    find: 'const asked = await catalog.ask(({ state }) => allCheckpoints(state), signal, head);',
+    replace: 'const asked = { answer: head.state.checkpoints, head };',
+    seed: FIRST_PAGING_SEED,
+  },
+};
