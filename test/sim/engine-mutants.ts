@@ -88,7 +88,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a version that is committed counts as saved whatever is in it': {
     file: 'manager/save.ts',
-    find: "if (committed.state === 'QUARANTINED' || !share || !sameContent(share, files)) {",
+    find: "if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share, files)) {",
     replace: 'if (false) {',
   },
   'only the first page of the catalog is read': {
@@ -111,9 +111,9 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'the manifest is sent after the commit': {
     file: 'manager/finalise.ts',
-    find: 'await createRecord(engine, manifest.key, manifest.bytes, signal);\n    const result = await commit(engine, catalog, { ...options, head, manifest, receipts, storeTimeMs });',
+    find: 'await createRecord(engine, manifest.key, manifest.bytes, signal);\n    const result = await commit(engine, catalog, { ...options, head, manifest, storeTimeMs });',
     replace:
-      'const result = await commit(engine, catalog, { ...options, head, manifest, receipts, storeTimeMs });\n    await createRecord(engine, manifest.key, manifest.bytes, signal);',
+      'const result = await commit(engine, catalog, { ...options, head, manifest, storeTimeMs });\n    await createRecord(engine, manifest.key, manifest.bytes, signal);',
   },
   'the receipt is written before the files': {
     file: 'manager/save.ts',
@@ -129,8 +129,8 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a receipt of any life of a writer is taken': {
     file: 'plan/assemble.ts',
-    find: 'life.writer === writer && life.incarnation === current',
-    replace: 'life.writer === writer',
+    find: '.filter((life) => life.incarnation === incarnationOf(state, life.writer))',
+    replace: '.toReversed()',
   },
   'a lease holds nothing back': {
     file: 'manager/collect.ts',

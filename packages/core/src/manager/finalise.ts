@@ -11,7 +11,7 @@ import type { Present, Rejected } from '../plan/decision.ts';
 import { countOf } from '../plan/file-lists.ts';
 import { checkpointsAtHand, findById } from '../plan/state.ts';
 import type { Commit, WriterLife } from '../plan/transaction.ts';
-import { type Catalog, type Head, rejectionError } from './catalog.ts';
+import { type Catalog, type Head, type RunSide, rejectionError } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { type GatherOptions, gather } from './gather.ts';
@@ -19,6 +19,7 @@ import { describeMissing } from './missing-writers.ts';
 import { listReceipts, listsReceipt, type OwnReceipt } from './receipts.ts';
 import { createRecord, isUnanswered } from './records.ts';
 import { writeToken } from './tokens.ts';
+import { unlessRemoved } from './unless-removed.ts';
 
 export interface FinaliseOptions {
   readonly id: CheckpointId;
@@ -146,7 +147,7 @@ async function decideOnce(
     if (decided?.kind === 'present-removed') {
       throw new Error('without a manifest a removed checkpoint is never the same');
     }
-    if (decided) return settle(engine, options, decided, undefined);
+    if (decided) return settle({ engine, catalog }, options, decided, undefined);
     const { chosen, missing, storeTimeMs } = await listReceipts(engine, head.state, id, signal);
     if (missing.length > 0 || options.leavesIt) return { kind: 'waiting', missing };
     const manifest = await gatherOn(engine, catalog, head, { id, chosen, own, signal, onAnswer });
@@ -211,7 +212,8 @@ async function commit(
   if (result.kind === 'unknown') {
     const asked = result.head && (await catalog.ask(({ state }) => findById(state, id), signal, result.head));
     const present = asked?.answer;
-    if (present) return settle(engine, options, { kind: 'present', checkpoint: present }, manifest);
+    if (present)
+      return settle({ engine, catalog }, options, { kind: 'present', checkpoint: present }, manifest);
     throw outcomeUnknown(engine, options, manifest, result.cause);
   }
   const { decision } = result;
@@ -219,12 +221,12 @@ async function commit(
   if (decision.kind === 'already') throw new Error('a commit is never decided "already"');
   // With our own manifest it was committed and then removed: the commit was ours all the same.
   if (decision.kind === 'present-removed') return { kind: 'committed', checkpoint: committedCheckpoint(txn) };
-  return settle(engine, options, decision, manifest);
+  return settle({ engine, catalog }, options, decision, manifest);
 }
 
 /** The id is decided: is it with the caller's files? */
 async function settle(
-  engine: Engine,
+  { engine, catalog }: RunSide,
   options: FinaliseOptions,
   answer: Present | Rejected,
   manifest: AssembledManifest | undefined,
@@ -237,8 +239,12 @@ async function settle(
   }
   const { checkpoint } = answer;
   const isSame = manifest && bytesEqual(manifest.sha256, checkpoint.manifestSha256);
-  if (!own || isSame || (await listsReceipt(engine, checkpoint, own, signal)))
-    return { kind: 'committed', checkpoint };
+  if (!own || isSame) return { kind: 'committed', checkpoint };
+  const isOurs = await unlessRemoved(catalog, id, signal, () =>
+    listsReceipt(engine, checkpoint, own, signal),
+  );
+  if (isOurs === null) throw outcomeUnknown(engine, options, manifest, new Error('it was removed meanwhile'));
+  if (isOurs) return { kind: 'committed', checkpoint };
   throw new CheckpointError(
     'Fenced',
     `version ${id.version} was committed without the files of this process: another process of writer ${own.position.index} delivered it`,

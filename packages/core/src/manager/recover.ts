@@ -6,11 +6,12 @@ import { bytesEqual, sha256 } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import type { CommitAnswer } from '../plan/decision.ts';
 import { TXN_RING_LENGTH } from '../plan/state.ts';
-import type { Catalog, Head } from './catalog.ts';
+import type { Catalog, Head, RunSide } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { listsReceipt } from './receipts.ts';
 import { getOrNull } from './records.ts';
 import { type CommitToken, type DecisionToken, type RecordToken, readToken } from './tokens.ts';
+import { unlessRemoved } from './unless-removed.ts';
 
 export async function recover(
   engine: Engine,
@@ -32,11 +33,11 @@ export async function recover(
   const { id, manifestSha256 } = content;
   const precheck = ({ state }: Head) => precheckCommit(state, id, undefined, manifestSha256);
   const { answer } = await catalog.ask(precheck, signal, head);
-  return ofCommit(engine, content, answer, signal);
+  return ofCommit({ engine, catalog }, content, answer, signal);
 }
 
 async function ofCommit(
-  engine: Engine,
+  { engine, catalog }: RunSide,
   { id, manifestSha256, receiptKey, receiptSha256 }: CommitToken,
   answer: CommitAnswer | undefined,
   signal: AbortSignal | undefined,
@@ -59,9 +60,13 @@ async function ofCommit(
   }
   const { checkpoint } = answer;
   const isSame = manifestSha256 !== undefined && bytesEqual(manifestSha256, checkpoint.manifestSha256);
-  if (isSame || own === undefined || (await listsReceipt(engine, checkpoint, own, signal))) {
-    return result('committed', `version ${id.version} is committed`);
-  }
+  const isOurs =
+    isSame ||
+    own === undefined ||
+    (await unlessRemoved(catalog, id, signal, () => listsReceipt(engine, checkpoint, own, signal)));
+  if (isOurs) return result('committed', `version ${id.version} is committed`);
+  if (isOurs === null)
+    return result('unknown', `version ${id.version} was removed while its records were read`);
   const detail = `version ${id.version} was committed with the files of another process of this writer`;
   return result('not-committed', detail);
 }

@@ -24,6 +24,7 @@ import { readManifest } from './manifest.ts';
 import { plannedEvent, SaveSession, transferOptions } from './session.ts';
 import { readFiles } from './slices.ts';
 import { assertOneOf, checkMeta, checkStaleOptions, resolveSources } from './sources.ts';
+import { unlessRemoved } from './unless-removed.ts';
 import { assertVersionNamed, type WriterRegistry } from './writers.ts';
 
 type Bounded<T> = T & { signal: AbortSignal };
@@ -148,12 +149,15 @@ async function committedBefore(
       context,
     });
   }
-  const share = await committedShare(engine, committed, writer, options.signal);
+  const share = await unlessRemoved(catalog, committed.id, options.signal, () =>
+    committedShare(engine, committed, writer, options.signal),
+  );
+  if (share === null) return committedBefore(engine, catalog, writers, call);
   const files = await capture.read(version, (sources, signal) => {
     const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
     return engine.transfer.checksum(items, transferOptions({ signal }));
   });
-  if (committed.state === 'QUARANTINED' || !share || !sameContent(share, files)) {
+  if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share, files)) {
     throw new CheckpointError('Conflict', `version ${version} is committed already, with other content`, {
       context,
     });
@@ -171,15 +175,15 @@ async function committedBefore(
   };
 }
 
-/** What the committed checkpoint holds of a writer at this position; `null` if it had another number of writers. */
+/** What the committed checkpoint holds of a writer at this position, unless it had another number of writers. */
 async function committedShare(
   engine: Engine,
   committed: CatalogCheckpoint,
   writer: WriterPosition,
   signal: AbortSignal,
-): Promise<readonly FileRecord[] | null> {
+): Promise<readonly FileRecord[] | 'of other writers'> {
   const manifest = await readManifest(engine, committed, signal);
-  if (manifest.worldSize !== writer.count) return null;
+  if (manifest.worldSize !== writer.count) return 'of other writers';
   return readFiles(engine, manifest, { writer: writer.index, signal });
 }
 

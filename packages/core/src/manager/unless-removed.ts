@@ -1,0 +1,23 @@
+/** Reading what a checkpoint refers to without a lease on it. */
+
+import type { CheckpointId } from '../contract/checkpoint-manager.ts';
+import { isCheckpointError } from '../contract/errors.ts';
+import { findById } from '../plan/state.ts';
+import type { Catalog } from './catalog.ts';
+
+/** `null` if the checkpoint was removed meanwhile: then what `read` misses is no damage. */
+export async function unlessRemoved<T>(
+  catalog: Catalog,
+  id: CheckpointId,
+  signal: AbortSignal | undefined,
+  read: () => Promise<T>,
+): Promise<T | null> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!isCheckpointError(error, 'Corrupt')) throw error;
+    const { answer } = await catalog.ask(({ state }) => findById(state, id), signal);
+    if (answer) throw error;
+    return null;
+  }
+}
