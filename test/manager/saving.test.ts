@@ -1,4 +1,4 @@
-import { CheckpointError, type ProgressEvent, systemClock } from '@holdfast/core';
+import { CheckpointError, isCheckpointError, type ProgressEvent, systemClock } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open, readAll, SETTINGS } from './memory-run.ts';
@@ -236,6 +236,16 @@ describe('several writers', () => {
     await Promise.all(saving);
     expect(receiptsRead).toBe(count - 1);
     await Promise.all(managers.map((manager) => manager.close()));
+  });
+
+  test('of many missing writers a message names the first, and its context all', async () => {
+    await using first = job(newBucket(), 0, 65_536);
+    const saving = first.save({ version: 5, buffers: { a: bytes(1) }, timeoutMs: 0 });
+    const error = await saving.catch((thrown: CheckpointError) => thrown);
+    if (!isCheckpointError(error, 'Incomplete')) throw new Error('it is complete');
+    expect(error.message).toContain('13, 14, 15, 16 and 65519 more have not delivered');
+    expect(error.message.length).toBeLessThan(2000);
+    expect(error.context['missing']).toHaveLength(65_535);
   });
 
   test('a missing writer is named, with what is known of it, and nothing is lost: it may deliver later', async () => {

@@ -252,6 +252,9 @@ async function settle(
   );
 }
 
+/** Missing writers that a message names; its context has all of them. */
+const SHOWN_MAX = 16;
+
 async function incomplete(
   engine: Engine,
   options: FinaliseOptions,
@@ -269,8 +272,13 @@ async function incomplete(
   const details = await withDeadline(bounds, (until) => describeMissing(engine, id, missing, until)).catch(
     () => missing.map((writer) => ({ writer, detail: `writer ${writer} could not be looked up` })),
   );
-  const writers = missing.length === 1 ? `writer ${missing[0]} has` : `writers ${missing.join(', ')} have`;
-  const says = details.map(({ detail }) => detail).join('; ');
+  const shown = missing.slice(0, SHOWN_MAX).join(', ');
+  const more = missing.length > SHOWN_MAX ? ` and ${missing.length - SHOWN_MAX} more` : '';
+  const writers = missing.length === 1 ? `writer ${shown} has` : `writers ${shown}${more} have`;
+  const says = details
+    .slice(0, SHOWN_MAX)
+    .map(({ detail }) => detail)
+    .join('; ');
   return new CheckpointError(
     'Incomplete',
     `version ${id.version} is not complete: ${writers} not delivered (waited ${Math.round(timeoutMs / 1000)} s); ${says}`,

@@ -111,10 +111,11 @@ export function describeEach(
   missing: readonly number[],
   { version, traces, claims }: { version: bigint; traces: Traces; claims: readonly ListedClaim[] },
 ): MissingWriter[] {
+  const claimsOf = Map.groupBy(claims, ({ writer }) => writer);
   return missing.map((writer) => {
     const trace = traces.describe(writer);
     if (trace !== null) return { writer, detail: trace };
-    const joined = claims.filter((claim) => claim.writer === writer);
+    const joined = claimsOf.get(writer) ?? [];
     if (joined.length === 0) return { writer, detail: `writer ${writer} never joined` };
     const ageMs = Math.min(...joined.map((claim) => claim.storeTimeMs - claim.createdAtMs));
     return {
