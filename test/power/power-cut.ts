@@ -96,6 +96,8 @@ export interface ProcessOptions {
   readonly diesAfter?: ((call: string, path: string) => boolean) | undefined;
   /** A planted omission: this sync says that it is done, and is not. */
   readonly omits?: ((path: string) => boolean) | undefined;
+  /** This sync fails. */
+  readonly fails?: ((path: string) => boolean) | undefined;
   readonly hasHardLinks?: boolean | undefined;
   /** Called after each call that changes something, or makes it durable. */
   readonly onChange?: (() => void) | undefined;
@@ -105,7 +107,7 @@ export interface ProcessOptions {
 
 /** The disk as one process sees it. Whatever it calls that is not here fails. */
 export function processOn(disk: SimulatedDisk, options: ProcessOptions = {}): FileSystem {
-  const { diesAfter, omits, hasHardLinks = true, onChange, turns = () => 0 } = options;
+  const { diesAfter, omits, fails, hasHardLinks = true, onChange, turns = () => 0 } = options;
   let isDead = false;
   const call = async <T>(name: string, path: string, work: () => T, changes = false): Promise<T> => {
     for (let turn = turns(); turn > 0; turn--) await new Promise(setImmediate);
@@ -115,9 +117,10 @@ export function processOn(disk: SimulatedDisk, options: ProcessOptions = {}): Fi
     if (diesAfter?.(name, path)) isDead = true;
     return isDead ? new Promise<never>(() => undefined) : result;
   };
-  const sync = (name: string) => (descriptor: number) => {
+  const syncBy = (name: string) => (descriptor: number) => {
     const path = disk.pathOf(descriptor);
-    return call(name, path, () => (omits?.(path) ? undefined : disk.sync(descriptor)), true);
+    const sync = () => (fails?.(path) ? disk.failSync(descriptor) : disk.sync(descriptor));
+    return call(name, path, () => (omits?.(path) ? undefined : sync()), true);
   };
   const refuse = () => {
     throw Object.assign(new Error('EPERM: link'), { code: 'EPERM', syscall: 'link' });
@@ -132,8 +135,8 @@ export function processOn(disk: SimulatedDisk, options: ProcessOptions = {}): Fi
       const bytes = buffer.subarray(start, start + lengthBytes);
       return call('write', disk.pathOf(descriptor), () => disk.write(descriptor, bytes, offsetBytes), true);
     },
-    fsync: sync('fsync'),
-    fdatasync: sync('fdatasync'),
+    fsync: syncBy('fsync'),
+    fdatasync: syncBy('fdatasync'),
     ftruncate: (descriptor, sizeBytes) =>
       call('ftruncate', '', () => disk.truncate(descriptor, sizeBytes), true),
     fchmod: never('fchmod'),

@@ -13,6 +13,8 @@ export interface FileNode {
   /** Never written in place. */
   bytes: Buffer;
   durable: Buffer;
+  /** What a failed sync has lost: the system takes it for written. */
+  taken?: Buffer | undefined;
   links: number;
   mtimeNs: bigint;
   ctimeNs: bigint;
@@ -111,11 +113,19 @@ export class SimulatedDisk {
     const node = this.#descriptors.get(descriptor)?.node;
     if (!node) throw failure('EBADF', 'fsync');
     if (node.kind === 'file') {
-      node.durable = node.bytes;
+      if (node.taken !== node.bytes) node.durable = node.bytes;
       return;
     }
     for (const change of node.pending) applyChange(node.durable, change);
     node.pending = [];
+  }
+
+  /** The disk fails. What was to be written is lost, and the next sync knows nothing of it. */
+  failSync(descriptor: number): never {
+    const node = this.#descriptors.get(descriptor)?.node;
+    if (node?.kind === 'file') node.taken = node.bytes;
+    if (node?.kind === 'directory') node.pending = [];
+    throw failure('EIO', 'fsync');
   }
 
   fstat(descriptor: number): BigIntStats {

@@ -35,6 +35,8 @@ export interface StageOptions {
   readonly hasHardLinks?: boolean | undefined;
   /** A planted omission: the sync of such a path is skipped. Without the digits that are drawn. */
   readonly omits?: ((path: string) => boolean) | undefined;
+  /** The first sync of such a path fails, and what it was to write is lost. */
+  readonly fails?: ((path: string) => boolean) | undefined;
 }
 
 export interface StartOptions {
@@ -54,6 +56,7 @@ export class Stage {
   readonly #signatures = new Set<string>();
   readonly #gone = new Set<number>();
   #processCount = 0;
+  #hasFailed = false;
 
   constructor(options: StageOptions) {
     this.#options = options;
@@ -78,6 +81,7 @@ export class Stage {
     const fileSystem = processOn(this.#disk, {
       hasHardLinks: this.#options.hasHardLinks,
       omits: (path) => this.#omits(path),
+      fails: (path) => this.#fails(path),
       onChange: () => this.#look(),
       turns: () => Math.floor(this.#options.random.fraction() * TURNS_MAX),
       diesAfter: (call, path) => {
@@ -150,10 +154,18 @@ export class Stage {
     return this.#options.omits?.(plain) ?? false;
   }
 
+  #fails(path: string): boolean {
+    if (this.#hasFailed || !this.#options.fails?.(plainPath(path))) return false;
+    this.#hasFailed = true;
+    return true;
+  }
+
   /** The power goes now, in every way that is looked at. */
   #look(): void {
     const { random } = this.#options;
     this.#cut(NOTHING_MORE);
+    // A mistake shows there.
+    if (this.#options.omits ?? this.#options.fails) return;
     for (const lost of losableOf(this.#disk.root)) {
       if (random.fraction() * SINGLE_LOSSES_ONE_IN < 1) this.#cut(allBut(lost));
     }

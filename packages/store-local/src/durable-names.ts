@@ -32,15 +32,17 @@ export class DurableNames {
 
   /** Before anything is written under the key. */
   assertTrusted(key: string): void {
-    this.#explained(key, () => this.#parts.sync.assertTrusted(this.#directoryOf(key)));
+    this.#explained(key, 'permanent', () => this.#parts.sync.assertTrusted(this.#directoryOf(key)));
   }
 
-  /**
-   * Of an object to which this process has just given its name. Its bytes are durable already.
-   * `directory`: of another name that the object rests on.
-   */
-  async made(key: string, directory = this.#directoryOf(key)): Promise<void> {
-    await this.#translated(key, this.#parts.sync.sync(directory));
+  /** Of what lies in a directory, and what an object that has no name yet is to rest on. */
+  async prepared(key: string, directory: string): Promise<void> {
+    await this.#translated(key, 'permanent', this.#parts.sync.sync(directory));
+  }
+
+  /** Of an object to which this process has just given its name. Its bytes are durable already. */
+  async made(key: string): Promise<void> {
+    await this.#translated(key, 'exhausted', this.#parts.sync.sync(this.#directoryOf(key)));
   }
 
   /** Of an object that was found and that is to be shown: its name and its bytes. */
@@ -52,7 +54,8 @@ export class DurableNames {
   /** The same however old it is, for an object that was met where another was to be made. */
   async met(key: string, { path }: Pick<FoundObject, 'path'>): Promise<void> {
     const { sync } = this.#parts;
-    await this.#translated(key, Promise.all([sync.syncFile(path), sync.sync(this.#directoryOf(key))]));
+    const syncing = [sync.syncFile(path), sync.sync(this.#directoryOf(key))];
+    await this.#translated(key, 'exhausted', Promise.all(syncing));
   }
 
   /**
@@ -68,11 +71,12 @@ export class DurableNames {
       this.#assertTrusted(key, found);
       if (found.namedAtMs > nowMs - YOUNG_MS) young.set(this.#directoryOf(key), key);
     }
-    for (const [directory, key] of young) await this.#translated(key, this.#parts.sync.sync(directory));
+    for (const [directory, key] of young)
+      await this.#translated(key, 'exhausted', this.#parts.sync.sync(directory));
   }
 
   #assertTrusted(key: string, { path }: FoundObject): void {
-    this.#explained(key, () => {
+    this.#explained(key, 'exhausted', () => {
       this.#parts.sync.assertTrusted(this.#directoryOf(key));
       this.#parts.sync.assertTrusted(path);
     });
@@ -82,21 +86,21 @@ export class DurableNames {
     return dirname(this.#parts.files.pathOf(key));
   }
 
-  #explained(key: string, look: () => void): void {
+  #explained(key: string, status: Parameters<typeof notDurable>[2], look: () => void): void {
     try {
       look();
     } catch (error) {
-      throw this.#error(key, error);
+      throw notDurable(error, { store: this.#parts.uri, key }, status);
     }
   }
 
-  async #translated(key: string, syncing: Promise<unknown>): Promise<void> {
+  async #translated(
+    key: string,
+    status: Parameters<typeof notDurable>[2],
+    syncing: Promise<unknown>,
+  ): Promise<void> {
     await syncing.catch((error: unknown) => {
-      throw this.#error(key, error);
+      throw notDurable(error, { store: this.#parts.uri, key }, status);
     });
-  }
-
-  #error(key: string, error: unknown): unknown {
-    return notDurable(error, { store: this.#parts.uri, key });
   }
 }

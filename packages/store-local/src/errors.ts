@@ -52,9 +52,13 @@ export function writeError(error: unknown, action: string, subject: StoreSubject
 /**
  * A sync of a name or its bytes failed: the object may be seen, and may be lost with the power. That
  * is never `permanent`, which would promise that nothing happened. After a first failure repeating is
- * of no use either: `exhausted`.
+ * of no use either: `exhausted`. `permanent` then where nothing has its name yet.
  */
-export function notDurable(error: unknown, subject: StoreSubject): CheckpointError {
+export function notDurable(
+  error: unknown,
+  subject: StoreSubject,
+  statusIfBefore: 'exhausted' | 'permanent',
+): CheckpointError {
   const errno = errnoOf(error) ?? 'no errno';
   const { store, key } = subject;
   if (!(error instanceof SyncFailedBefore)) {
@@ -67,7 +71,7 @@ export function notDurable(error: unknown, subject: StoreSubject): CheckpointErr
   return new CheckpointError('Unavailable', message, {
     context: contextOf(subject),
     cause: error,
-    status: 'exhausted',
+    status: statusIfBefore,
   });
 }
 

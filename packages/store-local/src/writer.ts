@@ -189,7 +189,7 @@ export class ObjectWriter {
     await fileSystem.rename(temporary.path, data).catch(async (error: unknown) => {
       await fileSystem.lstat(data).catch(() => Promise.reject(error)); // moved by an earlier call
     });
-    await names.made(key, files.linkedDirectory);
+    await names.prepared(key, files.linkedDirectory);
     try {
       await this.#inDirectory(path, () => fileSystem.symlink(target, path));
     } catch (error) {
