@@ -27,6 +27,7 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
     uploads,
     rules: new RunRules(undefined),
     retention: new BackgroundRetention(),
+    openFiles: new Set(),
     process,
     files: undefined,
     dedupe: 'off',

@@ -318,7 +318,7 @@ describe('a file that is read at any position', () => {
     const answer = (offsetBytes: number, n: number): Answer =>
       offsetBytes === SLOW && n === 0 ? { ms: VERY_SLOW_MS, isDeaf: true } : { ms: USUAL_MS };
     const { file, slowReads, transfer } = setUpSlow(answer);
-    const source = transfer.source(file, { onEnd: async () => undefined });
+    const source = transfer.source(file);
     const buffer = new Uint8Array(PART);
     for (let part = 0; part <= SLOW / PART; part += 1) await source.readInto(part * PART, buffer);
     expect(isEqual(buffer, DATA.subarray(SLOW, SLOW + PART))).toBe(true);

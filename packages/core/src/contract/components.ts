@@ -8,7 +8,12 @@ export interface Clock {
   /** Never goes back, unrelated to the wall clock. Deadlines are measured with it. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with `Aborted` as soon as the signal fires. */
-  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  sleep(ms: number, signal?: AbortSignal, options?: SleepOptions): Promise<void>;
+}
+
+export interface SleepOptions {
+  /** The process need not stay alive for it: it may exit before. Default false. */
+  isBackground?: boolean | undefined;
 }
 
 export interface Random {
@@ -32,7 +37,7 @@ export interface ProcessName {
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
-  sleep: (ms, signal) =>
+  sleep: (ms, signal, options) =>
     new Promise((resolve, reject) => {
       if (signal?.aborted) {
         reject(abortError(signal));
@@ -46,6 +51,7 @@ export const systemClock: Clock = {
         signal?.removeEventListener('abort', stop);
         resolve();
       }, ms);
+      if (options?.isBackground) timer.unref();
       signal?.addEventListener('abort', stop, { once: true });
     }),
 };

@@ -3,6 +3,7 @@
 export * from './checkpoint-manager.ts';
 export * from './components.ts';
 export * from './crc32c-combine.ts';
+export * from './dropped.ts';
 export * from './errors.ts';
 export * from './files.ts';
 export * from './history.ts';

@@ -11,24 +11,14 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { RandomSource } from '../contract/files.ts';
-import {
-  type CatalogCheckpoint,
-  checkLogicalName,
-  checkLogicalNames,
-  type FileRecord,
-} from '../format/index.ts';
-import { planStream } from '../plan/parts.ts';
-import { requireById } from '../plan/select.ts';
-import type { UploadedFile } from '../transfer/index.ts';
-import type { Catalog, Head } from './catalog.ts';
+import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
+import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
-import { Handoff } from './handoff.ts';
-import type { LeaseHolder } from './lease.ts';
 import { readDetails, readManifest } from './manifest.ts';
-import { leaseCheckpoint } from './restore.ts';
+import { inputStream, OpenFile, randomSource } from './open-file.ts';
+import { OutputFiles } from './output-files.ts';
 import { type SaveSession, transferOptions } from './session.ts';
-import { findFile } from './slices.ts';
-import { checkFileCount, checkMeta, checkStaleOptions } from './sources.ts';
+import { checkMeta, checkStaleOptions } from './sources.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
 
@@ -45,8 +35,7 @@ export class WritableCheckpoint implements Checkpoint {
   readonly #session: SaveSession;
   readonly #closing: AbortSignal;
   readonly #summarise: ManagersPart['summarise'];
-  readonly #files = new Map<string, UploadedFile>();
-  readonly #open = new Map<Handoff, string>();
+  readonly #files: OutputFiles;
   readonly #discarded = new AbortController();
   #committing: Promise<void> | undefined;
   summary: CheckpointSummary | null = null;
@@ -56,6 +45,7 @@ export class WritableCheckpoint implements Checkpoint {
     this.#session = session;
     this.#closing = closing;
     this.#summarise = summarise;
+    this.#files = new OutputFiles(engine, session);
   }
 
   get version(): bigint {
@@ -64,41 +54,11 @@ export class WritableCheckpoint implements Checkpoint {
 
   openOutputStream(name: string): WritableStream<Uint8Array> {
     this.#assertWritable();
-    checkLogicalName(name);
-    checkFileCount(this.#files.size + this.#open.size + 1);
-    const openMax = planStream(this.#engine.settings, this.#engine.store.capabilities).streamCountMax;
-    if (this.#open.size >= openMax) {
-      throw new CheckpointError(
-        'InvalidArgument',
-        `${openMax} output streams are open already: close one first, or raise bufferBytes`,
-      );
+    if (this.#committing !== undefined) {
+      const message = `version ${this.version} is being committed: "${name}" would not be part of it`;
+      throw new CheckpointError('InvalidArgument', message);
     }
-    const handoff = new Handoff();
-    this.#open.set(handoff, name);
-    const uploaded = this.#session
-      .upload([{ name, sizeBytes: 0, source: { stream: handoff } }], { signal: this.#discarded.signal })
-      .catch((error: unknown) => {
-        handoff.fail(error);
-        throw error;
-      });
-    uploaded.catch(() => undefined); // the stream reports it: at write, close or abort
-    const settle = () => this.#open.delete(handoff);
-    return new WritableStream<Uint8Array>({
-      write: (chunk) => handoff.push(chunk),
-      close: async () => {
-        handoff.end();
-        try {
-          for (const file of await uploaded) this.#files.set(name, file);
-        } finally {
-          settle();
-        }
-      },
-      abort: async (reason) => {
-        handoff.fail(reason ?? new CheckpointError('Aborted', 'the output stream was aborted'));
-        await uploaded.catch(() => undefined); // the caller wanted it to fail
-        settle();
-      },
-    });
+    return this.#files.open(name);
   }
 
   openInputStream(): ReadableStream<Uint8Array> {
@@ -126,18 +86,14 @@ export class WritableCheckpoint implements Checkpoint {
 
   async #commit(meta: CommitOptions): Promise<void> {
     this.#assertWritable();
-    const stillOpen = [...this.#open.values()];
-    if (stillOpen.length > 0) {
-      throw new CheckpointError('InvalidArgument', `an output stream is still open: ${stillOpen.join(', ')}`);
-    }
-    if (this.#files.size === 0) throw new CheckpointError('InvalidArgument', 'there is no file to commit');
-    checkLogicalNames([...this.#files.keys()]);
+    const files = this.#files.whole();
+    checkLogicalNames(files.map(({ name }) => name));
     const checked = checkMeta(meta);
     checkStaleOptions(meta);
     const stop = this.#discarded.signal;
     const signal = AbortSignal.any([...(meta.signal ? [meta.signal] : []), stop, this.#closing]);
     try {
-      await this.#session.deliver([...this.#files.values()], checked, { ...meta, signal });
+      await this.#session.deliver(files, checked, { ...meta, signal });
       const checkpoint = await this.#session.finalise({ ...meta, signal });
       this.summary = this.#summarise(checkpoint);
     } finally {
@@ -149,8 +105,7 @@ export class WritableCheckpoint implements Checkpoint {
     if (this.summary) return;
     const reason = new CheckpointError('Aborted', `version ${this.version} was discarded`);
     this.#discarded.abort(reason);
-    for (const handoff of this.#open.keys()) handoff.fail(reason);
-    this.#open.clear();
+    this.#files.failAll(reason);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -199,49 +154,17 @@ export class CommittedCheckpoint implements Checkpoint {
   }
 
   openInputStream(name: string): ReadableStream<Uint8Array> {
-    return ReadableStream.from(this.#read(name));
+    return inputStream(this.#engine, this.#openFile(name), name);
   }
 
-  /** Holds a read lease from the first chunk to the last. */
-  async *#read(name: string): AsyncGenerator<Uint8Array, void, void> {
-    const { lease, signal } = await this.#lease(this.#closed.signal);
-    try {
-      yield* this.#engine.transfer.stream(await this.#find(name, signal), { signal });
-    } finally {
-      await lease.release();
-    }
+  openSource(name: string, options: WaitOptions = {}): Promise<RandomSource> {
+    return randomSource(this.#engine, this.#openFile(name, options.signal), name, transferOptions(options));
   }
 
-  async openSource(name: string, options: WaitOptions = {}): Promise<RandomSource> {
-    const closed = this.#closed.signal;
-    const { lease, signal } = await this.#lease(
-      options.signal ? AbortSignal.any([options.signal, closed]) : closed,
-    );
-    try {
-      const file = await this.#find(name, signal);
-      const onEnd = () => lease.release();
-      return this.#engine.transfer.source(file, { ...transferOptions({ ...options, signal }), onEnd });
-    } catch (error) {
-      await lease.release();
-      throw error;
-    }
-  }
-
-  /** `signal`: fires with the one given, and when the lease is lost. */
-  async #lease(stop: AbortSignal): Promise<{ lease: LeaseHolder; signal: AbortSignal }> {
-    const { id } = this.summary;
-    const wanted = (head: Head) => requireById(head.state, id);
-    const { lease } = await leaseCheckpoint(this.#engine, this.#catalog, wanted, stop);
-    return { lease, signal: AbortSignal.any([stop, lease.lost]) };
-  }
-
-  async #find(name: string, signal: AbortSignal): Promise<FileRecord> {
-    const manifest = await readManifest(this.#engine, this.#checkpoint, signal);
-    const file = await findFile(this.#engine, manifest, name, signal);
-    if (file) return file;
-    throw new CheckpointError('NotFound', `version ${this.version} has no file "${name}"`, {
-      context: { name, version: this.version },
-    });
+  #openFile(name: string, signal?: AbortSignal): OpenFile {
+    const signals = signal ? [this.#closed.signal, signal] : [this.#closed.signal];
+    const [engine, catalog, checkpoint] = [this.#engine, this.#catalog, this.#checkpoint];
+    return new OpenFile({ engine, catalog, checkpoint, name, signals });
   }
 
   async details(options: WaitOptions = {}): Promise<CheckpointDetails> {

@@ -78,3 +78,16 @@ export async function withLastLook<T>(
     over.abort(DONE);
   }
 }
+
+/** Waits for work that is over for its caller, `timeoutMs` at most: then it goes on alone. What it fails with in that time is thrown. */
+export async function waitAtMost(clock: Clock, timeoutMs: number, work: Promise<unknown>): Promise<void> {
+  const bounds = { clock, timeoutMs, what: 'ending what is under way', signal: undefined };
+  await withDeadline(bounds, (until) => Promise.race([work, whenAborted(until)]));
+}
+
+/** Never rejects. */
+function whenAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

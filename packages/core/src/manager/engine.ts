@@ -7,6 +7,7 @@ import type { Settings } from '../contract/settings.ts';
 import type { RecordLimits } from '../plan/file-lists.ts';
 import type { Transfer } from '../transfer/index.ts';
 import type { BackgroundRetention } from './background-retention.ts';
+import type { OpenFile } from './open-file.ts';
 import type { RunRules } from './run-rules.ts';
 import type { UploadRecords } from './upload-records.ts';
 
@@ -18,6 +19,8 @@ export interface Engine {
   readonly uploads: UploadRecords;
   readonly rules: RunRules;
   readonly retention: BackgroundRetention;
+  /** Files that callers read. They end before the manager does. */
+  readonly openFiles: Set<OpenFile>;
   readonly settings: Settings;
   readonly clock: Clock;
   readonly random: Random;

@@ -43,10 +43,8 @@ export class Handoff implements AsyncIterable<Uint8Array> {
           this.#match();
         });
       },
-      return: async () => {
-        this.fail(new Error('the reader has gone'));
-        return { done: true, value: undefined };
-      },
+      // The reader has failed. Who began the reading learns why, and calls `fail` with that.
+      return: async () => ({ done: true, value: undefined }),
     };
   }
 

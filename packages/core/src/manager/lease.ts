@@ -11,6 +11,10 @@ import { createRecord, deleteForTidiness } from './records.ts';
 
 const RENEWALS_PER_LIFE = 3;
 const NONCE_DIGITS = 16;
+/** A holder that is not used goes on renewing for so many lives of its lease. */
+const IDLE_LIVES = 4;
+/** Made once: ends the wait for the next renewal. */
+const ENDED = new CheckpointError('Aborted', 'the lease is not needed any more');
 /** A checkpoint can be read all the same. Should others collect it meanwhile, that is an error, never a mix. */
 const CANNOT_WRITE = ['Denied', 'ReadOnly', 'StorageFull'] as const;
 
@@ -40,6 +44,10 @@ export async function writeLease(
   await withDeadline(bounds, (until) => createRecord(engine, key, bytes, until, decides));
 }
 
+/**
+ * Renews its lease at a third of its life, from `take` until `release`. No reader holds a checkpoint for ever by being forgotten: where
+ * nothing was read for four lives, renewal stops until the next `use`. The timer does not keep the process alive.
+ */
 export class LeaseHolder {
   readonly #engine: Engine;
   readonly #catalog: Catalog;
@@ -49,6 +57,10 @@ export class LeaseHolder {
   readonly #released = new AbortController();
   readonly #lost = new AbortController();
   #validUntilMs = 0;
+  #renewAtMs = 0;
+  #userCount = 0;
+  #lastUsedMs = 0;
+  #watching: Promise<void> | undefined;
   #renewing: Promise<void> = Promise.resolve();
 
   private constructor(engine: Engine, catalog: Catalog, id: CheckpointId) {
@@ -59,7 +71,7 @@ export class LeaseHolder {
   }
 
   /**
-   * Takes a lease and reads the catalog again. `null`: the checkpoint is not live any more, so another is to be chosen.
+   * Takes a lease, as its first user, and reads the catalog again. `null`: the checkpoint is not live any more, so another is to be chosen.
    * On a store that cannot be written there is no lease; the restore goes on without one and says so in the log.
    */
   static async take(
@@ -80,14 +92,30 @@ export class LeaseHolder {
           version: `${id.version}`,
         },
       );
+      await holder.use();
       return holder;
     }
     if (!(await holder.#isLive(signal))) {
       await holder.release();
       return null;
     }
-    holder.#renewing = holder.#renew();
+    await holder.use();
     return holder;
+  }
+
+  /** Something is read from now on. A lease that has lapsed meanwhile is taken anew first, or `lost` fires. Never rejects. */
+  async use(): Promise<void> {
+    this.#userCount += 1;
+    if (!this.isHeld || this.#released.signal.aborted) return;
+    this.#watching ??= this.#watch();
+    const { clock } = this.#engine;
+    if (clock.monotonicMs() >= this.#validUntilMs) await this.#renewIfDue();
+  }
+
+  /** Once for each `use`, and for `take`: nothing is read for now. */
+  rest(): void {
+    this.#userCount -= 1;
+    this.#lastUsedMs = this.#engine.clock.monotonicMs();
   }
 
   /** Fires when the checkpoint was removed after the lease had lapsed. */
@@ -100,21 +128,23 @@ export class LeaseHolder {
     return this.#validUntilMs > 0;
   }
 
-  /** Ends the claim. A lease that is not deleted expires. */
-  async release(): Promise<void> {
+  /** Ends the claim. A lease that is not deleted, in `timeoutMs` where that is given, expires. */
+  async release(timeoutMs?: number): Promise<void> {
     await this.leave();
-    if (this.#keys.length > 0) await deleteForTidiness(this.#engine, this.#keys, 'releasing a read lease');
+    if (this.#keys.length === 0) return;
+    await deleteForTidiness(this.#engine, this.#keys, 'releasing a read lease', timeoutMs);
   }
 
   /** Renews it no longer: it goes on for what is left of its life. */
   async leave(): Promise<void> {
-    this.#released.abort();
-    await this.#renewing;
+    this.#released.abort(ENDED);
+    await Promise.all([this.#watching, this.#renewing]);
   }
 
   async #add(signal: AbortSignal | undefined): Promise<void> {
     const sentAtMs = this.#engine.clock.monotonicMs(); // life counts from sending: the store's count begins later
     const ttlMs = this.#engine.settings.leaseTtlMs;
+    this.#renewAtMs = sentAtMs + ttlMs / RENEWALS_PER_LIFE;
     const key = newLeaseKey(this.#engine, this.#id, this.#reader);
     this.#keys.push(key);
     const bytes = leaseBytes(this.#engine, { id: this.#id, reader: this.#reader, ttlMs });
@@ -128,31 +158,50 @@ export class LeaseHolder {
   }
 
   /** Adds a lease at a third of the life, again and again; the old ones are left until the end. */
-  async #renew(): Promise<void> {
+  async #watch(): Promise<void> {
+    const { clock } = this.#engine;
+    const { signal } = this.#released;
+    while (!signal.aborted && !this.#isForgotten()) {
+      const waitMs = this.#renewAtMs - clock.monotonicMs();
+      // A wait that was ended is no error: the loop looks why.
+      if (waitMs > 0) await clock.sleep(waitMs, signal, { isBackground: true }).catch(() => undefined);
+      else await this.#renewIfDue();
+    }
+    this.#watching = undefined;
+  }
+
+  #isForgotten(): boolean {
     const { clock, settings } = this.#engine;
+    const idleMs = clock.monotonicMs() - this.#lastUsedMs;
+    return this.#userCount === 0 && idleMs >= IDLE_LIVES * settings.leaseTtlMs;
+  }
+
+  #renewIfDue(): Promise<void> {
+    if (this.#engine.clock.monotonicMs() >= this.#renewAtMs) this.#renewing = this.#renew();
+    return this.#renewing;
+  }
+
+  async #renew(): Promise<void> {
+    const { clock, logger } = this.#engine;
     const signal = this.#released.signal;
-    while (!signal.aborted) {
-      try {
-        await clock.sleep(settings.leaseTtlMs / RENEWALS_PER_LIFE, signal);
-        const validUntilMs = this.#validUntilMs;
-        await this.#add(signal);
-        // Acknowledged in time: nothing to ask. After a lapse only a live checkpoint is still ours to read.
-        if (clock.monotonicMs() >= validUntilMs && !(await this.#isLive(signal))) {
-          throw new CheckpointError(
-            'NotFound',
-            `version ${this.#id.version} was removed while it was read: its lease had lapsed`,
-          );
-        }
-      } catch (error) {
-        if (signal.aborted) return;
-        if (isCheckpointError(error, 'NotFound')) {
-          this.#lost.abort(error);
-          return;
-        }
-        this.#engine.logger.log('warn', 'a read lease could not be renewed', {
-          error: toCheckpointError(error).message,
-        });
+    const validUntilMs = this.#validUntilMs;
+    try {
+      await this.#add(signal);
+      // Acknowledged in time: nothing to ask. After a lapse only a live checkpoint is still ours to read.
+      if (clock.monotonicMs() >= validUntilMs && !(await this.#isLive(signal))) {
+        throw new CheckpointError(
+          'NotFound',
+          `version ${this.#id.version} was removed while it was read: its lease had lapsed`,
+        );
       }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (isCheckpointError(error, 'NotFound')) {
+        this.#released.abort(ENDED);
+        this.#lost.abort(error);
+        return;
+      }
+      logger.log('warn', 'a read lease could not be renewed', { error: toCheckpointError(error).message });
     }
   }
 }

@@ -64,6 +64,7 @@ import { begun } from './begun.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
+import { waitAtMost } from './deadline.ts';
 import { diff } from './diff.ts';
 import type { Engine } from './engine.ts';
 import { fork } from './fork.ts';
@@ -84,6 +85,10 @@ import { assertOneOf, checkWriter } from './sources.ts';
 import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
+
+/** `close` waits so long for what it stops, and then so long for the store: less than a second together. */
+const END_TIMEOUT_MS = 700;
+const STORE_CLOSE_TIMEOUT_MS = 250;
 
 export interface CheckpointManagerOptions {
   store: ObjectStore;
@@ -149,6 +154,7 @@ export function openWithLimits(
     uploads,
     rules,
     retention: new BackgroundRetention(),
+    openFiles: new Set(),
     process,
     files: options.files,
     dedupe: options.dedupe ?? 'auto',
@@ -353,15 +359,19 @@ class Manager implements CheckpointManager {
   }
 
   async #close(): Promise<void> {
-    try {
-      await this.#engine.retention.close(this.#engine);
-      await this.#catalog.settled();
-      this.#closing.abort(new CheckpointError('Aborted', 'the manager was closed'));
-      await this.#transfer.close();
-      await this.#engine.uploads.settled();
-    } finally {
-      await this.#engine.store.close();
-    }
+    const { clock, retention, store } = this.#engine;
+    await retention.close(this.#engine);
+    const why = new CheckpointError('Aborted', 'the manager was closed');
+    this.#closing.abort(why);
+    await waitAtMost(clock, END_TIMEOUT_MS, this.#settled(why));
+    await waitAtMost(clock, STORE_CLOSE_TIMEOUT_MS, store.close());
+  }
+
+  async #settled(why: CheckpointError): Promise<void> {
+    const { openFiles, uploads } = this.#engine;
+    const files = Promise.all([...openFiles].map((file) => file.end(why)));
+    await Promise.all([files, this.#transfer.close(), this.#catalog.settled()]);
+    await uploads.settled();
   }
 
   get #side(): RunSide {

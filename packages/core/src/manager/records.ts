@@ -101,14 +101,18 @@ export async function backOff(
   await pauseBeforeRepeat(error, delayMs, { clock, signal });
 }
 
-/** Deletes records that would do no harm if they stayed: an error is only logged, and a store that is silent is not waited for long. */
+/**
+ * Deletes records that would do no harm if they stayed: an error is only logged, and a store that is silent is not waited for long.
+ * `timeoutMs`: default `stallTimeoutMs`.
+ */
 export async function deleteForTidiness(
   engine: RecordIo,
   keys: readonly string[],
   what: string,
+  timeoutMs = engine.settings.stallTimeoutMs,
 ): Promise<void> {
-  const { clock, settings, records, logger } = engine;
-  const bounds = { clock, timeoutMs: settings.stallTimeoutMs, what, signal: undefined };
+  const { clock, records, logger } = engine;
+  const bounds = { clock, timeoutMs, what, signal: undefined };
   try {
     const results = await withDeadline(bounds, (until) => records.deleteMany(keys, { signal: until }));
     for (const { error } of results) if (error) throw error;

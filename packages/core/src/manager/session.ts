@@ -74,7 +74,7 @@ export class SaveSession {
    */
   async upload(
     sources: readonly NamedSource[],
-    options: Bounded<WaitOptions & Pick<SaveOptions, 'dedupe'>>,
+    options: Bounded<WaitOptions & Pick<SaveOptions, 'dedupe'> & Pick<TransferOptions, 'endsFast'>>,
   ): Promise<UploadedFile[]> {
     const files = await this.#send(sources, await this.#knownFiles(sources, options), options);
     const bases = files.flatMap(({ known }) => known?.base ?? []);
@@ -107,7 +107,7 @@ export class SaveSession {
   async #send(
     sources: readonly NamedSource[],
     known: KnownFiles | undefined,
-    options: WaitOptions,
+    options: WaitOptions & Pick<TransferOptions, 'endsFast'>,
   ): Promise<UploadedFile[]> {
     const { writer, incarnation } = this.membership;
     const nonce = this.#engine.random.hex(NONCE_DIGITS);
@@ -125,7 +125,7 @@ export class SaveSession {
         });
       return { name, key, source, known, ...recorderFor(name) };
     });
-    return this.#engine.transfer.upload(items, transferOptions(options));
+    return this.#engine.transfer.upload(items, { ...transferOptions(options), endsFast: options.endsFast });
   }
 
   /**

@@ -32,7 +32,8 @@ export interface TransferParts {
  *
  * Every call: the first error stops the rest at once, everything in flight is settled, buffers are back in the pool, sources and sinks
  * are closed, and only then that first error is thrown. A caller's signal is such an error (`Aborted`). A call that the store does not
- * end even after it was told to stop is left behind after a second `stallTimeoutMs`; its buffer stays out of use until it ends.
+ * end even after it was told to stop is left behind: after a second `stallTimeoutMs`, or after half a second if the caller has stopped.
+ * Its buffer stays out of use until it ends.
  */
 export interface Transfer {
   /**
@@ -70,12 +71,9 @@ export interface Transfer {
   stream(file: StoredFile, options?: TransferOptions): ReadableStream<Uint8Array>;
   /**
    * The bytes of one file at any position, not compared before `assertUnchanged`; see `Checkpoint.openSource`. `Corrupt`: the record does
-   * not hold together. `onEnd` is called once, after the last request: at `close`, or when `signal` or the end of this transfer stop it.
+   * not hold together.
    */
-  source(
-    file: StoredFile,
-    options: Pick<TransferOptions, 'signal' | 'onRetry'> & { readonly onEnd: () => Promise<void> },
-  ): RandomSource;
+  source(file: StoredFile, options?: Pick<TransferOptions, 'signal' | 'onRetry'>): RandomSource;
   /** The same of an object without a record; see `openObjectSource`. */
   objectSource(key: string, options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Promise<RandomSource>;
   /**
@@ -83,7 +81,10 @@ export interface Transfer {
    * memory of the other. An upload that fails ends the loan: its other reads stop too.
    */
   lend(options?: Pick<TransferOptions, 'signal' | 'onRetry'>): Loan;
-  /** Stops what is under way (`Aborted`), waits for it to settle and gives the memory back. The store stays open. Safe to call again. */
+  /**
+   * Stops what is under way (`Aborted`), waits for it to settle and gives the memory back. No request to the store keeps it waiting for a
+   * second; a source or sink may. The store stays open. Safe to call again.
+   */
   close(): Promise<void>;
 }
 
@@ -210,6 +211,8 @@ export interface VerifyReport {
 
 export interface TransferOptions {
   readonly signal?: AbortSignal | undefined;
+  /** After `signal` has fired all requests end within a second, those that tidy up included. Default: tidying up may take seconds. */
+  readonly endsFast?: boolean | undefined;
   /**
    * Bytes of `name` that are in the store, or verified and written. Never goes back; the last call of a file, once it is complete, has
    * `doneBytes` equal to `totalBytes`, and no other has. Of a stream, `totalBytes` is unknown (`doneBytes + 1` at least) until it ends.

@@ -19,14 +19,14 @@ export class StoredFileSource implements RandomSource {
   /** By the number of the part. */
   readonly #parts = new Map<number, PartReadings>();
 
-  /** `begin` is called when the record is known to be sound. `onEnd`: see `OpenReads`. */
-  constructor(file: StoredFile, begin: () => Run, onEnd: () => Promise<void>) {
+  /** `begin` is called when the record is known to be sound. */
+  constructor(file: StoredFile, begin: () => Run) {
     checkStoredFile(file);
     const { name, sizeBytes } = file;
     this.#file = file;
     this.sizeBytes = sizeBytes;
     const run = begin();
-    this.#reads = new OpenReads(run, { name, sizeBytes, onEnd }, (startBytes, memory) =>
+    this.#reads = new OpenReads(run, { name, sizeBytes }, (startBytes, memory) =>
       readUncompared(run, file, startBytes, memory),
     );
   }

@@ -82,7 +82,7 @@ class OrderedReads {
   }
 
   async stop(why: CheckpointError): Promise<void> {
-    this.#run.fail(why);
+    this.#run.letGo(why);
     await this.#end();
   }
 

@@ -90,7 +90,7 @@ export class LentSource {
     this.#borrower.removeEventListener('abort', this.#onAbort);
   }
 
-  readonly #onAbort = (): void => this.#run.fail(abortError(this.#borrower));
+  readonly #onAbort = (): void => this.#run.letGo(abortError(this.#borrower));
 
   #located(error: unknown, status?: CheckpointError['status']): unknown {
     if (!isCheckpointError(error, 'Corrupt')) return error;

@@ -20,20 +20,13 @@ export class OpenReads {
   readonly #name: string;
   readonly #sizeBytes: number;
   readonly #readPiece: ReadPiece;
-  readonly #onEnd: () => Promise<void>;
   readonly #underWay = new Set<Promise<unknown>>();
   #ended: Promise<void> | undefined;
 
-  /** `onEnd` is called once, when nothing is read any more. It never rejects. */
-  constructor(
-    run: Run,
-    about: { readonly name: string; readonly sizeBytes: number; readonly onEnd?: () => Promise<void> },
-    readPiece: ReadPiece,
-  ) {
+  constructor(run: Run, about: { readonly name: string; readonly sizeBytes: number }, readPiece: ReadPiece) {
     this.run = run;
     this.#name = about.name;
     this.#sizeBytes = about.sizeBytes;
-    this.#onEnd = about.onEnd ?? (() => Promise.resolve());
     this.#readPiece = readPiece;
     run.signal.addEventListener('abort', () => void this.#end(), { once: true });
   }
@@ -97,9 +90,9 @@ export class OpenReads {
     if (failure) throw failure.error;
   }
 
-  /** Stops what is under way. Safe to call again. */
+  /** Stops what is under way; takes less than a second. Safe to call again. */
   close(): Promise<void> {
-    this.run.fail(new CheckpointError('Aborted', `"${this.#name}" was closed`));
+    this.run.letGo(new CheckpointError('Aborted', `"${this.#name}" was closed`));
     return this.#end();
   }
 
@@ -124,10 +117,7 @@ export class OpenReads {
   }
 
   #end(): Promise<void> {
-    this.#ended ??= Promise.allSettled(this.#underWay).then(async () => {
-      await this.#onEnd();
-      await this.run.end();
-    });
+    this.#ended ??= Promise.allSettled(this.#underWay).then(() => this.run.end());
     return this.#ended;
   }
 }

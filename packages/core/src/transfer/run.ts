@@ -21,12 +21,14 @@ import type { BufferPool, PooledBuffer } from './buffer-pool.ts';
 import { Pace } from './pace.ts';
 import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
-import { type RequestCall, type Stoppable, WatchedCall } from './stall.ts';
+import { ABORT_GRACE_MS, type RequestCall, type Stoppable, WatchedCall } from './stall.ts';
 
 /** Files that are open at the same time in one call: enough for fair turns, far below the 1,024 open files a process may have. */
 const FILES_OPEN_MAX = 64;
 /** Tidying up after a failure (ending an upload, closing a source) may not hold up the caller for longer. */
 const TIDY_TIMEOUT_MS_MAX = 5000;
+/** After `letGo`: the requests of a run, and those that tidy up after it, have all ended by then. */
+const LET_GO_MS = 800;
 /** Second requests for the same bytes: beyond the turns, so there may be few. */
 const HEDGES_MAX = 2;
 const HEDGE_SHARE_MAX = 0.05;
@@ -52,11 +54,15 @@ export class Run implements ActiveRun {
   readonly #partTurns: LimitFunction;
   readonly #pace: Pace;
   readonly #hedgesMax: number;
-  /** Under way. */
+  /** Requests under way. */
   readonly #calls = new Set<Stoppable>();
+  /** Calls of sources and sinks under way. */
+  readonly #localCalls = new Set<Stoppable>();
   readonly #leftovers = new Set<Promise<void>>();
   #hedges = 0;
   #failure: { readonly error: unknown } | undefined;
+  /** By `deadlines.nowMs`. */
+  #endByMs = Number.POSITIVE_INFINITY;
   #finish: () => void = () => undefined;
 
   constructor(shared: Shared, options: TransferOptions) {
@@ -102,7 +108,16 @@ export class Run implements ActiveRun {
     this.#failure = { error };
     const why = toCheckpointError(error);
     this.#controller.abort(why);
-    for (const call of this.#calls) call.stop(why);
+    for (const call of [...this.#calls, ...this.#localCalls]) call.stop(why);
+  }
+
+  /**
+   * As `fail`, for a caller that is gone or must not wait: no request of this run, and none that tidies up after it, lasts a second. A store
+   * that ends none of them keeps what it was given, and what could not be undone in that time is left to collection.
+   */
+  letGo(error: unknown): void {
+    this.#endByMs = Math.min(this.#endByMs, this.shared.deadlines.nowMs + LET_GO_MS);
+    this.#abort(error);
   }
 
   /** Waits for what was left to end by itself. */
@@ -234,13 +249,14 @@ export class Run implements ActiveRun {
 
   /** A call of a source or sink: only the end of this run ends it early. */
   local<T>(what: string, call: () => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
-    return this.#watched(what, () => call(), undefined, extras);
+    return this.#watched(what, () => call(), undefined, extras, this.#localCalls);
   }
 
   /** Undoes or closes something, also after a failure. Takes seconds at most; an error is only logged, for it changes nothing. */
   async tidyUp(what: string, call: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { deadlines, logger, settings } = this.shared;
-    const limitMs = Math.min(settings.stallTimeoutMs, TIDY_TIMEOUT_MS_MAX);
+    const leftMs = Math.max(0, this.#endByMs - deadlines.nowMs);
+    const limitMs = Math.min(settings.stallTimeoutMs, TIDY_TIMEOUT_MS_MAX, leftMs);
     try {
       const watched = new WatchedCall<void>({ what, stallTimeoutMs: limitMs, graceMs: limitMs, deadlines });
       await watched.run(({ signal }) => call(signal));
@@ -254,13 +270,25 @@ export class Run implements ActiveRun {
     return countMax === undefined ? policy : { ...policy, countMax };
   }
 
-  readonly #onAbort = (): void => this.fail(abortError(this.options.signal as AbortSignal));
+  readonly #onAbort = (): void => {
+    const why = abortError(this.options.signal as AbortSignal);
+    if (this.options.endsFast) this.letGo(why);
+    else this.#abort(why);
+  };
+
+  /** Nobody waits for an answer any more: requests have little time to end. Sources and sinks have theirs. */
+  #abort(error: unknown): void {
+    this.fail(error);
+    const graceMs = Math.min(this.settings.stallTimeoutMs, ABORT_GRACE_MS);
+    for (const call of this.#calls) call.stop(toCheckpointError(error), graceMs);
+  }
 
   #watched<T>(
     what: string,
     operation: (call: WatchedCall<T>) => Promise<T>,
     timeoutMs: number | undefined,
     extras: CallExtras<T>,
+    among = this.#calls,
   ): Promise<T> {
     if (this.signal.aborted) return Promise.reject(abortError(this.signal));
     const { deadlines, logger, settings } = this.shared;
@@ -271,7 +299,6 @@ export class Run implements ActiveRun {
       if (extras.onLate) late.then(extras.onLate).catch(() => undefined);
     };
     const { stallTimeoutMs: graceMs } = settings;
-    const among = this.#calls;
     const call = new WatchedCall({ what, stallTimeoutMs: timeoutMs, graceMs, deadlines, onAbandoned, among });
     extras.onStart?.(call);
     return call.run(operation);

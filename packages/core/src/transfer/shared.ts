@@ -25,7 +25,7 @@ export interface Shared extends TransferParts {
 
 export interface ActiveRun {
   readonly finished: Promise<void>;
-  fail(error: unknown): void;
+  letGo(error: unknown): void;
 }
 
 export function stallTimeoutMs(settings: Settings, attempt: number): number {

@@ -13,11 +13,14 @@ import {
 } from '../contract/index.ts';
 import type { Deadline, Deadlines } from './deadlines.ts';
 
+/** Time a request has to end once its caller has stopped. Reading and sending end at once in a store that heeds its signal. */
+export const ABORT_GRACE_MS = 500;
+
 export interface Stoppable {
   /** None of its requests has a connection yet, and at least one waits for one. */
   readonly isWaiting: boolean;
-  /** Ends it early, with this error. */
-  stop(why: CheckpointError): void;
+  /** Ends it early, with this error. Called again, it only shortens the time the call has left. Default of `graceMs`: the call's own. */
+  stop(why: CheckpointError, graceMs?: number): void;
 }
 
 /** What a request is sent with. */
@@ -113,11 +116,14 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
     });
   }
 
-  stop(why: CheckpointError): void {
-    if (this.#stoppedBy) return;
-    this.#stoppedBy = why;
-    this.#request?.abort(why);
-    this.#setDeadline(this.#options.graceMs);
+  stop(why: CheckpointError, graceMs = this.#options.graceMs): void {
+    const { deadlines } = this.#options;
+    if (this.#stoppedBy && deadlines.nowMs + graceMs >= this.dueMs) return;
+    if (!this.#stoppedBy) {
+      this.#stoppedBy = why;
+      this.#request?.abort(why);
+    }
+    this.#setDeadline(graceMs);
   }
 
   onDue(): void {
@@ -141,7 +147,7 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
   }
 }
 
-/** A `WatchedCall` that the caller's signal stops, with `Aborted`. */
+/** A `WatchedCall` that the caller's signal stops, with `Aborted`. It then has `ABORT_GRACE_MS` to end. */
 export async function withStallTimeout<T>(
   operation: (signal: AbortSignal) => Promise<T>,
   options: WatchOptions<T> & { readonly signal?: AbortSignal | undefined },
@@ -149,7 +155,8 @@ export async function withStallTimeout<T>(
   const { signal } = options;
   throwIfAborted(signal);
   const call = new WatchedCall(options);
-  const onAbort = () => call.stop(abortError(signal as AbortSignal));
+  const graceMs = Math.min(options.graceMs, ABORT_GRACE_MS);
+  const onAbort = () => call.stop(abortError(signal as AbortSignal), graceMs);
   signal?.addEventListener('abort', onAbort, { once: true });
   try {
     return await call.run(({ signal: own }) => operation(own));

@@ -63,8 +63,7 @@ export function createTransfer(parts: TransferParts): Transfer {
         await run.each(items, (item) => reports.add(verifyFile(item, run)));
         return reports.together();
       }),
-    source: (file, { onEnd, ...options }) =>
-      new StoredFileSource(file, () => new Run(shared, options), onEnd),
+    source: (file, options) => new StoredFileSource(file, () => new Run(shared, options ?? {})),
     objectSource: async (key, options) => ObjectSource.open(key, new Run(shared, options ?? {})),
     stream: (file, options) => openFileStream(file, () => new Run(shared, options ?? {})),
     lend: (options) => {
@@ -118,7 +117,7 @@ class Reports {
 async function close(shared: Shared): Promise<void> {
   shared.isClosed = true;
   const runs = [...shared.runs];
-  for (const run of runs) run.fail(new CheckpointError('Aborted', 'the manager was closed'));
+  for (const run of runs) run.letGo(new CheckpointError('Aborted', 'the manager was closed'));
   await Promise.all(runs.map((run) => run.finished));
   shared.pool.close();
 }

@@ -1,0 +1,227 @@
+/** A file of a committed checkpoint that a caller reads at its own pace, and may forget to close. */
+
+import type { CheckpointId } from '../contract/checkpoint-manager.ts';
+import { whenDropped } from '../contract/dropped.ts';
+import { abortError, CheckpointError, throwIfAborted } from '../contract/errors.ts';
+import type { RandomSource } from '../contract/files.ts';
+import type { CatalogCheckpoint, FileRecord } from '../format/index.ts';
+import { requireById } from '../plan/select.ts';
+import type { TransferOptions } from '../transfer/index.ts';
+import type { Catalog } from './catalog.ts';
+import { waitAtMost } from './deadline.ts';
+import type { Engine } from './engine.ts';
+import type { LeaseHolder } from './lease.ts';
+import { readManifest } from './manifest.ts';
+import { leaseCheckpoint } from './restore.ts';
+import { findFile } from './slices.ts';
+
+/** The caller waits so long for the end of what it has open, whatever the store does. */
+const END_TIMEOUT_MS = 800;
+/** A lease that cannot be deleted in that time expires. */
+const RELEASE_TIMEOUT_MS = 1000;
+
+export interface OpenFileParts {
+  readonly engine: Engine;
+  readonly catalog: Catalog;
+  readonly checkpoint: CatalogCheckpoint;
+  readonly name: string;
+  /** Any of them ends it. */
+  readonly signals: readonly AbortSignal[];
+}
+
+/**
+ * Holds a read lease from the first use to the end, and renews it while something is read. It ends at `end`, by a signal, with its manager,
+ * when the lease is lost, or when what the caller holds has become garbage; so it never refers to that.
+ */
+export class OpenFile {
+  readonly #parts: OpenFileParts;
+  readonly #stop = new AbortController();
+  readonly #underWay = new Set<Promise<unknown>>();
+  #opened: Promise<{ readonly lease: LeaseHolder; readonly file: FileRecord }> | undefined;
+  #lease: LeaseHolder | undefined;
+  #ended: Promise<void> | undefined;
+
+  constructor(parts: OpenFileParts) {
+    this.#parts = parts;
+    parts.engine.openFiles.add(this);
+    for (const signal of parts.signals) {
+      if (signal.aborted) void this.end(abortError(signal));
+      else signal.addEventListener('abort', this.#onAbort, { once: true });
+    }
+  }
+
+  /** Fires at the end. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  /** Work on the file, for whose time the lease is held. The first one takes the lease and reads the manifest. */
+  during<T>(work: (file: FileRecord) => Promise<T>): Promise<T> {
+    const call = this.#during(work);
+    this.#underWay.add(call);
+    const settled = () => this.#underWay.delete(call);
+    call.then(settled, settled);
+    return call;
+  }
+
+  /** Stops what is under way and gives the lease back: within a second, for what takes longer goes on alone. Never rejects. */
+  end(why: CheckpointError): Promise<void> {
+    this.#ended ??= this.#end(why);
+    return this.#ended;
+  }
+
+  /** Ends the file when nothing refers to `handle` any more, which the caller holds. */
+  endWith(handle: object): void {
+    const { engine, name } = this.#parts;
+    whenDropped(handle, () => {
+      if (this.signal.aborted) return;
+      engine.logger.log(
+        'info',
+        `"${name}" was dropped while it was open: close or cancel it to free it sooner`,
+      );
+      void this.end(new CheckpointError('Aborted', `"${name}" was dropped`));
+    });
+  }
+
+  async #during<T>(work: (file: FileRecord) => Promise<T>): Promise<T> {
+    throwIfAborted(this.signal);
+    this.#opened ??= this.#open();
+    const { lease, file } = await this.#opened;
+    await lease.use();
+    try {
+      throwIfAborted(this.signal);
+      return await work(file);
+    } finally {
+      lease.rest();
+    }
+  }
+
+  async #open(): Promise<{ lease: LeaseHolder; file: FileRecord }> {
+    const { engine, catalog, checkpoint } = this.#parts;
+    const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[2]>[0]) =>
+      requireById(head.state, checkpoint.id);
+    const { lease } = await leaseCheckpoint(engine, catalog, choose, this.signal);
+    this.#lease = lease;
+    lease.lost.addEventListener('abort', () => void this.end(lease.lost.reason), { once: true });
+    try {
+      return { lease, file: await this.#find() };
+    } finally {
+      lease.rest();
+    }
+  }
+
+  async #find(): Promise<FileRecord> {
+    const { engine, checkpoint, name } = this.#parts;
+    const manifest = await readManifest(engine, checkpoint, this.signal);
+    const file = await findFile(engine, manifest, name, this.signal);
+    if (file) return file;
+    throw noSuchFile(checkpoint.id, name);
+  }
+
+  async #end(why: CheckpointError): Promise<void> {
+    const { engine, signals } = this.#parts;
+    for (const signal of signals) signal.removeEventListener('abort', this.#onAbort);
+    this.#stop.abort(why);
+    await waitAtMost(engine.clock, END_TIMEOUT_MS, this.#release());
+    engine.openFiles.delete(this);
+  }
+
+  async #release(): Promise<void> {
+    await Promise.allSettled(this.#underWay);
+    await this.#lease?.release(RELEASE_TIMEOUT_MS);
+  }
+
+  readonly #onAbort = (event: Event): void => void this.end(abortError(event.target as AbortSignal));
+}
+
+function noSuchFile({ version }: CheckpointId, name: string): CheckpointError {
+  return new CheckpointError('NotFound', `version ${version} has no file "${name}"`, {
+    context: { name, version },
+  });
+}
+
+/** The file's bytes in order. It ends with the last one, at the first error, and at `cancel`. */
+export function inputStream(engine: Engine, open: OpenFile, name: string): ReadableStream<Uint8Array> {
+  const stream = new InputStream(engine, open, name);
+  open.endWith(stream);
+  return stream;
+}
+
+/** For `openSource`: the lease is there when it resolves. */
+export async function randomSource(
+  engine: Engine,
+  open: OpenFile,
+  name: string,
+  options: Pick<TransferOptions, 'onRetry'>,
+): Promise<RandomSource> {
+  try {
+    const source = await open.during(async (file) =>
+      engine.transfer.source(file, { ...options, signal: open.signal }),
+    );
+    const handle: RandomSource = {
+      sizeBytes: source.sizeBytes,
+      readInto: (offsetBytes, buffer) => open.during(() => source.readInto(offsetBytes, buffer)),
+      assertUnchanged: () => open.during(() => source.assertUnchanged()),
+      close: () => open.end(new CheckpointError('Aborted', `"${name}" was closed`)),
+    };
+    open.endWith(handle);
+    return handle;
+  } catch (error) {
+    await open.end(closing(name));
+    throw error;
+  }
+}
+
+type Chunks = ReturnType<ReadableStream<Uint8Array>['values']>;
+type IteratorOptions = Parameters<ReadableStream<Uint8Array>['values']>[0];
+
+class InputStream extends ReadableStream<Uint8Array> {
+  readonly #stop: () => Promise<void>;
+
+  constructor(engine: Engine, open: OpenFile, name: string) {
+    const stop = () => open.end(new CheckpointError('Aborted', `the stream of "${name}" was cancelled`));
+    super({ pull: pullFrom(engine, open, name), cancel: stop }, { highWaterMark: 0 });
+    this.#stop = stop;
+  }
+
+  /** The platform's iterator would wait for a read under way before it cancels. */
+  override values(options?: IteratorOptions): Chunks {
+    const chunks = super.values(options);
+    if (options?.preventCancel) return chunks;
+    const end = chunks.return?.bind(chunks);
+    return Object.assign(chunks, {
+      return: async () => {
+        await this.#stop();
+        await end?.();
+        return { done: true as const, value: undefined };
+      },
+    });
+  }
+
+  override [Symbol.asyncIterator](options?: IteratorOptions): Chunks {
+    return this.values(options);
+  }
+}
+
+function pullFrom(engine: Engine, open: OpenFile, name: string) {
+  let chunks: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  const next = (file: FileRecord) => {
+    chunks ??= engine.transfer.stream(file, { signal: open.signal }).getReader();
+    return chunks.read();
+  };
+  return async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+    try {
+      const { done, value } = await open.during(next);
+      if (!done) return controller.enqueue(value);
+      await open.end(closing(name));
+      controller.close();
+    } catch (error) {
+      await open.end(closing(name));
+      throw error;
+    }
+  };
+}
+
+function closing(name: string): CheckpointError {
+  return new CheckpointError('Aborted', `"${name}" was closed`);
+}
