@@ -160,18 +160,6 @@ describe('checkpoints with streams', () => {
     await checkpoint.discard();
   });
 
-  test('an aborted output stream is not part of the checkpoint', async () => {
-    await using manager = open(newBucket());
-    const checkpoint = await manager.create(1);
-    const bad = checkpoint.openOutputStream('bad').getWriter();
-    await bad.write(bytes(10));
-    await bad.abort(new Error('enough'));
-    const good = checkpoint.openOutputStream('good').getWriter();
-    await good.close();
-    await checkpoint.commit();
-    expect((await (await manager.get(1))?.details())?.files.map((file) => file.name)).toEqual(['good']);
-  });
-
   test('ids are the highest plus one, listed newest first, and an unknown one is null', async () => {
     await using manager = open(newBucket());
     for (const version of [9, 10, 100]) await manager.save({ version, buffers: { a: bytes(1) } });

@@ -6,8 +6,11 @@ const registry = new FinalizationRegistry<End>((end) => end());
 
 /**
  * Calls `end` once after `handle` has become garbage. When that is, the runtime decides: memory, claims and descriptors come back, but
- * nothing may rest on the moment. Neither `end` nor anything it refers to may refer to `handle`, or it never becomes garbage.
+ * nothing may rest on the moment. Neither `end` nor anything it refers to may refer to `handle`, or it never becomes garbage. Call what
+ * this returns once there is nothing left to end.
  */
-export function whenDropped(handle: object, end: End): void {
-  registry.register(handle, end);
+export function whenDropped(handle: object, end: End): () => void {
+  const token = {};
+  registry.register(handle, end, token);
+  return () => void registry.unregister(token);
 }

@@ -93,7 +93,7 @@ export const SETTINGS = {
     min: 1000,
     max: 7 * 24 * 60 * MINUTE_MS,
     meaning:
-      'How long a restore, or a save that refers to unchanged files, protects a checkpoint from collection without renewing; renewed at a third of it.',
+      'How long a restore, or a save that refers to unchanged files, protects a checkpoint from collection without renewing; renewed at a third of it. A stream or source that is not read for four times as long is renewed no longer.',
   },
   entryCheckpointsMax: {
     default: 1024,

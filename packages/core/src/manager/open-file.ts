@@ -40,6 +40,7 @@ export class OpenFile {
   #opened: Promise<{ readonly lease: LeaseHolder; readonly file: FileRecord }> | undefined;
   #lease: LeaseHolder | undefined;
   #ended: Promise<void> | undefined;
+  #forgetHandle: () => void = () => undefined;
 
   constructor(parts: OpenFileParts) {
     this.#parts = parts;
@@ -72,9 +73,9 @@ export class OpenFile {
 
   /** Ends the file when nothing refers to `handle` any more, which the caller holds. */
   endWith(handle: object): void {
+    if (this.signal.aborted) return;
     const { engine, name } = this.#parts;
-    whenDropped(handle, () => {
-      if (this.signal.aborted) return;
+    this.#forgetHandle = whenDropped(handle, () => {
       engine.logger.log(
         'info',
         `"${name}" was dropped while it was open: close or cancel it to free it sooner`,
@@ -121,6 +122,7 @@ export class OpenFile {
   async #end(why: CheckpointError): Promise<void> {
     const { engine, signals } = this.#parts;
     for (const signal of signals) signal.removeEventListener('abort', this.#onAbort);
+    this.#forgetHandle(); // the stack of `why` may refer to the handle
     this.#stop.abort(why);
     await waitAtMost(engine.clock, END_TIMEOUT_MS, this.#release());
     engine.openFiles.delete(this);

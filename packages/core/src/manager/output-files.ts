@@ -51,9 +51,10 @@ export class OutputFiles {
       )
       .finally(() => this.#open.delete(output));
     const stream = streamInto(output, over, () => waitAtMost(this.#engine.clock, END_TIMEOUT_MS, over));
-    whenDropped(stream, () =>
+    const forget = whenDropped(stream, () =>
       output.fail(new CheckpointError('Aborted', 'the output stream was dropped before it was closed')),
     );
+    void over.then(forget);
     return stream;
   }
 

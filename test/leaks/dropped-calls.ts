@@ -1,0 +1,193 @@
+/**
+ * Program of `leaks.test.ts`, run with `--expose-gc`: makes every public call of the manager many times, drops it in the middle, and prints
+ * what is left, one line of JSON for each call. It ends without closing the managers that the calls were made on.
+ */
+
+import { readdirSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
+import { type Checkpoint, type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast/core';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { openStore } from '@holdfast/stores';
+
+/** `where`: `memory`, or a directory that takes two runs. `which`: `calls` or `objects`. */
+const [where = '', which = '', countText = ''] = process.argv.slice(2);
+const COUNT = Number(countText);
+/** What is allocated in the first rounds stays: code, caches, pools. */
+const WARM_UP = Math.ceil(COUNT / 4);
+const ROUNDS_PER_COLLECTION = 100;
+const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, saveBytesPerSecondMax: 0 };
+const DATA = new Uint8Array(140_000).fill(7);
+/** Its managers are not closed. */
+const LAST = 'openOutputStream dropped';
+const collectGarbage = globalThis.gc as () => void;
+
+interface Subject {
+  readonly manager: CheckpointManager;
+  /** Of the same store: another run. */
+  readonly other: CheckpointManager;
+  readonly checkpoint: Checkpoint;
+}
+
+/** One call. `signal` fires in the middle of it. */
+type Drop = (subject: Subject, signal: AbortSignal) => unknown;
+
+/** Calls that give a promise: stopped in the middle, and never awaited. */
+const CALLS: Record<string, Drop> = {
+  join: ({ manager }, signal) => manager.join({ signal }),
+  create: ({ manager }, signal) => manager.create(undefined, { signal }),
+  get: ({ manager }, signal) => manager.get(1, { signal }),
+  latest: ({ manager }, signal) => manager.latest({ signal }),
+  list: ({ manager }, signal) => manager.list({ signal }),
+  log: ({ manager }, signal) => manager.log({ signal }),
+  save: ({ manager }, signal) => manager.save({ version: 3, buffers: { a: new Uint8Array(10) }, signal }),
+  commit: ({ manager }, signal) => manager.commit({ version: 1, signal }),
+  restore: ({ manager }, signal) => manager.restore({ to: { a: new Uint8Array(DATA.length) }, signal }),
+  mirrorFrom: ({ manager, other }, signal) => other.mirrorFrom(manager, { signal }),
+  forkFrom: ({ manager, other }, signal) => other.forkFrom(manager, { version: 1, signal }),
+  rollback: ({ manager }, signal) => manager.rollback({ to: 1, reason: 'test', signal }),
+  diff: ({ manager }, signal) => manager.diff(1, 2, { level: 'bytes', signal }),
+  lease: ({ manager }, signal) => manager.lease({ ttlMs: 1000, signal }),
+  leases: ({ manager }, signal) => manager.leases({ signal }),
+  releaseLease: ({ manager }, signal) => manager.releaseLease('1.1.1/reader-0123456789abcdef', { signal }),
+  verify: ({ manager }, signal) => manager.verify({ version: 1, record: false, signal }),
+  recover: ({ manager }, signal) => manager.recover('t', { signal }),
+  planRetention: ({ manager }, signal) => manager.planRetention({ signal }),
+  collect: ({ manager }, signal) => manager.collect({ signal }),
+  setRetention: ({ manager }, signal) => manager.setRetention({ keepLast: 5 }, { signal }),
+  retention: ({ manager }, signal) => manager.retention({ signal }),
+  pin: ({ manager }, signal) => manager.pin(1, 'label', { signal }),
+  unpin: ({ manager }, signal) => manager.unpin(1, undefined, { signal }),
+  undelete: ({ manager }, signal) => manager.undelete(1, { signal }),
+  begun: ({ manager }, signal) => manager.begun({ signal }),
+  fsck: ({ manager }, signal) => manager.fsck({ signal }),
+  rebuildCatalog: ({ manager }, signal) => manager.rebuildCatalog({ signal }),
+  details: ({ checkpoint }, signal) => checkpoint.details({ signal }),
+};
+
+/** Calls that give an object: used a little, and then forgotten. */
+const OBJECTS: Record<string, Drop> = {
+  'openInputStream unread': ({ checkpoint }) => checkpoint.openInputStream('a'),
+  'openInputStream dropped': ({ checkpoint }) => checkpoint.openInputStream('a').getReader().read(),
+  'openInputStream cancelled': async ({ checkpoint }) => {
+    const reader = checkpoint.openInputStream('a').getReader();
+    void reader.read();
+    await reader.cancel();
+  },
+  'openInputStream returned': async ({ checkpoint }) => {
+    for await (const _ of checkpoint.openInputStream('a')) break;
+  },
+  'openInputStream piped': ({ checkpoint }) =>
+    checkpoint.openInputStream('a').pipeThrough(new TransformStream()).getReader().read(),
+  'openInputStream of a checkpoint that is disposed': async ({ manager }) => {
+    await using checkpoint = (await manager.get(1)) as Checkpoint;
+    await checkpoint.openInputStream('a').getReader().read();
+  },
+  'openSource dropped': async ({ checkpoint }) =>
+    (await checkpoint.openSource('a')).readInto(3, new Uint8Array(5)),
+  'openSource in the middle of a read': async ({ checkpoint }) => {
+    void (await checkpoint.openSource('a')).readInto(3, new Uint8Array(5));
+  },
+  'openSource closed': async ({ checkpoint }) => {
+    const source = await checkpoint.openSource('a');
+    void source.readInto(3, new Uint8Array(5)).catch(() => undefined);
+    await source.close();
+  },
+  'openSource stopped': ({ checkpoint }, signal) => checkpoint.openSource('a', { signal }),
+  'openOutputStream unwritten': async ({ manager }) => (await manager.create(9)).openOutputStream('a'),
+  'openOutputStream dropped': async ({ manager }) => {
+    const writer = (await manager.create(9)).openOutputStream('a').getWriter();
+    void writer.write(new Uint8Array(10)).catch(() => undefined);
+  },
+  'openOutputStream aborted': async ({ manager }) => {
+    const writer = (await manager.create(9)).openOutputStream('a').getWriter();
+    void writer.write(new Uint8Array(10)).catch(() => undefined);
+    await writer.abort();
+  },
+  'openOutputStream discarded': async ({ manager }) => {
+    await using checkpoint = await manager.create(9);
+    void checkpoint
+      .openOutputStream('a')
+      .getWriter()
+      .write(new Uint8Array(10))
+      .catch(() => undefined);
+  },
+};
+
+async function subjectOf(): Promise<
+  Subject & { leaseCount(): number | Promise<number>; close(): Promise<unknown> }
+> {
+  const bucket = new MemoryBucket({ crc32c });
+  const store = async (name: string) =>
+    where === 'memory'
+      ? new MemoryStore(name === '' ? bucket : new MemoryBucket({ crc32c }))
+      : openStore(pathToFileURL(`${where}/run${name}`).href);
+  const manager = openCheckpointManager({ store: await store(''), settings: SETTINGS });
+  const other = openCheckpointManager({ store: await store('-other'), settings: SETTINGS });
+  for (const version of [1, 2]) await manager.save({ version, buffers: { a: DATA } });
+  const checkpoint = (await manager.get(1)) as Checkpoint;
+  const counter = openCheckpointManager({ store: await store(''), settings: SETTINGS });
+  const leaseCount =
+    where === 'memory'
+      ? () => bucket.keys().filter((key) => key.startsWith('leases/') && !key.includes('/reader-')).length
+      : async () => (await counter.leases()).filter(({ reader }) => reader !== 'reader').length;
+  const close = () => Promise.all([manager, other, counter].map((each) => each.close()));
+  return { manager, other, checkpoint, leaseCount, close };
+}
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
+
+async function collected(): Promise<void> {
+  for (let count = 0; count < 3; count += 1) {
+    collectGarbage();
+    await turn();
+  }
+}
+
+/** Until nothing is under way: what is told to end has a second for it. */
+async function settled(isOver: () => boolean | Promise<boolean>): Promise<void> {
+  const untilMs = performance.now() + 2000;
+  do {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    await collected();
+  } while (!(await isOver()) && performance.now() < untilMs);
+  await collected();
+}
+
+function held() {
+  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
+  const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  return { bytes: heapUsed + external + arrayBuffers, timers, files: readdirSync('/proc/self/fd').length };
+}
+
+async function dropOften(name: string, drop: Drop, isPromise: boolean): Promise<void> {
+  const { leaseCount, close, ...subject } = await subjectOf();
+  const before = await leaseCount();
+  await collected();
+  let warm = held();
+  for (let round = 0; round < COUNT; round += 1) {
+    const stop = new AbortController();
+    const call = Promise.resolve(drop(subject, stop.signal)).catch(() => undefined);
+    if (!isPromise) await call;
+    else for (let turns = round % 8; turns > 0; turns -= 1) await turn();
+    stop.abort();
+    if (!isPromise && round % ROUNDS_PER_COLLECTION === 0) await collected();
+    if (round !== WARM_UP) continue;
+    await settled(async () => held().timers === 0 && (await leaseCount()) === before);
+    warm = held();
+  }
+  await settled(async () => held().timers === 0 && (await leaseCount()) === before);
+  const now = held();
+  const line = {
+    name,
+    leases: (await leaseCount()) - before,
+    timers: now.timers,
+    files: now.files - warm.files,
+    bytesPerCall: Math.round((now.bytes - warm.bytes) / (COUNT - WARM_UP)),
+  };
+  console.log(JSON.stringify(line));
+  if (name !== LAST) await close();
+}
+
+const isPromise = which === 'calls';
+for (const [name, drop] of Object.entries(isPromise ? CALLS : OBJECTS))
+  await dropOften(name, drop, isPromise);

@@ -1,0 +1,48 @@
+/** What a caller stops in the middle, or forgets, costs nothing: no timer, lease, descriptor or memory is left, and the process ends. */
+
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, onTestFinished, test } from 'vitest';
+
+const PROGRAM = new URL('dropped-calls.ts', import.meta.url).pathname;
+/** A forgotten stream has parts of 64 KiB each in memory; measuring is inexact by far less. */
+const BYTES_PER_CALL_MAX = 20_000;
+const TIMEOUT_MS = 240_000;
+
+interface Left {
+  readonly name: string;
+  readonly leases: number;
+  readonly timers: number;
+  readonly files: number;
+  readonly bytesPerCall: number;
+}
+
+/** What is left after each call was made so often. */
+async function dropCalls(where: string, which: string, count: number): Promise<Left[]> {
+  const flags = ['--expose-gc', '--conditions=holdfast-source'];
+  const args = [...flags, PROGRAM, where, which, `${count}`];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: TIMEOUT_MS });
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+test.each([
+  ['calls', 'memory', 1000, 29],
+  ['objects', 'memory', 1000, 14],
+  ['calls', 'disk', 40, 29],
+  ['objects', 'disk', 40, 14],
+])('%s on a store in %s, %i times each', { timeout: TIMEOUT_MS }, async (which, medium, count, callCount) => {
+  const directory = medium === 'disk' ? mkdtempSync(join(tmpdir(), 'holdfast-leaks-')) : 'memory';
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  const lines = await dropCalls(directory, which, count);
+  expect(lines).toHaveLength(callCount);
+  const bytesMax = medium === 'disk' ? Number.POSITIVE_INFINITY : BYTES_PER_CALL_MAX;
+  const isLeft = ({ leases, timers, files, bytesPerCall }: Left) =>
+    leases > 0 || timers > 0 || files > 0 || bytesPerCall > bytesMax;
+  expect(lines.filter(isLeft)).toEqual([]);
+});
