@@ -14,7 +14,7 @@ const [where = '', which = '', countText = ''] = process.argv.slice(2);
 const COUNT = Number(countText);
 /** What is allocated in the first rounds stays: code, caches, pools. */
 const WARM_UP = Math.ceil(COUNT / 4);
-const ROUNDS_PER_COLLECTION = 100;
+const ROUNDS_PER_COLLECTION = 250;
 const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, saveBytesPerSecondMax: 0 };
 const DATA = new Uint8Array(140_000).fill(7);
 /** Its managers are not closed. */
@@ -45,7 +45,7 @@ const CALLS: Record<string, Drop> = {
   mirrorFrom: ({ manager, other }, signal) => other.mirrorFrom(manager, { signal }),
   forkFrom: ({ manager, other }, signal) => other.forkFrom(manager, { version: 1, signal }),
   rollback: ({ manager }, signal) => manager.rollback({ to: 1, reason: 'test', signal }),
-  diff: ({ manager }, signal) => manager.diff(1, 2, { level: 'bytes', signal }),
+  diff: ({ manager }, signal) => manager.diff(1, 2, { signal }),
   lease: ({ manager }, signal) => manager.lease({ ttlMs: 1000, signal }),
   leases: ({ manager }, signal) => manager.leases({ signal }),
   releaseLease: ({ manager }, signal) => manager.releaseLease('1.1.1/reader-0123456789abcdef', { signal }),
@@ -137,7 +137,7 @@ async function subjectOf(): Promise<
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 async function collected(): Promise<void> {
-  for (let count = 0; count < 3; count += 1) {
+  for (let count = 0; count < 2; count += 1) {
     collectGarbage();
     await turn();
   }
@@ -170,7 +170,7 @@ async function dropOften(name: string, drop: Drop, isPromise: boolean): Promise<
     if (!isPromise) await call;
     else for (let turns = round % 8; turns > 0; turns -= 1) await turn();
     stop.abort();
-    if (!isPromise && round % ROUNDS_PER_COLLECTION === 0) await collected();
+    if (!isPromise && round % ROUNDS_PER_COLLECTION === 0) collectGarbage();
     if (round !== WARM_UP) continue;
     await settled(async () => held().timers === 0 && (await leaseCount()) === before);
     warm = held();

@@ -174,14 +174,4 @@ describe('a commit and the streams beside it', () => {
     await checkpoint.discard();
     expect(await failure(writer.close())).toBe('Aborted: version 1 was discarded');
   });
-
-  test('the end of the manager ends a commit that waits for other writers', async () => {
-    const manager = open(newBucket(), { attempt: 'job', writer: { index: 0, count: 2 } });
-    const checkpoint = await manager.create(1);
-    await write(checkpoint, 'a');
-    const committing = failure(checkpoint.commit());
-    await new Promise((resolve) => setTimeout(resolve, 20));
-    await manager.close();
-    expect(await committing).toContain('Aborted');
-  });
 });

@@ -27,6 +27,7 @@ import { ABORT_GRACE_MS, type RequestCall, type Stoppable, WatchedCall } from '.
 const FILES_OPEN_MAX = 64;
 /** Tidying up after a failure (ending an upload, closing a source) may not hold up the caller for longer. */
 const TIDY_TIMEOUT_MS_MAX = 5000;
+const TIDY_TIMEOUT_MS_MIN = 50;
 /** After `letGo`: the requests of a run, and those that tidy up after it, have all ended by then. */
 const LET_GO_MS = 800;
 /** Second requests for the same bytes: beyond the turns, so there may be few. */
@@ -255,7 +256,8 @@ export class Run implements ActiveRun {
   /** Undoes or closes something, also after a failure. Takes seconds at most; an error is only logged, for it changes nothing. */
   async tidyUp(what: string, call: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { deadlines, logger, settings } = this.shared;
-    const leftMs = Math.max(0, this.#endByMs - deadlines.nowMs);
+    // Half for an answer, half for the end of a call that was stopped.
+    const leftMs = Math.max(TIDY_TIMEOUT_MS_MIN, (this.#endByMs - deadlines.nowMs) / 2);
     const limitMs = Math.min(settings.stallTimeoutMs, TIDY_TIMEOUT_MS_MAX, leftMs);
     try {
       const watched = new WatchedCall<void>({ what, stallTimeoutMs: limitMs, graceMs: limitMs, deadlines });
