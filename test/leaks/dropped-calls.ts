@@ -19,7 +19,10 @@ const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, s
 const DATA = new Uint8Array(140_000).fill(7);
 /** Its managers are not closed. */
 const LAST = 'openOutputStream dropped';
+let writerCount = 0;
 const collectGarbage = globalThis.gc as () => void;
+
+const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 interface Subject {
   readonly manager: CheckpointManager;
@@ -97,6 +100,11 @@ const OBJECTS: Record<string, Drop> = {
   'openOutputStream dropped': async ({ manager }) => {
     const writer = (await manager.create(9)).openOutputStream('a').getWriter();
     void writer.write(new Uint8Array(10)).catch(() => undefined);
+    // Few streams are filled at once: further ones wait until those that were dropped are garbage.
+    writerCount += 1;
+    if (writerCount % 3 > 0) return;
+    collectGarbage();
+    await turn();
   },
   'openOutputStream aborted': async ({ manager }) => {
     const writer = (await manager.create(9)).openOutputStream('a').getWriter();
@@ -133,8 +141,6 @@ async function subjectOf(): Promise<
   const close = () => Promise.all([manager, other, counter].map((each) => each.close()));
   return { manager, other, checkpoint, leaseCount, close };
 }
-
-const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 async function collected(): Promise<void> {
   for (let count = 0; count < 2; count += 1) {
