@@ -14,7 +14,7 @@ import type { RandomSource } from '../contract/files.ts';
 import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
-import { readDetails, readManifest } from './manifest.ts';
+import { readDetails } from './manifest.ts';
 import { inputStream, OpenFile, randomSource } from './open-file.ts';
 import { OutputFiles } from './output-files.ts';
 import { type SaveSession, transferOptions } from './session.ts';
