@@ -1,4 +1,5 @@
 import { CheckpointError } from '@holdfast/core/contract';
+import { SyncFailedBefore } from '@holdfast/local-files';
 import { describe, expect, it } from 'vitest';
 import { notDurable, objectError, storeError, writeError } from './errors.ts';
 
@@ -53,10 +54,18 @@ describe('notDurable', () => {
     '%s after the object has its name is temporary, never permanent',
     (errno) => {
       const cause = systemError(errno);
-      expect(notDurable(cause, SUBJECT)).toMatchObject({ code: 'Unavailable', status: 'temporary', cause });
-      expect(notDurable(cause, SUBJECT).message).toContain(errno);
+      const error = notDurable(cause, SUBJECT, 'permanent');
+      expect(error).toMatchObject({ code: 'Unavailable', status: 'temporary', cause });
+      expect(error.message).toContain(errno);
     },
   );
+
+  it.each(['exhausted', 'permanent'] as const)('after an earlier failure it is %s', (status) => {
+    const cause = new SyncFailedBefore('/s/a', systemError('EIO'));
+    const error = notDurable(cause, SUBJECT, status);
+    expect(error).toMatchObject({ code: 'Unavailable', status, cause, context: { key: 'a/b' } });
+    expect(error.message).toMatch(/\(EIO\).*start the process again/);
+  });
 });
 
 describe('objectError', () => {
