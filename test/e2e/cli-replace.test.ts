@@ -137,7 +137,7 @@ describe('restore --replace', () => {
     const refused = await holdfast(restore);
     expect([refused.code, readdirSync(out), hidden()]).toEqual([7, ['notes.txt'], []]);
     expect((await holdfast([...restore, '--replace=everything', '--apply'])).code).toBe(0);
-    expect(hidden().filter((name) => !name.endsWith('.made'))).toEqual([]);
+    expect(hidden().filter((name) => !name.endsWith('.made-0'))).toEqual([]);
     expect(await contentOf(out)).toEqual(await contentOf(source));
   });
 });

@@ -9,7 +9,7 @@ import type { FileSystem } from './file-system.ts';
 import { type Processes, processOfText, processText } from './processes.ts';
 
 const DIGITS = 16;
-const REST = new RegExp(`^[0-9a-f]{${DIGITS}}(?:\\.([0-9][0-9a-f-]+))?(\\.[a-z]+)?$`);
+const REST = new RegExp(`^[0-9a-f]{${DIGITS}}(?:\\.([0-9][0-9a-f-]+))?(\\.[a-z]+(?:-0)?)?$`);
 
 /** A name that no other has. It tells whose it is, where processes can be told apart. */
 export async function ownedName(prefix: string, processes: Processes): Promise<string> {
@@ -19,7 +19,7 @@ export async function ownedName(prefix: string, processes: Processes): Promise<s
 
 export interface OwnedEntry {
   readonly name: string;
-  /** What follows the name that `ownedName` made: nothing, or a dot and letters. */
+  /** What follows the name that `ownedName` made: nothing, or a dot and a word. */
   readonly ending: string;
   /** False also where that cannot be known: on another machine, in another container, without /proc. */
   readonly isAbandoned: boolean;

@@ -88,8 +88,10 @@ describe('replace: true', () => {
     await restore({ files: ['a', 'sub/b', 'sub/"c"\n'] });
     await restore({ replace: true, files: ['d'] });
     await restore({ replace: true, files: ['e'] });
-    expect([files(), hidden().length, hidden('.made').length]).toEqual([['e'], 1, 1]);
-    expect(statSync(join(parent, hidden('.made')[0]!)).mode & 0o777).toBe(0o600);
+    expect([files(), hidden().length, hidden('.made-0').length]).toEqual([['e'], 1, 1]);
+    // As ElasticDL reads the names beside a version: a number, or it fails.
+    expect(hidden()[0]?.split('-').at(-1)).toBe('0');
+    expect(statSync(join(parent, hidden('.made-0')[0]!)).mode & 0o777).toBe(0o600);
   });
 
   it('also when files of it were removed, or the parent was moved', async () => {
@@ -114,9 +116,9 @@ describe('replace: true', () => {
     ['one that another program has put there', () => touch(join(directory, 'a'), -1000), 1],
     ['a link', () => symlinkSync('a', join(directory, 'link')), 1],
     ['a name that is not UTF-8', () => writeFileSync(nameOfBytes(), ''), 1],
-    ['no note', () => rmSync(join(parent, hidden('.made')[0]!)), 2],
-    ['half a note', () => put(hidden('.made')[0]!, '["1 2'), 2],
-    ['a note that is something else', () => put(hidden('.made')[0]!, '{}'), 2],
+    ['no note', () => rmSync(join(parent, hidden('.made-0')[0]!)), 2],
+    ['half a note', () => put(hidden('.made-0')[0]!, '["1 2'), 2],
+    ['a note that is something else', () => put(hidden('.made-0')[0]!, '{}'), 2],
   ])('is refused where there is more, or other, than that: %s', async (_, change, foreignCount) => {
     await restore({ files: ['a', 'sub/b'] });
     change();
@@ -159,7 +161,8 @@ describe('replace: true', () => {
 
   it('without room for its note a restore succeeds, and the next one has to be told "everything"', async () => {
     const full = async (path: string, flags: number, mode?: number) => {
-      if (path.endsWith('.made')) throw Object.assign(new Error('full'), { code: 'ENOSPC', syscall: 'open' });
+      if (path.endsWith('.made-0'))
+        throw Object.assign(new Error('full'), { code: 'ENOSPC', syscall: 'open' });
       return nodeFileSystem.open(path, flags, mode);
     };
     await restore({ fileSystem: { ...nodeFileSystem, open: full } });
@@ -286,7 +289,7 @@ describe('what a process that was killed has left', () => {
     ];
     for (const name of stays) put(`${name}/a`);
     await restore();
-    expect(hidden().filter((name) => !name.endsWith('.made'))).toEqual(stays.toSorted());
+    expect(hidden().filter((name) => !name.endsWith('.made-0'))).toEqual(stays.toSorted());
   });
 
   it('an old directory that was moved aside and not replaced comes back, and is then as any other', async () => {

@@ -1,5 +1,5 @@
 /**
- * The hidden names beside a target: `.name.holdfast-…` while it is written, `….old` for what it takes the place of, `….made` for its note.
+ * The hidden names beside a target: `.name.holdfast-…` while it is written, `….old` for what it takes the place of, `….made-0` for its note.
  * A process that is killed leaves them, and the next target of the same name clears them away.
  */
 

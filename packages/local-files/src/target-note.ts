@@ -1,5 +1,5 @@
 /**
- * What a target has put into its directory stands in a note beside it, `.name.holdfast-….made`: size, time of modification and name of each
+ * What a target has put into its directory stands in a note beside it, `.name.holdfast-….made-0`: size, time of modification and name of each
  * file. So a later target knows which files are not of anybody else: those of which that still holds. Without a note, or with one that
  * cannot be read, nothing is known to be.
  */
@@ -9,7 +9,8 @@ import { DirectFile } from './direct-file.ts';
 import type { FileSystem } from './file-system.ts';
 import type { TreeEntry } from './tree.ts';
 
-export const NOTE_ENDING = '.made';
+/** ElasticDL takes the number behind the last dash of whatever lies beside a version, and fails where there is none; 0 it passes over. */
+export const NOTE_ENDING = '.made-0';
 
 /** What is compared of a file. */
 export interface MadeFile {

@@ -40,7 +40,7 @@ async function write(target: RestoreTarget, name: string, value: string, mode?: 
 }
 
 /** What is beside the directory, but for its note. */
-const siblings = () => readdirSync(parent).filter((name) => !name.endsWith('.made'));
+const siblings = () => readdirSync(parent).filter((name) => !name.endsWith('.made-0'));
 const read = (name: string) => readFileSync(join(directory, name), 'utf8');
 
 describe('openTarget', () => {

@@ -72,7 +72,7 @@ async function divide(call: Call, set: ShardSet, division: Division): Promise<re
   const { count, directory } = division;
   const { parseShardFile, repartition } = await import('@holdfast/elasticdl');
   const { localFiles } = await import('@holdfast/local-files');
-  // By their names, and no note: ElasticDL takes whatever lies beside a version for another one.
+  // By their names: as a rule ElasticDL itself has written what is there.
   const isOwn = (name: string) => parseShardFile(name) !== null;
   const replace = await confirmedReplace(call, directory, isOwn);
   const target = await localFiles.openTarget(directory, { replace, isOwn, signal: call.signal });

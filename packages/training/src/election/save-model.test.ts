@@ -21,7 +21,7 @@ async function write(model: ModelFiles, name: string, text: string): Promise<voi
 
 /** Hidden ones too, but for the notes of what was written. */
 const below = async (directory: string): Promise<string[]> =>
-  (await readdir(directory, { recursive: true })).filter((name) => !name.endsWith('.made'));
+  (await readdir(directory, { recursive: true })).filter((name) => !name.endsWith('.made-0'));
 
 describe('A14: a model is written below the directory of its trainer', () => {
   test('it is there when the call resolves, and nothing is there before', async () => {
