@@ -11,6 +11,7 @@ export { type Check, DIRECT_ALIGNMENT_BYTES, DirectFile, type DirectFileOptions 
 export { DirectorySync, type DirectorySyncOptions, SyncFailedBefore } from './directory-sync.ts';
 export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
 export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+export { inDirectory } from './in-directory.ts';
 export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';
 export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';

@@ -42,7 +42,10 @@ import { objectError, storeError, writeError } from './errors.ts';
 import { inspectDirectory } from './inspect.ts';
 import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
 import { isOwnName } from './own-names.ts';
+import { RESERVE_BYTES, Reserve } from './reserve.ts';
 import { openUploads, parseToken, type ResumeParts, takeOver } from './resumable.ts';
+import { StoreClock } from './store-clock.ts';
+import { sweepTemporaries, TemporaryNames } from './temporary-names.ts';
 import { type Crc32c, LocalUpload } from './upload.ts';
 import { UploadNotes } from './upload-notes.ts';
 import { ObjectWriter, type TemporaryFile } from './writer.ts';
@@ -75,11 +78,14 @@ const DELETES_AT_A_TIME = 64;
 
 export interface LocalComponents {
   fileSystem?: FileSystem | undefined;
+  /** Of this machine. */
   clock?: Pick<Clock, 'nowMs'> | undefined;
   /** CRC32C; without it uploads are not resumed, for nobody could tell which parts are there. */
   crc32c?: Crc32c | undefined;
   /** Default: what /proc tells. */
   processes?: Processes | undefined;
+  /** Kept back for the day when the disk is full; 0: nothing. Default 1 MiB. */
+  reserveBytes?: number | undefined;
 }
 
 /** What uploads need to be resumed, where they can be. */
@@ -103,9 +109,11 @@ export class LocalStore implements ObjectStore {
 
   readonly #config: LocalConfig;
   readonly #fileSystem: FileSystem;
-  readonly #clock: Pick<Clock, 'nowMs'>;
+  readonly #clock: StoreClock;
   readonly #files: ObjectFiles;
   readonly #names: DurableNames;
+  readonly #reserve: Reserve;
+  readonly #temporaries: TemporaryNames;
   readonly #writer: ObjectWriter;
   readonly #resuming: (ResumeParts & Pick<ResumeComponents, 'crc32c'>) | null;
   readonly #openFiles = new OpenFiles(OPEN_FILES_MAX);
@@ -118,20 +126,33 @@ export class LocalStore implements ObjectStore {
     this.capabilities = { ...CAPABILITIES, resumesUploads: resume !== null };
     this.#config = config;
     this.#fileSystem = components.fileSystem ?? nodeFileSystem;
-    this.#clock = components.clock ?? systemClock;
     this.#files = new ObjectFiles(config, this.#fileSystem);
     const sync = new DirectorySync({
       fileSystem: this.#fileSystem,
       isEnabled: config.durability === 'fsync',
     });
-    const nowMs = () => this.#clock.nowMs();
-    this.#names = new DurableNames({ uri: this.uri, files: this.#files, sync, nowMs });
+    this.#temporaries = new TemporaryNames(resume?.self ?? null);
+    const newPath = () => `${this.#files.temporaryDirectory}/${this.#temporaries.ofOther()}`;
+    const { nowMs } = components.clock ?? systemClock;
+    this.#clock = new StoreClock({ fileSystem: this.#fileSystem, nowMs, newPath });
+    this.#reserve = new Reserve({
+      fileSystem: this.#fileSystem,
+      files: this.#files,
+      sizeBytes: components.reserveBytes ?? RESERVE_BYTES,
+    });
+    this.#names = new DurableNames({
+      uri: this.uri,
+      files: this.#files,
+      sync,
+      nowMs: () => this.#clock.lastMs(),
+    });
     this.#writer = new ObjectWriter({
       config,
       fileSystem: this.#fileSystem,
       files: this.#files,
       names: this.#names,
-      nowMs,
+      temporaries: this.#temporaries,
+      tidy: () => this.#tidy(resume?.processes ?? null),
     });
     this.#resuming = resume && this.#resumingWith(resume);
     if (resume) this.listUploads = (prefix, options) => this.#listUploads(prefix, options);
@@ -216,8 +237,8 @@ export class LocalStore implements ObjectStore {
         const what = `cannot have parts of ${partSizeBytes} bytes; a part has from ${minPartBytes} to ${maxPartBytes}`;
         throw this.#error('InvalidArgument', key, what);
       }
-      const temporary = await this.#writer.openTemporary(key);
-      const note = { key, partSizeBytes, beganAtMs: this.#clock.nowMs() };
+      const temporary = await this.#writer.openTemporary(key, this.#temporaries.ofUpload());
+      const note = { key, partSizeBytes, beganAtMs: await this.#clock.nowMs() };
       await this.#resuming?.notes.write(basename(temporary.path), note).catch(async (error: unknown) => {
         await this.#writer.remove(temporary);
         throw writeError(error, 'create', { store: this.uri, key });
@@ -301,8 +322,13 @@ export class LocalStore implements ObjectStore {
         results.push(...(await Promise.all(some.map((key) => this.#delete(key, hasLinked)))));
       }
       await this.#removeEmptyDirectories(keys);
+      await this.#reserve.keepAgain();
       return results;
     });
+  }
+
+  makeRoom(options?: CallOptions): Promise<boolean> {
+    return this.#run({ action: 'make room in', options }, () => this.#reserve.giveUp());
   }
 
   inspect(options?: CallOptions): Promise<readonly StoreFact[]> {
@@ -345,6 +371,13 @@ export class LocalStore implements ObjectStore {
     if (this.#closing !== null) throw objectError('Aborted', { store: this.uri }, 'was closed');
   }
 
+  async #tidy(processes: Processes | null): Promise<void> {
+    const directory = this.#files.temporaryDirectory;
+    const nowMs = () => this.#clock.nowMs();
+    await sweepTemporaries({ fileSystem: this.#fileSystem, directory, processes, nowMs });
+    await this.#reserve.keep();
+  }
+
   async #find(key: string): Promise<FoundObject> {
     const found = await this.#files.find(key);
     if (found === null) throw this.#missing(key);
@@ -360,7 +393,7 @@ export class LocalStore implements ObjectStore {
   }
 
   async #nextPage(walk: AsyncGenerator<TreeEntry>): Promise<{ page: ListPage; isLast: boolean }> {
-    const storeTimeMs = this.#clock.nowMs();
+    const storeTimeMs = await this.#clock.nowMs();
     const keys: string[] = [];
     let isLast = false;
     while (keys.length < this.capabilities.maxListKeys && !isLast) {

@@ -30,7 +30,10 @@ beforeEach(() => {
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function open(overrides: Partial<FileSystem> = {}): Promise<ObjectStore> {
-  return openLocalStore({ directory: root }, { fileSystem: { ...nodeFileSystem, ...overrides } });
+  return openLocalStore(
+    { directory: root },
+    { fileSystem: { ...nodeFileSystem, ...overrides }, reserveBytes: 0 },
+  );
 }
 
 const temporaryFiles = () =>
@@ -43,7 +46,9 @@ function traced(): { steps: string[]; fileSystem: FileSystem } {
   const steps: string[] = [];
   const names = new Map<number, string>();
   const short = (path: string) =>
-    path.startsWith(root) ? path.slice(root.length).replace(/[0-9a-f]{24}-\d+/, 'T') || '/' : 'above';
+    path.startsWith(root)
+      ? path.slice(root.length).replace(/[0-9a-f]{24}-\d+(\.by-[0-9a-f-]+)?/, 'T') || '/'
+      : 'above';
   const fileSystem: FileSystem = {
     ...nodeFileSystem,
     open: async (path, flags, mode) => {
@@ -74,7 +79,7 @@ function traced(): { steps: string[]; fileSystem: FileSystem } {
 describe('create: order', () => {
   it('bytes, then name, then directory and all above are durable before it resolves', async () => {
     const { steps, fileSystem } = traced();
-    const store = await openLocalStore({ directory: root }, { fileSystem });
+    const store = await openLocalStore({ directory: root }, { fileSystem, reserveBytes: 0 });
     await store.create('a/b', BYTES);
     expect(steps).toEqual([
       'write /.holdfast-tmp/T',
@@ -93,7 +98,7 @@ describe('create: order', () => {
   it('a directory that another process has just made is made durable as well', async () => {
     mkdirSync(join(root, 'theirs'));
     const { steps, fileSystem } = traced();
-    const store = await openLocalStore({ directory: root }, { fileSystem });
+    const store = await openLocalStore({ directory: root }, { fileSystem, reserveBytes: 0 });
     await store.create('theirs/a', BYTES);
     expect(steps.slice(-2)).toEqual(['fsync /theirs', 'fsync /']);
     await store.close();
@@ -101,7 +106,7 @@ describe('create: order', () => {
 
   it('creates at the same time share syncs of their directory', async () => {
     const { steps, fileSystem } = traced();
-    const store = await openLocalStore({ directory: root }, { fileSystem });
+    const store = await openLocalStore({ directory: root }, { fileSystem, reserveBytes: 0 });
     await store.create('d/first', BYTES);
     steps.length = 0;
     await Promise.all(Array.from({ length: 64 }, (_, i) => store.create(`d/${i}`, BYTES)));
@@ -117,7 +122,10 @@ describe('create: order', () => {
 
   it('durability=none syncs nothing', async () => {
     const { steps, fileSystem } = traced();
-    const store = await openLocalStore({ directory: root, durability: 'none' }, { fileSystem });
+    const store = await openLocalStore(
+      { directory: root, durability: 'none' },
+      { fileSystem, reserveBytes: 0 },
+    );
     await store.create('a/b', BYTES);
     expect(steps).toEqual(['write /.holdfast-tmp/T', 'link /a/b']);
     await store.close();
@@ -392,19 +400,21 @@ describe('temporary files of processes that are gone', () => {
   it('are removed at the first write once they are a day old', async () => {
     mkdirSync(join(root, '.holdfast-tmp'));
     const nowSeconds = Date.now() / 1000;
+    const [old, young] = [`${'0'.repeat(24)}-1`, `${'0'.repeat(24)}-2`];
     for (const [name, hours] of [
-      ['old', 25],
-      ['young', 23],
+      [old, 25],
+      [young, 23],
+      ['of others', 25],
     ] as const) {
       writeFileSync(join(root, '.holdfast-tmp', name), '');
       utimesSync(join(root, '.holdfast-tmp', name), nowSeconds, nowSeconds - hours * 3600);
     }
     const store = await open();
     await expect(store.head('a')).rejects.toEqual(code('NotFound'));
-    expect(temporaryFiles()).toEqual(['old', 'young']);
+    expect(temporaryFiles()).toEqual([old, young, 'of others']);
     await store.create('a', BYTES);
     await store.close();
-    expect(temporaryFiles()).toEqual(['young']);
+    expect(temporaryFiles()).toEqual([young, 'of others']);
   });
 
   it('that cannot be looked at do not stop a write', async () => {

@@ -8,22 +8,19 @@
 
 import { constants } from 'node:fs';
 import { basename, dirname, relative } from 'node:path';
-import { type ObjectInfo, systemRandom } from '@holdfast/core/contract';
+import type { ObjectInfo } from '@holdfast/core/contract';
 import { type Check, DirectFile, errnoOf, type FileSystem, makeDirectories } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
 import type { DurableNames } from './durable-names.ts';
 import { objectError, type StoreSubject, writeError } from './errors.ts';
 import { infoOf, type ObjectFiles } from './object-files.ts';
-import { notedFile } from './upload-notes.ts';
+import type { TemporaryNames } from './temporary-names.ts';
 
 /**
  * Others remove empty directories, so one that was just made may be gone. Against one that does nothing else, half of the attempts fail:
  * more than this in a row is no coincidence.
  */
 const DIRECTORY_ATTEMPTS_MAX = 500;
-
-/** A temporary file without a write for so long is that of a process that is gone. If it is not, its upload fails; nothing is damaged. */
-const TEMPORARY_AGE_MS_MAX = 24 * 60 * 60 * 1000;
 
 const NO_HARD_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK']);
 
@@ -32,7 +29,9 @@ export interface WriterParts {
   readonly fileSystem: FileSystem;
   readonly files: ObjectFiles;
   readonly names: DurableNames;
-  readonly nowMs: () => number;
+  readonly temporaries: TemporaryNames;
+  /** Done once, in the background, when something is written first. Never throws. */
+  readonly tidy: () => Promise<void>;
 }
 
 /** A file that has no name of its own yet. */
@@ -43,10 +42,7 @@ export interface TemporaryFile {
 
 export class ObjectWriter {
   readonly #parts: WriterParts;
-  /** With a number behind it, the name of each temporary file: drawn once, because drawing is not cheap. */
-  readonly #id = systemRandom.hex(24);
-  #temporaryCount = 0;
-  #sweeping: Promise<void> | null = null;
+  #tidying: Promise<void> | null = null;
 
   constructor(parts: WriterParts) {
     this.#parts = parts;
@@ -56,7 +52,7 @@ export class ObjectWriter {
   async create(key: string, bytes: Uint8Array, check: Check): Promise<ObjectInfo> {
     const { names } = this.#parts;
     names.assertTrusted(key);
-    const temporary = await this.openTemporary(key);
+    const temporary = await this.openTemporary(key, this.#parts.temporaries.ofOther());
     try {
       await temporary.file.write(0, bytes, check);
       await this.makeDurable(temporary.file);
@@ -72,11 +68,10 @@ export class ObjectWriter {
     }
   }
 
-  async openTemporary(key: string): Promise<TemporaryFile> {
+  async openTemporary(key: string, name: string): Promise<TemporaryFile> {
     const { files, fileSystem, config } = this.#parts;
-    this.#sweeping ??= this.#sweep();
-    this.#temporaryCount++;
-    const path = `${files.temporaryDirectory}/${this.#id}-${this.#temporaryCount}`;
+    this.#tidying ??= this.#parts.tidy();
+    const path = `${files.temporaryDirectory}/${name}`;
     const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
     const open = () => DirectFile.open(path, flags, { direct: config.direct === 'auto', fileSystem });
     try {
@@ -142,7 +137,7 @@ export class ObjectWriter {
 
   /** Waits for work in the background. */
   async close(): Promise<void> {
-    await this.#sweeping;
+    await this.#tidying;
   }
 
   /** Makes the directories of `path` when they turn out to be missing. */
@@ -201,22 +196,6 @@ export class ObjectWriter {
       if (!NO_HARD_LINKS.has(errno)) throw await this.#taken(error, path, key);
       const what = `cannot be created: the file system has, or permits, neither hard nor symbolic links (${errno})`;
       throw objectError('Unsupported', this.#subject(key), what, error);
-    }
-  }
-
-  async #sweep(): Promise<void> {
-    const { fileSystem, files, nowMs } = this.#parts;
-    // Garbage that cannot be looked at or removed today is there tomorrow.
-    const entries = await fileSystem.readdir(files.temporaryDirectory).catch(() => []);
-    const names = new Set(entries.map((entry) => entry.name.toString('utf8')));
-    for (const name of names) {
-      const noted = notedFile(name);
-      // A note is as old as its upload, whose file may be written to this very moment.
-      if (noted !== undefined && names.has(noted)) continue;
-      const path = `${files.temporaryDirectory}/${name}`;
-      const stats = await fileSystem.lstat(path).catch(() => null);
-      const isOld = stats?.isFile() && nowMs() - Number(stats.mtimeNs / 1_000_000n) > TEMPORARY_AGE_MS_MAX;
-      if (isOld) await fileSystem.unlink(path).catch(() => undefined);
     }
   }
 

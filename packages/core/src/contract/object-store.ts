@@ -105,6 +105,12 @@ export interface ObjectStore {
   ): Promise<ObjectInfo | null>;
 
   /**
+   * Gives up what the store keeps back for the day when it is full: room for the decisions without which nothing may be deleted. True: there
+   * is more room than before. The store keeps it back again as soon as something was deleted.
+   */
+  makeRoom?(options?: CallOptions): Promise<boolean>;
+
+  /**
    * What the bucket's own settings mean for checkpoints: versioning, locks, soft delete, lifecycle rules. For people who ask whether a
    * store can be trusted; nothing is decided by it. What the credentials may not read is a fact that says so, not an error.
    */

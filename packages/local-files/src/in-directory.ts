@@ -1,0 +1,37 @@
+/**
+ * A directory that is worked in without following links: `here` leads to the very directory that was opened, whatever becomes of its path
+ * (openat(2), by way of /proc).
+ */
+
+import { constants } from 'node:fs';
+import { dirname } from 'node:path';
+import type { FileSystem } from './file-system.ts';
+
+/**
+ * `ENOTDIR` (of the system, or as it would say it): the path is none of a directory, or a link, be it in between. Links above `root` are
+ * followed; default: those above the directory. Where there is no /proc, `here` is the path itself.
+ */
+export async function inDirectory<T>(
+  fileSystem: FileSystem,
+  path: string,
+  work: (here: string) => Promise<T>,
+  root = dirname(path),
+): Promise<T> {
+  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+  const descriptor = await fileSystem.open(path, flags);
+  try {
+    const here = `/proc/self/fd/${descriptor}`;
+    const place = await fileSystem.readlink(here).catch(() => null);
+    if (place === null) return await work(path);
+    const expected = `${await fileSystem.realpath(root)}${path.slice(root.length)}`;
+    if (place !== expected) throw leadsElsewhere(path, place);
+    return await work(here);
+  } finally {
+    await fileSystem.close(descriptor);
+  }
+}
+
+function leadsElsewhere(path: string, place: string): Error {
+  const message = `ENOTDIR: a link in ${path} leads to ${place}, open`;
+  return Object.assign(new Error(message), { code: 'ENOTDIR', syscall: 'open' });
+}
