@@ -2,7 +2,15 @@
 
 import { rm } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { atTerminal, contentOf, holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
+import {
+  atTerminal,
+  contentOf,
+  holdfast,
+  newPlace,
+  type Place,
+  underMounts,
+  writeFiles,
+} from './holdfast-process.ts';
 
 /** A run whose versions differ in one of two files. */
 async function grown(...versions: number[]): Promise<Place> {
@@ -32,6 +40,25 @@ describe('gc', () => {
     expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
     expect((await holdfast(['fsck', place.uri])).stdout).toMatch(/^sound {3}2 versions/m);
+  });
+
+  it('makes room on a disk that is full to the last byte', async () => {
+    const place = await newPlace();
+    await writeFiles(place, 'ckpt', { 'model.bin': Buffer.alloc(1_500_000, 1) });
+    const script = `mkdir disk && mount -t tmpfs -o size=12m tmpfs disk
+      uri=file://$PWD/disk/run
+      for version in 1 2 3 4; do holdfast save ckpt "$uri" --version $version --dedupe off --on-stale off --quiet; done
+      dd if=/dev/zero of=disk/filler bs=4096 status=none 2>/dev/null && exit 9
+      if holdfast save ckpt "$uri" --dedupe off --on-stale off 2>&1; then exit 8; fi
+      holdfast restore "$uri" out --quiet && cmp ckpt/model.bin out/model.bin
+      holdfast gc "$uri" --keep 1 --grace 0 --force --apply
+      ls -s disk/run/.holdfast-reserve
+      holdfast save ckpt "$uri" --version 5 --dedupe off --on-stale off --quiet
+      holdfast list "$uri"`;
+    const { stdout, code } = await underMounts(place.directory, script);
+    expect(stdout).toContain('(StorageFull, exit 75)');
+    expect(stdout).toMatch(/collected {2}retired 2, removed 2, .*\n1024 disk\/run\/\.holdfast-reserve\n/);
+    expect([stdout, code]).toEqual([expect.stringMatching(/\n3 versions/), 0]);
   });
 
   it('at a terminal it shows the plan and asks', async () => {

@@ -24,6 +24,7 @@ import { askRun, decide, tellingWhatStands } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { listLeases } from './leases.ts';
 import { type PlannedRetention, planNow } from './retention.ts';
+import { RoomMaker } from './room-maker.ts';
 import { bringRules } from './run-rules.ts';
 import { sweep } from './sweep.ts';
 
@@ -39,11 +40,15 @@ export async function collect(
 ): Promise<CollectResult> {
   const { policy, force = false, signal } = options;
   return tellingWhatStands(async (done) => {
-    if (await bringRules(engine, catalog, signal))
+    const room = new RoomMaker(engine, catalog, signal);
+    if (await room.during(() => bringRules(engine, catalog, signal)))
       done.push('the rules of the run are those that were given');
     const planned = await planNow(engine, catalog, policy, signal);
-    const collected = await retireAndRemove(engine, catalog, { planned, force, signal, done });
-    return { plan: planned.plan, ...collected, swept: await sweep(engine, catalog, options) };
+    const collecting = { planned, force, signal, done, retired: [], removed: [] };
+    const postponed = await room.during(() => retireAndRemove(engine, catalog, collecting));
+    const { retired, removed } = collecting;
+    const swept = room.withEarlier(await sweep(engine, catalog, options));
+    return { plan: planned.plan, retired, removed, postponed, swept };
   });
 }
 
@@ -54,8 +59,9 @@ export async function collectAfterCommit(
   signal: AbortSignal,
 ): Promise<SweepResult | null> {
   const planned = await planNow(engine, catalog, undefined, signal);
-  const { removed } = await retireAndRemove(engine, catalog, { planned, force: true, signal, done: [] });
-  return removed.length > 0 ? sweep(engine, catalog, { signal }) : null;
+  const collecting = { planned, force: true, signal, done: [], retired: [], removed: [] as bigint[] };
+  await retireAndRemove(engine, catalog, collecting);
+  return collecting.removed.length > 0 ? sweep(engine, catalog, { signal }) : null;
 }
 
 interface Collecting {
@@ -64,14 +70,19 @@ interface Collecting {
   readonly signal: AbortSignal | undefined;
   /** See `tellingWhatStands`. */
   readonly done: string[];
+  /** What has been decided so far: on a full store it takes several turns. */
+  readonly retired: bigint[];
+  readonly removed: bigint[];
 }
 
-type Collected = Pick<CollectResult, 'retired' | 'removed' | 'postponed'>;
-
-async function retireAndRemove(engine: Engine, catalog: Catalog, collecting: Collecting): Promise<Collected> {
-  const { planned, force, signal, done } = collecting;
+async function retireAndRemove(
+  engine: Engine,
+  catalog: Catalog,
+  collecting: Collecting,
+): Promise<Postponed[]> {
+  const { planned, force, signal } = collecting;
   assertMayDrop(planned.plan, force);
-  const retired = await retireAll(engine, catalog, collecting);
+  await retireAll(engine, catalog, collecting);
   // Planned again: what was retired without any grace is to be removed now.
   const { answer: due } = await askRun(engine, catalog, (head) => planRemoval(head, planned), signal);
   const problems = await leaseProblems(engine, due.free, signal);
@@ -80,8 +91,8 @@ async function retireAndRemove(engine: Engine, catalog: Catalog, collecting: Col
     const reason = problems.get(idText(id));
     return reason === undefined ? [] : [{ version: id.version, reason }];
   });
-  const removed = await removeAll(engine, catalog, free, { signal, done });
-  return { retired, removed, postponed: [...leased, ...due.waiting] };
+  await removeAll(engine, catalog, free, collecting);
+  return [...leased, ...due.waiting];
 }
 
 /** What may be removed if no reader holds it, in order of commit; and what has to wait in any case. */
@@ -102,12 +113,11 @@ function planRemoval(
 async function retireAll(
   engine: Engine,
   catalog: Catalog,
-  { planned, force, signal, done }: Collecting,
-): Promise<bigint[]> {
+  { planned, force, signal, done, retired }: Collecting,
+): Promise<void> {
   const { policy, storeNowMs, graceMs } = planned;
   let { plan } = planned;
   let plannedOn = planned.head.seq;
-  const retired: bigint[] = [];
   for (let isLast = false; !isLast; ) {
     let batch: RetentionPlan['verdicts'] = [];
     const retire = ({ seq, state }: Head) => {
@@ -134,7 +144,6 @@ async function retireAll(
     plan = { ...plan, verdicts: plan.verdicts.filter((each) => !decided.has(each)), needsForce: false };
     plannedOn = after.seq;
   }
-  return retired;
 }
 
 /** A checkpoint whose leases were listed while it was retired by entry `retiringSeq`, and found to have ended. */
@@ -148,9 +157,8 @@ async function removeAll(
   engine: Engine,
   catalog: Catalog,
   free: readonly Retired[],
-  { signal, done }: Pick<Collecting, 'signal' | 'done'>,
-): Promise<bigint[]> {
-  const removed: bigint[] = [];
+  { signal, done, removed }: Collecting,
+): Promise<void> {
   for (let at = 0; at < free.length; at += DECIDED_AT_ONCE) {
     let batch: Retired[] = [];
     const remove = ({ state }: Head) => {
@@ -174,7 +182,6 @@ async function removeAll(
     removed.push(...versions);
     if (versions.length > 0) done.push(`removed: version ${versions.join(', ')}`);
   }
-  return removed;
 }
 
 /**
