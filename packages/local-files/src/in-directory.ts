@@ -18,12 +18,12 @@ export async function inDirectory<T>(
   root = dirname(path),
 ): Promise<T> {
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-  const descriptor = await fileSystem.open(path, flags);
+  const expected = `${await fileSystem.realpath(root)}${path.slice(root.length)}`;
+  const descriptor = await fileSystem.open(expected, flags);
   try {
     const here = `/proc/self/fd/${descriptor}`;
     const place = await fileSystem.readlink(here).catch(() => null);
     if (place === null) return await work(path);
-    const expected = `${await fileSystem.realpath(root)}${path.slice(root.length)}`;
     if (place !== expected) throw leadsElsewhere(path, place);
     return await work(here);
   } finally {

@@ -66,8 +66,7 @@ export class StoreClock {
     try {
       return Number((await fileSystem.fstat(descriptor)).mtimeNs / 1_000_000n);
     } finally {
-      await fileSystem.close(descriptor);
-      await fileSystem.unlink(path);
+      await fileSystem.close(descriptor).finally(() => fileSystem.unlink(path));
     }
   }
 }

@@ -6,6 +6,7 @@ import {
   readdirSync,
   rmSync,
   statSync,
+  symlinkSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -290,6 +291,35 @@ describe('deleteMany', () => {
     expect(readdirSync(join(root, 'v'))).toEqual(['2']);
     await store.deleteMany(['v/2/a']);
     expect(existsSync(root)).toBe(true);
+  });
+
+  it('goes nowhere by a link that took the place of a directory, be it above', async () => {
+    const store = await open();
+    for (const key of ['v/1/a', 'v/2/a']) await store.create(key, BYTES);
+    const outside = `${root}-outside`;
+    mkdirSync(join(outside, '1'), { recursive: true });
+    for (const name of ['a', '1/a']) writeFileSync(join(outside, name), 'mine');
+    for (const [directory, key] of [
+      ['v/1', 'v/1/a'],
+      ['v', 'v/1/a'],
+    ] as const) {
+      rmSync(join(root, directory), { recursive: true });
+      symlinkSync(outside, join(root, directory));
+      expect(await store.deleteMany([key])).toEqual([{ key }]);
+      expect([existsSync(join(outside, 'a')), existsSync(join(outside, '1/a'))]).toEqual([true, true]);
+      rmSync(join(root, directory));
+    }
+    rmSync(outside, { recursive: true });
+  });
+
+  it('a store that is named by a link is deleted from, at its root and below', async () => {
+    symlinkSync(root, `${root}-link`);
+    const store = await openLocalStore({ directory: `${root}-link` }, { reserveBytes: 0 });
+    for (const key of ['a', 'v/b']) await store.create(key, BYTES);
+    expect(await store.deleteMany(['a', 'v/b'])).toEqual([{ key: 'a' }, { key: 'v/b' }]);
+    expect(readdirSync(root)).toEqual(['.holdfast-tmp']);
+    await store.close();
+    rmSync(`${root}-link`);
   });
 
   it('one failure does not stop the others', async () => {

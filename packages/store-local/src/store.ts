@@ -1,4 +1,4 @@
-import { basename } from 'node:path';
+import { basename, dirname } from 'node:path';
 import {
   assertObjectKey,
   type CallOptions,
@@ -29,6 +29,7 @@ import {
   DirectorySync,
   errnoOf,
   type FileSystem,
+  inDirectory,
   nodeFileSystem,
   OpenFiles,
   type Processes,
@@ -319,7 +320,12 @@ export class LocalStore implements ObjectStore {
       for (let start = 0; start < keys.length; start += DELETES_AT_A_TIME) {
         check();
         const some = keys.slice(start, start + DELETES_AT_A_TIME);
-        results.push(...(await Promise.all(some.map((key) => this.#delete(key, hasLinked)))));
+        const byDirectory = Map.groupBy(some, (key) => dirname(this.#files.pathOf(key)));
+        const done = await Promise.all(
+          [...byDirectory].map(([directory, its]) => this.#deleteIn(directory, its, hasLinked)),
+        );
+        const byKey = new Map(done.flat().map((result) => [result.key, result]));
+        results.push(...some.map((key) => byKey.get(key) ?? { key }));
       }
       await this.#removeEmptyDirectories(keys);
       await this.#reserve.keepAgain();
@@ -374,7 +380,8 @@ export class LocalStore implements ObjectStore {
   async #tidy(processes: Processes | null): Promise<void> {
     const directory = this.#files.temporaryDirectory;
     const nowMs = () => this.#clock.nowMs();
-    await sweepTemporaries({ fileSystem: this.#fileSystem, directory, processes, nowMs });
+    const own = this.#temporaries;
+    await sweepTemporaries({ fileSystem: this.#fileSystem, directory, own, processes, nowMs });
     await this.#reserve.keep();
   }
 
@@ -414,12 +421,29 @@ export class LocalStore implements ObjectStore {
     return { page: { objects, storeTimeMs }, isLast };
   }
 
-  async #delete(key: string, hasLinked: boolean): Promise<DeleteResult> {
+  /** In that very directory: a link in the place of one would lead to files of others. */
+  async #deleteIn(directory: string, keys: readonly string[], hasLinked: boolean): Promise<DeleteResult[]> {
+    try {
+      const { root } = this.#files;
+      return await inDirectory(
+        this.#fileSystem,
+        directory,
+        (here) => Promise.all(keys.map((key) => this.#delete(key, `${here}/${basename(key)}`, hasLinked))),
+        root,
+      );
+    } catch (error) {
+      const isNowhere = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG'].includes(errnoOf(error) ?? '');
+      if (isNowhere) return keys.map((key) => ({ key })); // no object of such a name
+      return keys.map((key) => ({ key, error: storeError(error, 'delete', { store: this.uri, key }) }));
+    }
+  }
+
+  async #delete(key: string, here: string, hasLinked: boolean): Promise<DeleteResult> {
     const path = this.#files.pathOf(key);
     this.#openFiles.drop(path);
     try {
       const linked = hasLinked ? await this.#files.linkedFile(path) : null;
-      await this.#unlink(path);
+      await this.#unlink(here);
       if (linked !== null) {
         this.#openFiles.drop(linked);
         await this.#unlink(linked);

@@ -37,12 +37,19 @@ export class TemporaryNames {
   ofOther(): string {
     return `${this.ofUpload()}${this.#owner}`;
   }
+
+  /** Has it been made here? */
+  has(name: string): boolean {
+    return name.startsWith(this.#id);
+  }
 }
 
 export interface SweepParts {
   readonly fileSystem: FileSystem;
   /** Of the temporary files. */
   readonly directory: string;
+  /** Of this process. */
+  readonly own: TemporaryNames;
   readonly processes: Processes | null;
   readonly nowMs: () => Promise<number>;
 }
@@ -62,8 +69,9 @@ export async function sweepTemporaries({ fileSystem, directory, ...parts }: Swee
 async function isGarbage(
   name: string,
   names: ReadonlySet<string>,
-  { fileSystem, here, processes, nowMs }: Omit<SweepParts, 'directory'> & { readonly here: string },
+  { fileSystem, here, own, processes, nowMs }: Omit<SweepParts, 'directory'> & { readonly here: string },
 ): Promise<boolean> {
+  if (own.has(name)) return false;
   const noted = notedFile(name);
   // A note is as old as its upload, whose file may be written to this very moment.
   if (noted !== undefined && names.has(noted)) return false;
