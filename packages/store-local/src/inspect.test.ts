@@ -55,6 +55,8 @@ describe('facts of a directory', () => {
     ['constructor', false],
     ['tmpfs', true],
     ['overlay', true],
+    ['lustre', true],
+    ['ceph', true],
   ])('%s: a warning is %s', async (fsType, isWarned) => {
     const fact = (await factsOf({ fsType }))('file-system');
     expect(fact.seen).toBe(`${fsType} (/dev/vda) at /`);

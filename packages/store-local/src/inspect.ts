@@ -9,8 +9,14 @@ const GIB = 1024 ** 3;
 /** Less is soon used up: of everything on the file system. */
 const FREE_PERCENT_MIN = 5;
 
-/** File systems whose files do not last, and why. */
-const PASSING: Readonly<Record<string, readonly [meaning: string, advice: string]>> = {
+/** Here a file has its time from the machine that writes it, not from a server. */
+const OWN_TIMES: readonly [meaning: string, advice: string] = [
+  'each machine gives its own time: leases and graces are counted wrong by as much as clocks differ',
+  'keep the clocks of all machines that use it within a minute of each other (NTP)',
+];
+
+/** File systems that a run should not lie on without a thought, and why. */
+const CONCERNS: Readonly<Record<string, readonly [meaning: string, advice: string]>> = {
   tmpfs: [
     'what is in memory is gone when the machine restarts or loses power',
     'use a directory on a disk, unless these checkpoints may be lost',
@@ -23,6 +29,12 @@ const PASSING: Readonly<Record<string, readonly [meaning: string, advice: string
     'the files of a container go with it',
     'mount a volume for the checkpoints, unless this overlay is one that stays',
   ],
+  lustre: OWN_TIMES,
+  ceph: OWN_TIMES,
+  'fuse.ceph': OWN_TIMES,
+  'fuse.glusterfs': OWN_TIMES,
+  'fuse.juicefs': OWN_TIMES,
+  beegfs: OWN_TIMES,
 };
 
 /** Where Linux does not tell, there are fewer facts. */
@@ -42,9 +54,9 @@ export async function inspectDirectory(
 function mountFact({ fsType, source, mountPoint }: Mount): StoreFact {
   const [id, title] = ['file-system', 'file system'];
   const seen = `${fsType} (${source}) at ${mountPoint}`;
-  const passing = Object.hasOwn(PASSING, fsType) ? PASSING[fsType] : undefined;
-  if (passing === undefined) return { id, title, seen };
-  const [meaning, advice] = passing;
+  const concern = Object.hasOwn(CONCERNS, fsType) ? CONCERNS[fsType] : undefined;
+  if (concern === undefined) return { id, title, seen };
+  const [meaning, advice] = concern;
   return { id, title, seen, concern: { meaning, advice } };
 }
 
