@@ -66,6 +66,14 @@ describe('room that is kept back', () => {
     for await (const { objects } of collector.list('')) expect(objects).toEqual([]);
   });
 
+  it('is gone when a store is closed that has no object any more', async () => {
+    const store = await open();
+    await store.create('doctor/a', BYTES);
+    await store.deleteMany(['doctor/a']);
+    await store.close();
+    expect(readdirSync(root)).toEqual(['.holdfast-tmp']);
+  });
+
   it('is made anew where a process was killed while it made it', async () => {
     writeFileSync(reserve(), 'short');
     const store = await open();

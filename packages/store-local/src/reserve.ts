@@ -6,7 +6,7 @@
 import { constants } from 'node:fs';
 import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
 import type { ObjectFiles } from './object-files.ts';
-import { RESERVE_FILE } from './own-names.ts';
+import { isOwnName, RESERVE_FILE } from './own-names.ts';
 
 /** Some decisions of a collection, of a run with a thousand checkpoints. */
 export const RESERVE_BYTES = 1024 * 1024;
@@ -25,6 +25,7 @@ export class Reserve {
   readonly #parts: ReserveParts;
   readonly #path: string;
   #wasGivenUp = false;
+  #wasMade = false;
 
   constructor(parts: ReserveParts) {
     this.#parts = parts;
@@ -39,6 +40,7 @@ export class Reserve {
       const { bavail, bsize } = await this.#parts.fileSystem.statfs(this.#parts.files.root);
       if (bavail * bsize < BigInt(sizeBytes * ROOM_FACTOR_MIN)) return;
       await this.#make();
+      this.#wasMade = true;
       this.#wasGivenUp = false;
     } catch {
       // There is no room, or it may not be written.
@@ -60,6 +62,14 @@ export class Reserve {
       if (errnoOf(error) === 'ENOENT') return false;
       throw error;
     }
+  }
+
+  /** Whoever tries a directory out leaves nothing in it: a store without an object keeps nothing back. Never throws. */
+  async leave(): Promise<void> {
+    if (!this.#wasMade) return;
+    const entries = await this.#parts.fileSystem.readdir(this.#parts.files.root).catch(() => null);
+    const isEmpty = entries?.every(({ name }) => isOwnName(name.toString('utf8'))) ?? false;
+    if (isEmpty) await this.giveUp().catch(() => undefined);
   }
 
   /** One of a process that was killed while it made it is too short. */

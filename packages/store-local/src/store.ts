@@ -353,6 +353,7 @@ export class LocalStore implements ObjectStore {
     for (const upload of [...this.#uploads]) await upload.letGo();
     await this.#openFiles.close();
     await this.#writer.close();
+    await this.#reserve.leave();
   }
 
   /** One call: refused when the store is closed, waited for by `close`, and its errors translated. */
