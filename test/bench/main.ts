@@ -14,6 +14,7 @@ import { benchInspect, benchRepartition } from './repartition.ts';
 import { benchResume } from './resume.ts';
 import { benchRetention } from './retention.ts';
 import { benchS3, CLIENT_SERIES, S3_SERIES } from './s3/command.ts';
+import { benchScale } from './scale.ts';
 import { benchStart } from './start.ts';
 import { benchVerify } from './verify.ts';
 
@@ -32,6 +33,7 @@ npm run bench -- collect          10,000 objects that nothing refers to, deleted
 npm run bench -- repartition      a checkpoint of ElasticDL's from 4 shards to 3, beside plain streams of the same bytes
 npm run bench -- inspect          the structure of a large shard of ElasticDL's
 npm run bench -- async            how long a step is held up by a save beside the training, beside a plain copy
+npm run bench -- scale            requests and bytes of one commit: 1 to 100,000 versions, 1 to 1,000,000 files
 npm run bench -- start            the command line: its start, and opening a run in each store
 
 all of them:
@@ -58,6 +60,9 @@ repartition, inspect:
 async:
   --size A            of each of the 16 buffers, as in 1MiB (64MiB)
   --staging DIR       one more row: copied to there, as to /dev/shm
+scale:
+  --versions N        at most (100000)
+  --files N           at most (1000000)
 repartition:
   --buffer A          memory that may be used (256MiB)
 adapters:
@@ -80,6 +85,7 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   repartition: benchRepartition,
   inspect: benchInspect,
   async: benchAsync,
+  scale: benchScale,
   start: benchStart,
 };
 

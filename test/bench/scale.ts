@@ -1,0 +1,277 @@
+/**
+ * `bench scale`: requests and bytes of one commit, however many versions the run has and however many files the checkpoint. Counts, so that
+ * a busy machine makes no difference; the store is in memory.
+ */
+
+import { parseArgs } from 'node:util';
+import { type CheckpointManager, crc32c, openCheckpointManager, systemClock } from '@holdfast/core';
+import {
+  type CatalogCheckpoint,
+  catalogKey,
+  encodeRecord,
+  manifestKey,
+  payloadKey,
+  type State,
+} from '@holdfast/core/internal/format/index';
+import { committedCheckpoint } from '@holdfast/core/internal/plan/apply-commit';
+import { closePages } from '@holdfast/core/internal/plan/pages';
+import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
+import { MemoryBucket, MemoryStore, ObservedStore } from '@holdfast/core/store';
+import { say } from './options.ts';
+import { machineText, markdownTable, publish } from './results.ts';
+import { barChart } from './s3/chart.ts';
+
+const MIB = 1024 * 1024;
+const SETTINGS = { bufferBytes: 16 * MIB, partSizeBytesMin: 64 * 1024, deletesPerSecondMax: 1_000_000 };
+const ENTRY_CHECKPOINTS = 1024;
+const FILES_PER_WRITER = 1000;
+const METRICS = { loss: 1.2345678901, lr: 0.0001234, 'eval/accuracy': 0.87654321 };
+const RUN_ID = '00000000000000000000000000000000';
+const JOB = 'job';
+
+interface Counted {
+  readonly what: string;
+  readonly count: number;
+  readonly requests: number;
+  readonly bytes: number;
+  readonly ms: number;
+}
+
+/** Prints tables and writes `scale.json`, `.md` and a picture. */
+export async function benchScale(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      versions: { type: 'string', default: '100000' },
+      files: { type: 'string', default: '1000000' },
+      out: { type: 'string' },
+    },
+  });
+  const upTo = (most: number) => [1, 1000, most].filter((each, index, all) => all.indexOf(each) === index);
+  const rows: Counted[] = [];
+  for (const count of upTo(countOf('--versions', values.versions))) rows.push(...(await ofVersions(count)));
+  for (const count of upTo(countOf('--files', values.files))) rows.push(...(await ofFiles(count)));
+  const conditions = `${machineText()}; memory store; requests and bytes are counts, times are of one run`;
+  const head = ['what', 'size', 'requests', 'bytes of records', 'ms'];
+  const cells = rows.map(({ what, count, requests, bytes, ms }) => [
+    what,
+    count.toLocaleString('en'),
+    requests.toLocaleString('en'),
+    bytes.toLocaleString('en'),
+    Math.round(ms).toLocaleString('en'),
+  ]);
+  const markdown = `${conditions}\n\n${markdownTable(head, cells)}\n`;
+  publish(
+    'scale',
+    { markdown, json: { conditions, rows }, charts: { 'scale.svg': chartOf(rows) } },
+    values.out,
+  );
+}
+
+function countOf(option: string, text: string): number {
+  const count = Number(text);
+  if (Number.isSafeInteger(count) && count >= 1) return count;
+  throw new Error(`${option} is "${text}"; it takes a whole number from 1 on`);
+}
+
+class Counter {
+  requests = 0;
+  bytes = 0;
+
+  /** `bucket` as a client sees it whose requests are counted. Bytes: of all but payloads. */
+  connect(bucket: MemoryBucket): ObservedStore {
+    const onCall = ({ key, bytes }: { key: string; bytes: number }) => {
+      this.requests++;
+      if (!/^version_\d+\/\d+\.\d+\/\d+\.\d+-/.test(key)) this.bytes += bytes;
+    };
+    return new ObservedStore(new MemoryStore(bucket), { clock: systemClock, onCall });
+  }
+
+  async count(what: string, count: number, call: () => Promise<unknown>): Promise<Counted> {
+    this.requests = 0;
+    this.bytes = 0;
+    const startMs = performance.now();
+    await call();
+    const { requests, bytes } = this;
+    const ms = performance.now() - startMs;
+    say(`${what} at ${count}: ${requests} requests, ${bytes} bytes, ${Math.round(ms)} ms`);
+    return { what, count, requests, bytes, ms };
+  }
+}
+
+async function ofVersions(count: number): Promise<Counted[]> {
+  const bucket = new MemoryBucket({ crc32c });
+  await fill(bucket, count);
+  const counter = new Counter();
+  const open = () =>
+    openCheckpointManager({
+      store: counter.connect(bucket),
+      settings: SETTINGS,
+      attempt: JOB,
+      dedupe: 'off',
+    });
+  const counted: Counted[] = [];
+  const ask = async (what: string, call: (manager: CheckpointManager) => Promise<unknown>) => {
+    const manager = open();
+    counted.push(await counter.count(`versions: ${what}`, count, () => call(manager)));
+    await manager.close();
+  };
+  const manager = open();
+  await manager.join();
+  const save = () =>
+    manager.save({ version: count + 1, buffers: { a: new Uint8Array(3) }, metrics: METRICS });
+  counted.push(await counter.count('versions: commit', count, save));
+  await manager.close();
+  await ask('latest', (reader) => reader.latest());
+  await ask('list, newest 20', (reader) => reader.list({ limit: 20 }));
+  await ask('get the oldest', (reader) => reader.get(1));
+  await ask('list all', (reader) => reader.list());
+  if (count < ENTRY_CHECKPOINTS) return counted;
+  const policy = { keepLast: count - 200, graceMs: 0 };
+  await ask('collect 201', (collector) => collector.collect({ policy, force: true }));
+  return counted;
+}
+
+/** A run of `count` live checkpoints of one file each, as if each had been saved. */
+async function fill(bucket: MemoryBucket, count: number): Promise<void> {
+  const store = new MemoryStore(bucket);
+  const put = async (key: string, bytes: Uint8Array) => {
+    await store.create(key, bytes, { crc32c: crc32c(bytes) });
+  };
+  let state: State = { ...EMPTY_STATE, epoch: 1, attempt: JOB, worldSize: 1, txnRing: ['t'] };
+  const batch: CatalogCheckpoint[] = [];
+  for (let version = 1; version <= count; version++) {
+    batch.push(await put1(put, BigInt(version)));
+    if (batch.length < ENTRY_CHECKPOINTS && version < count) continue;
+    const checkpoints = [...state.checkpoints, ...batch.splice(0)];
+    const latest = checkpoints.at(-1)?.id;
+    const grown = { ...state, checkpoints, latest, top: latest?.version ?? -1n };
+    const closed = closePages(grown, [], {
+      runId: RUN_ID,
+      seq: version,
+      entryCheckpointsMax: ENTRY_CHECKPOINTS,
+    });
+    for (const page of closed.pages) await put(page.key, page.bytes);
+    state = closed.state;
+  }
+  const transaction = {
+    id: 't',
+    kind: 'commit',
+    lineage: 1,
+    epoch: 1,
+    checkpoint: state.latest,
+    checkpoints: [],
+  };
+  const rest = { reason: '', host: '', pid: 0, atMs: 0, attempt: JOB };
+  const entry = { format: undefined, runId: RUN_ID, seq: count, entryId: 'e', parentId: '', state };
+  const { bytes } = encodeRecord('catalog-entry', { ...entry, transaction: { ...transaction, ...rest } });
+  await put(catalogKey(count), bytes);
+  const run = { format: undefined, runId: RUN_ID, policy: undefined, createdAtMs: 0 };
+  await put('run.json', encodeRecord('run', run).bytes);
+}
+
+async function put1(
+  put: (key: string, bytes: Uint8Array) => Promise<void>,
+  version: bigint,
+): Promise<CatalogCheckpoint> {
+  const id = { lineage: 1, epoch: 1, version };
+  const payload = new Uint8Array([Number(version % 256n), 1, 2]);
+  const key = payloadKey({ id, writer: 0, incarnation: 0, nonce: '0f', name: 'a' });
+  await put(key, payload);
+  const sum = crc32c(payload);
+  const partCrc32c = new Uint8Array(4);
+  new DataView(partCrc32c.buffer).setUint32(0, sum);
+  const sizes = { sizeBytes: payload.length, partSizeBytes: MIB };
+  const file = { name: 'a', key, ...sizes, crc32c: sum, partCrc32c, blake3: new Uint8Array(0), mode: 0 };
+  const share = {
+    writer: 0,
+    incarnation: 0,
+    receiptKey: '',
+    receiptSha256: new Uint8Array(32),
+    taken: undefined,
+  };
+  const { bytes, sha256 } = encodeRecord('manifest', {
+    ...{ format: undefined, id, worldSize: 1, writers: [{ ...share, files: [file] }], receipts: [] },
+    ...{ bases: [], metrics: METRICS, metadata: {}, suspicions: [] },
+  });
+  await put(manifestKey(id, sha256), bytes);
+  return committedCheckpoint({
+    ...{
+      kind: 'commit',
+      checkpoint: id,
+      worldSize: 1,
+      writers: [],
+      bases: [],
+      suspicions: [],
+      metrics: METRICS,
+    },
+    ...{
+      manifestKey: manifestKey(id, sha256),
+      manifestSha256: sha256,
+      sizeBytes: 3,
+      fileCount: 1,
+      storedBytes: 3,
+    },
+    atMs: Number(version),
+  });
+}
+
+async function ofFiles(count: number): Promise<Counted[]> {
+  const writers = Math.max(1, Math.ceil(count / FILES_PER_WRITER));
+  const bucket = new MemoryBucket({ crc32c });
+  const counter = new Counter();
+  const open = (index: number) =>
+    openCheckpointManager({
+      store: counter.connect(bucket),
+      settings: SETTINGS,
+      attempt: JOB,
+      writer: { index, count: writers },
+    });
+  const namesOf = (index: number) =>
+    Array.from({ length: Math.min(count, FILES_PER_WRITER) }, (_, at) => `rank-${index}/part-${at}.bin`);
+  const save = async (index: number) => {
+    const manager = open(index);
+    const buffers = Object.fromEntries(
+      namesOf(index).map((name, at) => [name, new Uint8Array([index & 255, at & 255])]),
+    );
+    await manager.save({ version: 1, buffers, noWait: index < writers - 1, dedupe: 'off' });
+    await manager.close();
+  };
+  for (let index = 0; index < writers - 1; index++) await save(index);
+  const counted = [await counter.count('files: last save and commit', count, () => save(writers - 1))];
+  const reader = open(0);
+  const [name = ''] = namesOf(writers >> 1);
+  const to = { [name]: new Uint8Array(2) };
+  counted.push(await counter.count('files: restore one', count, () => reader.restore({ version: 1, to })));
+  counted.push(
+    await counter.count('files: verify, level 0', count, () => reader.verify({ version: 1, level: 0 })),
+  );
+  await reader.close();
+  return counted;
+}
+
+function chartOf(rows: readonly Counted[]): string {
+  const panel = (what: string, of: 'requests' | 'bytes', title: string) => ({
+    title,
+    bars: rows
+      .filter((row) => row.what === what)
+      .map((row) => {
+        const value = of === 'bytes' ? row.bytes / 1024 : row.requests;
+        return { label: row.count.toLocaleString('en'), median: value, min: value, max: value, isOurs: true };
+      }),
+  });
+  return barChart({
+    title: 'One commit, however large the run',
+    note: 'requests, and KiB of records (no payload), by versions of the run and by files of the checkpoint',
+    rows: [
+      [
+        panel('versions: commit', 'requests', 'versions: requests'),
+        panel('versions: commit', 'bytes', 'versions: KiB'),
+      ],
+      [
+        panel('files: last save and commit', 'requests', 'files: requests'),
+        panel('files: last save and commit', 'bytes', 'files: KiB'),
+      ],
+    ],
+  });
+}
