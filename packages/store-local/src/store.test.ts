@@ -4,6 +4,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -309,6 +310,25 @@ describe('deleteMany', () => {
       expect([existsSync(join(outside, 'a')), existsSync(join(outside, '1/a'))]).toEqual([true, true]);
       rmSync(join(root, directory));
     }
+    rmSync(outside, { recursive: true });
+  });
+
+  it('nor when the directory becomes a link while it is deleted from', async () => {
+    const outside = `${root}-outside`;
+    mkdirSync(outside);
+    writeFileSync(join(outside, 'a'), 'mine');
+    await (await open()).create('v/a', BYTES);
+    // Just before the file is unlinked.
+    const swapping = async (path: string) => {
+      if (path.endsWith('/a') && !existsSync(join(root, 'aside'))) {
+        renameSync(join(root, 'v'), join(root, 'aside'));
+        symlinkSync(outside, join(root, 'v'));
+      }
+      return nodeFileSystem.unlink(path);
+    };
+    const store = await open({ unlink: swapping });
+    expect(await store.deleteMany(['v/a'])).toEqual([{ key: 'v/a' }]);
+    expect([readdirSync(outside), readdirSync(join(root, 'aside'))]).toEqual([['a'], []]);
     rmSync(outside, { recursive: true });
   });
 
