@@ -469,7 +469,7 @@ describe('records that are not as they were written', () => {
   it('a catalog entry of a newer format: UnsupportedFormat, exit 1, and it says to upgrade', async () => {
     const place = await placeWithRun();
     const entry = await newestEntry(place);
-    const body = (await readFile(entry, 'utf8')).slice(85).replace('"major":1', '"major":2');
+    const body = (await readFile(entry, 'utf8')).slice(85).replace('"major":1', '"major":3');
     const checksum = createHash('sha256').update(body).digest('hex');
     await writeFile(entry, `{"checksum":"sha256:${checksum}"${body}`);
     const before = await contentOf(place.runDirectory);
