@@ -8,6 +8,9 @@ const DAY_MS = 24 * 60 * 60_000;
 /** Longest span of time that a rule or a grace may name: 100 years. */
 export const SPAN_MS_MAX = 36_525 * DAY_MS;
 
+/** Longest read lease: 30 days. */
+export const LEASE_TTL_MS_MAX = 30 * DAY_MS;
+
 /** Last moment that a record may name: the end of the year 9999, in milliseconds since 1970. The first is 0. */
 export const TIME_MS_MAX = 253_402_300_799_999;
 

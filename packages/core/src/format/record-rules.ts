@@ -4,7 +4,13 @@
  */
 
 import type { Checkpoint, File, FileList, Manifest, Receipt, Taken } from '@holdfast/wire';
-import { compareUtf8, SETTINGS, SPAN_MS_MAX, TIME_MS_MAX, WORLD_SIZE_MAX } from '../contract/index.ts';
+import {
+  compareUtf8,
+  LEASE_TTL_MS_MAX,
+  SPAN_MS_MAX,
+  TIME_MS_MAX,
+  WORLD_SIZE_MAX,
+} from '../contract/index.ts';
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
@@ -100,7 +106,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'Policy.keepEvery': atLeast(0),
   'Policy.keepEveryMs': SPAN,
   'Policy.keepForMs': SPAN,
-  'ReadLease.ttlMs': within(1, SETTINGS.leaseTtlMs.max),
+  'ReadLease.ttlMs': within(1, LEASE_TTL_MS_MAX),
   'Receipt.worldSize': WORLD_SIZE,
   'Receipt.writer': WRITER,
   'ReceiptRef.fileCount': atLeast(0),

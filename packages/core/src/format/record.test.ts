@@ -96,7 +96,7 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'Policy.keepEvery': int64,
   'Policy.keepEveryMs': span,
   'Policy.keepForMs': span,
-  'ReadLease.ttlMs': fc.integer({ min: 1, max: 604_800_000 }),
+  'ReadLease.ttlMs': fc.integer({ min: 1, max: 2_592_000_000 }),
   'ReceiptRef.fileCount': count,
   'ReceiptRef.sha256': bytesOf(32),
   'ReceiptRef.sizeBytes': count,

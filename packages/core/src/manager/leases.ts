@@ -4,6 +4,7 @@ import type { WaitOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, isStopOf, throwIfAborted } from '../contract/errors.ts';
 import type { Lease, LeaseOptions } from '../contract/history.ts';
 import type { ObjectInfo } from '../contract/object-store.ts';
+import { LEASE_TTL_MS_MAX } from '../contract/ranges.ts';
 import {
   type CheckpointId,
   decodeRecord,
@@ -23,14 +24,13 @@ import { deleteForTidiness, getOrNull, isUnreadable, unknownRecord } from './rec
 import { wantedVersion } from './restore.ts';
 
 const TTL_MS_MIN = 1000;
-const TTL_MS_MAX = 30 * 24 * 60 * 60_000;
 const READER_DEFAULT = 'reader';
 const READ_AT_ONCE = 16;
 const KEY_END = '.json';
 
 export async function takeLease(engine: Engine, catalog: Catalog, options: LeaseOptions): Promise<Lease> {
   const { ttlMs, reader = READER_DEFAULT, signal } = options;
-  if (!Number.isSafeInteger(ttlMs) || ttlMs < TTL_MS_MIN || ttlMs > TTL_MS_MAX) {
+  if (!Number.isSafeInteger(ttlMs) || ttlMs < TTL_MS_MIN || ttlMs > LEASE_TTL_MS_MAX) {
     throw new CheckpointError(
       'InvalidArgument',
       `a lease of ${ttlMs} ms cannot be taken: it lasts from 1 second to 30 days`,
