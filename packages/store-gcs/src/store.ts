@@ -45,7 +45,7 @@ const MIB = 1024 * 1024;
 
 const CAPABILITIES: StoreCapabilities = {
   // One request instead of four. Its body is copied, so memory counts twice.
-  maxCreateBytes: 8 * MIB,
+  maxCreateBytes: 16 * MIB,
   minPartBytes: 5 * MIB,
   maxPartBytes: 5 * 1024 * MIB,
   maxParts: 10_000,

@@ -54,7 +54,7 @@ import { ObjectWriter, type TemporaryFile } from './writer.ts';
 const MIB = 1024 * 1024;
 
 const CAPABILITIES: StoreCapabilities = {
-  maxCreateBytes: 8 * MIB,
+  maxCreateBytes: 16 * MIB,
   minPartBytes: DIRECT_ALIGNMENT_BYTES,
   maxPartBytes: 1024 * MIB,
   maxParts: 100_000,

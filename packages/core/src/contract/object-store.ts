@@ -272,7 +272,7 @@ export interface PartReceipt {
 
 /** Facts about a store, fixed for its life. The engine plans with them; the conformance suite asserts each. */
 export interface StoreCapabilities {
-  /** Largest object of one `create`, and the least at which the engine prefers parts. */
+  /** Largest object of one `create`, and the least at which the engine prefers parts. At least 16 MiB: the largest record. */
   readonly maxCreateBytes: number;
   readonly minPartBytes: number;
   readonly maxPartBytes: number;

@@ -24,7 +24,7 @@ import { MemoryUpload } from './memory-upload.ts';
 const MIB = 1024 * 1024;
 
 const DEFAULT_CAPABILITIES: Omit<StoreCapabilities, 'verifiesChecksums'> = {
-  maxCreateBytes: 8 * MIB,
+  maxCreateBytes: 16 * MIB,
   minPartBytes: 1,
   maxPartBytes: 1024 * MIB,
   maxParts: 10_000,
