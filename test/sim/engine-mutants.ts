@@ -121,6 +121,18 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     replace:
       'const { sources } = capture;\n  const meta = { ...checked };\n  const items = sources.map(({ name, source }) => ({ name, key: () => "version_1/1.1/0.0-0f/" + name, source }));\n  const early = await engine.transfer.checksum(items, {});\n  const suspicions = await session.deliver(early.map((file, index) => ({ ...file, key: items[index].key() })), meta, options);\n  const files = await session.upload(sources, options);',
   },
+  'a sweep does not know of file lists': {
+    file: 'manager/held-keys.ts',
+    find: 'if (listKey !== undefined) keys.push(listKey);',
+    replace: '',
+    seed: FIRST_COLLECTING_SEED,
+  },
+  'the receipt is written before its file lists': {
+    file: 'manager/write-receipt.ts',
+    find: "const created = await bounded(engine, 'writing a list of files', until, (limit) =>\n      createRecord(engine, key, bytes, limit),\n    );",
+    replace:
+      "void bounded(engine, 'writing a list of files', until, (limit) => createRecord(engine, key, bytes, limit)).catch(() => undefined);\n    const created = { isOurs: true };",
+  },
   'an upload in parts is not recorded': {
     file: 'manager/upload-records.ts',
     find: 'if (!store.capabilities.resumesUploads) return {};',

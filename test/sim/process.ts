@@ -1,9 +1,5 @@
-import {
-  type CheckpointManager,
-  type ObjectStore,
-  openCheckpointManager,
-  type WriterPosition,
-} from '@holdfast/core';
+import type { CheckpointManager, ObjectStore, WriterPosition } from '@holdfast/core';
+import { openWithLimits } from '@holdfast/core/internal/manager/manager';
 import { FaultyStore, type LateEffects, type SeededRandom, seededFaults } from '@holdfast/testkit';
 import { ScheduledStore } from './scheduled-store.ts';
 import type { Scheduled, Scheduler } from './scheduler.ts';
@@ -55,14 +51,15 @@ export class SimProcess implements Scheduled {
       { lateEffects },
     );
     const { attempt, writer } = options;
-    this.manager = openCheckpointManager({
+    const opened = {
       store: this.#store,
       ...(attempt !== undefined && { attempt }),
       ...(writer && { writer }),
       settings: story.settings,
       clock: scheduler.clockOf(this),
       random: this.random.fork(),
-    });
+    };
+    this.manager = openWithLimits(opened, story.recordLimits);
   }
 
   get isDead(): boolean {

@@ -20,6 +20,9 @@ import {
   FIRST_COLLECTING_SEED,
   FIRST_PAGING_SEED,
   FIRST_STOPPING_SEED,
+  MANY_FILES_EVERY,
+  MANY_FILES_REST,
+  manyFilesStory,
   pagingStory,
   type Story,
   stoppingStory,
@@ -92,7 +95,8 @@ class Simulation {
     const drawn = drawStory(random);
     const collecting = collects ? collectingStory(drawn, 1 + (seed % 2)) : drawn;
     const calm = collects && seed >= FIRST_PAGING_SEED ? pagingStory(collecting) : collecting;
-    const story = stops ? stoppingStory(drawn) : calm;
+    const few = stops ? stoppingStory(drawn) : calm;
+    const story = seed % MANY_FILES_EVERY === MANY_FILES_REST ? manyFilesStory(few) : few;
     const trace = new Trace();
     const lateEffects = new LateEffects();
     const scheduler = new Scheduler(random.fork(), trace, story.pressure, lateEffects);

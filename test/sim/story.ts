@@ -1,6 +1,7 @@
 /** What one seed plays: who takes part, what each wants, and how much goes wrong. Everything is drawn before it begins. */
 
 import type { Settings } from '@holdfast/core';
+import { RECORD_LIMITS, type RecordLimits } from '@holdfast/core/internal/plan/file-lists';
 import type { FaultName, SeededRandom } from '@holdfast/testkit';
 import type { Pressure } from './scheduler.ts';
 
@@ -24,6 +25,8 @@ export interface Story {
   readonly livesWriteTheSame: boolean;
   readonly maxListKeys: number;
   readonly settings: Partial<Settings>;
+  /** With low ones every file has a list of its own, and manifests refer to receipts. */
+  readonly recordLimits: RecordLimits;
   readonly pressure: Pressure;
   readonly rates: Readonly<Partial<Record<FaultName, number>>>;
   /** Chance that a writer that died comes back; and that a second life begins while the first goes on. */
@@ -34,6 +37,9 @@ export interface Story {
 }
 
 export const VERSION_MAX = 4;
+/** One seed of so many has files that are too many for any record: those that leave `MANY_FILES_REST`. */
+export const MANY_FILES_EVERY = 7;
+export const MANY_FILES_REST = 2;
 /** From this seed on there are collectors, and no files that only the checks of the crash stories know. */
 export const FIRST_COLLECTING_SEED = 10_000_000;
 /** From this seed on the catalog moves all but its newest two checkpoints into pages, and more is committed; there are collectors. */
@@ -71,6 +77,7 @@ export function drawStory(random: SeededRandom): Story {
     livesWriteTheSame: isLarge || random.fraction() < 0.3,
     maxListKeys: random.pick([2, 5, 1000, 1000]),
     settings: drawSettings(random),
+    recordLimits: RECORD_LIMITS,
     pressure: { time: random.pick([0.001, 0.005, 0.03]), landing: random.pick([0.02, 0.1]) },
     rates: drawRates(random),
     restartChance: random.pick([0, 0.7, 0.9]),
@@ -82,6 +89,11 @@ export function drawStory(random: SeededRandom): Story {
 /** The same with collectors, and with readers of what they may be about to take. */
 export function collectingStory(story: Story, collectors: number): Story {
   return { ...story, collectors, isLarge: false, readers: story.readers + 2 };
+}
+
+/** The same with files that are too many for any record. */
+export function manyFilesStory(story: Story): Story {
+  return { ...story, recordLimits: { filesBytesMax: 1, repeatedBytesMax: 0 } };
 }
 
 /** The same with callers that stop half of their saves. */
