@@ -1,8 +1,13 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { CheckpointError, listObjects, type ObjectOptions, openObjectSource } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, FaultyStore, ManualClock, refuse, SeededRandom } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { bytesOf, failureOf, isEqual, MIB } from './memory-transfer.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
 
 const DATA = bytesOf(300_077);
 
@@ -36,6 +41,17 @@ describe('an object that no checkpoint describes', () => {
       'head',
     ]);
     await source.close();
+  });
+
+  test('is closed when its source was forgotten: the memory for all that is open of its store is free again', async () => {
+    const externalBytes = () => process.memoryUsage().external;
+    const { open } = setUpObject();
+    await (await open()).readInto(0, new Uint8Array(7));
+    const openBytes = externalBytes();
+    while (externalBytes() > openBytes - 15 * MIB) {
+      collectGarbage();
+      await new Promise((resolve) => setImmediate(resolve));
+    }
   });
 
   test('one without a byte', async () => {

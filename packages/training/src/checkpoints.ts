@@ -4,7 +4,10 @@
 export interface TrainingCheckpoint {
   /** Grows from checkpoint to checkpoint. */
   readonly version: bigint;
-  /** Only before `commit`. The key opened twice: the last one counts. Streams are to be closed before `commit`. */
+  /**
+   * Only before `commit`. The key opened twice: the last one counts. Streams are to be closed before `commit`, which refuses while a key
+   * whose stream failed or was aborted has not been written again.
+   */
   openOutputStream(key: string): WritableStream<Uint8Array>;
   /** Only after `commit`. The stream fails if there is no such key, or if what is there is damaged. */
   openInputStream(key: string): ReadableStream<Uint8Array>;

@@ -16,6 +16,7 @@ import {
   silentLogger,
   systemClock,
   systemRandom,
+  whenDropped,
 } from '../contract/index.ts';
 import type { Transfer, TransferParts } from './api.ts';
 import { createTransfer } from './transfer.ts';
@@ -41,7 +42,7 @@ const uses = new WeakMap<ObjectStore, Use>();
  * An object's bytes at any position. `readInto` and `assertUnchanged` repeat what fails for a while; nothing tells whether the bytes are
  * the right ones, but all are of one object: `SourceChanged` as soon as it is gone or another has its key. Any number of reads at once.
  * `NotFound`: there is no such object. A range outside it is `InvalidArgument`. Closing the source leaves the store open; what is under
- * way is stopped, with `Aborted`, as by `signal`.
+ * way is stopped within a second, with `Aborted`, as by `signal`. A source that is dropped is closed once it is garbage.
  *
  * All that is open of one store shares one byte budget, of `settings.bufferBytes`: with the settings of whoever came first.
  */
@@ -53,12 +54,18 @@ export async function openObjectSource(
   const { transfer, release } = use(complete(store, options));
   try {
     const source = await transfer.objectSource(key, { signal: options.signal });
-    return {
+    const close = () => source.close().then(release);
+    const handle: RandomSource = {
       sizeBytes: source.sizeBytes,
       readInto: (offsetBytes, buffer) => source.readInto(offsetBytes, buffer),
       assertUnchanged: () => source.assertUnchanged(),
-      close: () => source.close().then(release),
+      close: () => {
+        forget();
+        return close();
+      },
     };
+    const forget = whenDropped(handle, () => void close());
+    return handle;
   } catch (error) {
     await release();
     throw error;

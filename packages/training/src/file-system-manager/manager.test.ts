@@ -2,11 +2,16 @@ import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { type FileSystem, nodeFileSystem } from '@holdfast/local-files';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { TrainingCheckpoint, TrainingCheckpointManager } from '../checkpoints.ts';
 import { FileSystemCheckpointManager } from './manager.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
 
 let root: string;
 let manager: FileSystemCheckpointManager;
@@ -232,12 +237,40 @@ describe('FileSystemCheckpointManager: a checkpoint', () => {
     expect(await read(checkpoint)).toBe('');
   });
 
-  it('an aborted stream leaves its key as it was', async () => {
+  it('after an aborted stream it is committed only once that key is written again', async () => {
     const checkpoint = await manager.create();
-    await write(checkpoint, 'default', 'whole');
+    await write(checkpoint, 'default', 'before');
     await checkpoint.openOutputStream('default').abort();
+    await expect(checkpoint.commit()).rejects.toThrow('open, or failed: default; write those keys again');
+    await write(checkpoint, 'default', 'after');
     await checkpoint.commit();
-    expect(await read(checkpoint)).toBe('whole');
+    expect(await read(checkpoint)).toBe('after');
+  });
+
+  it('after a stream that failed a key can be written again, and the failed file is closed', async () => {
+    const opened: number[] = [];
+    const closed: number[] = [];
+    let isFull = true;
+    const checkpoint = await withCalls({
+      open: async (...call) => {
+        opened.push(await nodeFileSystem.open(...call));
+        return opened.at(-1)!;
+      },
+      close: async (descriptor) => {
+        closed.push(descriptor);
+        await nodeFileSystem.close(descriptor);
+      },
+      write: async (...call) => {
+        if (isFull) throw errno('ENOSPC');
+        return nodeFileSystem.write(...call);
+      },
+    }).create();
+    await expect(write(checkpoint, 'default', 'text')).rejects.toMatchObject({ code: 'StorageFull' });
+    expect(closed).toEqual(opened);
+    isFull = false;
+    await write(checkpoint, 'default', 'text');
+    await checkpoint.commit();
+    expect(await read(checkpoint)).toBe('text');
   });
 
   it('that is committed is not written any more', async () => {
@@ -261,7 +294,7 @@ describe('FileSystemCheckpointManager: a checkpoint', () => {
     await expect(read(await manager.latest(), 'other')).rejects.toMatchObject({ code: 'NotFound' });
   });
 
-  it('larger than a chunk comes back byte for byte, and its file is closed when reading ends early', async () => {
+  it('larger than a chunk comes back byte for byte, and its file is closed when reading ends early or is forgotten', async () => {
     const text = 'long '.repeat(500_000);
     const opened: number[] = [];
     const closed: number[] = [];
@@ -280,6 +313,12 @@ describe('FileSystemCheckpointManager: a checkpoint', () => {
     for await (const chunk of (await watched.latest())!.openInputStream('default')) {
       expect(chunk.byteLength).toBe(1024 * 1024);
       break;
+    }
+    expect(closed.sort()).toEqual(opened.sort());
+    await (await watched.latest())!.openInputStream('default').getReader().read();
+    while (closed.length < opened.length) {
+      collectGarbage();
+      await new Promise((resolve) => setImmediate(resolve));
     }
     expect(closed.sort()).toEqual(opened.sort());
   });

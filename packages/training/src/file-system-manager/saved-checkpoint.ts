@@ -1,6 +1,6 @@
 import { constants } from 'node:fs';
 import { sep } from 'node:path';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, whenDropped } from '@holdfast/core/contract';
 import { type FileSystem, fileError } from '@holdfast/local-files';
 import type { TrainingCheckpoint } from '../checkpoints.ts';
 import { checkKey } from './key.ts';
@@ -28,7 +28,20 @@ export class SavedCheckpoint implements TrainingCheckpoint {
   /** The file is opened by the first read. The stream fails with `NotFound` if there is none. */
   openInputStream(key: string): ReadableStream<Uint8Array> {
     checkKey(key);
-    return ReadableStream.from(readChunks(`${this.#path}${sep}${key}`, this.#fileSystem));
+    const file = new ChunkFile(`${this.#path}${sep}${key}`, this.#fileSystem);
+    const stream = new ReadableStream<Uint8Array>(
+      {
+        async pull(controller) {
+          const chunk = await file.next();
+          if (chunk) controller.enqueue(chunk);
+          else controller.close();
+        },
+        cancel: () => file.end(),
+      },
+      { highWaterMark: 0 },
+    );
+    file.endWith(stream);
+    return stream;
   }
 
   async commit(): Promise<void> {} // it is
@@ -36,21 +49,62 @@ export class SavedCheckpoint implements TrainingCheckpoint {
   async discard(): Promise<void> {} // after commit: does nothing
 }
 
-async function* readChunks(path: string, fileSystem: FileSystem): AsyncGenerator<Uint8Array, void, void> {
-  let descriptor: number | null = null;
-  try {
-    descriptor = await fileSystem.open(path, constants.O_RDONLY);
-    for (let offsetBytes = 0; ; ) {
-      const buffer = new Uint8Array(CHUNK_BYTES);
-      const transfer = { buffer, start: 0, lengthBytes: CHUNK_BYTES, offsetBytes };
-      const count = await fileSystem.read(descriptor, transfer);
-      if (count === 0) return;
-      offsetBytes += count;
-      yield buffer.subarray(0, count);
+/** A file from its beginning to its end. It is closed after the last chunk, at the first error, at `end`, or when its stream was dropped. */
+class ChunkFile {
+  readonly #path: string;
+  readonly #fileSystem: FileSystem;
+  #descriptor: number | null = null;
+  #offsetBytes = 0;
+  #isOver = false;
+  /** The call under way: a descriptor that is closed under it may be another file's already. */
+  #running: Promise<unknown> = Promise.resolve();
+  #forget: () => void = () => undefined;
+
+  constructor(path: string, fileSystem: FileSystem) {
+    this.#path = path;
+    this.#fileSystem = fileSystem;
+  }
+
+  /** `null`: there are no more. */
+  async next(): Promise<Uint8Array | null> {
+    try {
+      const reading = this.#isOver ? Promise.resolve(null) : this.#read();
+      this.#running = reading.catch(() => undefined); // the reader hears of it
+      const chunk = await reading;
+      if (chunk === null) await this.#close();
+      return chunk;
+    } catch (error) {
+      await this.#close().catch(() => undefined); // the first error is the one to tell
+      throw fileError(error, `read ${this.#path}`, { path: this.#path });
     }
-  } catch (error) {
-    throw fileError(error, `read ${path}`, { path });
-  } finally {
-    if (descriptor !== null) await fileSystem.close(descriptor);
+  }
+
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await this.#running;
+    await this.#close().catch((error: unknown) => {
+      throw fileError(error, `close ${this.#path}`, { path: this.#path });
+    });
+  }
+
+  endWith(stream: object): void {
+    this.#forget = whenDropped(stream, () => void this.end().catch(() => undefined)); // no one is left to hear of it
+  }
+
+  async #read(): Promise<Uint8Array | null> {
+    this.#descriptor ??= await this.#fileSystem.open(this.#path, constants.O_RDONLY);
+    const buffer = new Uint8Array(CHUNK_BYTES);
+    const transfer = { buffer, start: 0, lengthBytes: CHUNK_BYTES, offsetBytes: this.#offsetBytes };
+    const count = await this.#fileSystem.read(this.#descriptor, transfer);
+    this.#offsetBytes += count;
+    return count === 0 ? null : buffer.subarray(0, count);
+  }
+
+  async #close(): Promise<void> {
+    this.#isOver = true;
+    this.#forget();
+    const descriptor = this.#descriptor;
+    this.#descriptor = null;
+    if (descriptor !== null) await this.#fileSystem.close(descriptor);
   }
 }

@@ -50,6 +50,8 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   readonly #staging: string;
   /** Key to the number of its file. */
   readonly #written = new Map<string, number>();
+  /** Key to the number of the last file that failed or was given up. */
+  readonly #failed = new Map<string, number>();
   readonly #open = new Set<OpenPart>();
   #version: bigint;
   #openedCount = 0;
@@ -84,22 +86,29 @@ export class StagedCheckpoint implements TrainingCheckpoint {
     const index = this.#openedCount++;
     const file = new PartFile(`${this.#staging}${sep}${index}`, this.#fileSystem);
     let part: OpenPart | undefined;
+    const giveUp = async () => {
+      this.#failed.set(key, Math.max(index, this.#failed.get(key) ?? 0));
+      if (part) this.#open.delete(part);
+      await file.abandon();
+    };
+    const orGiveUp = (work: Promise<void>) =>
+      work.catch(async (error: unknown) => {
+        await giveUp();
+        throw error;
+      });
     return new WritableStream<Uint8Array>({
       start: (controller) => {
         part = { key, file, fail: (reason) => controller.error(reason) };
         this.#open.add(part);
-        return file.open();
+        return orGiveUp(file.open());
       },
-      write: (chunk) => file.write(chunk),
+      write: (chunk) => orGiveUp(file.write(chunk)),
       close: async () => {
-        await file.finish();
+        await orGiveUp(file.finish());
         if ((this.#written.get(key) ?? -1) < index) this.#written.set(key, index);
         if (part) this.#open.delete(part);
       },
-      abort: async () => {
-        await file.abandon();
-        if (part) this.#open.delete(part);
-      },
+      abort: giveUp,
     });
   }
 
@@ -137,9 +146,11 @@ export class StagedCheckpoint implements TrainingCheckpoint {
 
   #assertComplete(): void {
     if (this.#state === 'discarded') throw this.#error('was discarded');
-    const unfinished = [...this.#open].map(({ key }) => key);
-    if (unfinished.length > 0) {
-      throw this.#error(`has output streams that are open, or failed: ${unfinished.join(', ')}`);
+    const failed = [...this.#failed].filter(([key, index]) => (this.#written.get(key) ?? -1) < index);
+    const unfinished = new Set([...[...this.#open].map(({ key }) => key), ...failed.map(([key]) => key)]);
+    if (unfinished.size > 0) {
+      const keys = [...unfinished].join(', ');
+      throw this.#error(`has output streams that are open, or failed: ${keys}; write those keys again`);
     }
     if (this.#written.size === 0) throw this.#error('has no file to commit');
   }
