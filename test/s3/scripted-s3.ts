@@ -22,6 +22,7 @@ export interface ScriptedS3 {
   readonly port: number;
   readonly requests: readonly SeenRequest[];
   readonly connections: number;
+  readonly openConnections: number;
   /** Of a bucket here; `settings` are those of the URI. */
   uri(settings?: Readonly<Record<string, string>>): string;
   /** A store on it, closed when the test ends. */
@@ -122,6 +123,9 @@ export async function scriptedS3(script: Script, options: ScriptedOptions = {}):
     requests,
     get connections() {
       return server.connections;
+    },
+    get openConnections() {
+      return server.openConnections;
     },
     uri,
     async open(settings, env = {}) {

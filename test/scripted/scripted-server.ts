@@ -53,6 +53,8 @@ export interface ScriptedServer {
   readonly port: number;
   readonly requests: readonly SeenRequest[];
   readonly connections: number;
+  /** Of `connections`: those that neither side has closed. */
+  readonly openConnections: number;
 }
 
 /** What a call fails with, which is to be an error of ours. */
@@ -152,6 +154,9 @@ export async function startScriptedServer(
     requests,
     get connections() {
       return connections;
+    },
+    get openConnections() {
+      return sockets.size;
     },
     async stop() {
       for (const socket of sockets) socket.destroy();
