@@ -102,6 +102,7 @@ describe('a store that answers no call any more: within a second', () => {
   test('an output stream can be aborted while a write waits', async () => {
     const { goDeaf, manager, timeOf } = await deafRun();
     const output = (await manager.create(2)).openOutputStream('a').getWriter();
+    await output.write(DATA);
     goDeaf();
     const writing = output.write(new Uint8Array(20_000_000)).catch((error: Error) => error.message);
     expect(await timeOf(() => output.abort(new Error('enough')))).toBeLessThan(1000);
