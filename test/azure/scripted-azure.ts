@@ -71,6 +71,9 @@ export async function scriptedAzure(script: Script, options: ServerOptions = {})
     get connections() {
       return server.connections;
     },
+    get openConnections() {
+      return server.openConnections;
+    },
     uri,
     async open(settings, env = KEYS) {
       const store = await openAzureStore(uri(settings), env);

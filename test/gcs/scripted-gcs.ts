@@ -49,6 +49,9 @@ export async function scriptedGcs(
     get connections() {
       return server.connections;
     },
+    get openConnections() {
+      return server.openConnections;
+    },
     fake,
     uri,
     async open(settings, env = {}) {
