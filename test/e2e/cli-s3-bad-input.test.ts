@@ -222,7 +222,8 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
       const fresh = bucket.uri.replace('/run?', '/least?');
       const saved = await cli(['save', place.path('ckpt'), fresh, '--version', '1'], env);
       expect([saved.stderr, saved.code]).toEqual([expect.any(String), 0]);
-      expect((await cli(['doctor', fresh, '--quick'], env)).code).toBe(0);
+      const examined = await cli(['doctor', fresh, '--quick'], env);
+      expect([examined.stdout, examined.code]).toEqual([expect.any(String), 0]);
       expectError(await cli(['list', bucket.uri], env), 'Denied', 8);
     });
   });

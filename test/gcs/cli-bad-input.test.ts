@@ -112,7 +112,7 @@ describe('credentials', () => {
 
   test('a file that is not there, or is none', async () => {
     const missing = { ...NOBODY, GOOGLE_APPLICATION_CREDENTIALS: '/nowhere/key.json' };
-    expectError(await cli(['list', 'gs://runs/gpt'], missing), 'InvalidConfig', 2, '/nowhere/key.json');
+    expectError(await cli(['list', 'gs://runs/gpt'], missing), 'InvalidConfig', 2, 'ENOENT', 'GOOGLE_APPLICATION_CREDENTIALS');
     await writeFiles(place, 'keys', { 'no.json': 'canary-token' });
     const none = { ...NOBODY, GOOGLE_APPLICATION_CREDENTIALS: place.path('keys/no.json') };
     expectError(await cli(['list', 'gs://runs/gpt'], none), 'InvalidConfig', 2, 'no JSON');
@@ -132,7 +132,7 @@ describe('credentials', () => {
     return { ...NOBODY, GOOGLE_APPLICATION_CREDENTIALS: place.path('workload/credentials.json') };
   }
 
-  test('revoked: in the words of who was asked for a token', async () => {
+  test('revoked: said by its code, and not in the words of the server that was asked for a token', async () => {
     const revoked = json({ error: 'invalid_grant', error_description: 'Token has been revoked.' }, 400);
     const tokens = await scriptedServer(() => revoked);
     const server = await scriptedGcs();
@@ -142,9 +142,10 @@ describe('credentials', () => {
       'Denied',
       8,
       'the credentials were refused',
-      'invalid_grant',
-      'Token has been revoked',
+      'HTTP 400',
+      'they may be revoked or expired',
     );
+    expect(ended.stderr).not.toContain('Token has been revoked');
   });
 
   test('a token that the store does not take, nor the next one', async () => {
