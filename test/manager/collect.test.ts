@@ -1,5 +1,11 @@
-import { type CheckpointManager, isCheckpointError, type RetentionPolicy, systemClock } from '@holdfast/core';
-import { MemoryStore } from '@holdfast/core/store';
+import {
+  type CheckpointManager,
+  crc32c,
+  isCheckpointError,
+  type RetentionPolicy,
+  systemClock,
+} from '@holdfast/core';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FaultyStore, type PlannedCall } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { quarantineVersion, takeOver } from '../mirror/changed-runs.ts';
@@ -419,3 +425,11 @@ function meddledStore(
   };
   return store;
 }
+
+test('a store whose clock gives parts of milliseconds: versions are committed, retired and removed', async () => {
+  const bucket = new MemoryBucket({ crc32c, clock: { ...systemClock, nowMs: () => Date.now() + 0.25 } });
+  await using manager = open(bucket);
+  for (const version of [1, 2]) await manager.save({ version, buffers: { a: bytes(10, version) } });
+  const { retired, removed } = await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  expect([retired, removed]).toEqual([[1n], [1n]]);
+});

@@ -188,3 +188,15 @@ describe('rollback: what cannot be done is said, and nothing is changed', () => 
     ]);
   });
 });
+
+test('I7: a process that a rollback has left behind saves a version that was removed since: Conflict, for nothing was sent', async () => {
+  const bucket = newBucket();
+  await using left = open(bucket, { attempt: 'job' });
+  for (const version of [1, 2, 3]) await left.save({ version, buffers: { a: bytes(10, version) } });
+  await using person = open(bucket);
+  await person.rollback({ to: 1, reason: 'loss' });
+  await person.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  expect(await failure(left.save({ version: 3, buffers: { a: bytes(10, 9) } }))).toMatch(
+    /^Conflict: 1\.1\.3 was committed and removed/,
+  );
+});

@@ -436,7 +436,7 @@ export function rejectionError(
       'base-gone': 'BaseGone',
       'world-size': 'WorldSizeMismatch',
       'receipts-changed': 'Unavailable',
-      unknown: 'OutcomeUnknown',
+      unknown: 'Conflict', // of an earlier commit of this id; this call has sent nothing
       refused: 'Conflict',
     } as const
   )[reason];

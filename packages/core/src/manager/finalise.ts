@@ -200,7 +200,7 @@ async function commit(
     metrics: manifest.metrics,
     bases: manifest.bases,
     suspicions: manifest.suspicions,
-    atMs: options.committedAtMs ?? options.storeTimeMs,
+    atMs: options.committedAtMs ?? Math.floor(options.storeTimeMs),
   };
   const result = await catalog.append(txn, { runId: head.runId || runId, head, signal });
   if (result.kind === 'committed') {

@@ -77,7 +77,7 @@ export async function retention(
 async function storeTimeMs(engine: Engine, { seq }: Head, signal: AbortSignal): Promise<number> {
   const startAfter = seq > 1 ? catalogKey(seq - 1) : undefined;
   for await (const page of engine.records.list(catalogPrefix, { startAfter, signal }))
-    return page.storeTimeMs;
+    return Math.floor(page.storeTimeMs); // records hold whole milliseconds
   throw new CheckpointError('StoreRegressed', `${catalogKey(seq)} was read and is not listed any more`, {
     context: { store: engine.store.uri, key: catalogKey(seq) },
   });
