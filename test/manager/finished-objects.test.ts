@@ -106,14 +106,14 @@ describe('files that a killed process had finished', () => {
 
   test('I6: what another writer, a later life or another version has sent is not looked at', async () => {
     const bucket = newBucket();
+    const first = life(bucket);
+    await first.manager.join();
     for (const key of [
       'version_7/1.1/1.0-ab/whole',
       'version_7/1.1/0.9-ab/whole',
       'version_6/1.1/0.0-ab/whole',
     ])
       bucket.insert(key, FILES.whole);
-    const first = life(bucket);
-    await first.manager.join();
     const { sent, heads } = await nextLife(bucket, { whole: FILES.whole });
     expect([sent, heads]).toEqual([['whole'], 0]);
   });

@@ -196,14 +196,21 @@ describe('requests', () => {
       .filter((call) => !call.startsWith('list version_') && !call.startsWith('get version_'));
     expect(after.length, after.join('\n')).toBeLessThanOrEqual(5);
 
-    calls.length = 0;
-    const fresh = open(bucket, { store });
-    await fresh.latest();
-    expect(calls.length, calls.join('\n')).toBeLessThanOrEqual(2);
+    const countLatest = async () => {
+      calls.length = 0;
+      await open(bucket, { store }).latest();
+      return calls.length;
+    };
+    // Entry 2 follows entry 1, whose key may also hold the mark of a rebuild.
+    expect(await countLatest(), calls.join('\n')).toBeLessThanOrEqual(3);
+    await peer.save({ version: 2, buffers: files('p'), noWait: true });
+    await last.save({ version: 2, buffers: files('l') });
+    expect(await countLatest(), calls.join('\n')).toBeLessThanOrEqual(2);
   });
 
   test('latest, list and a save in a run of 1,000 versions with 1,000 writers each: two requests, and a commit as cheap as ever', async () => {
     const bucket = newBucket();
+    bucket.insert('catalog/00000000000000001233.json', bytes(1)); // the one before is never read
     bucket.insert('catalog/00000000000000001234.json', thousandVersions());
     const calls: string[] = [];
     const store = new ObservedStore(new MemoryStore(bucket), {

@@ -463,10 +463,10 @@ export interface CheckpointManager extends AsyncDisposable, HistoryCalls, Retent
   create(version?: VersionInput, options?: CallOptions): Promise<Checkpoint>;
   /** A committed one; `null` if there is none of this version in the present lineage, or only a quarantined one. */
   get(version: VersionInput, options?: CallOptions): Promise<Checkpoint | null>;
-  /** What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run. */
+  /** What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run; three while its catalog has but two entries. */
   latest(options?: CallOptions): Promise<Checkpoint | null>;
   /**
-   * All in the catalog (retiring and quarantined ones too), or the newest `limit` of them, newest first. At most two requests; a run of
+   * All in the catalog (retiring and quarantined ones too), or the newest `limit` of them, newest first. Requests as in `latest`; a run of
    * more than about 1,000 checkpoints has a page for every 512 older ones, and each page that is needed takes one more.
    * `InvalidArgument`: the limit is no whole number from 1 on.
    */

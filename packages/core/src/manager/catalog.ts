@@ -20,6 +20,7 @@ import {
 import { apply } from '../plan/apply.ts';
 import type { Applied, Decision, Rejected } from '../plan/decision.ts';
 import { closePages, type NewPage, type OpenPage, openPages, PageFault, pageKeyOf } from '../plan/pages.ts';
+import { FIRST_SEQ, isRebuildMark, REBUILD_KIND } from '../plan/rebuild.ts';
 import { EMPTY_STATE, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
 import { withDeadline, withLastLook } from './deadline.ts';
@@ -81,6 +82,8 @@ const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 /** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
 const ENTRIES_KEPT = 320;
 const PRUNE_EVERY = 64;
+/** No client deletes any of so many newest entries; docs/format.md promises it to all. */
+const ENTRIES_SURE = 64;
 const PRUNE_TIMEOUT_MS = 5000;
 
 export class Catalog {
@@ -137,7 +140,7 @@ export class Catalog {
 
   /**
    * Reads the newest entry: one list page, and one GET unless it is the one seen last.
-   * `StoreRegressed` if the store shows less than it has shown before.
+   * `StoreRegressed`: the store has lost an entry that it has shown before, or that the newest follows.
    */
   async read(signal: AbortSignal | undefined): Promise<Head> {
     const { clock, settings } = this.#engine;
@@ -148,12 +151,40 @@ export class Catalog {
   async #read(signal: AbortSignal): Promise<Head> {
     for (let attempt = 0; ; attempt++) {
       const seen = this.#seen;
-      const highest = await this.#highestSeq(seen.seq, signal);
+      const seqs = await this.listSeqs(signal, Math.max(0, seen.seq - 1));
+      const highest = highestOf(seqs);
       if (highest < seen.seq) throw this.#regressed(seen.seq, highest);
+      if (seen.seq > 0) assertKept(seen.seq, seqs, (lost) => this.#regressed(lost, highest));
       if (highest === seen.seq) return seen;
       const entry = await this.entry(highest, signal);
-      if (entry) return this.remember(entry);
+      if (entry) {
+        await this.#assertFollows(entry, seqs, signal);
+        return this.remember(entry);
+      }
       await backOff(this.#engine, attempt, signal); // pruned between LIST and GET: there is a higher one
+    }
+  }
+
+  /**
+   * A newest entry without the one before it is that of a writer which did not know that the catalog was lost. Nothing may be built on it.
+   * `listed`: numbers that the store has shown, those from the entry before on included.
+   */
+  async #assertFollows(
+    { seq, parentId }: CatalogEntry,
+    listed: readonly number[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const before = seq - 1;
+    if (parentId === '') return; // it begins a catalog
+    // A listing may miss an entry that is created meanwhile, and show the next.
+    const seqs = listed.includes(before) ? listed : await this.listSeqs(signal, before - 1);
+    assertKept(before, seqs, (lost) => this.#regressed(lost, seq));
+    if (before > FIRST_SEQ || highestOf(seqs) > seq) return;
+    const first = await getOrNull(this.#engine.records, catalogKey(FIRST_SEQ), signal);
+    const key = catalogKey(FIRST_SEQ);
+    const place = { key, store: this.#engine.store.uri };
+    if (first && decodeRecord('catalog-entry', first, place).entryId !== parentId) {
+      throw this.#regressed(before, seq);
     }
   }
 
@@ -163,18 +194,23 @@ export class Catalog {
     const bytes = await getOrNull(this.#engine.records, key, signal);
     if (!bytes) return null;
     const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#engine.store.uri });
-    const runId = this.#seen.runId;
-    const problem =
-      entry.seq !== seq
-        ? `it says that it is entry ${entry.seq}`
-        : runId !== '' && entry.runId !== runId
-          ? `it is of run ${entry.runId}, not ${runId}`
-          : undefined;
+    const problem = this.#problemOf(entry, seq);
     if (problem) {
       const context = { store: this.#engine.store.uri, key };
       throw new CheckpointError('Corrupt', `${key} is not what belongs there: ${problem}`, { context });
     }
     return entry;
+  }
+
+  #problemOf(entry: CatalogEntry, seq: number): string | undefined {
+    if (entry.seq !== seq) {
+      if (!isRebuildMark(entry, seq)) return `it says that it is entry ${entry.seq}`;
+      return 'it is the mark of a rebuild that has not ended; `holdfast fsck --rebuild-catalog` finishes it';
+    }
+    const { runId } = this.#seen;
+    if (runId === '' || entry.runId === runId) return undefined;
+    const isRebuilt = entry.transaction.kind === REBUILD_KIND ? ', since the catalog was rebuilt' : '';
+    return `it is of run ${entry.runId}, not ${runId}${isRebuilt}`;
   }
 
   /** Numbers of all entries that are there, ascending. One list page per 1,000. */
@@ -241,12 +277,6 @@ export class Catalog {
       .catch((error: unknown) => logger.log('debug', `the catalog was not pruned: ${String(error)}`));
   }
 
-  /** Highest number that the store shows, looking from `fromSeq` on; 0: none. */
-  async #highestSeq(fromSeq: number, signal: AbortSignal | undefined): Promise<number> {
-    const seqs = await this.listSeqs(signal, Math.max(0, fromSeq - 1));
-    return seqs.reduce((highest, seq) => Math.max(highest, seq), 0);
-  }
-
   /** An entry that the store has shown, or acknowledged. */
   remember(entry: CatalogEntry): Head {
     const { seq, entryId, runId, state } = entry;
@@ -255,14 +285,37 @@ export class Catalog {
     return head;
   }
 
-  #regressed(seen: number, found: number): CheckpointError {
-    const there = found === 0 ? 'no entry at all' : `only entry ${found}`;
+  /** `lost`: an entry that was there, and that no client deletes yet. */
+  #regressed(lost: number, found: number): CheckpointError {
+    const there = found === 0 ? 'no entry at all' : `entry ${found}`;
     return new CheckpointError(
       'StoreRegressed',
-      `the catalog shows ${there}, although entry ${seen} was seen before: the store has lost acknowledged writes`,
-      { context: { store: this.#engine.store.uri, key: catalogKey(seen) } },
+      `the catalog shows ${there}, but entry ${lost} is gone: the store has lost acknowledged writes`,
+      { context: { store: this.#engine.store.uri, key: catalogKey(lost) } },
     );
   }
+
+  /**
+   * After a create that succeeded. It may have revived a number that was pruned: then there is a higher entry, and only its ring tells.
+   * `StoreRegressed`: the entry that it follows is gone, so whether it counts cannot be known.
+   */
+  async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
+    const before = entry.seq - 1;
+    const seqs = await this.listSeqs(signal, Math.max(0, before - 1));
+    if (highestOf(seqs) > entry.seq) return this.read(signal);
+    await this.#assertFollows(entry, seqs, signal);
+    return this.remember(entry);
+  }
+}
+
+function highestOf(seqs: readonly number[]): number {
+  return seqs.reduce((highest, seq) => Math.max(highest, seq), 0);
+}
+
+/** Entry `seq` was there. It is among those `listed`, or so many came after it that it may have been pruned. */
+function assertKept(seq: number, listed: readonly number[], problem: (seq: number) => CheckpointError): void {
+  if (listed.includes(seq) || highestOf(listed) - seq >= ENTRIES_SURE) return;
+  throw problem(seq);
 }
 
 /** The next state, closed, and the pages to create before it; or why there is none. */
@@ -317,7 +370,9 @@ class Sending {
       await this.#createPages(answer.pages, signal);
       const sent = await this.#create(this.#entry(head, answer.state), signal);
       head = sent.isAcknowledged
-        ? await this.#afterSuccess(sent.entry, signal)
+        ? await withLastLook(this.#engine.clock, signal, (until) =>
+            this.#catalog.afterSuccess(sent.entry, until),
+          )
         : await this.#catalog.read(signal);
       if (head.seq > asked.head.seq) continue;
       if (sent.error && !this.mayHaveTakenEffect) throw sent.error;
@@ -406,18 +461,6 @@ class Sending {
       this.#memory.openOn = openBefore; // a permanent error promises that it had no effect
       return { isAcknowledged: false, entry, error };
     }
-  }
-
-  /**
-   * A create that succeeded may have revived a number that was pruned: then there is a higher entry, and only its ring tells.
-   */
-  async #afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
-    return withLastLook(this.#engine.clock, signal, async (until) => {
-      const seqs = await this.#catalog.listSeqs(until, entry.seq - 1);
-      const highest = Math.max(entry.seq, ...seqs);
-      if (highest === entry.seq) return this.#catalog.remember(entry);
-      return this.#catalog.read(until);
-    });
   }
 }
 

@@ -12,6 +12,7 @@ import { type Catalog, type Head, rejectionError, type SendMemory } from './cata
 import { withDeadline } from './deadline.ts';
 import { tellingWhatStands, unknownDecision } from './decide.ts';
 import { type Engine, newId } from './engine.ts';
+import { assertNotLost } from './lost-catalog.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
 import { readRunRecord } from './run-rules.ts';
 
@@ -93,6 +94,7 @@ async function joinAs(
       const head = await catalog.read(until);
       if (head.state.attempt !== attempt.id) {
         if (attempt.takeover.isDone) throw fencedAttempt(engine, head, attempt);
+        if (head.seq === 0) await assertNotLost(engine, catalog, until);
         tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
         continue; // whatever the outcome: only a fresh read says whose epoch it is

@@ -28,8 +28,11 @@ import {
 } from '../format/index.ts';
 import {
   chooseManifests,
+  FIRST_SEQ,
   type FoundManifest,
   Inventory,
+  isRebuildMark,
+  REBUILD_KIND,
   type Rebuilt,
   rebuiltState,
 } from '../plan/rebuild.ts';
@@ -41,9 +44,6 @@ import { manifestProblem, summaryOf } from './manifest.ts';
 import { createRecord, deleteForTidiness, endOf, getOrNull, unknownRecord } from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
 import { readNamedSlices } from './slices.ts';
-
-const KIND = 'rebuild';
-const FIRST_SEQ = 1;
 
 type Skipped = RebuildResult['skipped'];
 
@@ -68,7 +68,7 @@ export async function rebuildCatalog(
     parentId: '',
     transaction: {
       id: txnId,
-      kind: KIND,
+      kind: REBUILD_KIND,
       lineage,
       epoch: epoch + 1,
       checkpoint: undefined,
@@ -96,7 +96,7 @@ async function readBegun(
   const key = catalogKey(highest);
   const bytes = highest === FIRST_SEQ ? await getOrNull(engine.records, key, signal) : null;
   const entry = bytes && decodeRecord('catalog-entry', bytes, { key, store: engine.store.uri });
-  if (entry?.transaction.kind === KIND && entry.seq > FIRST_SEQ) return entry;
+  if (entry && isRebuildMark(entry, highest)) return entry;
   throw conflict(engine, `there is a catalog, and its newest entry is ${highest}`);
 }
 

@@ -23,6 +23,7 @@ import type { Catalog, Head } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { readHeldKeys } from './held-keys.ts';
 import { inBatches } from './in-batches.ts';
+import { lostCatalog } from './lost-catalog.ts';
 import { PacedDeletion } from './paced-deletion.ts';
 import { getOrNull, isUnreadable } from './records.ts';
 import { listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
@@ -91,7 +92,7 @@ function stopped(error: CheckpointError): CheckpointError {
 
 /** `NotFound`: there is nothing at all. `StoreRegressed`: there is something, and no catalog that says what it is. */
 async function readHeadBeside(
-  { store }: Engine,
+  engine: Engine,
   catalog: Catalog,
   listing: WholeListing,
   signal: AbortSignal | undefined,
@@ -100,15 +101,11 @@ async function readHeadBeside(
   if (head.seq > 0) return head;
   const [first] = [...listing.objects, ...listing.claims, ...listing.leases];
   if (!first) {
-    throw new CheckpointError('NotFound', `there is no run at ${store.uri}`, {
-      context: { store: store.uri },
+    throw new CheckpointError('NotFound', `there is no run at ${engine.store.uri}`, {
+      context: { store: engine.store.uri },
     });
   }
-  throw new CheckpointError(
-    'StoreRegressed',
-    `${store.uri} has no catalog, but it has ${first.key}: the catalog is lost, so nothing is deleted`,
-    { context: { store: store.uri, key: first.key } },
-  );
+  throw lostCatalog(engine, first.key, 'nothing is deleted');
 }
 
 async function findOldLeases(

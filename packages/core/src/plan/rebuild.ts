@@ -18,6 +18,7 @@
 import { TIME_MS_MAX } from '../contract/ranges.ts';
 import {
   type CatalogCheckpoint,
+  type CatalogEntry,
   type CheckpointId,
   checkpointPrefix,
   type FileRecord,
@@ -30,6 +31,16 @@ import { compareIds, Union } from './assemble.ts';
 import { receiptPlaces } from './file-lists.ts';
 import { EMPTY_STATE } from './state.ts';
 import { totalBytes } from './stored-file.ts';
+
+/** Of the transaction of an entry that begins a rebuilt catalog. */
+export const REBUILD_KIND = 'rebuild';
+/** A run begins with this entry. The key also holds the mark of a rebuild. */
+export const FIRST_SEQ = 1;
+
+/** `entry`, found as number `seq`, is to become the first entry of a rebuilt catalog: the rebuild is under way, or was interrupted. */
+export function isRebuildMark(entry: CatalogEntry, seq: number): boolean {
+  return seq === FIRST_SEQ && entry.seq > FIRST_SEQ && entry.transaction.kind === REBUILD_KIND;
+}
 
 export interface FoundManifest {
   readonly key: string;

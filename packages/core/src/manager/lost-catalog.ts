@@ -1,0 +1,41 @@
+/** A run whose catalog the store shows no longer. */
+
+import { CheckpointError } from '../contract/errors.ts';
+import { parseCheckpointPrefix, parseClaimKey, versionsPrefix, writersPrefix } from '../format/index.ts';
+import type { Catalog } from './catalog.ts';
+import type { Engine } from './engine.ts';
+
+/**
+ * Asked where the store shows no entry of the catalog, before a run is begun there. `StoreRegressed`: there are claims, or objects of a
+ * checkpoint, which are written only once there is an entry. So the catalog is lost, and a new one would hide those checkpoints.
+ * Two list requests.
+ */
+export async function assertNotLost(engine: Engine, catalog: Catalog, signal: AbortSignal): Promise<void> {
+  const key = await findRunKey(engine, signal);
+  if (key === undefined) return;
+  // Another process may have begun the run after the catalog was listed.
+  const { seq } = await catalog.read(signal);
+  if (seq === 0) throw lostCatalog(engine, key, 'nothing is written');
+}
+
+async function findRunKey(engine: Engine, signal: AbortSignal): Promise<string | undefined> {
+  for (const prefix of [writersPrefix, versionsPrefix]) {
+    for await (const { objects } of engine.records.list(prefix, { signal })) {
+      const found = objects.find(({ key }) => parseClaimKey(key) ?? parseCheckpointPrefix(key));
+      if (found) return found.key;
+    }
+  }
+  return undefined;
+}
+
+/** `key`: the object that only a run with a catalog has. `consequence`: what is not done. */
+export function lostCatalog({ store }: Engine, key: string, consequence: string): CheckpointError {
+  const advice = [
+    'stop every process of this run; if the catalog cannot be brought back, `holdfast fsck --rebuild-catalog` writes a new one',
+  ];
+  return new CheckpointError(
+    'StoreRegressed',
+    `${store.uri} has no catalog, but it has ${key}: the catalog is lost, so ${consequence}`,
+    { context: { store: store.uri, key, advice } },
+  );
+}
