@@ -4,16 +4,27 @@
  */
 
 import { PAGE_MUTANTS } from './page-mutants.ts';
-import { FIRST_COLLECTING_SEED, FIRST_STOPPING_SEED } from './story.ts';
+import { FIRST_COLLECTING_SEED, FIRST_DRAWN_SEED, FIRST_STOPPING_SEED } from './story.ts';
 
-export interface EngineMutant {
+export interface Change {
   /** Below packages/core/src. */
   readonly file: string;
   readonly find: string;
   readonly replace: string;
+}
+
+export interface EngineMutant extends Change {
+  /** It shows only in small dimensions: planted together with `SMALL`. */
+  readonly isSmall?: true;
   /** That found it once: the hunt begins there, or at 1. */
   readonly seed?: number;
 }
+
+/** No mistake: every invariant holds in an engine that remembers this little. Orders that take hundreds of decisions come soon in it. */
+export const SMALL: readonly Change[] = [
+  { file: 'plan/state.ts', find: 'TXN_RING_LENGTH = 256', replace: 'TXN_RING_LENGTH = 2' },
+];
+export const SMALL_ENGINE = 'an engine of small dimensions';
 
 export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   'a commit does not ask for the epoch': {
@@ -107,7 +118,28 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/join.ts',
     find: 'id: takeover.id,',
     replace: 'id: newId(engine),',
-    seed: 13_517,
+    seed: FIRST_DRAWN_SEED,
+  },
+  'a drawn attempt forgets its takeover when a call fails': {
+    file: 'manager/join.ts',
+    find: '...(attempt.isDrawn && { memory: takeover })',
+    replace: '',
+    seed: FIRST_DRAWN_SEED + 700,
+    isSmall: true,
+  },
+  'a drawn attempt forgets its takeover when the ring does not cover it': {
+    file: 'manager/catalog.ts',
+    find: 'if (head.seq - openOn > TXN_RING_LENGTH) return false;',
+    replace: 'if (head.seq - openOn > TXN_RING_LENGTH) { this.#memory.openOn = undefined; return true; }',
+    seed: FIRST_DRAWN_SEED + 90,
+    isSmall: true,
+  },
+  'the ring is taken to cover one decision more': {
+    file: 'manager/catalog.ts',
+    find: 'if (head.seq - openOn > TXN_RING_LENGTH) return false;',
+    replace: 'if (head.seq - openOn > TXN_RING_LENGTH + 1) return false;',
+    seed: FIRST_DRAWN_SEED + 90,
+    isSmall: true,
   },
   'the manifest is sent after the commit': {
     file: 'manager/finalise.ts',

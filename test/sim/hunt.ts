@@ -1,9 +1,10 @@
 /** Plays mutants until the simulation finds each. */
 
-import { ENGINE_MUTANTS } from './engine-mutants.ts';
+import { ENGINE_MUTANTS, SMALL_ENGINE } from './engine-mutants.ts';
 import { loadMutated } from './mutation.ts';
 import { type Sabotage, simulate } from './simulation.ts';
 import { STORE_MUTANTS } from './store-mutants.ts';
+import { FIRST_DRAWN_SEED } from './story.ts';
 
 export interface Prey {
   readonly name: string;
@@ -22,6 +23,14 @@ export async function* hunt(seed: number | undefined, scheduleCountMax: number):
     const mutated = await loadMutated(name);
     yield await huntOne(name, mutated.simulate, { seed: seed ?? mutant.seed ?? 1, scheduleCountMax });
   }
+}
+
+const SMALL_SCHEDULES = 60;
+
+/** Without a mistake, in small dimensions: nothing is to be found. */
+export async function playSmall(): Promise<Prey> {
+  const { simulate: play } = await loadMutated(SMALL_ENGINE);
+  return huntOne(SMALL_ENGINE, play, { seed: FIRST_DRAWN_SEED, scheduleCountMax: SMALL_SCHEDULES });
 }
 
 async function huntOne(

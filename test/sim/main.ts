@@ -1,10 +1,11 @@
 /**
  * `pnpm sim --seed N [--count C] [--seconds S]`: plays the seeds from N on, and says what the first violation was.
- * With `--mutants`: plants one mistake after the other and says in which schedule each was found, as lines of JSON; `--count` at most.
+ * With `--mutants`: plays an engine of small dimensions, then plants one mistake after the other. Says in which schedule each was found, as lines
+ * of JSON; `--count` at most.
  */
 
 import { parseArgs } from 'node:util';
-import { hunt } from './hunt.ts';
+import { hunt, playSmall } from './hunt.ts';
 import { simulate } from './simulation.ts';
 
 // Errors are outcomes here, thousands of them; their stacks cost more than all the rest.
@@ -65,7 +66,9 @@ async function main(): Promise<number> {
 }
 
 async function huntAll(seed: number | undefined, count: number): Promise<number> {
-  let exitCode = 0;
+  const small = await playSmall();
+  console.log(JSON.stringify(small));
+  let exitCode = small.violation === undefined ? 0 : 1;
   for await (const prey of hunt(seed, count)) {
     console.log(JSON.stringify(prey));
     if (prey.violation === undefined) exitCode = 1;

@@ -1,7 +1,7 @@
 /** Loads the simulation together with an engine that has one mistake in it. Copies of different mistakes live side by side. */
 
 import { registerHooks } from 'node:module';
-import { ENGINE_MUTANTS } from './engine-mutants.ts';
+import { type Change, ENGINE_MUTANTS, SMALL, SMALL_ENGINE } from './engine-mutants.ts';
 
 const CORE = new URL('../../packages/core/src/', import.meta.url).href;
 const MUTATED = /\?mutant=(.+)$/;
@@ -17,19 +17,26 @@ registerHooks({
   load(url, context, nextLoad) {
     const loaded = nextLoad(url, context);
     const name = MUTATED.exec(url)?.[1];
-    const mutant = name === undefined ? undefined : ENGINE_MUTANTS[decodeURIComponent(name)];
-    if (!mutant || !url.startsWith(`${CORE}${mutant.file}?`)) return loaded;
-    const parts = String(loaded.source).split(mutant.find);
-    if (parts.length !== 2) {
-      throw new Error(
-        `the mutant "${decodeURIComponent(name ?? '')}" is to change one place in ${mutant.file}, and ${parts.length - 1} match`,
-      );
-    }
-    return { ...loaded, source: parts.join(mutant.replace) };
+    const changes = name === undefined ? [] : changesOf(decodeURIComponent(name));
+    const own = changes.filter(({ file }) => url.startsWith(`${CORE}${file}?`));
+    if (own.length === 0) return loaded;
+    return { ...loaded, source: own.reduce(changed, String(loaded.source)) };
   },
 });
 
-/** `name`: of `ENGINE_MUTANTS`. */
+function changesOf(name: string): readonly Change[] {
+  const mutant = ENGINE_MUTANTS[name];
+  if (!mutant) return name === SMALL_ENGINE ? SMALL : [];
+  return mutant.isSmall ? [mutant, ...SMALL] : [mutant];
+}
+
+function changed(source: string, { file, find, replace }: Change): string {
+  const parts = source.split(find);
+  if (parts.length === 2) return parts.join(replace);
+  throw new Error(`"${find}" is to be changed in one place of ${file}, and is in ${parts.length - 1}`);
+}
+
+/** `name`: of `ENGINE_MUTANTS`, or `SMALL_ENGINE`. */
 export async function loadMutated(name: string): Promise<typeof import('./simulation.ts')> {
   return import(`./simulation.ts?mutant=${encodeURIComponent(name)}`);
 }

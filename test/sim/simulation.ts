@@ -16,8 +16,10 @@ import { type Scheduled, Scheduler } from './scheduler.ts';
 import {
   type AttemptStory,
   collectingStory,
+  drawnStory,
   drawStory,
   FIRST_COLLECTING_SEED,
+  FIRST_DRAWN_SEED,
   FIRST_PAGING_SEED,
   FIRST_STOPPING_SEED,
   MANY_FILES_EVERY,
@@ -90,12 +92,13 @@ class Simulation {
 
   constructor(seed: number, sabotage: Sabotage | undefined) {
     const random = new SeededRandom(seed);
-    const stops = seed >= FIRST_STOPPING_SEED;
-    const collects = !stops && seed >= FIRST_COLLECTING_SEED;
+    const isDrawn = seed >= FIRST_DRAWN_SEED;
+    const stops = !isDrawn && seed >= FIRST_STOPPING_SEED;
+    const collects = !isDrawn && !stops && seed >= FIRST_COLLECTING_SEED;
     const drawn = drawStory(random);
     const collecting = collects ? collectingStory(drawn, 1 + (seed % 2)) : drawn;
     const calm = collects && seed >= FIRST_PAGING_SEED ? pagingStory(collecting) : collecting;
-    const few = stops ? stoppingStory(drawn) : calm;
+    const few = isDrawn ? drawnStory(drawn) : stops ? stoppingStory(drawn) : calm;
     const story = seed % MANY_FILES_EVERY === MANY_FILES_REST ? manyFilesStory(few) : few;
     const trace = new Trace();
     const lateEffects = new LateEffects();

@@ -46,6 +46,8 @@ export const FIRST_COLLECTING_SEED = 10_000_000;
 export const FIRST_PAGING_SEED = 15_000_000;
 /** From this seed on callers stop saves, and there are no collectors. */
 export const FIRST_STOPPING_SEED = 20_000_000;
+/** From this seed on each writer draws its attempt, decisions often take longer than their deadline, and a process often saves again. */
+export const FIRST_DRAWN_SEED = 30_000_000;
 
 const FAULT_NAMES: readonly FaultName[] = [
   'loseRequest',
@@ -112,6 +114,17 @@ export function pagingStory(story: Story): Story {
     attempts: story.attempts.map(longer),
     collectors: 3,
     settings: { ...story.settings, entryCheckpointsMax: 2 },
+  };
+}
+
+/** The same, with attempts that only their processes remember. */
+export function drawnStory(story: Story): Story {
+  return {
+    ...story,
+    attempts: story.attempts.map((attempt) => ({ ...attempt, worldSize: 1, isDrawn: true })),
+    isLarge: false,
+    settings: { ...story.settings, recordTimeoutMs: 40 },
+    pressure: { ...story.pressure, time: 0.03 },
   };
 }
 
