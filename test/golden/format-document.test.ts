@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { crc32c } from '@holdfast/core';
@@ -9,12 +9,16 @@ import {
   catalogKey,
   encodeRecord,
   type FileRecord,
+  fileListKey,
   FORMAT_MAJOR,
   LOGICAL_NAME_BYTES_MAX,
+  type Manifest,
   manifestKey,
   payloadKey,
+  receiptKey,
   sha256,
 } from '@holdfast/core/internal/format/index';
+import { fileListRef, receiptRef } from '@holdfast/core/internal/plan/file-lists';
 import { GOLDEN_VALUES } from './values.ts';
 
 const DOCUMENT = readFileSync(new URL('../../docs/format.md', import.meta.url), 'utf8');
@@ -75,14 +79,35 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
     return { name, key, sizeBytes: bytes.length, crc32c: crc, partSizeBytes: bytes.length, partCrc32c, blake3: empty, mode: 0 };
   }
 
+  const id = { lineage: 1, epoch: 1, version: 7n };
+  const nothing = { bases: [], metrics: {}, metadata: {}, suspicions: [] };
+
+  /** What a manifest says where it repeats its receipt. */
+  function repeated(files: readonly FileRecord[]): Pick<Manifest, 'writers' | 'receipts'> {
+    const receipt = { receiptKey: 'version_7/1.1/receipts/0.0.json', receiptSha256: sha256(weights) };
+    return { writers: [{ writer: 0, incarnation: 0, ...receipt, files }], receipts: [] };
+  }
+
+  /** Where it refers to it, and that to a list for each file. The writer's life is its third. */
+  function referred(files: readonly FileRecord[]): Pick<Manifest, 'writers' | 'receipts'> {
+    const life = { id, writer: 0, incarnation: 2 };
+    const fileLists = files.map((file) => {
+      const list = encodeRecord('file-list', { ...life, files: [file] });
+      put(fileListKey(life, list.sha256), list.bytes);
+      return fileListRef([file], list.sha256);
+    });
+    const receipt = { ...life, worldSize: 1, files: [], fileLists, ...nothing };
+    const { bytes, sha256: digest } = encodeRecord('receipt', receipt);
+    put(receiptKey(id, 0, 2), bytes);
+    return { writers: [], receipts: [receiptRef({ receipt, sha256: digest }, 1)] };
+  }
+
   /** Version 7 of one writer, committed in entry 2. Returns the key of each object. */
-  function writeRun(): { manifest: string; entry: string; payload: string } {
-    const id = { lineage: 1, epoch: 1, version: 7n };
+  function writeRun(shares = repeated): { manifest: string; entry: string; payload: string } {
     const files = [fileOf('empty', new Uint8Array(0)), fileOf('model/weights.bin', weights)];
     put(files[0]!.key, new Uint8Array(0));
     put(files[1]!.key, weights);
-    const share = { writer: 0, incarnation: 0, receiptKey: 'version_7/1.1/receipts/0.0.json', receiptSha256: sha256(weights), files };
-    const manifest = encodeRecord('manifest', { id, worldSize: 1, writers: [share], bases: [], metrics: {}, metadata: {}, suspicions: [], receipts: [] });
+    const manifest = encodeRecord('manifest', { id, worldSize: 1, ...nothing, ...shares(files) });
     const key = manifestKey(id, manifest.sha256);
     put(key, manifest.bytes);
     const golden = GOLDEN_VALUES['catalog-entry.json']!;
@@ -105,8 +130,11 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
     writeFileSync(join(run, key), bytes);
   }
 
-  test('walks from the newest entry to the payloads', () => {
-    const { payload } = writeRun();
+  test.each([
+    ['in the manifest itself', repeated],
+    ['in lists to which a receipt refers', referred],
+  ])('walks from the newest entry to the payloads, whose records lie %s', (_, shares) => {
+    const { payload } = writeRun(shares);
     const { status, stdout, stderr } = read();
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout.split('\n').slice(0, 2)).toEqual([
@@ -121,6 +149,13 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
     const { status, stderr } = read();
     expect(status).toBe(1);
     expect(stderr).toContain(`${join(run, key)} is damaged`);
+  });
+
+  test.each(['receipts/', 'files/'])('finds a flipped bit below %s', (folder) => {
+    writeRun(referred);
+    const [name] = readdirSync(join(run, 'version_7/1.1', folder));
+    flipBit(`version_7/1.1/${folder}${name}`, 200);
+    expect(read().stderr).toContain(`${name} is damaged`);
   });
 
   test('finds a manifest that is whole, but not the one of the catalog', () => {

@@ -54,7 +54,8 @@ export const SETTINGS = {
     default: 2 * MINUTE_MS,
     min: 1,
     max: 60 * MINUTE_MS,
-    meaning: 'How long one decision (join, commit, read of the catalog) may take, retries included.',
+    meaning:
+      'How long one decision (join, commit, read of the catalog) may take, retries included; in a commit anew after each answer while it reads what the writers delivered.',
   },
   stallTimeoutMs: {
     default: 20_000,
