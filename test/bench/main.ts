@@ -62,7 +62,11 @@ async:
   --staging DIR       one more row: copied to there, as to /dev/shm
 scale:
   --versions N        at most (100000)
-  --files N           at most (1000000)
+  --files N           at most, a thousand for each writer (1000000)
+  --lone-files N      of one writer (100000)
+  --stores A,B        only these: local, MinIO; none if empty
+  --stored-files N    in each of those (100000)
+  --dir DIR           for those (the directory for temporary files)
 repartition:
   --buffer A          memory that may be used (256MiB)
 adapters:

@@ -1,10 +1,11 @@
 /**
  * `bench scale`: requests and bytes of one commit, however many versions the run has and however many files the checkpoint. Counts, so that
- * a busy machine makes no difference; the store is in memory.
+ * a busy machine makes no difference. The store is in memory; the files also go to a directory and to MinIO.
  */
 
+import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { type CheckpointManager, crc32c, openCheckpointManager, systemClock } from '@holdfast/core';
+import { type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast/core';
 import {
   type CatalogCheckpoint,
   catalogKey,
@@ -16,26 +17,19 @@ import {
 import { committedCheckpoint } from '@holdfast/core/internal/plan/apply-commit';
 import { closePages } from '@holdfast/core/internal/plan/pages';
 import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
-import { MemoryBucket, MemoryStore, ObservedStore } from '@holdfast/core/store';
-import { say } from './options.ts';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { type Counted, Counter } from './counter.ts';
+import { chosen } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
 import { barChart } from './s3/chart.ts';
+import { ofFiles, ofLoneWriter, ofStored, REAL_STORES } from './scale-files.ts';
 
 const MIB = 1024 * 1024;
 const SETTINGS = { bufferBytes: 16 * MIB, partSizeBytesMin: 64 * 1024, deletesPerSecondMax: 1_000_000 };
 const ENTRY_CHECKPOINTS = 1024;
-const FILES_PER_WRITER = 1000;
 const METRICS = { loss: 1.2345678901, lr: 0.0001234, 'eval/accuracy': 0.87654321 };
 const RUN_ID = '00000000000000000000000000000000';
 const JOB = 'job';
-
-interface Counted {
-  readonly what: string;
-  readonly count: number;
-  readonly requests: number;
-  readonly bytes: number;
-  readonly ms: number;
-}
 
 /** Prints tables and writes `scale.json`, `.md` and a picture. */
 export async function benchScale(args: readonly string[]): Promise<void> {
@@ -44,6 +38,10 @@ export async function benchScale(args: readonly string[]): Promise<void> {
     options: {
       versions: { type: 'string', default: '100000' },
       files: { type: 'string', default: '1000000' },
+      'lone-files': { type: 'string', default: '100000' },
+      stores: { type: 'string', default: REAL_STORES.join(',') },
+      'stored-files': { type: 'string', default: '100000' },
+      dir: { type: 'string', default: tmpdir() },
       out: { type: 'string' },
     },
   });
@@ -51,7 +49,11 @@ export async function benchScale(args: readonly string[]): Promise<void> {
   const rows: Counted[] = [];
   for (const count of upTo(countOf('--versions', values.versions))) rows.push(...(await ofVersions(count)));
   for (const count of upTo(countOf('--files', values.files))) rows.push(...(await ofFiles(count)));
-  const conditions = `${machineText()}; memory store; requests and bytes are counts, times are of one run`;
+  rows.push(...(await ofLoneWriter(countOf('--lone-files', values['lone-files']))));
+  const stored = countOf('--stored-files', values['stored-files']);
+  for (const name of values.stores === '' ? [] : chosen('--stores', values.stores, REAL_STORES))
+    rows.push(...(await ofStored(name, stored, values.dir)));
+  const conditions = `${machineText()}; memory store unless a row says another; requests and bytes are counts, times are of one run`;
   const head = ['what', 'size', 'requests', 'bytes of records', 'ms'];
   const cells = rows.map(({ what, count, requests, bytes, ms }) => [
     what,
@@ -74,38 +76,13 @@ function countOf(option: string, text: string): number {
   throw new Error(`${option} is "${text}"; it takes a whole number from 1 on`);
 }
 
-class Counter {
-  requests = 0;
-  bytes = 0;
-
-  /** `bucket` as a client sees it whose requests are counted. Bytes: of all but payloads. */
-  connect(bucket: MemoryBucket): ObservedStore {
-    const onCall = ({ key, bytes }: { key: string; bytes: number }) => {
-      this.requests++;
-      if (!/^version_\d+\/\d+\.\d+\/\d+\.\d+-/.test(key)) this.bytes += bytes;
-    };
-    return new ObservedStore(new MemoryStore(bucket), { clock: systemClock, onCall });
-  }
-
-  async count(what: string, count: number, call: () => Promise<unknown>): Promise<Counted> {
-    this.requests = 0;
-    this.bytes = 0;
-    const startMs = performance.now();
-    await call();
-    const { requests, bytes } = this;
-    const ms = performance.now() - startMs;
-    say(`${what} at ${count}: ${requests} requests, ${bytes} bytes, ${Math.round(ms)} ms`);
-    return { what, count, requests, bytes, ms };
-  }
-}
-
 async function ofVersions(count: number): Promise<Counted[]> {
   const bucket = new MemoryBucket({ crc32c });
   await fill(bucket, count);
   const counter = new Counter();
   const open = () =>
     openCheckpointManager({
-      store: counter.connect(bucket),
+      store: counter.connect(new MemoryStore(bucket)),
       settings: SETTINGS,
       attempt: JOB,
       dedupe: 'off',
@@ -214,40 +191,6 @@ async function put1(
     },
     atMs: Number(version),
   });
-}
-
-async function ofFiles(count: number): Promise<Counted[]> {
-  const writers = Math.max(1, Math.ceil(count / FILES_PER_WRITER));
-  const bucket = new MemoryBucket({ crc32c });
-  const counter = new Counter();
-  const open = (index: number) =>
-    openCheckpointManager({
-      store: counter.connect(bucket),
-      settings: SETTINGS,
-      attempt: JOB,
-      writer: { index, count: writers },
-    });
-  const namesOf = (index: number) =>
-    Array.from({ length: Math.min(count, FILES_PER_WRITER) }, (_, at) => `rank-${index}/part-${at}.bin`);
-  const save = async (index: number) => {
-    const manager = open(index);
-    const buffers = Object.fromEntries(
-      namesOf(index).map((name, at) => [name, new Uint8Array([index & 255, at & 255])]),
-    );
-    await manager.save({ version: 1, buffers, noWait: index < writers - 1, dedupe: 'off' });
-    await manager.close();
-  };
-  for (let index = 0; index < writers - 1; index++) await save(index);
-  const counted = [await counter.count('files: last save and commit', count, () => save(writers - 1))];
-  const reader = open(0);
-  const [name = ''] = namesOf(writers >> 1);
-  const to = { [name]: new Uint8Array(2) };
-  counted.push(await counter.count('files: restore one', count, () => reader.restore({ version: 1, to })));
-  counted.push(
-    await counter.count('files: verify, level 0', count, () => reader.verify({ version: 1, level: 0 })),
-  );
-  await reader.close();
-  return counted;
 }
 
 function chartOf(rows: readonly Counted[]): string {

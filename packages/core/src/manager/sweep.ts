@@ -30,8 +30,9 @@ import { listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
 import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.ts';
 
 /**
- * One list page per 1,000 objects, one GET per checkpoint that this manager has not met before and for each record that it refers to, one delete request per
- * `capabilities.maxDeleteKeys` objects. Memory: about 200 bytes per object of the run, and 150 per object of its checkpoints.
+ * One list page per 1,000 objects; one GET for each checkpoint that this manager has not met before, and for each record that
+ * it refers to; one delete request per `capabilities.maxDeleteKeys` objects. Memory: about 200 bytes per object of the run, and
+ * 150 per object of its checkpoints.
  *
  * `NotFound`: there is no run. `StoreRegressed`: the catalog is gone, or older than what lies beside it. `Corrupt`: a manifest cannot be
  * read. `Denied`: the store lets nothing be deleted. In all of these nothing is.

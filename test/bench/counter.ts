@@ -1,0 +1,40 @@
+/** Requests and bytes of records that calls of a manager take. */
+
+import { type ObjectStore, systemClock } from '@holdfast/core';
+import { ObservedStore } from '@holdfast/core/store';
+import { say } from './options.ts';
+
+export interface Counted {
+  readonly what: string;
+  readonly count: number;
+  readonly requests: number;
+  readonly bytes: number;
+  readonly ms: number;
+}
+
+const PAYLOAD_KEY = /^version_\d+\/\d+\.\d+\/\d+\.\d+-/;
+
+export class Counter {
+  requests = 0;
+  bytes = 0;
+
+  /** `store` as a client sees it whose requests are counted. Bytes: of all but payloads. */
+  connect(store: ObjectStore): ObservedStore {
+    const onCall = ({ key, bytes }: { key: string; bytes: number }) => {
+      this.requests++;
+      if (!PAYLOAD_KEY.test(key)) this.bytes += bytes;
+    };
+    return new ObservedStore(store, { clock: systemClock, onCall });
+  }
+
+  async count(what: string, count: number, call: () => Promise<unknown>): Promise<Counted> {
+    this.requests = 0;
+    this.bytes = 0;
+    const startMs = performance.now();
+    await call();
+    const { requests, bytes } = this;
+    const ms = performance.now() - startMs;
+    say(`${what} at ${count}: ${requests} requests, ${bytes} bytes, ${Math.round(ms)} ms`);
+    return { what, count, requests, bytes, ms };
+  }
+}

@@ -1,0 +1,98 @@
+/** One checkpoint of many files: what its commit, a look at it and a restore of one file take, in memory and in real stores. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { crc32c, type ObjectStore, openCheckpointManager } from '@holdfast/core';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { openStore } from '@holdfast/stores';
+import { newBucketOf } from '../servers/s3-access.ts';
+import { startMinio } from '../servers/s3-servers.ts';
+import { type Counted, Counter } from './counter.ts';
+
+const MIB = 1024 * 1024;
+const SETTINGS = { bufferBytes: 16 * MIB, partSizeBytesMin: 64 * 1024, deletesPerSecondMax: 1_000_000 };
+const FILES_PER_WRITER = 1000;
+const JOB = 'job';
+
+export const REAL_STORES = ['local', 'MinIO'] as const;
+
+export interface FilesPlan {
+  readonly count: number;
+  readonly writers: number;
+  /** Before the names of what is counted. */
+  readonly label: string;
+  readonly open: () => Promise<ObjectStore>;
+}
+
+/** In memory, a thousand files for each writer. */
+export function ofFiles(count: number): Promise<Counted[]> {
+  const bucket = new MemoryBucket({ crc32c });
+  const open = async () => new MemoryStore(bucket);
+  const writers = Math.max(1, Math.ceil(count / FILES_PER_WRITER));
+  return countFiles({ count, writers, label: 'files', open });
+}
+
+/** In memory, all of one writer. */
+export function ofLoneWriter(count: number): Promise<Counted[]> {
+  const bucket = new MemoryBucket({ crc32c });
+  return countFiles({ count, writers: 1, label: 'lone writer', open: async () => new MemoryStore(bucket) });
+}
+
+/** `directory`: for the local store and for the data of the server. */
+export async function ofStored(
+  name: (typeof REAL_STORES)[number],
+  count: number,
+  directory: string,
+): Promise<Counted[]> {
+  const below = mkdtempSync(join(directory, 'holdfast-scale-'));
+  const plan = { count, writers: Math.max(1, Math.ceil(count / FILES_PER_WRITER)), label: name };
+  try {
+    if (name === 'local') {
+      return await countFiles({ ...plan, open: () => openStore(`file://${join(below, 'run')}`, {}) });
+    }
+    const minio = await startMinio({ directory: below });
+    try {
+      const { uri, env } = await newBucketOf(minio);
+      return await countFiles({ ...plan, open: () => openStore(uri, env) });
+    } finally {
+      await minio.stop();
+    }
+  } finally {
+    rmSync(below, { recursive: true, force: true });
+  }
+}
+
+async function countFiles({ count, writers, label, open }: FilesPlan): Promise<Counted[]> {
+  const counter = new Counter();
+  const manager = async (index: number) =>
+    openCheckpointManager({
+      store: counter.connect(await open()),
+      settings: SETTINGS,
+      attempt: JOB,
+      writer: { index, count: writers },
+    });
+  const ofEach = Math.ceil(count / writers);
+  const namesOf = (index: number) =>
+    Array.from({ length: ofEach }, (_, at) => `rank-${index}/part-${at}.bin`);
+  const save = async (index: number) => {
+    const writer = await manager(index);
+    const pairs = namesOf(index).map((name, at) => [name, Uint8Array.of(index, at)] as const);
+    const isLast = index === writers - 1;
+    const buffers = Object.fromEntries(pairs);
+    await writer.save({ version: 1, buffers, noWait: !isLast, dedupe: 'off' });
+    await writer.close();
+  };
+  for (let index = 0; index < writers - 1; index++) await save(index);
+  const counted = [await counter.count(`${label}: last save and commit`, count, () => save(writers - 1))];
+  const reader = await manager(0);
+  const [name = ''] = namesOf(writers >> 1);
+  const to = { [name]: new Uint8Array(2) };
+  const ask = async (what: string, call: () => Promise<unknown>) =>
+    counted.push(await counter.count(`${label}: ${what}`, count, call));
+  await ask('list', () => reader.list({ limit: 20 }));
+  await ask('restore one', () => reader.restore({ version: 1, to }));
+  await ask('fsck', () => reader.fsck());
+  await ask('verify, level 0', () => reader.verify({ version: 1, level: 0 }));
+  await reader.close();
+  return counted;
+}
