@@ -53,6 +53,24 @@ describe('restore --replace', () => {
     ]);
   });
 
+  it('names on stderr what stays of an old directory, each time; puts no new directory into a run', async () => {
+    const place = await saved();
+    const out = place.path('out');
+    const left = '.out.holdfast-0123456789abcdef.left-0';
+    await writeFiles(place, left, { mine: 'mine' });
+    for (const more of [[], ['--replace']]) {
+      const done = await holdfast(['restore', place.uri, out, '--quiet', ...more]);
+      expect([done.code, done.stderr]).toEqual([
+        0,
+        `holdfast: the old directory ${place.path(left)} stays: files that Holdfast did not put there are in it\n`,
+      ]);
+    }
+    const inRun = `${place.runDirectory}/new`;
+    const refused = await holdfast(['restore', place.uri, inRun]);
+    expect([refused.code, existsSync(inRun)]).toEqual([2, false]);
+    expect(refused.stderr).toContain(`lies in the run ${place.runDirectory}`);
+  });
+
   it('=everything says how many files go, and asks; without a terminal it needs --apply', async () => {
     const place = await saved();
     const out = await writeFiles(place, 'out', { 'notes.txt': 'mine', 'deep/er/c': 'c' });

@@ -1,6 +1,6 @@
 /** What of a directory that is there may be lost: `--replace`, and the question that `--replace=everything` asks. */
 
-import type { Replace, TargetOptions } from '@holdfast/core/contract';
+import type { LeftDirectory, Replace, TargetOptions } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { confirm, requirePerson } from './confirm.ts';
 import { formatPlural, printable } from './format.ts';
@@ -15,6 +15,11 @@ export const replace = flagOrWord(
 const apply = flag('--apply', 'with --replace=everything: do it without asking');
 
 export const REPLACE_OPTIONS = [replace, apply] as const;
+
+/** On stderr: an old directory stays beside the new one. */
+export function tellLeft(call: Call, { path, reason }: LeftDirectory): void {
+  call.messages.warn(`holdfast: the old directory ${printable(path)} stays: ${printable(reason)}`);
+}
 
 const OTHERWISE = 'pass --apply too if all of it may go';
 

@@ -21,6 +21,8 @@ export interface OldDirectory {
 export interface Ownership extends Pick<TargetOptions, 'isOwn' | 'signal'> {
   /** Lines of the notes beside it; needed without `isOwn`. */
   readonly made: ReadonlySet<string>;
+  /** The name that it had until it was moved aside, for messages. */
+  readonly movedFrom?: string | undefined;
 }
 
 /** Files that are looked at together. */
@@ -35,8 +37,9 @@ export async function lookAtOld(
   path: string,
   ownership: Ownership,
 ): Promise<OldDirectory> {
+  const named = ownership.movedFrom ?? path;
   const protection = await protectionOf(fileSystem, path);
-  if (protection !== null) throw never(path, protection);
+  if (protection !== null) throw never(named, protection);
   const found = { fileCount: 0, foreignCount: 0, example: undefined as string | undefined };
   const check = () => throwIfAborted(ownership.signal);
   let entries: TreeEntry[] = [];
@@ -51,18 +54,26 @@ export async function lookAtOld(
   };
   for await (const entry of walkTree(fileSystem, path, { missing: 'skip', check })) {
     const { name } = entry;
-    if (isRunFile(`${path}/${name}`)) throw never(path, `is a run, or holds one, as ${name} tells`);
+    if (isRunFile(`${path}/${name}`)) throw never(named, `is a run, or holds one, as ${name} tells`);
     if (entries.push(entry) === STATS_AT_A_TIME) await count();
   }
   await count();
-  if (found.foreignCount > 0) await assertOutsideRuns(fileSystem, path);
   return found;
 }
 
-/** `InvalidArgument`: a file or directory lies in a run, so that it may be one of its objects. */
+/**
+ * `InvalidArgument`: a file or directory lies in a run, or would, so that it may be one of its objects, or hide among them.
+ */
 export async function assertOutsideRuns(fileSystem: FileSystem, path: string): Promise<void> {
   const run = await runAround(fileSystem, path);
-  if (run !== null) throw never(path, `lies in the run ${run}`);
+  if (run === null) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `${path} lies in the run ${run}: only Holdfast's own objects do`,
+    {
+      context: { path, advice: ['name a place outside the run'] },
+    },
+  );
 }
 
 async function isForeign(

@@ -18,7 +18,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { TargetOptions } from '@holdfast/core/contract';
+import type { LeftDirectory, TargetOptions } from '@holdfast/core/contract';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { createLocalFiles } from './index.ts';
@@ -59,7 +59,7 @@ interface Restore extends TargetOptions {
   readonly files?: readonly string[];
   readonly fileSystem?: FileSystem | undefined;
   /** Between the opening and the publishing. */
-  readonly meanwhile?: () => void;
+  readonly meanwhile?: () => void | Promise<void>;
 }
 
 /** Puts files in which their names stand. */
@@ -71,7 +71,7 @@ async function restore({ to = directory, files = ['a'], fileSystem, meanwhile, .
       await sink.writeAt(0, Buffer.from(name));
       await sink.close();
     }
-    meanwhile?.();
+    await meanwhile?.();
     await target.publish();
   } catch (error) {
     await target.discard();
@@ -150,6 +150,88 @@ describe('replace: true', () => {
     expect(readFileSync(directory, 'utf8')).toBe('a file');
   });
 
+  it('what is put there just before the rename stays under its name, and nothing is replaced', async () => {
+    await restore();
+    const isAside = (to: string) => to.endsWith('.old');
+    const atRename = (change: () => void) => ({
+      ...nodeFileSystem,
+      rename: async (from: string, to: string) => {
+        if (isAside(to)) change();
+        await nodeFileSystem.rename(from, to);
+      },
+    });
+    const fileSystem = atRename(() => put('ckpt/notes.txt'));
+    await expect(restore({ replace: true, files: ['b'], fileSystem })).rejects.toEqual(
+      code('TargetExists', `${directory} holds 1 file that Holdfast did not put there`),
+    );
+    expect([files(), hidden().length]).toEqual([['a', 'notes.txt'], 1]);
+    const run = atRename(() => put('ckpt/catalog/00000000000000000001.json'));
+    await expect(restore({ replace: 'everything', fileSystem: run })).rejects.toEqual(
+      code('InvalidArgument', `${directory} is a run, or holds one`),
+    );
+    expect(files()).toContain('catalog/00000000000000000001.json');
+  });
+
+  it('what cannot go back because its name was taken stays, and the error says where', async () => {
+    await restore();
+    const rename: FileSystem['rename'] = async (from, to) => {
+      await nodeFileSystem.rename(from, to);
+      if (!to.endsWith('.old')) return;
+      writeFileSync(join(to, 'notes.txt'), '');
+      put('ckpt/other');
+    };
+    await expect(restore({ replace: true, fileSystem: { ...nodeFileSystem, rename } })).rejects.toEqual(
+      code('TargetExists', '.old'),
+    );
+    expect([files(), files(join(parent, hidden('.old')[0]!))]).toEqual([['other'], ['a', 'notes.txt']]);
+  });
+
+  it('what is put into the old directory when the new one is in place stays, and is told of', async () => {
+    await restore();
+    const rename: FileSystem['rename'] = async (from, to) => {
+      await nodeFileSystem.rename(from, to);
+      if (to === directory) put(`${hidden('.old')[0]!}/notes.txt`);
+    };
+    const told: LeftDirectory[] = [];
+    const onLeft = (each: LeftDirectory) => told.push(each);
+    await restore({ replace: true, files: ['b'], fileSystem: { ...nodeFileSystem, rename }, onLeft });
+    const path = join(parent, hidden('.left-0')[0]!);
+    expect(told).toEqual([{ path, reason: 'files that Holdfast did not put there are in it' }]);
+    expect([files(), files(path)]).toEqual([['b'], ['a', 'notes.txt']]);
+  });
+
+  it('an old directory that cannot be removed is told of, and tried again by the next restore', async () => {
+    await restore();
+    const told: LeftDirectory[] = [];
+    const onLeft = (each: LeftDirectory) => told.push(each);
+    const removeAll = () => Promise.reject(Object.assign(new Error(), { code: 'EPERM', syscall: 'unlink' }));
+    const fileSystem = { ...nodeFileSystem, removeAll };
+    await restore({ replace: true, files: ['b'], fileSystem, onLeft });
+    const path = join(parent, hidden('.gone-0')[0]!);
+    expect([files(), told.map((each) => each.path)]).toEqual([['b'], [path]]);
+    await restore({ replace: true, files: ['c'], fileSystem, onLeft });
+    expect(told.filter((each) => each.path === path).length).toBe(2);
+    await restore({ replace: true, files: ['d'], onLeft });
+    expect([files(), hidden('.gone-0'), told.length]).toEqual([['d'], [], 3]);
+  });
+
+  it('two at once: the note of the one that is not in place yet stays', async () => {
+    await restore();
+    const first: Promise<void>[] = [];
+    // The second has written its note, and has not moved yet, when the first is in place.
+    const rename: FileSystem['rename'] = async (from, to) => {
+      if (to.endsWith('.old') && first.length === 0) {
+        first.push(restore({ replace: true, files: ['b'] }));
+        await first[0];
+      }
+      await nodeFileSystem.rename(from, to);
+    };
+    await restore({ replace: true, files: ['c'], fileSystem: { ...nodeFileSystem, rename } });
+    expect(files()).toEqual(['c']);
+    await restore({ replace: true, files: ['d'] });
+    expect([files(), hidden('.made-0').length]).toEqual([['d'], 1]);
+  });
+
   it('by names, where they tell whose a file is; then there is no note', async () => {
     const isOwn = (name: string) => name.endsWith('.ckpt');
     put('ckpt/1.ckpt');
@@ -191,22 +273,28 @@ describe('is never replaced, whatever is said', () => {
       await refused(to, 'is a run, or holds one');
     }
     for (const to of [parent, join(parent, 'data'), join(parent, 'link')]) await refused(to, entry);
-    await refused(join(run, 'catalog'), 'is a run');
-    await refused(join(run, 'version_1'), 'is a run, or holds one');
-    await refused(join(run, 'version_1/0.1'), 'is a run, or holds one');
+    await refused(join(run, 'catalog'), 'lies in the run');
+    await refused(join(run, 'version_1'), 'lies in the run');
+    await refused(join(run, 'version_1/0.1'), 'lies in the run');
     expect(files(join(parent, 'data'))).toContain(`run/${entry}`);
   });
 
-  it('a directory of payloads of a run; one that a restore made among them may be', async () => {
+  it('a directory of payloads of a run; nor does a new one go among them', async () => {
     put('run/catalog/00000000000000000001.json');
     put('run/version_1/0.1/0.1-ab/model');
     const inside = join(parent, 'run/version_1/0.1/0.1-ab');
     await expect(restore({ to: inside, replace: 'everything' })).rejects.toEqual(
       code('InvalidArgument', `lies in the run ${parent}/run`),
     );
-    await restore({ to: join(parent, 'run/resume') });
-    await restore({ to: join(parent, 'run/resume'), replace: true, files: ['b'] });
-    expect(files(join(parent, 'run/resume'))).toEqual(['b']);
+    for (const to of ['run/resume', 'run/new/deep', 'run/version_1/0.1/0.1-ab/new']) {
+      await expect(restore({ to: join(parent, to) })).rejects.toEqual(
+        code('InvalidArgument', `lies in the run ${parent}/run`),
+      );
+    }
+    symlinkSync('run', join(parent, 'link'));
+    await expect(restore({ to: join(parent, 'link/new/deep') })).rejects.toEqual(code('InvalidArgument'));
+    expect(files(join(parent, 'run'))).not.toContain('new');
+    expect(existsSync(join(parent, 'run/resume'))).toBe(false);
   });
 
   it('/, the working directory, and what holds it', async () => {
@@ -315,7 +403,8 @@ describe('what a process that was killed has left', () => {
   });
 
   it('one that was replaced goes; one of a process that may live stays', async () => {
-    put(`${left('.old')}/old`);
+    await restore({ files: ['old'] });
+    renameSync(directory, join(parent, left('.old')));
     const other = left('.old', `.${processText(processOf(9))}`);
     put(`${other}/old`);
     put('ckpt/new');
@@ -323,12 +412,38 @@ describe('what a process that was killed has left', () => {
     expect([files(), hidden('.old')]).toEqual([['a'], [other]]);
   });
 
-  it('of a name so long that others begin like it no old directory is touched', async () => {
-    const long = 'x'.repeat(200);
-    const aside = `.${'x'.repeat(128)}.holdfast-${HEX}.${GONE}.old`;
-    put(`${aside}/old`);
-    await restore({ to: join(parent, long) });
-    expect([files(join(parent, long)), existsSync(join(parent, aside))]).toEqual([['a'], true]);
+  it('with files of others in it stays, and is told of again and again', async () => {
+    put(`${left('.old')}/mine`);
+    put('ckpt/new');
+    const told: LeftDirectory[] = [];
+    const onLeft = (each: LeftDirectory) => told.push(each);
+    await restore({ replace: 'everything', onLeft });
+    await restore({ replace: true, onLeft });
+    const path = join(parent, left('.left-0'));
+    expect(told.map((each) => each.path)).toEqual([path, path]);
+    expect([files(), files(path)]).toEqual([['a'], ['mine']]);
+  });
+
+  it('names so long that they only begin alike have siblings of their own', async () => {
+    const one = join(parent, `${'x'.repeat(200)}1`);
+    const other = join(parent, `${'x'.repeat(200)}2`);
+    await restore({ to: one });
+    renameSync(
+      one,
+      join(
+        parent,
+        hidden('.made-0')[0]!
+          .replace(processText(processOf(8)), GONE)
+          .replace('.made-0', '.old'),
+      ),
+    );
+    await restore({ to: other });
+    expect([existsSync(one), files(other)]).toEqual([false, ['a']]);
+    await restore({ to: other, replace: true, files: ['b'] });
+    expect(hidden('.made-0').length).toBe(2);
+    await restore({ to: one, replace: true, files: ['c'] });
+    expect([files(one), hidden('.old')]).toEqual([['c'], []]);
+    for (const name of hidden()) expect(name.length).toBeLessThan(256);
   });
 
   it('what cannot be removed keeps nobody from restoring', async () => {

@@ -1,19 +1,29 @@
 /**
  * The hidden names beside a target: `.name.holdfast-…` while it is written, `….old` for what it takes the place of, `….made-0` for its note.
- * A process that is killed leaves them, and the next target of the same name clears them away.
+ * A process that is killed leaves them, and the next target of the same name clears them away. `….gone-0` was looked at and is being removed;
+ * `….left-0` has files in it that are not Holdfast's to remove.
  */
 
+import { createHash } from 'node:crypto';
 import { basename, dirname, resolve, sep } from 'node:path';
-import { errnoOf } from './errno.ts';
+import type { TargetOptions } from '@holdfast/core/contract';
+import { errnoOf, fileError } from './errno.ts';
 import type { FileSystem } from './file-system.ts';
 import { type OwnedEntry, ownedEntries, ownedName } from './left-behind.ts';
+import { lookAtOld } from './old-directory.ts';
 import type { Processes } from './processes.ts';
 import { NOTE_ENDING, readNote } from './target-note.ts';
 
 export const ASIDE_ENDING = '.old';
+/** Any process may remove it, at any time. */
+const GONE_ENDING = '.gone-0';
+/** No process removes it. */
+const LEFT_ENDING = '.left-0';
 
 /** Bytes of the target's name that its siblings repeat: with the rest they stay below the 255 of a file name. */
 const NAME_BYTES_MAX = 128;
+/** Stand for the rest of a longer name: others may begin like it. */
+const DIGEST_DIGITS = 16;
 /** More links one after the other than the kernel follows. */
 const LINKS_MAX = 40;
 
@@ -22,16 +32,22 @@ export interface SiblingParts {
   readonly processes: Processes;
 }
 
+/** What is asked of an old directory before it is removed, and what is told of one that stays. */
+export type Settling = Pick<TargetOptions, 'isOwn' | 'onLeft' | 'replace'>;
+
 export async function siblingOf(path: string, processes: Processes): Promise<string> {
   return `${dirname(path)}${sep}${await ownedName(prefixOf(path), processes)}`;
 }
 
 function prefixOf(path: string): string {
-  const start = Buffer.from(basename(path))
-    .subarray(0, NAME_BYTES_MAX)
+  const name = Buffer.from(basename(path));
+  if (name.byteLength <= NAME_BYTES_MAX) return `.${basename(path)}.holdfast-`;
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, DIGEST_DIGITS);
+  const start = name
+    .subarray(0, NAME_BYTES_MAX - DIGEST_DIGITS - 1)
     .toString('utf8')
     .replace(/\uFFFD$/, '');
-  return `.${start}.holdfast-`;
+  return `.${start}-${digest}.holdfast-`;
 }
 
 /** Where a path leads, links followed, also if there is nothing yet. */
@@ -48,30 +64,81 @@ export async function leadsTo(fileSystem: FileSystem, path: string): Promise<str
 
 /**
  * Removes what processes that are certainly gone left beside a target, and puts back what one had moved aside and not replaced. What cannot
- * be looked at or removed takes room, and is left.
+ * be looked at or removed takes room, and is left; of an old directory `onLeft` hears.
  */
-export async function clearSiblings(path: string, parts: SiblingParts): Promise<void> {
+export async function clearSiblings(
+  path: string,
+  parts: SiblingParts,
+  settling: Settling = {},
+): Promise<void> {
   const { fileSystem } = parts;
-  const siblings = await siblingsOf(path, parts);
-  for (const { name, ending } of siblings.filter(({ isAbandoned }) => isAbandoned)) {
+  for (const { name, ending, isAbandoned } of await siblingsOf(path, parts)) {
     const sibling = `${dirname(path)}${sep}${name}`;
-    if (ending === '') await fileSystem.removeAll(sibling).catch(() => undefined);
-    if (ending === ASIDE_ENDING && isNamedInFull(path)) await settleAside(fileSystem, sibling, path);
+    if (ending === LEFT_ENDING) tellForeign(sibling, settling);
+    else if (ending === GONE_ENDING) await removeGone(fileSystem, sibling, settling);
+    else if (isAbandoned && ending === '') await fileSystem.removeAll(sibling).catch(() => undefined);
+    else if (isAbandoned && ending === ASIDE_ENDING) {
+      const isMissing = await isNowhere(fileSystem, path);
+      if (isMissing) await fileSystem.rename(sibling, path).catch(() => undefined);
+      // What was agreed to before the crash is not known: only what notes know is removed.
+      else await settleAside(path, sibling, parts, { ...settling, replace: true });
+    }
   }
 }
 
-/** Several targets may have the beginning of a long name in common, and it is not told whose the old directory is. */
-function isNamedInFull(path: string): boolean {
-  return Buffer.byteLength(basename(path)) <= NAME_BYTES_MAX;
-}
-
-async function settleAside(fileSystem: FileSystem, aside: string, path: string): Promise<void> {
-  const isMissing = await fileSystem.lstat(path).then(
+function isNowhere(fileSystem: FileSystem, path: string): Promise<boolean> {
+  return fileSystem.lstat(path).then(
     () => false,
     (error: unknown) => errnoOf(error) === 'ENOENT',
   );
-  if (isMissing) await fileSystem.rename(aside, path).catch(() => undefined);
-  else await fileSystem.removeAll(aside).catch(() => undefined);
+}
+
+/**
+ * Removes an old directory in whose place a new one is, if another look finds nothing else in it than may go. What was put there meanwhile
+ * stays, and `onLeft` hears where. Never throws: the new directory is in place.
+ */
+export async function settleAside(
+  path: string,
+  aside: string,
+  parts: SiblingParts,
+  settling: Settling,
+): Promise<void> {
+  const { fileSystem } = parts;
+  const base = aside.slice(0, -ASIDE_ENDING.length);
+  try {
+    const { isOwn, replace } = settling;
+    const made = isOwn ? new Set<string>() : await readNotes(path, parts);
+    const { foreignCount } = await lookAtOld(fileSystem, aside, { isOwn, made });
+    if (foreignCount === 0 || replace === 'everything') {
+      await fileSystem.rename(aside, `${base}${GONE_ENDING}`);
+      return await removeGone(fileSystem, `${base}${GONE_ENDING}`, settling);
+    }
+  } catch (error) {
+    if (await isNowhere(fileSystem, aside)) return;
+    tell(aside, fileError(error, `remove ${aside}`, { path: aside }).message, settling);
+    return;
+  }
+  const left = `${base}${LEFT_ENDING}`;
+  const isMoved = await fileSystem.rename(aside, left).then(
+    () => true,
+    () => false,
+  );
+  tellForeign(isMoved ? left : aside, settling);
+}
+
+async function removeGone(fileSystem: FileSystem, path: string, settling: Settling): Promise<void> {
+  await fileSystem.removeAll(path).catch((error: unknown) => {
+    const { message } = fileError(error, `remove ${path}`, { path });
+    tell(path, `${message}; the next restore to the same place tries again`, settling);
+  });
+}
+
+function tellForeign(path: string, settling: Settling): void {
+  tell(path, 'files that Holdfast did not put there are in it', settling);
+}
+
+function tell(path: string, reason: string, { onLeft }: Settling): void {
+  onLeft?.({ path, reason });
 }
 
 /** Lines of all notes beside a target. A crash may leave two: of the directory that is there, and of one that was to replace it. */
@@ -82,10 +149,16 @@ export async function readNotes(path: string, parts: SiblingParts): Promise<Read
   return lines;
 }
 
-/** All but the one at `kept`. */
-export async function removeNotes(path: string, kept: string, parts: SiblingParts): Promise<void> {
-  for (const note of await notesOf(path, parts))
-    if (note !== kept) await parts.fileSystem.unlink(note).catch(() => undefined);
+/**
+ * The notes of directories that had their name before now. One whose directory is still being written beside the target belongs to a
+ * process that may yet publish it.
+ */
+export async function publishedNotes(path: string, parts: SiblingParts): Promise<readonly string[]> {
+  const published: string[] = [];
+  for (const note of await notesOf(path, parts)) {
+    if (await isNowhere(parts.fileSystem, note.slice(0, -NOTE_ENDING.length))) published.push(note);
+  }
+  return published;
 }
 
 async function notesOf(path: string, parts: SiblingParts): Promise<string[]> {

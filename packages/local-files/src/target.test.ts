@@ -329,7 +329,11 @@ describe('publish', () => {
     expect(before).toContain(`sync ${temporary}`);
     expect(before).toContain(`sync ${temporary}/sub`);
     expect(before.at(-1)).toBe(`rename /ckpt ${temporary}.old`);
-    expect(steps.slice(placed + 1)).toEqual(['sync /', `remove ${temporary}.old`]);
+    expect(steps.slice(placed + 1)).toEqual([
+      'sync /',
+      `rename ${temporary}.old ${temporary}.gone-0`,
+      `remove ${temporary}.gone-0`,
+    ]);
   });
 
   it('the old directory comes back if the new one cannot take its place', async () => {

@@ -3,7 +3,9 @@
  * their names durable and renames the sibling into place.
  *
  * Replacing takes two renames, so there is an instant without either: the old directory goes aside (`.name.holdfast-….old`), the new one
- * into place, both names are made durable, and only then the old one is removed. After a crash in between, what is not under its name is
+ * into place, both names are made durable, and only then the old one is removed. Under its new name the old one is looked at again, before
+ * the new one goes into place and before anything is removed: a program may have written to it until then. What a program that has a file
+ * of it open writes after the last look goes with it. After a crash in between, what is not under its name is
  * under the one beside it, and the next target of the same name puts it back.
  */
 
@@ -25,16 +27,17 @@ import { FileSink } from './file-sink.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
-import { lookAtOld, never, type OldDirectory } from './old-directory.ts';
+import { assertOutsideRuns, lookAtOld, never, type OldDirectory } from './old-directory.ts';
 import { linuxProcesses, type Processes } from './processes.ts';
 import { mountPointIn } from './protected-directory.ts';
 import {
   ASIDE_ENDING,
   clearSiblings,
   leadsTo,
+  publishedNotes,
   readNotes,
-  removeNotes,
   type SiblingParts,
+  settleAside,
   siblingOf,
 } from './siblings.ts';
 import { NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
@@ -55,7 +58,8 @@ export async function openTarget(
   const given = resolve(directory);
   try {
     const path = await leadsTo(fileSystem, given);
-    await clearSiblings(path, { fileSystem, processes });
+    await assertOutsideRuns(fileSystem, path);
+    await clearSiblings(path, { fileSystem, processes }, options);
     const mode = await existingMode(fileSystem, path, given !== path && (await isLink(fileSystem, given)));
     const old = mode === null ? null : await oldDirectory(fileSystem, processes, path, options);
     if (old !== null) assertReplaced(path, old, options.replace);
@@ -90,9 +94,10 @@ export async function inspectTarget(
   const given = resolve(directory);
   try {
     const path = await leadsTo(fileSystem, given);
-    await clearSiblings(path, { fileSystem, processes });
+    await clearSiblings(path, { fileSystem, processes }, options);
     const mode = await existingMode(fileSystem, path, false);
     const replace = 'everything';
+    await assertOutsideRuns(fileSystem, path);
     return mode === null ? null : await oldDirectory(fileSystem, processes, path, { ...options, replace });
   } catch (error) {
     throw fileError(error, `look at ${given}`, { path: given });
@@ -221,22 +226,24 @@ class DirectoryTarget implements RestoreTarget {
   }
 
   async #moveIntoPlace(): Promise<void> {
-    const { fileSystem, sibling, path } = this.#parts;
+    const { fileSystem, sibling, path, options } = this.#parts;
     const aside = `${sibling}${ASIDE_ENDING}`;
+    // Before the old directory moves: what has its name until then is what this one takes the place of.
+    const oldNotes = await publishedNotes(path, this.#parts);
     const hasOld = await this.#moveAside(aside);
     try {
+      if (hasOld) await this.#assertStillReplaced(aside);
       // Takes the place of an empty directory too.
       await fileSystem.rename(sibling, path);
     } catch (error) {
-      if (hasOld) await fileSystem.rename(aside, path);
+      if (hasOld) await this.#putBack(aside);
       const isFilled = ['ENOTEMPTY', 'EEXIST', 'ENOTDIR'].includes(errnoOf(error) ?? '');
       throw isFilled ? this.#error('TargetExists', 'was filled by another process meanwhile') : error;
     }
     this.#isSettled = true;
     await this.#sync.sync(dirname(path));
-    await removeNotes(path, `${sibling}${NOTE_ENDING}`, this.#parts);
-    // The restore has succeeded; what is left of the old one, should this fail, is a hidden directory that takes room.
-    if (hasOld) await fileSystem.removeAll(aside).catch(() => undefined);
+    if (hasOld) await settleAside(path, aside, this.#parts, options);
+    for (const note of oldNotes) await fileSystem.unlink(note).catch(() => undefined);
   }
 
   /** Looks at the old directory again: hours may have passed. False: there is none to move. */
@@ -254,6 +261,23 @@ class DirectoryTarget implements RestoreTarget {
       if (errnoOf(error) === 'ENOENT') return false;
       throw errnoOf(error) === 'ENOTDIR' ? this.#error('TargetExists', 'is no directory any more') : error;
     }
+  }
+
+  /** Something may have been put there between the last look and the rename. */
+  async #assertStillReplaced(aside: string): Promise<void> {
+    const { fileSystem, path, options } = this.#parts;
+    const made = options.isOwn ? new Set<string>() : await readNotes(path, this.#parts);
+    const old = await lookAtOld(fileSystem, aside, { isOwn: options.isOwn, made, movedFrom: path });
+    assertReplaced(path, old, options.replace);
+  }
+
+  /** `TargetExists`: its name is taken, and it stays where it is. */
+  async #putBack(aside: string): Promise<void> {
+    const { fileSystem, path } = this.#parts;
+    await fileSystem.rename(aside, path).catch((error: unknown) => {
+      const what = `was taken by another process meanwhile, and what was there before is now at ${aside}`;
+      throw this.#error('TargetExists', what, error);
+    });
   }
 
   #openError(error: unknown, name: string): CheckpointError {

@@ -10,7 +10,7 @@ import { jsonVersion } from '../json.ts';
 import { takeOperands } from '../operands.ts';
 import { value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
-import { confirmedReplace, REPLACE_OPTIONS } from '../replace-option.ts';
+import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
 import { usageError } from '../usage-error.ts';
 import { parseWhole } from '../values.ts';
 
@@ -75,7 +75,12 @@ async function divide(call: Call, set: ShardSet, division: Division): Promise<re
   // By their names: as a rule ElasticDL itself has written what is there.
   const isOwn = (name: string) => parseShardFile(name) !== null;
   const replace = await confirmedReplace(call, directory, isOwn);
-  const target = await localFiles.openTarget(directory, { replace, isOwn, signal: call.signal });
+  const target = await localFiles.openTarget(directory, {
+    replace,
+    isOwn,
+    signal: call.signal,
+    onLeft: (left) => tellLeft(call, left),
+  });
   await call.reporter.begin({ verb: 'written', headline: (event) => headline(event, set, division) });
   const { files } = await repartition(set, target, {
     count,

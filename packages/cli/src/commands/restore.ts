@@ -12,7 +12,7 @@ import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
-import { confirmedReplace, REPLACE_OPTIONS } from '../replace-option.ts';
+import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
 import { parseChoice } from '../values.ts';
 
 const only = list(
@@ -102,6 +102,10 @@ function headline(event: ProgressEvent, call: Call): string | null {
     call.messages.warn(
       `holdfast: version ${event.version} is damaged and is passed over: ${printable(event.reason)}`,
     );
+    return null;
+  }
+  if (event.type === 'left') {
+    tellLeft(call, event);
     return null;
   }
   if (event.type !== 'planned') return null;

@@ -65,6 +65,7 @@ export class ProgressState {
         this.phase = 'ended';
         break;
       case 'skipped':
+      case 'left':
       case 'resumed':
         break;
       case 'idle':

@@ -390,6 +390,8 @@ export type ProgressEvent =
   | { readonly type: 'committed'; readonly id: CheckpointId }
   /** This version is passed over: in a restore because it is damaged, in a mirror for the reason it gives. */
   | { readonly type: 'skipped'; readonly version: bigint; readonly reason: string }
+  /** Restore: an old directory stays, at `path`: it holds files that may not go, or it cannot be removed. */
+  | { readonly type: 'left'; readonly path: string; readonly reason: string }
   /** Mirror: nothing is left to copy for now; it looks again after so long. */
   | { readonly type: 'idle'; readonly waitMs: number };
 

@@ -74,6 +74,16 @@ export interface TargetOptions extends CallOptions {
   replace?: Replace | undefined;
   /** Where names tell it: is a file of the old directory of the kind that goes there? Default: a note that each target leaves beside tells it. */
   isOwn?: ((name: string) => boolean) | undefined;
+  /** Hears of each old directory that stays beside the new one, also of those that earlier targets of the same name have left. */
+  onLeft?: ((left: LeftDirectory) => void) | undefined;
+}
+
+/** An old directory whose place was taken. */
+export interface LeftDirectory {
+  /** Where it is now. */
+  readonly path: string;
+  /** Why it stays: it holds files that may not go, or it cannot be removed. For people. */
+  readonly reason: string;
 }
 
 export interface LocalFiles {
@@ -88,7 +98,7 @@ export interface LocalFiles {
    * Prepares a directory: files go to a temporary sibling, and `publish` renames it into place. What a process that is certainly gone has
    * left beside it is removed first, and an old directory that it had moved aside is put back.
    * `TargetExists` if `directory` exists and is not empty, unless `replace` covers all that is in it (context `foreignCount`: how many files
-   * it does not cover); `InvalidArgument` if it is never replaced.
+   * it does not cover); `InvalidArgument` if it is never replaced, or lies in a run.
    */
   openTarget(directory: string, options?: TargetOptions): Promise<RestoreTarget>;
 }

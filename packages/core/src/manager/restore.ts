@@ -2,7 +2,7 @@
 
 import type { RestoreDestination, RestoreOptions, RestoreResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import type { RestoreTarget, SinkFile } from '../contract/files.ts';
+import type { LeftDirectory, RestoreTarget, SinkFile } from '../contract/files.ts';
 import { type CatalogCheckpoint, type FileRecord, type Manifest, toVersion } from '../format/index.ts';
 import { refersToReceipts } from '../plan/file-lists.ts';
 import {
@@ -171,7 +171,11 @@ async function openTarget(
   signal: AbortSignal,
 ): Promise<RestoreTarget> {
   const { to, replace } = options;
-  if (typeof to === 'string') return localFiles(engine).openTarget(to, { replace, signal });
+  const onLeft = ({ path, reason }: LeftDirectory) => {
+    engine.logger.log('warn', `the old directory ${path} stays: ${reason}`);
+    options.onProgress?.({ type: 'left', path, reason });
+  };
+  if (typeof to === 'string') return localFiles(engine).openTarget(to, { replace, signal, onLeft });
   return isTarget(to) ? to : bufferTarget(to);
 }
 
