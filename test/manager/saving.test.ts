@@ -59,6 +59,22 @@ describe('save and restore', () => {
     expect((await manager.save({ buffers: { a: bytes(3) } })).version).toBe(42n);
   });
 
+  test('above the highest version there can be nothing is saved, and the run is not taken over', async () => {
+    const bucket = newBucket();
+    const highest = 2n ** 63n - 1n;
+    await using first = open(bucket);
+    await first.save({ version: highest, buffers: { a: bytes(1) } });
+    const keys = () => bucket.keys().toSorted();
+    const before = keys();
+    await using second = open(bucket);
+    const refused = `Conflict: no version is left: ${highest}, the highest that there can be, is committed or begun already`;
+    expect(await failure(second.save({ buffers: { a: bytes(1) } }))).toBe(refused);
+    expect(keys()).toEqual(before);
+    // The owner of the run has joined already, and is told the same.
+    expect(await failure(first.save({ buffers: { a: bytes(1) } }))).toBe(refused);
+    expect(keys()).toEqual(before);
+  });
+
   test('versions are int64: above 2^53 only as a bigint, never rounded', async () => {
     await using manager = open(newBucket());
     const huge = 2n ** 63n - 1n;

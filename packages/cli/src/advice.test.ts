@@ -120,6 +120,21 @@ describe('adviceFor', () => {
     expect(adviceFor(error, situation('restore', subject)).join('\n')).not.toContain('--on-corrupt');
   });
 
+  it('Corrupt of the newest decision: no other version helps, whatever the command', () => {
+    const key = 'catalog/0000000000000007.json';
+    const context = { store: 'memory://from', key, catalog: 'newest' };
+    const error = new CheckpointError('Corrupt', 'x', { context });
+    for (const name of ['restore', 'latest', 'fsck', 'fork', 'mirror', 'elasticdl import']) {
+      const subject = { uri: 'memory://a', path: './d', alternative: 3n };
+      expect(adviceFor(error, situation(name, subject)), name).toEqual([
+        'the newest decision of the run cannot be read; the checkpoints themselves are not touched',
+        `put back an intact copy of ${key}, if the store has versions of it, or a backup`,
+        'if there is no copy: stop every process of the run, move all that is below catalog/ aside, and run',
+        '`holdfast fsck memory://from --rebuild-catalog --apply`',
+      ]);
+    }
+  });
+
   it('a mirror: what became of the copy, and what to do about it', () => {
     const advice = (code: ErrorCode, context = {}) =>
       adviceFor(new CheckpointError(code, 'x', { context }), situation('mirror', { uri: 'memory://to' }));

@@ -108,6 +108,7 @@ function outcomeUnknown(error: CheckpointError, { subject }: Situation): string[
 }
 
 function corrupt(error: CheckpointError, { command: name, subject }: Situation): string[] | null {
+  if (error.context['catalog'] !== undefined) return corruptCatalog(error, subject);
   if (name === 'mirror' && error.context['lent'] === true) {
     return [
       'nothing of that version was committed there',
@@ -122,6 +123,22 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
     return ['nothing was restored, and there is no other version to fall back to'];
   const fallback = command('restore', subject.uri, subject.path, '--on-corrupt', 'fallback');
   return ['nothing was restored', `${fallback} takes the newest version whose bytes all verify`];
+}
+
+/** No other version helps: which there are is what cannot be read. */
+function corruptCatalog({ context }: CheckpointError, subject: Subject): string[] {
+  const uri = context.store ?? subject.uri ?? 'URI';
+  if (context['catalog'] === 'older')
+    return [
+      'an older decision cannot be read; nothing but the log needs it',
+      `${command('list', uri)} shows the versions`,
+    ];
+  return [
+    'the newest decision of the run cannot be read; the checkpoints themselves are not touched',
+    `put back an intact copy of ${printable(context.key ?? 'that object')}, if the store has versions of it, or a backup`,
+    'if there is no copy: stop every process of the run, move all that is below catalog/ aside, and run',
+    command('fsck', uri, '--rebuild-catalog', '--apply'),
+  ];
 }
 
 function invalidArgument({ message }: CheckpointError, { command: name }: Situation): string[] | null {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CheckpointError, systemClock } from '@holdfast/core/contract';
@@ -307,7 +307,7 @@ describe('keep tidy', () => {
     [['--keep-best', 'acc:max:1'], 2, 'no checkpoint has the metric "acc"; there are: loss'],
     [['--keep-every', '1000'], 2, 'would keep none of 1 checkpoints'],
     [['--keep', 'all', '--keep-for', '1d'], 2, '--keep all goes with no other rule'],
-    [['--keep', '-1'], 2, '--keep: "-1" is not a whole number from 1 on, nor "all"'],
+    [['--keep', '-1'], 2, '--keep: "-1" is not a whole number from 1 to 4294967295, nor "all"'],
   ])('gc %j is refused, and nothing is changed', async (options, code, says) => {
     const uri = await run(1);
     const ended = await cli(['gc', uri, ...options, '--apply']);
@@ -413,6 +413,39 @@ describe('keep tidy', () => {
     const lonely = await cli(['fsck', uri, '--apply']);
     expect(lonely.stderr).toContain('--apply goes with --rebuild-catalog');
     expect(lonely.code).toBe(2);
+  });
+
+  it('a damaged newest decision: every command names the one way out, and it leads out', async () => {
+    const [files, place] = [join(directory, 'a.bin'), join(directory, 'run')];
+    const uri = `file://${place}`;
+    for (const version of ['1', '2']) await cli(['save', files, uri, '--version', version]);
+    const entries = (await readdir(join(place, 'catalog'))).sort();
+    const newest = entries.at(-1) as string;
+    await truncate(join(place, 'catalog', entries[0] as string), 200);
+    expect((await cli(['log', uri])).stderr).toContain('nothing but the log needs it');
+    expect((await cli(['latest', uri])).code).toBe(0);
+    await truncate(join(place, 'catalog', newest), 200);
+    const out = join(directory, 'out');
+    const wayOut = `holdfast fsck ${uri} --rebuild-catalog --apply`;
+    for (const [name = '', ...rest] of [
+      ...[['latest'], ['list'], ['log'], ['verify'], ['fsck'], ['gc', '--keep', '1', '--plan']],
+      ...[
+        ['restore', out],
+        ['restore', out, '--on-corrupt', 'fallback'],
+        ['rollback', '--to', '1', '--reason', 'bad'],
+      ],
+    ]) {
+      const { code, stderr } = await cli([name, uri, ...rest]);
+      expect({ name, code }).toEqual({ name, code: 5 });
+      expect(stderr, name).toContain(`put back an intact copy of catalog/${newest}, if`);
+      expect(stderr, name).toContain(wayOut);
+      expect(stderr, name).not.toMatch(/fallback|no other version|kind of finding/);
+    }
+    expect((await cli(['save', files, uri])).stderr).toContain(wayOut);
+    await rename(join(place, 'catalog'), join(directory, 'aside'));
+    expect(await cli(wayOut.split(' ').slice(1))).toMatchObject({ code: 0, stderr: '' });
+    expect((await cli(['restore', uri, out])).code).toBe(0);
+    expect((await cli(['latest', uri])).stdout).toBe('2\n');
   });
 
   it('fsck where there is no run: NotFound, exit 6', async () => {

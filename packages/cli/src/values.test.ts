@@ -113,15 +113,25 @@ describe('rules', () => {
   it('so many of the newest, or all', () => {
     expect(parseKeepCount('3')).toBe(3);
     expect(parseKeepCount('all')).toBe('all');
+    expect(parseKeepCount('4294967295')).toBe(4_294_967_295);
   });
 
-  it.each(['0', '', '-1', '3.0', 'none', 'ALL'])('refuses to keep "%s"', (text) => {
-    expect(refusal(() => parseKeepCount(text))).toBe(`"${text}" is not a whole number from 1 on, nor "all"`);
-  });
+  it.each(['0', '', '-1', '3.0', 'none', 'ALL', '4294967296', '1'.repeat(30)])(
+    'refuses to keep "%s"',
+    (text) => {
+      expect(refusal(() => parseKeepCount(text))).toBe(
+        `"${text}" is not a whole number from 1 to 4294967295, nor "all"`,
+      );
+    },
+  );
 
   it('the best by a metric, whose name may hold colons', () => {
     expect(parseKeepBest('loss:min:3')).toEqual({ metric: 'loss', mode: 'min', count: 3 });
     expect(parseKeepBest('val:auc:max:1')).toEqual({ metric: 'val:auc', mode: 'max', count: 1 });
+    expect(parseKeepBest('loss:min:4294967295')).toMatchObject({ count: 4_294_967_295 });
+    expect(refusal(() => parseKeepBest('loss:min:4294967296'))).toBe(
+      'the count of "loss:min:4294967296" is too high; 4294967295 is the highest',
+    );
   });
 
   it.each(['loss', 'loss:min', 'loss:3', 'loss:low:3', ':min:3', 'loss:min:0', 'loss:min:x', 'loss=min=3'])(

@@ -85,21 +85,27 @@ export function parseInterval(text: string): Interval {
   return { versions };
 }
 
-/** How many of the newest, or `all`. */
+const KEEP_COUNT_MAX = 2 ** 32 - 1; // uint32, as the records hold it
+
+/** How many of the newest, 1 to 4,294,967,295, or `all`. */
 export function parseKeepCount(text: string): number | 'all' {
   if (text === 'all') return 'all';
-  const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
-  if (count < 1) throw new BadValue(`"${text}" is not a whole number from 1 on, nor "all"`);
-  return count;
+  try {
+    return parseWhole(1, KEEP_COUNT_MAX)(text);
+  } catch (error) {
+    throw new BadValue(`${(error as BadValue).message}, nor "all"`);
+  }
 }
 
 /** `loss:min:3`: the name may hold colons of its own. */
 export function parseKeepBest(text: string): KeepBest {
-  const match = /^(.+):(min|max):(\d{1,9})$/.exec(text);
+  const match = /^(.+):(min|max):(\d{1,15})$/.exec(text);
   const count = Number(match?.[3] ?? 0);
   if (match === null || count < 1) {
     throw new BadValue(`"${text}" is not of the form METRIC:min|max:COUNT, such as loss:min:3 or auc:max:1`);
   }
+  if (count > KEEP_COUNT_MAX)
+    throw new BadValue(`the count of "${text}" is too high; ${KEEP_COUNT_MAX} is the highest`);
   return { metric: match[1] as string, mode: match[2] as 'min' | 'max', count };
 }
 

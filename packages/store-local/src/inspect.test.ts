@@ -10,6 +10,7 @@ interface Place {
   readonly fsType?: string;
   readonly freeBlocks?: bigint;
   readonly blocks?: bigint;
+  readonly blockBytes?: bigint;
   readonly durability?: 'fsync' | 'none';
   /** Below the directory. */
   readonly name?: string;
@@ -17,7 +18,14 @@ interface Place {
 
 /** Facts of a directory on a file system as given. */
 async function factsOf(place: Place): Promise<(id: string) => StoreFact> {
-  const { fsType = 'ext4', freeBlocks = 50n, blocks = 100n, durability = 'fsync', name = '' } = place;
+  const {
+    fsType = 'ext4',
+    freeBlocks = 50n,
+    blocks = 100n,
+    blockBytes = 1024n ** 3n,
+    durability = 'fsync',
+    name = '',
+  } = place;
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-inspect-'));
   onTestFinished(() => rm(directory, { recursive: true, force: true }));
   const fileSystem: FileSystem = {
@@ -27,7 +35,7 @@ async function factsOf(place: Place): Promise<(id: string) => StoreFact> {
       ...(await nodeFileSystem.statfs(path)),
       bavail: freeBlocks,
       blocks,
-      bsize: 1024n ** 3n,
+      bsize: blockBytes,
     }),
   };
   const store = await openLocalStore({ directory: join(directory, name), durability }, { fileSystem });
@@ -71,6 +79,14 @@ describe('facts of a directory', () => {
     });
     const of = await factsOf({ freeBlocks: 0n, blocks: 0n });
     expect(of('room')).toEqual({ id: 'room', title: 'room', seen: 'not told by this file system' });
+  });
+
+  it.each([
+    [8n, 16n, 1024n ** 2n, '8.0 of 16.0 MiB are free'],
+    [20n, 102_400n, 1024n ** 2n, '20.0 MiB of 100.0 GiB are free'],
+    [0n, 100n, 1024n ** 3n, '0.0 of 100.0 GiB are free'],
+  ])('what is small is told in MiB: %d of %d blocks', async (freeBlocks, blocks, blockBytes, seen) => {
+    expect((await factsOf({ freeBlocks, blocks, blockBytes }))('room').seen).toBe(seen);
   });
 
   it('without syncs: a warning', async () => {

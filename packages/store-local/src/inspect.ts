@@ -5,6 +5,7 @@ import { type FileSystem, type Mount, mountOfDirectory } from '@holdfast/local-f
 import type { LocalConfig } from './config.ts';
 import { existingDirectory } from './existing-directory.ts';
 
+const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
 /** Less is soon used up: of everything on the file system. */
 const FREE_PERCENT_MIN = 5;
@@ -66,10 +67,22 @@ async function roomFact(directory: string, fileSystem: FileSystem): Promise<Stor
   const [id, title] = ['room', 'room'];
   // Some file systems of networks and of the kernel have no size that they could tell.
   if (totalBytes === 0) return { id, title, seen: 'not told by this file system' };
-  const seen = `${(freeBytes / GIB).toFixed(1)} of ${(totalBytes / GIB).toFixed(1)} GiB are free`;
+  const seen = `${roomText(freeBytes, totalBytes)} are free`;
   if (freeBytes * 100 >= totalBytes * FREE_PERCENT_MIN) return { id, title, seen };
   const meaning = 'when it is full, a save ends with StorageFull, and so does whatever else writes there';
   return { id, title, seen, concern: { meaning, advice: 'make room, or use a larger file system' } };
+}
+
+/** `50.0 of 100.0 GiB`: each in a unit in which it does not look like nothing, named once if it is one. */
+function roomText(freeBytes: number, totalBytes: number): string {
+  const [free, total] = [sizeText(freeBytes), sizeText(totalBytes)];
+  const isOneUnit = free.unit === total.unit || freeBytes === 0;
+  return `${isOneUnit ? free.amount : `${free.amount} ${free.unit}`} of ${total.amount} ${total.unit}`;
+}
+
+function sizeText(bytes: number): { amount: string; unit: string } {
+  const [unitBytes, unit] = bytes < GIB ? [MIB, 'MiB'] : [GIB, 'GiB'];
+  return { amount: (bytes / unitBytes).toFixed(1), unit };
 }
 
 function durabilityFact({ durability }: LocalConfig): StoreFact {

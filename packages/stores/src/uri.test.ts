@@ -25,6 +25,13 @@ describe('schemeOf', () => {
     's3:u:canary@bucket',
     'AccountKey=canary;x',
     's3:/canary@bucket/x',
+    '//u:canary@host/x',
+    '//canary@host/x',
+    '///u:canary@host/x',
+    './/u:canary@host/x',
+    '/u:canary@host/x',
+    './u:canary@host/x',
+    '/u:can/canary@host/x',
   ])('%s is not repeated: it may be anything', (text) => {
     expect(() => schemeOf(text)).toThrow(`a directory here is file://${process.cwd()}/NAME`);
     expect(() => schemeOf(text)).toThrow(

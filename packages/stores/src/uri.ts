@@ -6,7 +6,7 @@ const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//;
 
 /**
  * The scheme of a store's URI, in lower case. `InvalidConfig` for anything else; a path that begins with `/`, `./` or `../` is answered with
- * the `file://` URI of the same place, and any other text is not repeated.
+ * the `file://` URI of the same place, unless it may hold a password, and any other text is not repeated.
  */
 export function schemeOf(uri: string): string {
   const scheme = SCHEME.exec(uri)?.[1];
@@ -21,9 +21,12 @@ export function schemeOf(uri: string): string {
   );
 }
 
-/** It can be nothing but a path. Any other text without a scheme may be a secret in a wrong place. */
+/**
+ * It can be nothing but a path. Any other text may hold a secret in a wrong place: so may one that begins with two
+ * slashes, which is a URI that lost its scheme, and one with a name and a password before an `@`.
+ */
 export function isPath(text: string): boolean {
-  return /^\.{0,2}\//.test(text);
+  return /^\.{0,2}\/(?!\/)/.test(text) && !/:.*@/s.test(text);
 }
 
 function urlOf(path: string): string {

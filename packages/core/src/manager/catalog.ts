@@ -23,6 +23,7 @@ import { closePages, type NewPage, type OpenPage, openPages, PageFault, pageKeyO
 import { FIRST_SEQ, isRebuildMark, REBUILD_KIND } from '../plan/rebuild.ts';
 import { EMPTY_STATE, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
+import { damageTold } from './catalog-damage.ts';
 import { withDeadline, withLastLook } from './deadline.ts';
 import { type Engine, newId } from './engine.ts';
 import { inBatches } from './in-batches.ts';
@@ -111,7 +112,7 @@ export class Catalog {
         return { answer: question({ ...head, state: openPages(head.state, open) }, open), head };
       } catch (error) {
         if (!(error instanceof PageFault)) throw error;
-        const pages = await this.#pages.read(error.pages, head.runId, signal);
+        const pages = await damageTold('newest', this.#pages.read(error.pages, head.runId, signal));
         const missing = error.pages.filter((_, index) => pages[index] === null);
         if (missing.length === 0) open = [...open, ...pages.filter((page) => page !== null)];
         else [head, open] = [await this.#newerThan(head, missing, signal), []];
@@ -128,7 +129,7 @@ export class Catalog {
       'Corrupt',
       `${catalogKey(head.seq)} refers to a page that is missing: ${keys}`,
       {
-        context: { store: this.#engine.store.uri, key: catalogKey(head.seq) },
+        context: { store: this.#engine.store.uri, key: catalogKey(head.seq), catalog: 'newest' },
       },
     );
   }
@@ -156,7 +157,7 @@ export class Catalog {
       if (highest < seen.seq) throw this.#regressed(seen.seq, highest);
       if (seen.seq > 0) assertKept(seen.seq, seqs, (lost) => this.#regressed(lost, highest));
       if (highest === seen.seq) return seen;
-      const entry = await this.entry(highest, signal);
+      const entry = await damageTold('newest', this.entry(highest, signal));
       if (entry) {
         await this.#assertFollows(entry, seqs, signal);
         return this.remember(entry);
@@ -196,7 +197,7 @@ export class Catalog {
     const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#engine.store.uri });
     const problem = this.#problemOf(entry, seq);
     if (problem) {
-      const context = { store: this.#engine.store.uri, key };
+      const context = { store: this.#engine.store.uri, key, isIntact: true };
       throw new CheckpointError('Corrupt', `${key} is not what belongs there: ${problem}`, { context });
     }
     return entry;

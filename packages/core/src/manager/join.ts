@@ -5,7 +5,7 @@
 
 import type { WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import { claimKey, claimPrefix, encodeRecord, parseClaimKey, runKey } from '../format/index.ts';
+import { claimKey, claimPrefix, encodeRecord, parseClaimKey, runKey, type State } from '../format/index.ts';
 import { isPastAttempt, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { WriterLife } from '../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError, type SendMemory } from './catalog.ts';
@@ -73,6 +73,8 @@ export function chooseAttempt(engine: Engine, given: string | undefined, writer:
 interface Joining {
   readonly attempt: Attempt;
   readonly writer: WriterPosition;
+  /** Throws if there is nothing to join for. Called before the run is taken over. */
+  readonly check?: ((state: State) => void) | undefined;
   readonly signal: AbortSignal | undefined;
 }
 
@@ -83,7 +85,7 @@ export function join(engine: Engine, catalog: Catalog, joining: Joining): Promis
 async function joinAs(
   engine: Engine,
   catalog: Catalog,
-  { attempt, writer, signal }: Joining,
+  { attempt, writer, check, signal }: Joining,
   done: string[],
 ): Promise<Membership> {
   const { clock, settings } = engine;
@@ -92,6 +94,7 @@ async function joinAs(
     let tookOver = false;
     for (let round = 0; ; round++) {
       const head = await catalog.read(until);
+      check?.(head.state);
       if (head.state.attempt !== attempt.id) {
         if (attempt.takeover.isDone) throw fencedAttempt(engine, head, attempt);
         if (head.seq === 0) await assertNotLost(engine, catalog, until);

@@ -4,6 +4,7 @@ import type { LogEntry } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { CatalogEntry } from '../format/index.ts';
 import type { Catalog } from './catalog.ts';
+import { damageTold } from './catalog-damage.ts';
 import { inBatches } from './in-batches.ts';
 
 const LIMIT_DEFAULT = 50;
@@ -23,7 +24,9 @@ export async function readLog(
     );
   }
   const seqs = (await catalog.listSeqs(signal)).reverse().slice(0, limit);
-  const read = await inBatches(seqs, READ_AT_ONCE, (seq) => catalog.entry(seq, signal));
+  const read = await inBatches(seqs, READ_AT_ONCE, (seq) =>
+    damageTold(seq === seqs[0] ? 'newest' : 'older', catalog.entry(seq, signal)),
+  );
   return read.filter((entry) => entry !== null).map(logEntry); // one that is missing was pruned meanwhile
 }
 

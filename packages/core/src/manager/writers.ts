@@ -2,7 +2,7 @@
 
 import type { ProgressEvent, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import type { State } from '../format/index.ts';
+import { type State, VERSION_MAX } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import { NewestManifests } from './bases.ts';
 import { type Catalog, rejectionError } from './catalog.ts';
@@ -52,7 +52,7 @@ export class WriterRegistry {
 
   /**
    * Joins, if this writer has not, and begins a version: default one above the highest. A version that can no longer be committed is
-   * refused before a byte is sent: `Fenced`, or `Conflict`.
+   * refused before a byte is sent: `Fenced`, or `Conflict`. Where no version is left above the highest, the run is not taken over either.
    */
   async begin(
     wanted: { version: bigint | undefined; writer: WriterPosition | undefined },
@@ -60,10 +60,11 @@ export class WriterRegistry {
   ): Promise<SaveSession> {
     const writer = this.position(wanted.writer);
     assertVersionNamed(wanted.version, writer);
-    const { place, membership } = await joinToSave(this.#join(writer, options.signal));
+    const check = wanted.version === undefined ? (state: State) => this.#next(state.top) : undefined;
+    const { place, membership } = await joinToSave(this.#join(writer, options.signal, check));
     const { lineage, epoch, incarnation } = membership;
     const idIn = (state: State) => {
-      const version = wanted.version ?? max(state.top, place.highestBegun) + 1n;
+      const version = wanted.version ?? this.#next(max(state.top, place.highestBegun));
       return { lineage, epoch, version };
     };
     const own = { writer: writer.index, incarnation };
@@ -85,9 +86,26 @@ export class WriterRegistry {
     return new SaveSession(this.#engine, this.#catalog, { membership, version, state, manifests });
   }
 
+  /** `Conflict`: it is the highest that a version can be. */
+  #next(highest: bigint): bigint {
+    if (highest < VERSION_MAX) return highest + 1n;
+    throw new CheckpointError(
+      'Conflict',
+      `no version is left: ${highest}, the highest that there can be, is committed or begun already`,
+      {
+        context: {
+          store: this.#engine.store.uri,
+          version: highest,
+          advice: ['nothing was sent', 'save to another run, or roll this one back to a lower version first'],
+        },
+      },
+    );
+  }
+
   async #join(
     writer: WriterPosition,
     signal: AbortSignal,
+    check?: (state: State) => void,
   ): Promise<{ place: Place; membership: Membership }> {
     this.#count ??= writer.count;
     if (this.#count !== writer.count) {
@@ -97,7 +115,7 @@ export class WriterRegistry {
       );
     }
     const known = this.#places.get(writer.index);
-    const place = known ?? { joined: this.#joinOnce(writer, signal), highestBegun: -1n };
+    const place = known ?? { joined: this.#joinOnce(writer, signal, check), highestBegun: -1n };
     this.#places.set(writer.index, place);
     try {
       return { place, membership: await place.joined };
@@ -107,14 +125,18 @@ export class WriterRegistry {
         this.#places.delete(writer.index);
       }
       // Another call of this process began the join, and was stopped: this one was not.
-      if (known && wasStopped(error) && !signal.aborted) return this.#join(writer, signal);
+      if (known && wasStopped(error) && !signal.aborted) return this.#join(writer, signal, check);
       throw error;
     }
   }
 
-  #joinOnce(writer: WriterPosition, signal: AbortSignal): Promise<Membership> {
+  #joinOnce(
+    writer: WriterPosition,
+    signal: AbortSignal,
+    check: ((state: State) => void) | undefined,
+  ): Promise<Membership> {
     const attempt = this.attempt(writer);
-    return join(this.#engine, this.#catalog, { attempt, writer, signal });
+    return join(this.#engine, this.#catalog, { attempt, writer, check, signal });
   }
 }
 
