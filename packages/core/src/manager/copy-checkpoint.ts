@@ -1,28 +1,21 @@
 /** One checkpoint from a run to another, as all of its writers would have saved it there: payloads, receipts, manifest, commit. */
 
 import type { CheckpointId, MirroredCheckpoint, WaitOptions } from '../contract/checkpoint-manager.ts';
-import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import {
-  type CatalogCheckpoint,
-  checkpointPrefix,
-  type FileRecord,
-  type Manifest,
-  payloadKey,
-} from '../format/index.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import { type CatalogCheckpoint, checkpointPrefix, type FileRecord, payloadKey } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
-import { Content, DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../plan/mirror.ts';
+import { DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../plan/mirror.ts';
 import { requireById } from '../plan/select.ts';
 import type { TransferOptions, UploadedFile, UploadItem } from '../transfer/index.ts';
 import { type Head, type RunSide, rejectionError } from './catalog.ts';
-import type { Engine } from './engine.ts';
+import { type Reading, readOriginal } from './committed-files.ts';
 import { finalise } from './finalise.ts';
 import { inBatches } from './in-batches.ts';
 import type { Membership } from './join.ts';
-import { readManifest } from './manifest.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { leaseCheckpoint } from './restore.ts';
 import { plannedCheckpoint, transferOptions } from './session.ts';
-import { readNamedSlices, type Said, type Slice } from './slices.ts';
+import type { Said, Slice } from './slices.ts';
 import { recordingOf } from './upload-records.ts';
 import { deliver } from './write-receipt.ts';
 
@@ -41,56 +34,6 @@ export interface Copy {
 }
 
 type Bounded = WaitOptions & { readonly signal: AbortSignal };
-
-/** A committed checkpoint: its manifest, and its files a few at a time. */
-export interface Reading {
-  readonly manifest: Manifest;
-  slices(signal: AbortSignal): AsyncIterable<Slice>;
-}
-
-export async function readCommitted(
-  engine: Engine,
-  checkpoint: CatalogCheckpoint,
-  signal: AbortSignal,
-): Promise<Reading> {
-  const manifest = await readManifest(engine, checkpoint, signal);
-  return { manifest, slices: (until) => readNamedSlices(engine, manifest, { signal: until }) };
-}
-
-/** That of the source. That its records are damaged is said as of lent files. */
-export async function readOriginal(
-  engine: Engine,
-  checkpoint: CatalogCheckpoint,
-  signal: AbortSignal,
-): Promise<Reading> {
-  try {
-    const { manifest, slices } = await readCommitted(engine, checkpoint, signal);
-    return { manifest, slices: (until) => asLent(slices(until)) };
-  } catch (error) {
-    throw lentError(error);
-  }
-}
-
-async function* asLent(slices: AsyncIterable<Slice>): AsyncGenerator<Slice, void, void> {
-  try {
-    yield* slices;
-  } catch (error) {
-    throw lentError(error);
-  }
-}
-
-function lentError(error: unknown): unknown {
-  if (!isCheckpointError(error, 'Corrupt')) return error;
-  const context = { ...error.context, lent: true };
-  return new CheckpointError('Corrupt', error.message, { context, cause: error.cause });
-}
-
-/** What a reader would notice of it. */
-export async function contentOf({ manifest, slices }: Reading, signal: AbortSignal): Promise<Content> {
-  const content = new Content(manifest.worldSize);
-  for await (const { writer, said, files } of slices(signal)) content.add(writer, said, files);
-  return content;
-}
 
 /** `NotFound`: the source has removed it meanwhile. `Corrupt` with `lent` in its context: it is damaged there. */
 export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<MirroredCheckpoint> {

@@ -1,4 +1,7 @@
-/** From the receipts of all writers to their manifest. What they delivered is gone through once; of the files only the names are held. */
+/**
+ * From the receipts of all writers to their manifest. What they delivered is gone through once; of
+ * the files only the names are held.
+ */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -25,8 +28,9 @@ export interface GatherOptions {
 }
 
 /**
- * One GET for each receipt but the caller's own, one for each file list, and a list page for 1,000 objects. `WorldSizeMismatch`: a receipt is
- * of another run. `Conflict`: two writers delivered the same name. `Corrupt`: a payload is not there with its size.
+ * One GET for each receipt but the caller's own, one for each file list, and a list page for 1,000
+ * objects. `WorldSizeMismatch`: a receipt is of another run. `Conflict`: two writers delivered the
+ * same name. `Corrupt`: a payload is not there with its size.
  */
 export async function gather(engine: Engine, options: GatherOptions): Promise<AssembledManifest> {
   const { id, chosen, signal, onAnswer } = options;

@@ -15,7 +15,8 @@ import {
 } from '../plan/mirror.ts';
 import { findById, findByVersion } from '../plan/state.ts';
 import type { Head, RunSide } from './catalog.ts';
-import { contentOf, copyCheckpoint, readCommitted, readOriginal } from './copy-checkpoint.ts';
+import { contentOf, readCommitted, readOriginal } from './committed-files.ts';
+import { copyCheckpoint } from './copy-checkpoint.ts';
 import { tellingWhatStands } from './decide.ts';
 import { newId } from './engine.ts';
 import { join, joinToSave, type Membership, newAttempt } from './join.ts';

@@ -1,8 +1,9 @@
 /** Many small reads, of which a few are under way while the results before them are used. */
 
 /**
- * The results in the order of `items`, of which at most `count` are worked on at once. Whoever stops reading stops the work: `signal` of those
- * under way fires, and they have settled when the generator has ended.
+ * The results in the order of `items`, of which at most `count` are worked on at once. A reader
+ * that leaves stops the work: `signal` fires for what is under way, and all of it has settled when
+ * the generator has ended.
  */
 export async function* readAhead<T, R>(
   items: Iterable<T> | AsyncIterable<T>,
@@ -32,7 +33,7 @@ export async function* readAhead<T, R>(
   }
 }
 
-/** Its failure is thrown when its turn comes; until then nobody may look. */
+/** A failure is thrown when its turn comes. Until then it must not count as unhandled. */
 function begun<R>(work: () => Promise<R>): Promise<R> {
   const result = work();
   result.catch(() => undefined);

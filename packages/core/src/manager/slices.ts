@@ -1,6 +1,6 @@
 /**
- * The files of a checkpoint as they lie in its records: writer by writer, list by list, a few records read ahead. So a checkpoint of a
- * million files is gone through without holding them all.
+ * The files of a checkpoint as they lie in its records: writer by writer, list by list, a few
+ * records read ahead. So a checkpoint of a million files is gone through without holding them all.
  */
 
 import { CheckpointError } from '../contract/errors.ts';
@@ -35,7 +35,10 @@ const RECORDS_AT_ONCE = 8;
 /** What a writer said beside its files. */
 export type Said = Pick<Receipt, 'bases' | 'metrics' | 'metadata' | 'suspicions' | 'taken'>;
 
-/** Files of one writer that lie in one record, sorted by name. Each writer has one slice at least, which may be empty. */
+/**
+ * Files of one writer that lie in one record, sorted by name. Each writer has one slice at least,
+ * which may be empty.
+ */
 export interface Slice extends WriterLife {
   readonly said: Said;
   readonly files: readonly FileRecord[];
@@ -47,15 +50,21 @@ export interface SliceOptions {
   readonly signal: AbortSignal | undefined;
   /** Only of this writer. Default: of all. */
   readonly writer?: number | undefined;
-  /** Only what may hold names that begin with one of these; other files may come with them. Default: all. */
+  /**
+   * Only what may hold names that begin with one of these; other files may come with them. Default:
+   * all.
+   */
   readonly starts?: readonly string[] | undefined;
-  /** Told of each record that cannot be used, which is then passed over. Default: the first is thrown. */
+  /**
+   * Told of each record that cannot be used, which is then passed over. Default: the first is
+   * thrown.
+   */
   readonly onDamaged?: ((key: string, error: CheckpointError) => void) | undefined;
 }
 
 /**
- * One GET for each receipt that the manifest refers to, and one for each file list; none if it repeats its files. `Corrupt`: one is
- * missing, damaged, or not what is said of it.
+ * One GET for each receipt that the manifest refers to, and one for each file list; none if it
+ * repeats its files. `Corrupt`: one is missing, damaged, or not what is said of it.
  */
 export async function* readSlices(
   engine: Engine,
@@ -180,7 +189,10 @@ async function readList(
   return list.files;
 }
 
-/** As `readSlices`; and no two of the files stand in each other's way. Memory: the names of all that are read. */
+/**
+ * As `readSlices`; and no two of the files stand in each other's way. Memory: the names of all that
+ * are read.
+ */
 export async function* readNamedSlices(
   engine: Engine,
   manifest: Manifest,

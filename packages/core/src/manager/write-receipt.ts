@@ -1,4 +1,7 @@
-/** What one writer leaves for all: its receipt, and before it the lists of files that are too many for a receipt. */
+/**
+ * What one writer leaves for all: its receipt, and before it the lists of files that are too many
+ * for a receipt.
+ */
 
 import type { CheckpointId, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -35,7 +38,10 @@ export interface Delivery extends Said {
   readonly files: readonly FileRecord[];
 }
 
-/** Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says something else. */
+/**
+ * Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says
+ * something else.
+ */
 export async function deliver(
   engine: Engine,
   delivery: Delivery,
@@ -81,7 +87,10 @@ export async function deliver(
   );
 }
 
-/** Each is durable when its reference is returned. A list that is there already has these very bytes, as its key says. */
+/**
+ * Each is durable when its reference is returned. A list that is there already has these very
+ * bytes, as its key says.
+ */
 async function writeLists(
   engine: Engine,
   life: Pick<Receipt, 'id' | 'writer' | 'incarnation'>,

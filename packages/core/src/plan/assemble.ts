@@ -1,4 +1,7 @@
-/** From the receipts of all writers to the one manifest. Pure: whoever builds it writes the same bytes. */
+/**
+ * From the receipts of all writers to the one manifest. Pure: whoever builds it writes the same
+ * bytes.
+ */
 
 import { METRIC_COUNT_MAX } from '../contract/ranges.ts';
 import {
@@ -46,8 +49,8 @@ export interface AssembledManifest {
 }
 
 /**
- * Of the receipts listed (as writer and incarnation), those that count: the current incarnation of each writer 0 to n - 1.
- * `missing`: writers without one.
+ * Of the receipts listed (as writer and incarnation), those that count: the current incarnation of
+ * each writer 0 to n - 1. `missing`: writers without one.
  */
 export function chooseReceipts<T extends { writer: number; incarnation: number }>(
   listed: readonly T[],
@@ -68,7 +71,10 @@ export function chooseReceipts<T extends { writer: number; incarnation: number }
   return { chosen, missing };
 }
 
-/** Why a receipt does not belong where it lies, in checkpoint `id` of a run with `worldSize` writers; `undefined`: it does. */
+/**
+ * Why a receipt does not belong where it lies, in checkpoint `id` of a run with `worldSize`
+ * writers; `undefined`: it does.
+ */
 export function receiptProblem(
   { key, receipt }: StoredReceipt,
   id: CheckpointId,
@@ -85,8 +91,8 @@ export function receiptProblem(
 }
 
 /**
- * Puts a manifest together while receipts come in, in writer order; each was checked by the functions above. Holds their files only while
- * the manifest may repeat them.
+ * Puts a manifest together while receipts come in, in writer order; each was checked by the
+ * functions above. Holds their files only while the manifest may repeat them.
  */
 export class Assembly {
   readonly #id: CheckpointId;

@@ -1,6 +1,7 @@
 /**
- * Records that hold many files are cut, so that no checkpoint is too large for one: the files of a writer go into lists beside its receipt,
- * and a manifest refers to receipts instead of repeating them. Pure.
+ * Records that hold many files are cut, so that no checkpoint is too large for one: the files of a
+ * writer go into lists beside its receipt, and a manifest refers to receipts instead of repeating
+ * them. Pure.
  */
 
 import { compareUtf8 } from '../contract/object-key.ts';
@@ -22,7 +23,10 @@ const MIB = 1024 * 1024;
 export interface RecordLimits {
   /** A receipt or file list whose files take more is cut; one file alone may take more. */
   readonly filesBytesMax: number;
-  /** A manifest repeats receipts while they have together at most so many bytes. Part of the format: all who build it agree. */
+  /**
+   * A manifest repeats receipts while they have together at most so many bytes. Part of the format:
+   * all who build it agree.
+   */
   readonly repeatedBytesMax: number;
 }
 
@@ -37,7 +41,10 @@ function recordedBytes({ name, key, partCrc32c, blake3 }: FileRecord): number {
   return FILE_BYTES + Buffer.byteLength(name) + Buffer.byteLength(key) + base64Bytes;
 }
 
-/** `files` in their order, cut so that each slice takes at most `bytesMax` in a record, or holds one file. */
+/**
+ * `files` in their order, cut so that each slice takes at most `bytesMax` in a record, or holds one
+ * file.
+ */
 export function sliceFiles(files: readonly FileRecord[], bytesMax: number): (readonly FileRecord[])[] {
   const slices: (readonly FileRecord[])[] = [];
   let start = 0;
@@ -107,7 +114,9 @@ export function mayHold({ fileCount, firstName, lastName }: NameRange, start: st
   return fileCount > 0 && !isBelow && !isAbove;
 }
 
-/** Why a receipt is not the one that the manifest refers to as that of `writer`; `undefined`: it is. */
+/**
+ * Why a receipt is not the one that the manifest refers to as that of `writer`; `undefined`: it is.
+ */
 export function referenceProblem(
   manifest: Pick<Manifest, 'id' | 'worldSize'>,
   writer: number,

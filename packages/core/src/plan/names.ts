@@ -1,4 +1,6 @@
-/** The names of all files of a checkpoint, whichever writer they are of. Memory: the names. Pure. */
+/**
+ * The names of all files of a checkpoint, whichever writer they are of. Memory: the names. Pure.
+ */
 
 /** Two files of one name, or one file where another needs a directory. */
 export interface NameClash {

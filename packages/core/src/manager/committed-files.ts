@@ -1,0 +1,58 @@
+/** A committed checkpoint that is gone through file by file: to be copied, or compared with a copy. */
+
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
+import type { CatalogCheckpoint, Manifest } from '../format/index.ts';
+import { Content } from '../plan/mirror.ts';
+import type { Engine } from './engine.ts';
+import { readManifest } from './manifest.ts';
+import { readNamedSlices, type Slice } from './slices.ts';
+
+/** A committed checkpoint: its manifest, and its files a few at a time. */
+export interface Reading {
+  readonly manifest: Manifest;
+  slices(signal: AbortSignal): AsyncIterable<Slice>;
+}
+
+export async function readCommitted(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  signal: AbortSignal,
+): Promise<Reading> {
+  const manifest = await readManifest(engine, checkpoint, signal);
+  return { manifest, slices: (until) => readNamedSlices(engine, manifest, { signal: until }) };
+}
+
+/** That of the source. That its records are damaged is said as of lent files. */
+export async function readOriginal(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  signal: AbortSignal,
+): Promise<Reading> {
+  try {
+    const { manifest, slices } = await readCommitted(engine, checkpoint, signal);
+    return { manifest, slices: (until) => asLent(slices(until)) };
+  } catch (error) {
+    throw lentError(error);
+  }
+}
+
+async function* asLent(slices: AsyncIterable<Slice>): AsyncGenerator<Slice, void, void> {
+  try {
+    yield* slices;
+  } catch (error) {
+    throw lentError(error);
+  }
+}
+
+function lentError(error: unknown): unknown {
+  if (!isCheckpointError(error, 'Corrupt')) return error;
+  const context = { ...error.context, lent: true };
+  return new CheckpointError('Corrupt', error.message, { context, cause: error.cause });
+}
+
+/** What a reader would notice of it. */
+export async function contentOf({ manifest, slices }: Reading, signal: AbortSignal): Promise<Content> {
+  const content = new Content(manifest.worldSize);
+  for await (const { writer, said, files } of slices(signal)) content.add(writer, said, files);
+  return content;
+}
