@@ -1,6 +1,6 @@
 /** A store that has lost entries of the catalog: no process builds on what is left, and none begins a run anew. */
 
-import { crc32c, isCheckpointError } from '@holdfast/core';
+import { crc32c, isCheckpointError, systemClock } from '@holdfast/core';
 import { catalogKey } from '@holdfast/core/internal/format/index';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS } from '@holdfast/testkit';
@@ -186,6 +186,7 @@ describe('no catalog at all', () => {
     let isDue = true;
     const { manager } = processOn(bucket, {
       attempt: 'job-1',
+      clock: systemClock, // the other process is nothing that a clock of this one sees
       change: (below) => {
         const list = MemoryStore.prototype.list.bind(below);
         below.list = async function* (...call) {
