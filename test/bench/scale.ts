@@ -19,9 +19,9 @@ import { closePages } from '@holdfast/core/internal/plan/pages';
 import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { type Counted, Counter } from './counter.ts';
+import { lineChart } from './line-chart.ts';
 import { chosen } from './options.ts';
 import { machineText, markdownTable, publish } from './results.ts';
-import { barChart } from './s3/chart.ts';
 import { ofFiles, ofLoneWriter, ofStored, REAL_STORES } from './scale-files.ts';
 
 const MIB = 1024 * 1024;
@@ -193,28 +193,27 @@ async function put1(
   });
 }
 
+const LINES = [
+  'versions: commit',
+  'versions: latest',
+  'files: last save and commit',
+  'files: restore one',
+  'files: fsck',
+];
+
 function chartOf(rows: readonly Counted[]): string {
-  const panel = (what: string, of: 'requests' | 'bytes', title: string) => ({
+  const panel = (title: string, numberOf: (row: Counted) => number) => ({
     title,
-    bars: rows
-      .filter((row) => row.what === what)
-      .map((row) => {
-        const value = of === 'bytes' ? row.bytes / 1024 : row.requests;
-        return { label: row.count.toLocaleString('en'), median: value, min: value, max: value, isOurs: true };
-      }),
+    lines: LINES.map((label) => ({
+      label,
+      points: rows
+        .filter(({ what }) => what === label)
+        .map((row) => ({ size: row.count, value: numberOf(row) })),
+    })),
   });
-  return barChart({
-    title: 'One commit, however large the run',
-    note: 'requests, and KiB of records (no payload), by versions of the run and by files of the checkpoint',
-    rows: [
-      [
-        panel('versions: commit', 'requests', 'versions: requests'),
-        panel('versions: commit', 'bytes', 'versions: KiB'),
-      ],
-      [
-        panel('files: last save and commit', 'requests', 'files: requests'),
-        panel('files: last save and commit', 'bytes', 'files: KiB'),
-      ],
-    ],
-  });
+  return lineChart(
+    'What a call takes, however large the run and the checkpoint',
+    'by versions of the run, or by files of the checkpoint (a thousand for each writer); both axes by powers of ten',
+    [panel('requests', ({ requests }) => requests), panel('bytes of records', ({ bytes }) => bytes)],
+  );
 }

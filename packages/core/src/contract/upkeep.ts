@@ -5,7 +5,10 @@ import type { CheckpointId, CheckpointSummary, WaitOptions } from './checkpoint-
 export type FsckProblemKind =
   /** A checkpoint of the catalog lacks its manifest or a file, or has a file of another size; readers of that version fail. */
   | 'missing'
-  /** A manifest or receipt that cannot be read, or is not what the catalog or the manifest says. A receipt is needed by no reader. */
+  /**
+   * A manifest, receipt or file list that cannot be read, or is not what refers to it says. Readers need
+   * receipts and file lists only of checkpoints whose manifest refers to them.
+   */
   | 'damaged'
   /** Objects that nothing refers to and nothing ever will; a sweep deletes them. Not told while a manifest cannot be read. */
   | 'garbage'
@@ -77,7 +80,7 @@ export interface UpkeepCalls {
   begun(options?: WaitOptions): Promise<readonly BegunVersion[]>;
   /**
    * Compares the catalog with the objects, both ways, by listings and records alone: no payload is read. Changes nothing. One list page per
-   * 1,000 objects, one GET per manifest and per receipt, two requests per upload that was left behind. Safe while the run is written and
+   * 1,000 objects, one GET per manifest, receipt and file list, two requests per upload that was left behind. Safe while the run is written and
    * collected. `NotFound`: there is no run here; the message says whether there are manifests to rebuild from. `StoreRegressed`: the catalog
    * is older than what lies beside it.
    */

@@ -1,0 +1,81 @@
+/** Lines over sizes as SVG, both axes by powers of ten: what grows as its size does is a straight line, what does not is level. */
+
+export interface Line {
+  readonly label: string;
+  readonly points: readonly { readonly size: number; readonly value: number }[];
+}
+
+export interface LinePanel {
+  readonly title: string;
+  readonly lines: readonly Line[];
+}
+
+// Pixels.
+const WIDTH = 860;
+const HEIGHT = 400;
+const TOP = 72;
+const BOTTOM = 340;
+const LEFT = 56;
+const PANEL_WIDTH = 380;
+const PLOT_WIDTH = 330;
+const COLOURS = ['#0f766e', '#b45309', '#6d28d9', '#be123c', '#1d4ed8', '#4d7c0f'];
+
+/** `note`: one line below the title. The panels share their lines' names and colours. */
+export function lineChart(title: string, note: string, panels: readonly LinePanel[]): string {
+  const drawn = panels.map((panel, index) => panelOf(panel, LEFT + index * (PANEL_WIDTH + 30)));
+  const labels = panels[0]?.lines.map(({ label }, index) => legendOf(label, index)) ?? [];
+  return [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="11">`,
+    `<rect width="${WIDTH}" height="${HEIGHT}" fill="#fff"/>`,
+    `<text x="20" y="24" font-size="15" font-weight="bold">${escaped(title)}</text>`,
+    `<text x="20" y="42" fill="#555">${escaped(note)}</text>`,
+    ...drawn,
+    ...labels,
+    '</svg>',
+    '',
+  ].join('\n');
+}
+
+function panelOf({ title, lines }: LinePanel, left: number): string {
+  const points = lines.flatMap((line) => line.points);
+  const sizeDecades = decades(points.map(({ size }) => size));
+  const valueDecades = decades(points.map(({ value }) => value));
+  const x = (size: number) => left + (Math.log10(size) / sizeDecades) * PLOT_WIDTH;
+  const y = (value: number) => BOTTOM - (Math.log10(Math.max(1, value)) / valueDecades) * (BOTTOM - TOP);
+  const grid = Array.from({ length: valueDecades + 1 }, (_, power) => {
+    const at = y(10 ** power).toFixed(1);
+    const rule = `<line x1="${left}" x2="${left + PLOT_WIDTH}" y1="${at}" y2="${at}" stroke="#ddd"/>`;
+    return `${rule}<text x="${left - 6}" y="${at}" dy="4" text-anchor="end" fill="#555">${short(10 ** power)}</text>`;
+  });
+  const sizes = [...new Set(points.map(({ size }) => size))].map(
+    (size) =>
+      `<text x="${x(size).toFixed(1)}" y="${BOTTOM + 16}" text-anchor="middle" fill="#555">${short(size)}</text>`,
+  );
+  const drawn = lines.map((line, index) => {
+    const at = line.points.map(({ size, value }) => `${x(size).toFixed(1)},${y(value).toFixed(1)}`);
+    return `<polyline points="${at.join(' ')}" fill="none" stroke="${COLOURS[index % COLOURS.length]}" stroke-width="2"/>`;
+  });
+  const heading = `<text x="${left}" y="${TOP - 12}" font-weight="bold">${escaped(title)}</text>`;
+  return [heading, ...grid, ...sizes, ...drawn].join('\n');
+}
+
+function legendOf(label: string, index: number): string {
+  const left = LEFT + (index % 3) * 260;
+  const top = BOTTOM + 36 + Math.floor(index / 3) * 16;
+  const colour = COLOURS[index % COLOURS.length];
+  return `<rect x="${left}" y="${top - 8}" width="14" height="4" fill="${colour}"/><text x="${left + 20}" y="${top}">${escaped(label)}</text>`;
+}
+
+function decades(values: readonly number[]): number {
+  return Math.max(1, Math.ceil(Math.log10(Math.max(...values))));
+}
+
+function short(value: number): string {
+  if (value >= 1e9) return `${value / 1e9}G`;
+  if (value >= 1e6) return `${value / 1e6}M`;
+  return value >= 1000 ? `${value / 1000}k` : `${value}`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+}
