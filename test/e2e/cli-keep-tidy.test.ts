@@ -1,6 +1,6 @@
 /** Collection on a local disk and at a terminal: what is kept can be restored, and what goes frees its bytes. */
 
-import { rm } from 'node:fs/promises';
+import { chmod, rm, truncate } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import {
   atTerminal,
@@ -99,8 +99,40 @@ describe('fsck', () => {
     expect(lost.stderr).toContain('--rebuild-catalog');
     const rebuilt = await holdfast(['fsck', place.uri, '--rebuild-catalog', '--apply']);
     expect(rebuilt.code).toBe(0);
-    expect(rebuilt.stdout).toMatch(/^left out {2}version_1\/.*\nrebuilt {2}1 version: 2 {3}run [0-9a-f]+\n/);
+    expect(rebuilt.stdout).toMatch(
+      /^left out {2}version_1\/.*\nrebuilt {2}1 version: 2 {3}run [0-9a-f]+, before [0-9a-f]+\n/,
+    );
     expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
     expect(await contentOf(place.path('out'))).toEqual(await contentOf(place.path('ckpt')));
+  });
+
+  it('a manifest that cannot be read stops a rebuild; --skip leaves it out, gc keeps what it may refer to until --release', async () => {
+    const place = await grown(1, 2);
+    const keysNow = async () => Object.keys(await contentOf(place.runDirectory));
+    const key = (await keysNow()).find((each) => /^version_2\/.*manifest-/.test(each)) as string;
+    await chmod(`${place.runDirectory}/${key}`, 0o600);
+    await truncate(`${place.runDirectory}/${key}`, 100);
+    await rm(`${place.runDirectory}/catalog`, { recursive: true });
+    const rebuild = ['fsck', place.uri, '--rebuild-catalog', '--apply'];
+    const stopped = await holdfast(rebuild);
+    expect([stopped.code, stopped.stdout]).toEqual([5, '']);
+    expect(stopped.stderr).toContain(key);
+    expect(stopped.stderr).toContain('--skip KEY');
+    expect((await keysNow()).filter((each) => each.startsWith('catalog/'))).toEqual([]);
+
+    const rebuilt = await holdfast([...rebuild, '--skip', key]);
+    expect(rebuilt.code).toBe(0);
+    expect(rebuilt.stdout).toContain(`skipped  ${key}`);
+    expect(rebuilt.stdout).toContain('1 version: 1');
+    expect((await holdfast(['gc', place.uri, '--apply'])).code).toBe(0);
+    expect(await keysNow()).toContain(key);
+    const { skippedManifests, problems } = JSON.parse((await holdfast(['fsck', place.uri, '--json'])).stdout);
+    expect(skippedManifests).toEqual([key]);
+    expect(problems).toContainEqual(expect.objectContaining({ kind: 'skipped' }));
+
+    const released = await holdfast(['fsck', place.uri, '--release', key, '--apply', '--json']);
+    expect(JSON.parse(released.stdout)).toMatchObject({ uri: place.uri, released: key });
+    expect((await holdfast(['gc', place.uri, '--apply'])).code).toBe(0);
+    expect((await keysNow()).filter((each) => each.startsWith('version_2/'))).toEqual([]);
   });
 });

@@ -171,6 +171,7 @@ const entry: CatalogEntry = {
     ],
     removedFloor: { lineage: 1, version: 9223372036854775807n },
     txnRing: ['303132333435363738393a3b3c3d3e3f', '202122232425262728292a2b2c2d2e2f'],
+    skippedManifests: [],
     policy: keepLast(3),
     pages: [],
   },
@@ -207,6 +208,7 @@ const first: CatalogEntry = {
     removedRing: [],
     txnRing: ['202122232425262728292a2b2c2d2e2f'],
     pages: [],
+    skippedManifests: [],
   },
 };
 
@@ -240,6 +242,30 @@ const retired: CatalogEntry = {
       graceMs: 3600000,
     },
     resumedFrom: BASE,
+  },
+};
+
+/** After a rebuild that could not read a manifest: an older reader would delete what is held for it. */
+const skipping: CatalogEntry = {
+  ...retired,
+  format: { kind: 'catalog-entry', major: 2, minor: 0 },
+  seq: 1795370845057,
+  parentId: '',
+  transaction: {
+    id: '505152535455565758595a5b5c5d5e5f',
+    kind: 'rebuild',
+    lineage: 2,
+    epoch: 3,
+    checkpoints: [],
+    reason: 'the catalog was gone; rebuilt from 1 manifests',
+    host: 'node-7.example',
+    pid: 4711,
+    atMs: AT_MS,
+    attempt: 'drawn-606162636465666768696a6b6c6d6e6f',
+  },
+  state: {
+    ...(retired.state as State),
+    skippedManifests: ['version_9007199254740994/2.3/manifest-0123456789abcdef.json', 'version_3/1.1/manifest-fedcba9876543210.json'],
   },
 };
 
@@ -401,6 +427,7 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'catalog-entry-retired.json': { kind: 'catalog-entry', value: retired },
   'catalog-entry-paged.json': { kind: 'catalog-entry', value: paged },
   'catalog-page.json': { kind: 'catalog-page', value: page },
+  'catalog-entry-skipping.json': { kind: 'catalog-entry', value: skipping },
   'receipt-suspicious.json': { kind: 'receipt', value: suspicious },
   'manifest-suspicious.json': { kind: 'manifest', value: suspiciousManifest },
   'receipt-polluted.json': { kind: 'receipt', value: takenReceipt },

@@ -1,6 +1,6 @@
 /** A process without a given attempt draws one. Only the process remembers that it has had its turn. */
 
-import type { CheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, systemClock } from '@holdfast/core';
 import { catalogKey } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultName } from '@holdfast/testkit';
@@ -84,7 +84,7 @@ test.each([
 function processOvertakenIn(bucket: MemoryBucket, others: () => Promise<void>): CheckpointManager {
   let isSent = false;
   const { manager } = processOn(bucket, {
-    settings: { recordTimeoutMs: 300_000 },
+    clock: systemClock, // others act while its requests wait
     plan: ({ operation, key }) => {
       if (operation !== 'create' || key !== catalogKey(SENT_ON + 1)) return undefined;
       isSent = true;

@@ -47,6 +47,7 @@ test('a run that is as it should be is sound, and its figures are those of the s
     totalBytes: bucket.keys().reduce((sum, key) => sum + (bucket.find(key)?.bytes.length ?? 0), 0),
     problems: [],
     isSound: true,
+    skippedManifests: [],
   });
 });
 

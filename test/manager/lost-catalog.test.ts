@@ -36,6 +36,7 @@ function processBeforeWhose(seq: number, act: () => Promise<void>, bucket: Memor
   let isDue = true;
   return processOn(bucket, {
     attempt,
+    clock: systemClock, // others act while its requests wait
     change: (below) => {
       const create = MemoryStore.prototype.create.bind(below);
       below.create = async (...call) => {

@@ -1,9 +1,9 @@
 /** A run whose catalog is gone gets another, from its manifests. */
 
-import { crc32c } from '@holdfast/core';
+import { type CheckpointError, crc32c, type ObjectStore, systemClock } from '@holdfast/core';
 import { catalogKey, decodeRecord } from '@holdfast/core/internal/format/index';
-import { MemoryBucket } from '@holdfast/core/store';
-import { FAULTS, LateEffects } from '@holdfast/testkit';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { FAULTS, LateEffects, ManualClock } from '@holdfast/testkit';
 import { expect, test } from 'vitest';
 import { bytes, failure, open } from './memory-run.ts';
 import { keysOf, processOn } from './sweep-run.ts';
@@ -21,6 +21,20 @@ function newBucket(): MemoryBucket {
 
 /** Versions 1 to 3 by one attempt, 4 by a second; its catalog is gone. */
 async function lostRun(): Promise<MemoryBucket> {
+  const template = await lostRunOnce();
+  const bucket = newBucket();
+  for (const key of template.keys()) bucket.insert(key, template.find(key)?.bytes ?? bytes(0));
+  return bucket;
+}
+
+let made: Promise<MemoryBucket> | undefined;
+
+function lostRunOnce(): Promise<MemoryBucket> {
+  made ??= makeLostRun();
+  return made;
+}
+
+async function makeLostRun(): Promise<MemoryBucket> {
   const bucket = newBucket();
   for (const [attempt, versions] of [
     ['job-0', [1, 2, 3]],
@@ -39,10 +53,13 @@ function loseCatalog(bucket: MemoryBucket): void {
   for (const key of keysOf(bucket, 'catalog/')) bucket.remove(key);
 }
 
-async function rebuild(bucket: MemoryBucket, options?: Parameters<typeof processOn>[1]) {
+async function rebuild(
+  bucket: MemoryBucket,
+  { skip, ...options }: Parameters<typeof processOn>[1] & { skip?: readonly string[] } = {},
+) {
   const { manager } = processOn(bucket, options);
   try {
-    return await manager.rebuildCatalog();
+    return await manager.rebuildCatalog({ skip });
   } finally {
     await manager.close();
   }
@@ -113,25 +130,35 @@ test('a process of the run as it was can write nothing any more, not even by a r
   await old.manager.close();
 });
 
-test('what is damaged or was never committed is left out, and said', async () => {
+test('what lacks a file is left out, and said', async () => {
   const bucket = await lostRun();
   const [payload = ''] = keysOf(bucket, 'version_1/').filter((key) => key.endsWith('/b'));
-  const [manifest = ''] = keysOf(bucket, 'version_2/').filter((key) => key.includes('manifest'));
   bucket.remove(payload);
-  bucket.damage(manifest, (data) => data.fill(0, 90, 91));
   const { checkpoints, skipped } = await rebuild(bucket);
-  expect(checkpoints.map(({ version }) => version)).toEqual([4n, 3n]);
+  expect(checkpoints.map(({ version }) => version)).toEqual([4n, 3n, 2n]);
   expect(skipped).toEqual([
-    { key: manifest, reason: expect.stringContaining('does not match the checksum in its name') },
-    { key: expect.stringContaining('version_1/1.1/manifest-'), reason: `${payload} is missing` },
+    {
+      key: expect.stringContaining('version_1/1.1/manifest-'),
+      reason: `${payload} is missing`,
+      isHeld: false,
+    },
   ]);
-  await expectRestorable(bucket, [3, 4]);
+  await expectRestorable(bucket, [2, 3, 4]);
+});
+
+test('the run id does not change silently: the result and the log name the former one', async () => {
+  const bucket = await lostRun();
+  const former = decodeRecord('run', bucket.find('run.json')?.bytes ?? bytes(0), { key: 'run.json' }).runId;
+  expect((await rebuild(bucket)).formerRunId).toBe(former);
+  await using manager = open(bucket);
+  expect((await manager.log())[0]?.reason).toContain(`before, this was run ${former}`);
 });
 
 test('run.json that is gone too is written again, with the new id', async () => {
   const bucket = await lostRun();
   bucket.remove('run.json');
-  const { runId } = await rebuild(bucket);
+  const { runId, formerRunId } = await rebuild(bucket);
+  expect(formerRunId).toBeNull();
   const written = decodeRecord('run', bucket.find('run.json')?.bytes ?? bytes(0), { key: 'run.json' });
   expect(written.runId).toBe(runId);
 });
@@ -145,28 +172,99 @@ test('where there is a catalog it is a Conflict, where there is no manifest NotF
   const empty = newBucket();
   expect(await failure(rebuild(empty))).toMatch(/^NotFound: .*it has no manifest/);
   empty.insert(`version_1/1.1/manifest-${'0'.repeat(16)}.json`, bytes(100));
-  expect(await failure(rebuild(empty))).toMatch(/^NotFound: .*none of the 1 manifests can be used/);
+  const skip = empty.keys();
+  expect(await failure(rebuild(empty, { skip }))).toMatch(/^NotFound: .*none of the 1 manifests can be used/);
   expect(keysOf(empty, 'catalog/', 'run.json')).toEqual([]);
 });
 
-test('two at once, and a writer that finds no catalog: one of them has its way, the others are told, and no catalog is lost', async () => {
+test('two at once, and a writer that finds no catalog: one rebuild wins, the others are told, and no catalog is lost', async () => {
   for (let round = 0; round < 8; round++) {
     const bucket = await lostRun();
     const writer = processOn(bucket, { attempt: 'job-2' });
-    const all = await Promise.allSettled([
+    const [first, second, joined] = await Promise.allSettled([
       rebuild(bucket),
       rebuild(bucket),
       ...(round % 2 === 0 ? [writer.manager.join()] : []),
     ]);
     await writer.manager.close();
-    const won = all.slice(0, 2).filter(({ status }) => status === 'fulfilled');
-    const lost = all.slice(0, 2).flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []));
-    for (const reason of lost) expect(reason).toMatch(/is not rebuilt/);
-    expect(won.length).toBeLessThanOrEqual(1);
-    if (round % 2 === 1) expect(won).toHaveLength(1);
-    if (won.length === 1) await expectRestorable(bucket, [1, 2, 3, 4]);
+    const lost = [first, second].flatMap((each) =>
+      each?.status === 'rejected' ? [String(each.reason)] : [],
+    );
+    expect(lost).toHaveLength(1);
+    expect(lost[0]).toMatch(/is not rebuilt/);
+    if (joined?.status === 'rejected')
+      expect(String(joined.reason)).toMatch(/the catalog is lost|the mark of a rebuild/);
+    await expectRestorable(bucket, [1, 2, 3, 4]);
   }
 });
+
+test('I7: a rebuild that stands still at any call, while another is done and a writer commits, replaces nothing', async () => {
+  const counted = processOn(await lostRun());
+  await counted.manager.rebuildCatalog();
+  await counted.manager.close();
+  const isListed = (_: number, key: string) => key.includes('/manifest-');
+  for (let number = 1; number < counted.store.calls.length; number++) {
+    const bucket = await lostRun();
+    const storeClock = new ManualClock();
+    bucket.clock = storeClock;
+    // The other one has listed the run first, so the slow one draws the higher number.
+    const other = rebuildThatWaits(isListed, bucket);
+    await Promise.race([other.reached, other.told]);
+    await storeClock.advance(1000);
+    const slow = rebuildThatWaits((count) => count === number, bucket);
+    await Promise.race([slow.reached, slow.told]);
+    other.goOn();
+    expect(await other.told).toMatch(/^rebuilt|is not rebuilt/);
+    await using writer = open(bucket, { attempt: 'job-2' });
+    const isSaved = await writer.save({ version: 5, buffers: content(5) }).then(
+      () => true,
+      () => false,
+    );
+    slow.goOn();
+    expect(await slow.told).toMatch(/^rebuilt|^Conflict|^StoreRegressed/);
+    await expectRestorable(bucket, isSaved ? [1, 2, 3, 4, 5] : [1, 2, 3, 4]);
+    expect(keysOf(bucket, catalogKey(1))).toEqual([]);
+    await using next = open(bucket, { attempt: 'job-3' });
+    await next.save({ version: 6, buffers: content(6) });
+  }
+});
+
+/** Waits before the first call that `isIt`: the how many-th it is, from 0, and its key or prefix. */
+function rebuildThatWaits(isIt: (count: number, key: string) => boolean, bucket: MemoryBucket) {
+  const { promise: reached, resolve: isReached } = Promise.withResolvers<void>();
+  const { promise: released, resolve: goOn } = Promise.withResolvers<void>();
+  let count = 0;
+  let isDue = true;
+  const wait = async (key: string) => {
+    if (!isIt(count++, key) || !isDue) return;
+    isDue = false;
+    isReached();
+    await released;
+  };
+  const change = (below: ObjectStore) => delayed(below, wait);
+  const { manager } = processOn(bucket, { change, clock: systemClock }); // others act while it waits
+  const told = manager
+    .rebuildCatalog()
+    .then(
+      ({ runId }) => `rebuilt ${runId}`,
+      (error: unknown) => `${(error as CheckpointError).code}: ${error}`,
+    )
+    .finally(() => manager.close());
+  return { told, reached, goOn };
+}
+
+/** Every call of `store` waits first. */
+function delayed(store: ObjectStore, wait: (key: string) => Promise<void>): void {
+  const { get, create, deleteMany, list } = MemoryStore.prototype;
+  const below = store as MemoryStore;
+  below.get = async (...call) => wait(call[0]).then(() => get.apply(below, call));
+  below.create = async (...call) => wait(call[0]).then(() => create.apply(below, call));
+  below.deleteMany = async (...call) => wait(call[0].join()).then(() => deleteMany.apply(below, call));
+  below.list = async function* (...call) {
+    await wait(call[0]);
+    yield* list.apply(below, call);
+  };
+}
 
 test('one that dies at any call is gone on with by the next, and a request or a reply that is lost is no matter', async () => {
   const { manager, store } = processOn(await lostRun());

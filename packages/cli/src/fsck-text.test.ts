@@ -10,7 +10,14 @@ function problem(kind: FsckProblem['kind'], rest: Partial<FsckProblem> = {}): Fs
 }
 
 function result(problems: FsckProblem[], isSound = true): FsckResult {
-  return { checkpointCount: 3, objectCount: 1034, totalBytes: 2 ** 30, problems, isSound };
+  return {
+    checkpointCount: 3,
+    objectCount: 1034,
+    totalBytes: 2 ** 30,
+    problems,
+    isSound,
+    skippedManifests: [],
+  };
 }
 
 describe('fsckText', () => {
@@ -27,6 +34,7 @@ describe('fsckText', () => {
           problem('damaged', { id }),
           problem('garbage', { id, objectCount: 3, sizeBytes: 2048 }),
           problem('garbage', { key: 'c' }),
+          problem('skipped', { id, objectCount: 2 }),
           problem('unfinished'),
           problem('abandoned-upload'),
           problem('foreign', { message: 'a/b is not ours' }),
@@ -44,6 +52,8 @@ describe('fsckText', () => {
       'garbage  version 7   3 objects from a/b on   2.0 KiB   why',
       'garbage  c   why',
       "  `holdfast gc 'file:///data/my run'` deletes it",
+      'held  version 7   2 objects from a/b on   why',
+      "  a manifest that a rebuild skipped may refer to it; `holdfast fsck 'file:///data/my run' --release KEY` ends that",
       'unfinished  a/b   why',
       "  its writers may still be at work; `holdfast commit 'file:///data/my run' --version V` finishes it once all have delivered",
       'abandoned upload  a/b   why',
@@ -52,6 +62,13 @@ describe('fsckText', () => {
       '  it is none of Holdfast’s and is never touched; keep other things elsewhere',
       'not sound   3 versions   1,034 objects   1.0 GiB',
     ]);
+  });
+
+  it('manifests that a rebuild skipped are named, so that they can be released', () => {
+    const skipped = { ...result([]), skippedManifests: ['version_3/m\u001b'] };
+    expect(fsckText(skipped, options).split('\n')[0]).toBe(
+      'skipped  version_3/m\\x1b   it is not in the catalog, and held',
+    );
   });
 
   it('of many of a kind the first ones are shown', () => {
@@ -64,12 +81,22 @@ describe('fsckText', () => {
 describe('rebuildText', () => {
   it('says what is in the new catalog, and what was left out', () => {
     const text = rebuildText(
-      { runId: 'r1', checkpoints: [], skipped: [{ key: 'version_3/m', reason: 'a file is gone' }] },
+      {
+        runId: 'r1',
+        formerRunId: 'r0',
+        checkpoints: [],
+        skipped: [
+          { key: 'version_3/m', reason: 'a file is gone', isHeld: false },
+          { key: 'version_4/m', reason: 'it is newer', isHeld: true },
+        ],
+      },
       options,
     );
     expect(text.split('\n')).toEqual([
       'left out  version_3/m   a file is gone',
-      'rebuilt  0 versions   run r1',
+      'skipped  version_4/m   it is newer',
+      "  gc deletes nothing that it may refer to; `holdfast fsck 'file:///data/my run' --release KEY` ends that",
+      'rebuilt  0 versions   run r1, before r0',
       "  none of them is verified: `holdfast verify 'file:///data/my run'` reads every byte of the latest",
     ]);
   });

@@ -25,6 +25,12 @@ const KINDS: Readonly<Record<FsckProblemKind, Facts>> = {
     color: 'yellow',
     advice: (uri) => `\`holdfast gc ${uri}\` deletes it`,
   },
+  skipped: {
+    title: 'held',
+    color: 'yellow',
+    advice: (uri) =>
+      `a manifest that a rebuild skipped may refer to it; \`holdfast fsck ${uri} --release KEY\` ends that`,
+  },
   unfinished: {
     title: 'unfinished',
     color: 'yellow',
@@ -52,6 +58,10 @@ export function fsckText(result: FsckResult, options: FsckTextOptions): string {
   const groups = Map.groupBy(result.problems, ({ kind }) => kind);
   return [
     ...[...groups].flatMap(([kind, problems]) => groupLines(kind, problems, options)),
+    ...result.skippedManifests.map(
+      (key) =>
+        `${options.style('yellow', 'skipped')}  ${printable(key)}   it is not in the catalog, and held`,
+    ),
     summaryLine(result, options),
   ].join('\n');
 }
@@ -97,16 +107,19 @@ function summaryLine(
 }
 
 export function rebuildText(
-  { runId, checkpoints, skipped }: RebuildResult,
+  { runId, formerRunId, checkpoints, skipped }: RebuildResult,
   { uri, style }: FsckTextOptions,
 ): string {
   const which = formatVersions(checkpoints.map(({ version }) => version).reverse());
   const rebuilt = `${formatPlural(checkpoints.length, 'version')}${which === '' ? '' : `: ${which}`}`;
+  const before = formerRunId === null ? '' : `, before ${printable(formerRunId)}`;
+  const hold = `gc deletes nothing that it may refer to; \`holdfast fsck ${shellQuote(uri)} --release KEY\` ends that`;
   return [
-    ...skipped.map(
-      ({ key, reason }) => `${style('yellow', 'left out')}  ${printable(key)}   ${printable(reason)}`,
-    ),
-    `${style('green', 'rebuilt')}  ${rebuilt}   run ${printable(runId)}`,
+    ...skipped.flatMap(({ key, reason, isHeld }) => {
+      const line = `${style(isHeld ? 'red' : 'yellow', isHeld ? 'skipped' : 'left out')}  ${printable(key)}   ${printable(reason)}`;
+      return isHeld ? [line, `  ${hold}`] : [line];
+    }),
+    `${style('green', 'rebuilt')}  ${rebuilt}   run ${printable(runId)}${before}`,
     `  none of them is verified: \`holdfast verify ${shellQuote(uri)}\` reads every byte of the latest`,
   ].join('\n');
 }

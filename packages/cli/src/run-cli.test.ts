@@ -411,7 +411,7 @@ describe('keep tidy', () => {
       expect(refused.stderr).toContain('there is a catalog');
     }
     const lonely = await cli(['fsck', uri, '--apply']);
-    expect(lonely.stderr).toContain('--apply goes with --rebuild-catalog');
+    expect(lonely.stderr).toContain('--apply goes with --rebuild-catalog or --release');
     expect(lonely.code).toBe(2);
   });
 
@@ -446,6 +446,26 @@ describe('keep tidy', () => {
     expect(await cli(wayOut.split(' ').slice(1))).toMatchObject({ code: 0, stderr: '' });
     expect((await cli(['restore', uri, out])).code).toBe(0);
     expect((await cli(['latest', uri])).stdout).toBe('2\n');
+  });
+
+  it('fsck --skip goes with a rebuild only, and --release with none; --release asks first', async () => {
+    const uri = await run(1);
+    const key = 'version_1/1.1/manifest-0123456789abcdef.json';
+    for (const [options, says] of [
+      [['--skip', key], '--skip goes with --rebuild-catalog'],
+      [['--release', key, '--rebuild-catalog'], '--release does not go with --rebuild-catalog'],
+      [['--release', key], 'pass --apply to do it'],
+    ] as const) {
+      const refused = await cli(['fsck', uri, ...options]);
+      expect(refused).toMatchObject({ code: 2, stdout: '' });
+      expect(refused.stderr).toContain(says);
+    }
+    const asked = await cli(['fsck', uri, '--release', key], { answer: 'n' });
+    expect(asked.code).toBe(130);
+    expect(asked.stderr).toContain(`what only ${key} refers to is garbage then`);
+    const unknown = await cli(['fsck', uri, '--release', key, '--apply']);
+    expect(unknown.code).toBe(7);
+    expect(unknown.stderr).toContain('is not held');
   });
 
   it('fsck where there is no run: NotFound, exit 6', async () => {

@@ -337,6 +337,11 @@ export interface State {
   readonly resumedFrom?: CheckpointId | undefined;
   /** Oldest first; no two overlap. An entry that has one is of major 2: an older reader would miss checkpoints. */
   readonly pages: readonly PageRef[];
+  /**
+   * Keys of manifests that a rebuild of the catalog could not read and was told to skip. What they refer to is not known, so no sweep
+   * deletes anything of their checkpoints or of older ones. A state that has any is of major 2: an older reader would sweep.
+   */
+  readonly skippedManifests: readonly string[];
 }
 
 /** What a writer said of its state when its bytes were taken. */
@@ -603,6 +608,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'policy', kind: 'message', type: 'Policy' },
     { name: 'resumedFrom', kind: 'message', type: 'CheckpointId' },
     { name: 'pages', kind: 'message', type: 'PageRef', repeated: true },
+    { name: 'skippedManifests', kind: 'scalar', type: 'string', repeated: true },
   ],
   Taken: [
     { name: 'consistency', kind: 'enum', type: 'Consistency' },

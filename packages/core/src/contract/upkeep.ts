@@ -12,6 +12,8 @@ export type FsckProblemKind =
   | 'damaged'
   /** Objects that nothing refers to and nothing ever will; a sweep deletes them. Not told while a manifest cannot be read. */
   | 'garbage'
+  /** Objects that nothing refers to, as far as is known: a manifest that a rebuild skipped may. No sweep deletes them. */
+  | 'skipped'
   /** Files of a version that its writers can still finish. */
   | 'unfinished'
   /** An upload in parts that nobody can finish any more; a sweep stops it. */
@@ -39,14 +41,34 @@ export interface FsckResult {
   readonly problems: readonly FsckProblem[];
   /** Nothing is missing or damaged. */
   readonly isSound: boolean;
+  /** Keys of manifests that a rebuild skipped, for `releaseSkipped`. */
+  readonly skippedManifests: readonly string[];
+}
+
+export interface RebuildOptions extends WaitOptions {
+  /**
+   * Keys of manifests to leave out if they cannot be read, or not this time. Nothing that they may refer to is deleted by any sweep until
+   * `releaseSkipped`. Default: the first one that cannot be read stops the rebuild.
+   */
+  skip?: readonly string[] | undefined;
+}
+
+/** A manifest that is not in the rebuilt catalog. */
+export interface LeftOutManifest {
+  readonly key: string;
+  readonly reason: string;
+  /** It could not be read and was skipped as asked: no sweep deletes what it may refer to. Else its objects are garbage. */
+  readonly isHeld: boolean;
 }
 
 export interface RebuildResult {
+  /** A new one. */
   readonly runId: string;
+  /** The id that `run.json` names; `null`: that record was gone. */
+  readonly formerRunId: string | null;
   /** All unverified, newest first. */
   readonly checkpoints: readonly CheckpointSummary[];
-  /** Manifests that were left out, and why. */
-  readonly skipped: readonly { readonly key: string; readonly reason: string }[];
+  readonly skipped: readonly LeftOutManifest[];
 }
 
 /** A writer that has not delivered, and what the store knows of it, for people. */
@@ -91,7 +113,15 @@ export interface UpkeepCalls {
    * as far as the others tell. What is left out is garbage from then on, and the next sweep deletes it. Processes of the run as it was fail
    * with `Corrupt`. One list page per 1,000 objects and one GET per manifest; repeating it after it was interrupted goes on with it.
    *
-   * `Conflict`: there is a catalog, or somebody else is about to write one. `NotFound`: there is no manifest, or none that can be used.
+   * A manifest that cannot be read stops it, unless `skip` names it: `UnsupportedFormat` if a newer Holdfast wrote it, `Corrupt` if it is
+   * damaged, else the error of the store. The message names the manifests. Nothing was written then.
+   * `Conflict`: there is a catalog, or another rebuild is about to write one. `NotFound`: there is no manifest, or none that can be used.
+   * `InvalidArgument`: `skip` names what is not a manifest of this run.
    */
-  rebuildCatalog(options?: WaitOptions): Promise<RebuildResult>;
+  rebuildCatalog(options?: RebuildOptions): Promise<RebuildResult>;
+  /**
+   * Ends the hold of a manifest that a rebuild skipped: what nothing else refers to is garbage from then on, and the next sweep deletes it.
+   * `Conflict`: that manifest is not held; the message names those that are. `NotFound`: there is no run.
+   */
+  releaseSkipped(manifestKey: string, options?: WaitOptions): Promise<void>;
 }

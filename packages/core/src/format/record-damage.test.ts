@@ -97,6 +97,7 @@ const state: CatalogEntry['state'] = {
   removedRing: [],
   txnRing: [],
   pages: [],
+  skippedManifests: [],
 };
 const entry: CatalogEntry = {
   runId: 'r',

@@ -52,16 +52,18 @@ const NAME: Rule = {
 };
 
 /** By message and field. Applied to every value, defaults too; to each element of a repeated field. */
+const MANIFEST_KEY: Rule = {
+  accepted: 'the key of a manifest',
+  holds: (value) => parseManifestKey(value as string) !== null,
+};
+
 export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'CatalogEntry.seq': within(1, SEQ_MAX),
   'CatalogPage.seq': within(1, SEQ_MAX),
   'Checkpoint.committedAtMs': TIME,
   'Checkpoint.fileCount': atLeast(0),
   'Checkpoint.graceMs': SPAN,
-  'Checkpoint.manifestKey': {
-    accepted: 'the key of a manifest',
-    holds: (value) => parseManifestKey(value as string) !== null,
-  },
+  'Checkpoint.manifestKey': MANIFEST_KEY,
   'Checkpoint.manifestSha256': SHA256,
   'Checkpoint.retiringSeq': atLeast(0),
   'Checkpoint.retiringAtMs': TIME,
@@ -115,6 +117,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'Removed.manifestSha256': SHA256,
   'RemovedFloor.version': atLeast(0),
   'Run.createdAtMs': TIME,
+  'State.skippedManifests': MANIFEST_KEY,
   'State.top': atLeast(-1),
   'State.worldSize': WORLD_SIZE,
   'Taken.consistency': {
@@ -137,6 +140,7 @@ export const COUNTS_MAX: Readonly<Record<string, number>> = {
   'State.incarnations': WORLD_SIZE_MAX,
   'State.pastAttempts': 4096,
   'State.removedRing': 256,
+  'State.skippedManifests': 4096,
   'State.txnRing': 256,
 };
 

@@ -60,6 +60,7 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'Receipt.worldSize': worldSize,
   'Receipt.writer': writer,
   'Run.createdAtMs': time,
+  'State.skippedManifests': fc.constant(MANIFEST_KEY),
   'State.worldSize': worldSize,
   'Transaction.atMs': time,
   'Upload.writer': writer,
@@ -288,7 +289,8 @@ describe('layout', () => {
 function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   const { fileLists = [], receipts = [], state } = value as Partial<Receipt & Manifest & CatalogEntry>;
   if (kind === 'file-list' || kind === 'catalog-page') return 2;
-  return fileLists.length + receipts.length + (state?.pages.length ?? 0) > 0 ? 2 : 1;
+  const newInState = (state?.pages.length ?? 0) + (state?.skippedManifests.length ?? 0);
+  return fileLists.length + receipts.length + newInState > 0 ? 2 : 1;
 }
 
 /** What came with minor 1. */

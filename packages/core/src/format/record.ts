@@ -129,12 +129,18 @@ function assertFormatField(field: string, found: unknown, wanted: unknown): void
   throw new ValueProblem(`format.${field}`, JSON.stringify(wanted), found);
 }
 
-/** 2: it refers to another record for what an older reader expects in it. Such a reader refuses it, and misses nothing. */
+/**
+ * 2: it refers to another record for what an older reader expects in it, or holds objects that such a reader would delete. An older
+ * reader refuses it, and does no harm.
+ */
 function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   if (kind === 'catalog-page' || kind === 'file-list') return 2;
   if (kind === 'receipt') return (value as Receipt).fileLists?.length ? 2 : 1;
   if (kind === 'manifest') return (value as Manifest).receipts?.length ? 2 : 1;
-  if (kind === 'catalog-entry') return (value as CatalogEntry).state?.pages?.length ? 2 : 1;
+  if (kind === 'catalog-entry') {
+    const { pages = [], skippedManifests = [] } = (value as CatalogEntry).state ?? {};
+    return pages.length + skippedManifests.length > 0 ? 2 : 1;
+  }
   return 1;
 }
 

@@ -56,6 +56,7 @@ export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOpt
     // Without a manifest nobody knows whose these objects are.
     ...(held.length === examined.length ? garbageOf(plan) : []),
     ...pageGarbage(planPageSweep(listing.pages, head)),
+    ...byCheckpoint('skipped', plan.skipped, 'a manifest that a rebuild skipped may refer to it'),
     ...byCheckpoint('unfinished', plan.unfinished, 'its writers can still finish it'),
     ...(await uploadProblems(engine, listing, head, signal)),
     ...foreignOf(listing, plan),
@@ -68,6 +69,7 @@ export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOpt
     totalBytes: totalBytes(all),
     problems,
     isSound: broken.length === 0,
+    skippedManifests: head.state.skippedManifests,
   };
 }
 

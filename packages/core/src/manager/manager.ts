@@ -53,7 +53,7 @@ import type {
 } from '../contract/retention.ts';
 import { completeSettings, type Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
-import type { BegunVersion, FsckResult, RebuildResult } from '../contract/upkeep.ts';
+import type { BegunVersion, FsckResult, RebuildOptions, RebuildResult } from '../contract/upkeep.ts';
 import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
 import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
@@ -74,7 +74,7 @@ import { readLog } from './log.ts';
 import { summaryOf } from './manifest.ts';
 import { mirror } from './mirror.ts';
 import { pin, undelete, unpin } from './pins.ts';
-import { rebuildCatalog } from './rebuild.ts';
+import { rebuildCatalog, releaseSkipped } from './rebuild.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
 import { planOnly, retention, setRetention } from './retention.ts';
@@ -345,8 +345,12 @@ class Manager implements CheckpointManager {
     return fsck(this.#engine, this.#catalog, this.#bounded(options));
   }
 
-  async rebuildCatalog(options: WaitOptions = {}): Promise<RebuildResult> {
+  async rebuildCatalog(options: RebuildOptions = {}): Promise<RebuildResult> {
     return rebuildCatalog(this.#engine, this.#catalog, this.#bounded(options));
+  }
+
+  async releaseSkipped(manifestKey: string, options: WaitOptions = {}): Promise<void> {
+    return releaseSkipped(this.#engine, this.#catalog, manifestKey, this.#bounded(options));
   }
 
   close(): Promise<void> {

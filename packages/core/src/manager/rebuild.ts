@@ -2,86 +2,89 @@
  * A new catalog, where the catalog is gone. plan/rebuild.ts says which manifests it is made of.
  *
  * Its first entry has the store's time in milliseconds for a number, far above any that was: a request of an old writer that is still on
- * its way can then never become the highest. But two that rebuild at once would draw different numbers, and a writer that finds no catalog
- * begins with entry 1. So the bytes of the entry are created as entry 1 first, which only one of them all can do. It is the entry of
- * another number, so that whoever reads it there stops; and whoever rebuilds again after this process has died goes on with it.
+ * its way can then never become the highest. But two rebuilds would draw different numbers, and a writer may begin or continue a catalog
+ * meanwhile. The order makes one of them win for certain:
+ *
+ * 1. The bytes of the entry are created as entry 1: the mark. Only one rebuild can do that. Every other client stops where it reads the
+ *    mark, and a rebuild that finds one goes on with it.
+ * 2. The catalog is listed again. Any entry but the mark, and those of this rebuild's own run, is a Conflict.
+ * 3. The entry is created under its own number, and the catalog listed: it must be the highest, or its own run has gone on.
+ * 4. Only then the mark is deleted. Until step 3 nothing else can become entry 1, and from then on entry 1 decides nothing.
+ *
+ * What is created between steps 2 and 3 follows an entry that is gone: no client builds on it or believes it (see catalog.ts).
  */
 
 import type { WaitOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import type { RebuildResult } from '../contract/upkeep.ts';
+import type { LeftOutManifest, RebuildOptions, RebuildResult } from '../contract/upkeep.ts';
 import {
   type CatalogEntry,
-  type CheckpointId,
   catalogKey,
   decodeRecord,
   encodeRecord,
-  type FileRecord,
   parseCheckpointPrefix,
   parseClaimKey,
   parseLeaseKey,
-  parseManifestKey,
-  recordBytesMax,
   runKey,
-  sha256,
-  toHex,
 } from '../format/index.ts';
-import {
-  chooseManifests,
-  FIRST_SEQ,
-  type FoundManifest,
-  Inventory,
-  isRebuildMark,
-  REBUILD_KIND,
-  type Rebuilt,
-  rebuiltState,
-} from '../plan/rebuild.ts';
+import { closePages } from '../plan/pages.ts';
+import { FIRST_SEQ, isRebuildMark, REBUILD_KIND, rebuiltState } from '../plan/rebuild.ts';
+import { allCheckpoints } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline, withLastLook } from './deadline.ts';
+import { decide } from './decide.ts';
 import { type Engine, newId } from './engine.ts';
+import { type FoundCheckpoints, findCheckpoints } from './found-manifests.ts';
 import { inBatches } from './in-batches.ts';
-import { manifestProblem, summaryOf } from './manifest.ts';
-import { createRecord, deleteForTidiness, endOf, getOrNull, unknownRecord } from './records.ts';
+import { summaryOf } from './manifest.ts';
+import {
+  createRecord,
+  deleteForTidiness,
+  endOf,
+  getOrNull,
+  isUnanswered,
+  isUnreadable,
+  unknownRecord,
+} from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
-import { readNamedSlices } from './slices.ts';
-
-type Skipped = RebuildResult['skipped'];
 
 export async function rebuildCatalog(
   engine: Engine,
   catalog: Catalog,
-  { signal }: WaitOptions,
+  options: RebuildOptions,
 ): Promise<RebuildResult> {
+  const { signal } = options;
   const begun = await readBegun(engine, catalog, signal);
-  if (begun) return write(engine, catalog, begun, [], signal);
+  const formerRunId = await readFormerRunId(engine, signal);
+  if (begun) {
+    const { answer: checkpoints } = await catalog.ask(({ state }) => allCheckpoints(state), signal, begun);
+    return write(engine, catalog, { entry: begun, formerRunId, checkpoints, skipped: heldBy(begun) }, signal);
+  }
   const listing = await listRun(engine, EVERYTHING, signal);
-  const { checkpoints, skipped } = await findCheckpoints(engine, listing, signal);
-  const { lineage, epoch } = highestOf(listing);
-  const txnId = newId(engine);
-  const attempt = `drawn-${newId(engine)}`;
-  const state = rebuiltState(checkpoints, { lineage, epoch: epoch + 1, attempt, txnId });
-  const entry: CatalogEntry = {
-    format: undefined,
-    runId: newId(engine),
-    seq: Math.round(listing.storeTimeMs),
-    entryId: newId(engine),
-    parentId: '',
-    transaction: {
-      id: txnId,
-      kind: REBUILD_KIND,
+  const found = await findCheckpoints(engine, listing, options);
+  const entry = await firstEntry(engine, { listing, found, formerRunId }, signal);
+  return write(engine, catalog, { entry, formerRunId, ...found }, signal);
+}
+
+/** The person takes back what `skip` said. */
+export async function releaseSkipped(
+  engine: Engine,
+  catalog: Catalog,
+  manifestKey: string,
+  { signal }: WaitOptions,
+): Promise<void> {
+  await decide(
+    engine,
+    catalog,
+    ({ state: { lineage, epoch } }) => ({
+      kind: 'release',
       lineage,
-      epoch: epoch + 1,
-      checkpoint: undefined,
-      checkpoints: [],
-      reason: `the catalog was gone; rebuilt from ${checkpoints.length} manifests`,
-      host: engine.process.host,
-      pid: engine.process.pid,
-      atMs: Math.round(engine.clock.nowMs()),
-      attempt,
-    },
-    state,
-  };
-  return write(engine, catalog, entry, skipped, signal);
+      epoch,
+      manifestKey,
+      reason: manifestKey,
+    }),
+    { what: 'the release', signal },
+  );
 }
 
 /** The entry of a rebuild that was interrupted; `null`: there is no catalog at all. `Conflict`: there is one. */
@@ -100,46 +103,161 @@ async function readBegun(
   throw conflict(engine, `there is a catalog, and its newest entry is ${highest}`);
 }
 
-function conflict({ store }: Engine, what: string): CheckpointError {
-  return new CheckpointError('Conflict', `the catalog of ${store.uri} is not rebuilt: ${what}`, {
-    context: { store: store.uri },
-  });
+/** Of the run as `run.json` knows it. That record stays: what counts is what the entries say. */
+async function readFormerRunId(engine: Engine, signal: AbortSignal | undefined): Promise<string | null> {
+  const bytes = await getOrNull(engine.records, runKey, signal);
+  return bytes && decodeRecord('run', bytes, { key: runKey, store: engine.store.uri }).runId;
+}
+
+/** Its pages are durable before the mark, and the mark before the entry: a process that goes on with the mark finds them. */
+async function firstEntry(
+  engine: Engine,
+  from: { listing: WholeListing; found: FoundCheckpoints; formerRunId: string | null },
+  signal: AbortSignal | undefined,
+): Promise<CatalogEntry> {
+  const entry = planEntry(engine, from);
+  const { entryCheckpointsMax } = engine.settings;
+  const { runId, seq } = entry;
+  const { state, pages } = closePages(entry.state, [], { entryCheckpointsMax, runId, seq });
+  const { preferredConcurrency } = engine.store.capabilities;
+  await inBatches(pages, preferredConcurrency, ({ key, bytes }) => createRecord(engine, key, bytes, signal));
+  return { ...entry, state };
+}
+
+function planEntry(
+  engine: Engine,
+  {
+    listing,
+    found: { checkpoints, skipped },
+    formerRunId,
+  }: { listing: WholeListing; found: FoundCheckpoints; formerRunId: string | null },
+): CatalogEntry {
+  const { lineage, epoch: highest } = highestOf(listing);
+  const epoch = highest + 1;
+  const txnId = newId(engine);
+  const attempt = `drawn-${newId(engine)}`;
+  const held = skipped.filter(({ isHeld }) => isHeld).map(({ key }) => key);
+  const reasons = [
+    `the catalog was gone; rebuilt from ${checkpoints.length} manifests`,
+    ...(formerRunId === null ? [] : [`before, this was run ${formerRunId}`]),
+    ...held.map((key) => `skipped as asked, and held from every sweep: ${key}`),
+  ];
+  return {
+    format: undefined,
+    runId: newId(engine),
+    seq: Math.round(listing.storeTimeMs),
+    entryId: newId(engine),
+    parentId: '',
+    transaction: {
+      id: txnId,
+      kind: REBUILD_KIND,
+      lineage,
+      epoch,
+      checkpoint: undefined,
+      checkpoints: [],
+      reason: reasons.join('; '),
+      host: engine.process.host,
+      pid: engine.process.pid,
+      atMs: Math.round(engine.clock.nowMs()),
+      attempt,
+    },
+    state: rebuiltState(checkpoints, { lineage, epoch, attempt, txnId, skippedManifests: held }),
+  };
+}
+
+function heldBy({ state }: CatalogEntry): LeftOutManifest[] {
+  const reason = 'it was skipped, as asked, when this rebuild began';
+  return state.skippedManifests.map((key) => ({ key, reason, isHeld: true }));
+}
+
+/** What is written, and what the caller is told of it. */
+interface Planned extends FoundCheckpoints {
+  readonly entry: CatalogEntry;
+  readonly formerRunId: string | null;
 }
 
 async function write(
   engine: Engine,
   catalog: Catalog,
-  entry: CatalogEntry,
-  skipped: Skipped,
+  { entry, formerRunId, checkpoints, skipped }: Planned,
   signal: AbortSignal | undefined,
 ): Promise<RebuildResult> {
   const { clock, settings } = engine;
-  const { bytes } = encodeRecord('catalog-entry', entry);
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'rebuilding the catalog', signal };
-  await withDeadline(bounds, async (until) => {
-    await ensureRun(engine, entry.runId, until);
-    const key = catalogKey(entry.seq);
-    // From its mark on, another process may go on with it.
-    const decides = unknownRecord(engine, { what: 'the new catalog', key, bytes });
-    const first = await createRecord(engine, catalogKey(FIRST_SEQ), bytes, until, decides);
-    if (!first.isOurs) throw conflict(engine, 'somebody else has begun one meanwhile');
-    const writeAndLook = async () => {
-      await createRecord(engine, key, bytes, until, decides);
-      return withLastLook(clock, until, (late) => catalog.listSeqs(late));
-    };
-    const seqs = await writeAndLook().catch((error: unknown) => {
-      throw decides(endOf(error));
-    });
-    const highest = seqs.at(-1);
-    if (highest !== entry.seq) throw conflict(engine, `entry ${highest} was written meanwhile`);
-  });
+  await withDeadline(bounds, (until) => writeEntry(engine, catalog, entry, until));
   catalog.remember(entry);
-  await deleteForTidiness(engine, [catalogKey(FIRST_SEQ)], 'deleting the mark of a rebuild');
-  const checkpoints = entry.state.checkpoints.map((each) => summaryOf(entry.state, each)).reverse();
-  return { runId: entry.runId, checkpoints, skipped };
+  await deleteMark(engine);
+  const summaries = checkpoints.map((each) => summaryOf(entry.state, each)).reverse();
+  return { runId: entry.runId, formerRunId, checkpoints: summaries, skipped };
 }
 
-/** One that is there stays, with the id of the run as it was: what counts is what the entries say. */
+/** The steps above. Each may be repeated, by this process or another. */
+async function writeEntry(
+  engine: Engine,
+  catalog: Catalog,
+  entry: CatalogEntry,
+  signal: AbortSignal,
+): Promise<void> {
+  const { bytes } = encodeRecord('catalog-entry', entry);
+  const key = catalogKey(entry.seq);
+  // From the mark on another process may go on with it, so what ends this one does not end the rebuild.
+  const decides = unknownRecord(engine, { what: 'the new catalog', key, bytes });
+  const mark = await createRecord(engine, catalogKey(FIRST_SEQ), bytes, signal, decides);
+  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');
+  try {
+    await ensureRun(engine, entry.runId, signal);
+    if (await isRebuilt(engine, catalog, entry, signal)) return;
+    const created = await createRecord(engine, key, bytes, signal);
+    if (!created.isOurs) throw conflict(engine, `entry ${entry.seq} is another`);
+    const look = (until: AbortSignal) => isRebuilt(engine, catalog, entry, until);
+    if (await withLastLook(engine.clock, signal, look)) return;
+  } catch (error) {
+    throw isUnanswered(error) || isCheckpointError(error, 'Aborted') || signal.aborted
+      ? decides(endOf(error))
+      : error;
+  }
+  const message = `${key} was created, and the store does not show it`;
+  throw new CheckpointError('StoreRegressed', message, { context: { store: engine.store.uri, key } });
+}
+
+/** The newest entry is of the run that the rebuild begins; `false`: there is nothing but the mark. `Conflict`: another is the newest. */
+async function isRebuilt(
+  engine: Engine,
+  catalog: Catalog,
+  { runId }: CatalogEntry,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const newest = (await catalog.listSeqs(signal)).at(-1) ?? FIRST_SEQ;
+  if (newest === FIRST_SEQ) return false;
+  if ((await runIdOf(engine, newest, signal)) === runId) return true;
+  await deleteMark(engine); // the newest entry is above it: entry 1 decides nothing any more
+  throw conflict(engine, `entry ${newest} was written meanwhile`);
+}
+
+/** `undefined`: the entry cannot be read, or is gone, so higher ones were written. */
+async function runIdOf(engine: Engine, seq: number, signal: AbortSignal): Promise<string | undefined> {
+  const key = catalogKey(seq);
+  try {
+    const bytes = await getOrNull(engine.records, key, signal);
+    return bytes ? decodeRecord('catalog-entry', bytes, { key, store: engine.store.uri }).runId : undefined;
+  } catch (error) {
+    if (isUnreadable(error)) return undefined;
+    throw error;
+  }
+}
+
+function deleteMark(engine: Engine): Promise<void> {
+  return deleteForTidiness(engine, [catalogKey(FIRST_SEQ)], 'deleting the mark of a rebuild');
+}
+
+function conflict({ store }: Engine, what: string): CheckpointError {
+  const advice = ['look at the catalog that is there (`holdfast log`, `holdfast fsck`) before you try again'];
+  return new CheckpointError('Conflict', `the catalog of ${store.uri} is not rebuilt: ${what}`, {
+    context: { store: store.uri, advice },
+  });
+}
+
+/** A `run.json` that is there stays, with the id of the run as it was. */
 async function ensureRun(engine: Engine, runId: string, signal: AbortSignal): Promise<void> {
   if (await getOrNull(engine.records, runKey, signal)) return;
   const createdAtMs = Math.round(engine.clock.nowMs());
@@ -159,74 +277,4 @@ function highestOf({ objects, claims, leases }: WholeListing): { lineage: number
   for (const { key } of claims) add(parseClaimKey(key));
   for (const { key } of leases) add(parseLeaseKey(key)?.id);
   return highest;
-}
-
-/** One GET per manifest, and one for each record that it refers to. `NotFound`: there is none, or none whose files are all there. */
-async function findCheckpoints(
-  engine: Engine,
-  listing: WholeListing,
-  signal: AbortSignal | undefined,
-): Promise<Rebuilt> {
-  const sizes = new Map(listing.objects.map(({ key, sizeBytes }) => [key, sizeBytes]));
-  const { preferredConcurrency } = engine.store.capabilities;
-  const keys = listing.objects.flatMap(({ key }) => {
-    const parsed = parseManifestKey(key);
-    return parsed ? [{ key, ...parsed }] : [];
-  });
-  const read = await inBatches(keys, preferredConcurrency, (each) => readFound(engine, each, sizes, signal));
-  const found = read.filter((each) => 'manifest' in each);
-  const unreadable = read.filter((each) => 'reason' in each);
-  const { checkpoints, skipped } = chooseManifests(
-    found,
-    unreadable.map(({ id }) => id),
-  );
-  const all = [...unreadable.map(({ key, reason }) => ({ key, reason })), ...skipped];
-  if (checkpoints.length > 0) return { checkpoints, skipped: all };
-  const { uri } = engine.store;
-  const why = all[0]
-    ? `none of the ${all.length} manifests can be used; ${all[0].reason}`
-    : 'it has no manifest';
-  throw new CheckpointError('NotFound', `there is nothing at ${uri} to rebuild a catalog from: ${why}`, {
-    context: { store: uri },
-  });
-}
-
-interface Unreadable {
-  readonly key: string;
-  readonly id: CheckpointId;
-  readonly reason: string;
-}
-
-async function readFound(
-  engine: Engine,
-  { key, id, sha256Start }: { key: string; id: CheckpointId; sha256Start: string },
-  sizes: ReadonlyMap<string, number>,
-  signal: AbortSignal | undefined,
-): Promise<FoundManifest | Unreadable> {
-  try {
-    const { bytes, createdAtMs } = await engine.records.get(key, { maxBytes: recordBytesMax(key), signal });
-    const digest = sha256(bytes);
-    const found = toHex(digest);
-    if (!found.startsWith(sha256Start)) {
-      return { key, id, reason: `${key} does not match the checksum in its name (found sha256 ${found})` };
-    }
-    const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
-    const unusable = manifestProblem(manifest, id);
-    if (unusable) return { key, id, reason: `${key} cannot be used: ${unusable}` };
-    const inventory = new Inventory(id);
-    let missing: FileRecord | undefined;
-    for await (const { said, files } of readNamedSlices(engine, manifest, { signal })) {
-      inventory.add(said, files);
-      missing ??= files.find((file) => sizes.get(file.key) !== file.sizeBytes);
-    }
-    const size = missing && sizes.get(missing.key);
-    const what = size === undefined ? 'is missing' : `has ${size} bytes, not ${missing?.sizeBytes}`;
-    const problem = missing && `${missing.key} ${what}`;
-    return { key, id, sha256: digest, createdAtMs, manifest, inventory, problem };
-  } catch (error) {
-    const codes = ['Corrupt', 'NotFound', 'UnsupportedFormat'] as const;
-    if (isCheckpointError(error) && codes.some((code) => code === error.code))
-      return { key, id, reason: error.message };
-    throw error;
-  }
 }

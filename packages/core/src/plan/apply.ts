@@ -19,7 +19,7 @@ import {
   pushBounded,
   TXN_RING_LENGTH,
 } from './state.ts';
-import type { Abandon, Decided, Register, Rollback, Takeover, Txn } from './transaction.ts';
+import type { Abandon, Decided, Register, Release, Rollback, Takeover, Txn } from './transaction.ts';
 
 /** `seq`: the number of the entry that would hold the new state. */
 export function apply(state: State, txn: Txn, seq: number): Decision {
@@ -63,9 +63,19 @@ function decideInEpoch(state: State, txn: InEpochTxn, seq: number): Decision {
       return abandon(state, txn);
     case 'policy':
       return { kind: 'applied', state: { ...state, policy: txn.policy } };
+    case 'release':
+      return release(state, txn);
     default:
       return applyKeeping(state, txn, seq);
   }
+}
+
+function release(state: State, { manifestKey }: Release): Decision {
+  const skippedManifests = state.skippedManifests.filter((key) => key !== manifestKey);
+  if (skippedManifests.length < state.skippedManifests.length)
+    return { kind: 'applied', state: { ...state, skippedManifests } };
+  const held = state.skippedManifests.join(', ') || 'nothing';
+  return rejected('refused', `${manifestKey} is not held; what a rebuild skipped and is held: ${held}`);
 }
 
 function takeover(state: State, txn: Takeover): Decision {

@@ -28,10 +28,10 @@ function found(id: CheckpointId, lives: readonly number[] = [0], problem?: strin
 }
 
 function choose(manifests: readonly FoundManifest[], unreadable: readonly CheckpointId[] = []) {
-  const { checkpoints, skipped } = chooseManifests(manifests, unreadable);
+  const { checkpoints, leftOut } = chooseManifests(manifests, unreadable);
   return {
     kept: checkpoints.map((each) => `${idText(each.id)}${each.rolledBack ? ' rolled back' : ''}`),
-    skipped: skipped.map(({ key, reason }) => `${key}: ${reason}`),
+    skipped: leftOut.map(({ key, reason }) => `${key}: ${reason}`),
     checkpoints,
   };
 }
@@ -114,11 +114,30 @@ test('of earlier lineages, what is not below all of a later one is rolled back: 
 
 test('the state: latest and top are the highest on the path, and nobody has joined', () => {
   const { checkpoints } = choose([found(at(1, 1, 90n)), found(at(2, 1, 5n)), found(at(2, 4, 7n))]);
-  const state = rebuiltState(checkpoints, { lineage: 2, epoch: 9, attempt: 'drawn-x', txnId: 't' });
+  const state = rebuiltState(checkpoints, {
+    lineage: 2,
+    epoch: 9,
+    attempt: 'drawn-x',
+    txnId: 't',
+    skippedManifests: ['k'],
+  });
   expect(state).toMatchObject({
     ...{ lineage: 2, epoch: 9, attempt: 'drawn-x', attemptDrawn: true, worldSize: 1 },
-    ...{ latest: at(2, 4, 7n), top: 7n, txnRing: ['t'], incarnations: {}, policy: undefined },
+    ...{
+      latest: at(2, 4, 7n),
+      top: 7n,
+      txnRing: ['t'],
+      incarnations: {},
+      policy: undefined,
+      skippedManifests: ['k'],
+    },
   });
-  const empty = rebuiltState([], { lineage: 1, epoch: 1, attempt: 'drawn-x', txnId: 't' });
+  const empty = rebuiltState([], {
+    lineage: 1,
+    epoch: 1,
+    attempt: 'drawn-x',
+    txnId: 't',
+    skippedManifests: [],
+  });
   expect([empty.latest, empty.top]).toEqual([undefined, -1n]);
 });

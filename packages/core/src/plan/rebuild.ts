@@ -77,23 +77,23 @@ export class Inventory {
   }
 }
 
-export interface Rebuilt {
+export interface Chosen {
   readonly checkpoints: readonly CatalogCheckpoint[];
-  readonly skipped: readonly { readonly key: string; readonly reason: string }[];
+  readonly leftOut: readonly { readonly key: string; readonly reason: string }[];
 }
 
 /** `unreadable`: ids whose manifest is there and cannot be read; they too were built. */
 export function chooseManifests(
   found: readonly FoundManifest[],
   unreadable: readonly CheckpointId[],
-): Rebuilt {
-  const skipped: { key: string; reason: string }[] = [];
+): Chosen {
+  const leftOut: { key: string; reason: string }[] = [];
   const built = [...found.map(({ id }) => id), ...unreadable];
   const chosen: FoundManifest[] = [];
   for (const manifest of found) {
     const reason = whySkipped(manifest, found, built);
     if (reason === undefined) chosen.push(manifest);
-    else skipped.push({ key: manifest.key, reason });
+    else leftOut.push({ key: manifest.key, reason });
   }
   chosen.sort((a, b) => compareIds(a.id, b.id));
   const checkpoints = chosen.map((manifest) => {
@@ -101,7 +101,7 @@ export function chooseManifests(
       id.lineage > manifest.id.lineage && id.version <= manifest.id.version;
     return checkpointOf(manifest, chosen.some(isBefore));
   });
-  return { checkpoints, skipped };
+  return { checkpoints, leftOut };
 }
 
 function whySkipped(
@@ -117,13 +117,16 @@ function whySkipped(
       ? `${rival.key} was built later, of restarted writers, so this one was never committed`
       : `it and ${rival.key} contradict each other`;
   }
+  return whyRefuted(id, built) ?? manifest.problem;
+}
+
+/** Why a manifest of this id was never committed, as the ids of all that were built tell; `undefined`: it may have been. */
+export function whyRefuted(id: CheckpointId, built: readonly CheckpointId[]): string | undefined {
   const refuting = built.find(
     (other) => other.lineage === id.lineage && other.epoch > id.epoch && other.version <= id.version,
   );
-  if (refuting) {
-    return `it was never committed: ${idText(refuting)} was written later, which takes a catalog without it`;
-  }
-  return manifest.problem;
+  if (!refuting) return undefined;
+  return `it was never committed: ${idText(refuting)} was written later, which takes a catalog without it`;
 }
 
 /** Its receipts are of the same lives or later ones, and at least one of a later. */
@@ -155,13 +158,20 @@ function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpo
 /** Nobody has joined it: the next writer takes it over, whatever its attempt. */
 export function rebuiltState(
   checkpoints: readonly CatalogCheckpoint[],
-  at: { readonly lineage: number; readonly epoch: number; readonly attempt: string; readonly txnId: string },
+  at: {
+    readonly lineage: number;
+    readonly epoch: number;
+    readonly attempt: string;
+    readonly txnId: string;
+    readonly skippedManifests: readonly string[];
+  },
 ): State {
   const latest = checkpoints.findLast((checkpoint) => !checkpoint.rolledBack)?.id;
-  const { lineage, epoch, attempt, txnId } = at;
+  const { lineage, epoch, attempt, txnId, skippedManifests } = at;
   return {
     ...EMPTY_STATE,
     ...{ lineage, epoch, attempt, attemptDrawn: true, worldSize: 1 },
     ...{ latest, top: latest?.version ?? -1n, checkpoints: [...checkpoints], txnRing: [txnId] },
+    skippedManifests,
   };
 }

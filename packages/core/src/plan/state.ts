@@ -41,6 +41,7 @@ export const EMPTY_STATE: State = {
   policy: undefined,
   resumedFrom: undefined,
   pages: [],
+  skippedManifests: [],
 };
 
 /** All checkpoints, in order of commit. Needs every page. */

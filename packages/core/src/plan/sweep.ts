@@ -54,6 +54,8 @@ export interface SweepPlan {
   readonly claims: readonly ListedObject[];
   /** Their writers can still finish them. */
   readonly unfinished: readonly ListedObject[];
+  /** Nothing refers to them, as far as is known: but a manifest that a rebuild skipped may. */
+  readonly skipped: readonly ListedObject[];
   /** Keys that are none of a run: nobody deletes them. */
   readonly foreign: readonly ListedObject[];
 }
@@ -73,14 +75,16 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
     manifests: [] as ListedObject[],
     claims: [] as ListedObject[],
     unfinished: [] as ListedObject[],
+    skipped: [] as ListedObject[],
     foreign: [] as ListedObject[],
   };
   for (const object of listing.objects) {
     const found = kindOf(object.key);
     if (found === null) plan.foreign.push(object);
     else if (isHeld.has(object.key) || isHeld.has(checkpointPrefix(found.id))) continue;
-    else if (isOver(found, state)) plan[found.kind].push(object);
-    else plan.unfinished.push(object);
+    else if (!isOver(found, state)) plan.unfinished.push(object);
+    else if (mayBeOfSkipped(found.id, state)) plan.skipped.push(object);
+    else plan[found.kind].push(object);
   }
   for (const object of listing.claims) {
     const claim = parseClaimKey(object.key);
@@ -145,6 +149,18 @@ function kindOf(key: string): Found | null {
 function isOver(found: Found, state: State): boolean {
   if (isUncommittable(state, found.id)) return true;
   return 'writer' in found && found.incarnation < incarnationOf(state, found.writer);
+}
+
+/**
+ * A manifest that a rebuild skipped lists objects of its own checkpoint and, below other prefixes, of checkpoints that were committed
+ * before it: of an earlier lineage, or of a lower version in its own. Which ones it lists is not known.
+ */
+function mayBeOfSkipped(id: CheckpointId, { skippedManifests }: State): boolean {
+  return skippedManifests.some((key) => {
+    const skipped = parseManifestKey(key)?.id;
+    if (!skipped) return true;
+    return id.lineage < skipped.lineage || (id.lineage === skipped.lineage && id.version <= skipped.version);
+  });
 }
 
 function hasPassed(at: { lineage: number; epoch: number }, state: State): boolean {

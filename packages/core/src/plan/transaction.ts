@@ -104,6 +104,14 @@ export interface SetPolicy extends InEpoch {
   readonly policy: Policy;
 }
 
+/** What a rebuild skipped is not held any longer. */
+export interface Release extends InEpoch {
+  readonly kind: 'release';
+  /** Key of the manifest. */
+  readonly manifestKey: string;
+  readonly reason: string;
+}
+
 export type Decided =
   | Takeover
   | Register
@@ -116,7 +124,8 @@ export type Decided =
   | Remove
   | Pin
   | Rollback
-  | SetPolicy;
+  | SetPolicy
+  | Release;
 
 export type Txn = Decided & {
   /** 128 random bits, hex. */
