@@ -60,13 +60,15 @@ async function viewOfDirectory(path: string, uri: string): Promise<RunView> {
   const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const names = files.map((file) => relative(path, join(file.parentPath, file.name))).sort();
   const isOwn = (name: string) => /(^|\/)\.holdfast-/.test(name);
+  // The room that the store keeps back for a full disk belongs to no upload.
+  const isOfUpload = (name: string) => isOwn(name) && name !== '.holdfast-reserve';
   const store = await openStore(uri);
   return {
     violations: [],
     keys: () => names.filter((name) => !isOwn(name)),
     read: (key) => readFileSync(join(path, key)),
     // What the store keeps for itself is of uploads that have not ended.
-    openUploads: () => names.filter(isOwn).map((name) => ({ key: name, token: '', partCount: 1 })),
+    openUploads: () => names.filter(isOfUpload).map((name) => ({ key: name, token: '', partCount: 1 })),
     openStore: () => store,
   };
 }

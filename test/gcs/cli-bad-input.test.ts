@@ -112,7 +112,13 @@ describe('credentials', () => {
 
   test('a file that is not there, or is none', async () => {
     const missing = { ...NOBODY, GOOGLE_APPLICATION_CREDENTIALS: '/nowhere/key.json' };
-    expectError(await cli(['list', 'gs://runs/gpt'], missing), 'InvalidConfig', 2, 'ENOENT', 'GOOGLE_APPLICATION_CREDENTIALS');
+    expectError(
+      await cli(['list', 'gs://runs/gpt'], missing),
+      'InvalidConfig',
+      2,
+      'ENOENT',
+      'GOOGLE_APPLICATION_CREDENTIALS',
+    );
     await writeFiles(place, 'keys', { 'no.json': 'canary-token' });
     const none = { ...NOBODY, GOOGLE_APPLICATION_CREDENTIALS: place.path('keys/no.json') };
     expectError(await cli(['list', 'gs://runs/gpt'], none), 'InvalidConfig', 2, 'no JSON');

@@ -3,9 +3,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { runCli } from '@holdfast/cli/internal/run-cli';
 import { CheckpointError, systemClock } from '@holdfast/core/contract';
 import { onTestFinished, vi } from 'vitest';
-import { runCli } from '../../packages/cli/src/run-cli.ts';
 
 export type Env = Readonly<Record<string, string>>;
 
