@@ -6,307 +6,40 @@
  * - A reported outcome is true. Where it cannot be known the error is `OutcomeUnknown`, whose token `recover` takes:
  *   also where a signal, a deadline or `close` ends a call whose deciding request is on its way. `Aborted` means that the
  *   decision it was about was not sent. A signal that fires after the answer changes nothing.
+ *
+ * What its calls take and tell stands in a file for each subject; all of it is exported from here too.
  */
 
+import type { CheckpointDetails, CheckpointId, CheckpointSummary, VersionInput } from './checkpoint-facts.ts';
 import type { ProcessName } from './components.ts';
-import type { RandomSource, Replace, RestoreTarget } from './files.ts';
+import type { RandomSource } from './files.ts';
 import type { HistoryCalls } from './history.ts';
+import type { MirrorOptions, MirrorResult } from './mirroring.ts';
 import type { CallOptions } from './object-store.ts';
+import type { WaitOptions } from './progress.ts';
+import type { RestoreOptions, RestoreResult, VerifyOptions, VerifyResult } from './reading.ts';
 import type { RetentionCalls } from './retention.ts';
-import type { Staging } from './staging.ts';
+import type {
+  CommitMeta,
+  CommitWaitOptions,
+  JoinOptions,
+  JoinResult,
+  SaveOptions,
+  SaveResult,
+  StaleOptions,
+} from './saving.ts';
 import type { Throttle } from './throttle.ts';
 import type { UpkeepCalls } from './upkeep.ts';
 
-/** The whole name of a checkpoint. Version numbers repeat after a rollback, ids do not. */
-export interface CheckpointId {
-  readonly lineage: number;
-  readonly epoch: number;
-  readonly version: bigint;
-}
-
-/** A version as callers may give it: 0 to 2^63 - 1. A `number` must be a safe integer, so nothing is ever rounded. */
-export type VersionInput = bigint | number;
-
-/** One saving process of a job of `count`: 1 to `WORLD_SIZE_MAX`. `index` counts from 0. */
-export interface WriterPosition {
-  readonly index: number;
-  readonly count: number;
-}
-
-export type CheckpointStateName = 'live' | 'retiring' | 'quarantined';
-
-/** What the catalog says of a checkpoint: one small read, however many files it has. */
-export interface CheckpointSummary {
-  readonly id: CheckpointId;
-  readonly version: bigint;
-  readonly sizeBytes: number;
-  /** Of `sizeBytes`: what was sent for this checkpoint; the rest are unchanged files that lie with earlier ones. */
-  readonly storedBytes: number;
-  /** Checkpoints with whose files it shares objects; some of them may be removed by now. */
-  readonly bases: readonly CheckpointId[];
-  readonly fileCount: number;
-  readonly metrics: Readonly<Record<string, number>>;
-  readonly state: CheckpointStateName;
-  readonly isLatest: boolean;
-  readonly pins: readonly string[];
-  readonly isVerified: boolean;
-  readonly isSuspect: boolean;
-  /** A rollback went back to before it: no restart loads it, and its version may be written anew. */
-  readonly isLeftBehind: boolean;
-  readonly reason: string;
-  /** By the store's own clock. A copy has the time of its original. */
-  readonly committedAtMs: number;
-  /** Until when a retired one can be taken back, by the store's own clock. `null`: it is not retired. */
-  readonly graceUntilMs: number | null;
-}
-
-export interface CheckpointFile {
-  readonly name: string;
-  readonly sizeBytes: number;
-  readonly crc32c: number;
-  readonly writer: number;
-  /** Key of the object in the store, relative to the run: it can be copied away with any tool. */
-  readonly key: string;
-}
-
-/** What a writer said of its state when its bytes were taken. */
-export interface WriterState {
-  readonly writer: number;
-  /** `null`: it said nothing, and so are the other two. */
-  readonly consistency: Consistency | null;
-  /** Of the writer's own state: how many updates it had seen, say. */
-  readonly stateVersion: bigint | null;
-  /** By the writer's own clock; informational. */
-  readonly takenAtMs: number | null;
-}
-
-export interface CheckpointDetails extends CheckpointSummary {
-  readonly worldSize: number;
-  /** One for each writer, in their order. */
-  readonly writers: readonly WriterState[];
-  readonly files: readonly CheckpointFile[];
-  readonly metadata: Readonly<Record<string, string>>;
-  readonly manifestKey: string;
-}
-
-/** What `commit` and `save` may record besides the files. With several writers: the union; the lowest writer wins a clash. */
-export interface CommitMeta {
-  /** Finite numbers; at most `METRIC_COUNT_MAX`, with names of at most `METRIC_NAME_LENGTH_MAX` characters. */
-  metrics?: Readonly<Record<string, number>> | undefined;
-  /** At most `METADATA_BYTES_MAX` bytes as JSON, names and values together. */
-  metadata?: Readonly<Record<string, string>> | undefined;
-}
-
-/**
- * Bytes to save: a path, bytes in memory, or a stream of unknown length (an async iterable; Node and web streams are such).
- * Bytes in memory must not change until the save has ended. A file that is written to meanwhile, also
- * through a shared mapping, is refused (`SourceChanged`), or saved as it was at one moment.
- */
-export type SaveSource = string | Uint8Array | AsyncIterable<Uint8Array>;
-
-export interface WaitOptions {
-  signal?: AbortSignal | undefined;
-  onProgress?: ((event: ProgressEvent) => void) | undefined;
-}
-
-export interface CommitWaitOptions extends WaitOptions {
-  /** How long to wait for the other writers; default: setting `commitTimeoutMs`. 0: look once. */
-  timeoutMs?: number | undefined;
-}
+export type * from './checkpoint-facts.ts';
+export type * from './mirroring.ts';
+export type * from './progress.ts';
+export type * from './reading.ts';
+export type * from './saving.ts';
 
 export interface ListCheckpointsOptions extends CallOptions {
   /** Default: all. */
   readonly limit?: number | undefined;
-}
-
-export interface JoinOptions {
-  /** Default: the manager's. */
-  writer?: WriterPosition | undefined;
-  signal?: AbortSignal | undefined;
-}
-
-export interface JoinResult {
-  readonly epoch: number;
-  readonly lineage: number;
-  /** It began a new epoch, and so fenced the attempt before. */
-  readonly tookOver: boolean;
-}
-
-/** Files that look as if nobody had written them since the last checkpoint: the newest live one that is there when the save begins. */
-export interface StaleOptions {
-  /** `warn`: the checkpoint is committed and marked as suspect. `fail`: `Stale`, and nothing is committed. `off`: nobody looks. Default `warn`. */
-  onStale?: 'warn' | 'fail' | 'off' | undefined;
-  /**
-   * Globs of the files that training changes; one that begins with `!` excludes. Such a file is suspect if it is byte for byte that of the
-   * last checkpoint. Without globs: all files together, if not one differs. And whatever the globs: all files together, if each has
-   * more than doubled or halved its size.
-   */
-  shouldChange?: readonly string[] | undefined;
-}
-
-/**
- * How the bytes of a checkpoint fit together, where several writers take theirs. `paused`: nobody changed anything meanwhile, so all are of one
- * moment. `polluted`: training went on, and each writer's bytes are of another moment, which is written down.
- */
-export type Consistency = 'paused' | 'polluted';
-
-export interface ConsistencyOptions {
-  /** Recorded for this writer, with the version of its state and the time. Default: nothing is. */
-  consistency?: Consistency | undefined;
-  /**
-   * Of this writer's state when its bytes are taken; a function is called just before the first byte is read, and after `pause`. With `paused`
-   * it has to be the checkpoint's: `InvalidArgument` otherwise, and nothing is delivered. Default: the checkpoint's.
-   */
-  stateVersion?: VersionInput | (() => VersionInput) | undefined;
-  /**
-   * With `paused`, and only then: resolves once nothing changes any more, to what lets it go on. That is called once, when the last byte was
-   * read (with `staging`: copied) or the save has failed, and also if `pause` resolves too late. With several writers both meet the others, as at a
-   * barrier: else one writer goes on while another still reads.
-   */
-  pause?: ((signal: AbortSignal) => Promise<() => unknown>) | undefined;
-  /** From the call of `pause` on, until what it resolved to is called: longer is `TimedOut`, and nothing is delivered. Default one minute. */
-  pauseTimeoutMs?: number | undefined;
-}
-
-export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions, ConsistencyOptions {
-  /** Default: one above the highest so far, 0 for the first; only a lone writer may leave it out. */
-  version?: VersionInput | undefined;
-  /** Save every file below this directory. Exactly one of `dir`, `files` and `buffers`. */
-  dir?: string | undefined;
-  /** Save these: logical name to source. */
-  files?: Readonly<Record<string, SaveSource>> | undefined;
-  /** Save these: logical name to bytes. */
-  buffers?: Readonly<Record<string, Uint8Array>> | undefined;
-  /** Default: the manager's. */
-  writer?: WriterPosition | undefined;
-  /** Deliver this writer's files and leave the commit to whoever comes last. */
-  noWait?: boolean | undefined;
-  /** Copy everything there before anything else is done. From the event `staged` on the sources may change. */
-  staging?: Staging | undefined;
-  /**
-   * `auto`: a file like one of the newest checkpoints, whatever its name there, is not sent again; the new checkpoint refers to the object
-   * that is there. It counts as like if size, CRC32C and BLAKE3 are. A stream cannot be compared beforehand and is always sent. Default: the
-   * manager's.
-   */
-  dedupe?: 'auto' | 'off' | undefined;
-}
-
-export interface SaveResult {
-  readonly id: CheckpointId;
-  readonly version: bigint;
-  /** False only with `noWait`, when another writer was still missing. */
-  readonly isCommitted: boolean;
-  /** This version had been committed before with the very same content; nothing was sent. */
-  readonly wasCommittedBefore: boolean;
-  /** Of this writer. */
-  readonly sizeBytes: number;
-  /** Of `sizeBytes`: unchanged files that were not sent, for they lie in the store with earlier checkpoints. */
-  readonly referencedBytes: number;
-  readonly fileCount: number;
-  /** In words, what makes this writer's files look stale; empty: nothing does. */
-  readonly suspicions: readonly string[];
-  /** Writers that had not delivered (`noWait`). */
-  readonly missingWriters: readonly number[];
-}
-
-export type RestoreDestination =
-  /** A directory: appears whole or not at all. */
-  | string
-  /** Bytes in memory, filled in place; each must have exactly the file's size. Names that are not there are not restored. */
-  | Readonly<Record<string, Uint8Array>>
-  /** A target of one's own. */
-  | RestoreTarget;
-
-export interface RestoreOptions extends WaitOptions {
-  /** Default: the latest. */
-  version?: VersionInput | 'latest' | undefined;
-  to: RestoreDestination;
-  /** Only files that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`). No match at all is `NotFound`. */
-  only?: readonly string[] | undefined;
-  /** What of a directory that is not empty may be lost. Default: nothing. */
-  replace?: Replace | undefined;
-  /** `fallback`: when the latest is damaged, take the newest that verifies, and say so. Default `fail`. */
-  onCorrupt?: 'fail' | 'fallback' | undefined;
-}
-
-export interface RestoreResult {
-  readonly id: CheckpointId;
-  readonly version: bigint;
-  readonly sizeBytes: number;
-  readonly fileCount: number;
-  /** Newer ones that were damaged and passed over, newest first (`onCorrupt: 'fallback'`). */
-  readonly skipped: readonly { readonly version: bigint; readonly reason: string }[];
-}
-
-export interface VerifyOptions extends WaitOptions {
-  version?: VersionInput | 'latest' | undefined;
-  /**
-   * 0: the records, and that every object is there with its size and, where the store tells it, its checksum; no payload is read.
-   * 1: also the first part of each file, the last, and about one in 64 of the others, by chance. 2: every byte. Default 2.
-   */
-  level?: 0 | 1 | 2 | undefined;
-  /** When level 2 finds nothing wrong, the catalog remembers it, and retention keeps the last such checkpoint. Default true. */
-  record?: boolean | undefined;
-  /** When something is wrong: take the checkpoint out of use for good. The newest live one is then the latest. Default false. */
-  quarantine?: boolean | undefined;
-}
-
-export interface VerifyResult {
-  readonly id: CheckpointId;
-  readonly version: bigint;
-  readonly level: 0 | 1 | 2;
-  readonly fileCount: number;
-  /** Bytes read and compared. */
-  readonly bytesRead: number;
-  /** Files of which the store told its own checksum, which was compared (levels 0 and 1). */
-  readonly storedChecksumCount: number;
-  /** Empty: all is well. `name` is a file's, or the key of a record. */
-  readonly problems: readonly { readonly name: string; readonly message: string }[];
-  /** What the catalog says of it now because of this call, or of one before that came to the same. */
-  readonly recorded: 'verified' | 'quarantined' | 'none';
-  /** Why nothing was recorded that should have been, such as a store that cannot be written; empty otherwise. */
-  readonly note: string;
-  /** The latest version now; `null`: there is none. */
-  readonly latest: bigint | null;
-}
-
-/** Which checkpoints of the source: at most one of the three; without any, all that are live. */
-export interface MirrorSelection {
-  /** Only these. One that is not there is `NotFound`. */
-  versions?: readonly VersionInput[] | undefined;
-  /** This version and higher ones. */
-  since?: VersionInput | undefined;
-  /** Only what a restart of the source would load. */
-  latest?: boolean | undefined;
-}
-
-export interface MirrorOptions extends WaitOptions, MirrorSelection {
-  /** `skip`: pass over a checkpoint that is damaged in the source, and say so. Default `fail`: end with its error. */
-  onCorrupt?: 'fail' | 'skip' | undefined;
-  /**
-   * Go on when all is copied: look for new checkpoints after so many milliseconds, again and again, until the signal fires, which then
-   * is no error. A store that cannot be reached for a while does not end it either.
-   */
-  watchIntervalMs?: number | undefined;
-}
-
-export interface MirrorResult {
-  /** In the order in which they were committed here. */
-  readonly copied: readonly MirroredCheckpoint[];
-  /** Versions that were here already, with the same content. */
-  readonly present: readonly bigint[];
-  /** Versions that were not copied, and why: removed from the source meanwhile, too old to be committed here, damaged. */
-  readonly skipped: readonly { readonly version: bigint; readonly reason: string }[];
-}
-
-export interface MirroredCheckpoint {
-  /** In the destination: lineage and epoch are its own. */
-  readonly id: CheckpointId;
-  readonly version: bigint;
-  readonly sizeBytes: number;
-  readonly fileCount: number;
-  /** Of `sizeBytes`: left by a mirror that was interrupted, and not sent again. */
-  readonly reusedBytes: number;
 }
 
 export type RecoveredOutcome =
@@ -344,56 +77,6 @@ export interface LogEntry {
   /** By the writer's clock; informational. */
   readonly atMs: number;
 }
-
-export type ProgressEvent =
-  /** With `staging`: all is copied, so many bytes. Comes first of all. */
-  | { readonly type: 'staged'; readonly sizeBytes: number }
-  /** Joined the run: from now on the process is fenced by any newer attempt. `tookOver`: it fenced an older one. */
-  | {
-      readonly type: 'joined';
-      readonly version: bigint;
-      readonly writer: WriterPosition;
-      readonly epoch: number;
-      readonly tookOver: boolean;
-    }
-  /**
-   * Known once the files are planned. `sizeBytes` counts streams of unknown length as 0. `files` is empty where a checkpoint has so many
-   * that their names are read only as the transfer goes on.
-   */
-  | {
-      readonly type: 'planned';
-      readonly version: bigint;
-      readonly fileCount: number;
-      readonly sizeBytes: number;
-      readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
-    }
-  /** `doneBytes` and `totalBytes` are of the file `name`; bytes count once they are in the store or verified in the destination. */
-  | { readonly type: 'bytes'; readonly name: string; readonly doneBytes: number; readonly totalBytes: number }
-  | { readonly type: 'retry'; readonly detail: string }
-  /** Of `name`, so many bytes were left by an interrupted save of this version: they were compared with the source, and not sent again. */
-  | {
-      readonly type: 'resumed';
-      readonly version: bigint;
-      readonly name: string;
-      readonly keptBytes: number;
-    }
-  /** Files look as if nobody had written them since the last checkpoint; once for each suspicion. */
-  | { readonly type: 'suspect'; readonly version: bigint; readonly reason: string }
-  /** Gone to the store: this writer's share is durable. */
-  | { readonly type: 'delivered'; readonly version: bigint; readonly missingWriters: readonly number[] }
-  | {
-      readonly type: 'waiting';
-      readonly version: bigint;
-      readonly missingWriters: readonly number[];
-      readonly waitedMs: number;
-    }
-  | { readonly type: 'committed'; readonly id: CheckpointId }
-  /** This version is passed over: in a restore because it is damaged, in a mirror for the reason it gives. */
-  | { readonly type: 'skipped'; readonly version: bigint; readonly reason: string }
-  /** Restore: an old directory stays, at `path`: it holds files that may not go, or it cannot be removed. */
-  | { readonly type: 'left'; readonly path: string; readonly reason: string }
-  /** Mirror: nothing is left to copy for now; it looks again after so long. */
-  | { readonly type: 'idle'; readonly waitMs: number };
 
 /** A checkpoint that is being written, or one that is committed. */
 export interface Checkpoint extends AsyncDisposable {

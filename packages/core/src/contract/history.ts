@@ -1,6 +1,8 @@
 /** Going back, branching off, comparing, and keeping what others read. */
 
-import type { CheckpointId, CheckpointManager, VersionInput, WaitOptions } from './checkpoint-manager.ts';
+import type { CheckpointId, VersionInput } from './checkpoint-facts.ts';
+import type { CheckpointManager } from './checkpoint-manager.ts';
+import type { WaitOptions } from './progress.ts';
 
 export interface RollbackOptions extends WaitOptions {
   /** Becomes the latest. */

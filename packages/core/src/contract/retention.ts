@@ -1,6 +1,7 @@
 /** Which checkpoints are kept, and what becomes of the others. */
 
-import type { CheckpointId, CheckpointStateName, VersionInput, WaitOptions } from './checkpoint-manager.ts';
+import type { CheckpointId, CheckpointStateName, VersionInput } from './checkpoint-facts.ts';
+import type { WaitOptions } from './progress.ts';
 
 /**
  * A checkpoint is kept if any rule keeps it; without any rule all are. Whatever the rules say, these are kept: the latest, those with a pin,

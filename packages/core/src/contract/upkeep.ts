@@ -1,6 +1,7 @@
 /** The catalog and the objects, held against each other; what is there and not committed. */
 
-import type { CheckpointId, CheckpointSummary, WaitOptions } from './checkpoint-manager.ts';
+import type { CheckpointId, CheckpointSummary } from './checkpoint-facts.ts';
+import type { WaitOptions } from './progress.ts';
 
 export type FsckProblemKind =
   /** A checkpoint of the catalog lacks its manifest or a file, or has a file of another size; readers of that version fail. */

@@ -2,8 +2,9 @@
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Decided } from '../plan/transaction.ts';
-import { type AppendResult, type Asked, type Catalog, type Head, rejectionError } from './catalog.ts';
+import { type Asked, type Catalog, type Head, rejectionError } from './catalog.ts';
 import { type Engine, newId } from './engine.ts';
+import type { AppendResult } from './sending.ts';
 
 /** A run whose catalog moves on between every look and decision is busy beyond reason. */
 const TURNS_MAX = 16;

@@ -8,13 +8,14 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { claimKey, claimPrefix, encodeRecord, parseClaimKey, runKey, type State } from '../format/index.ts';
 import { isPastAttempt, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { WriterLife } from '../plan/transaction.ts';
-import { type Catalog, type Head, rejectionError, type SendMemory } from './catalog.ts';
+import { type Catalog, type Head, rejectionError } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import { tellingWhatStands, unknownDecision } from './decide.ts';
 import { type Engine, newId } from './engine.ts';
 import { assertNotLost } from './lost-catalog.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
 import { readRunRecord } from './run-rules.ts';
+import type { SendMemory } from './sending.ts';
 
 export interface Attempt {
   readonly id: string;

@@ -81,7 +81,7 @@ async function isThere(
   return bytes !== null && (digest === undefined || bytesEqual(sha256(bytes), digest));
 }
 
-/** As its sender would judge it: see `Sending` in catalog.ts. */
+/** As its sender would judge it: see sending.ts. */
 function ofDecision(content: DecisionToken, { seq, state }: Head): RecoverResult {
   const { txnId, kind, sentOn } = content;
   const result = { of: 'decision', id: null, isDelivered: null } as const;
