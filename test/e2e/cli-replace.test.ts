@@ -161,7 +161,7 @@ describe('restore --replace', () => {
 });
 
 describe('other commands that replace', () => {
-  it('a certificate does not take the place of a file of a run', async () => {
+  it('a certificate does not take the place of a file of a run, nor does a new one go into it', async () => {
     const place = await saved();
     const entry = `${place.runDirectory}/catalog/00000000000000000001.json`;
     const { size } = statSync(entry);
@@ -172,6 +172,13 @@ describe('other commands that replace', () => {
       expect.stringContaining(`lies in the run ${place.runDirectory}`),
     ]);
     expect(statSync(entry).size).toBe(size);
+    const inRun = `${place.runDirectory}/certificate.json`;
+    const added = await holdfast(['certify', `file://${place.path('certified')}`, '--output', inRun]);
+    expect([added.code, added.stderr, existsSync(inRun)]).toEqual([
+      2,
+      expect.stringContaining(`lies in the run ${place.runDirectory}`),
+      false,
+    ]);
     const kept = place.path('certificate.json');
     writeFileSync(kept, 'first');
     const refused = await holdfast(['certify', `file://${place.path('certified')}`, '--output', kept]);

@@ -292,7 +292,9 @@ describe('is never replaced, whatever is said', () => {
       );
     }
     symlinkSync('run', join(parent, 'link'));
-    await expect(restore({ to: join(parent, 'link/new/deep') })).rejects.toEqual(code('InvalidArgument'));
+    symlinkSync('run/version_1', join(parent, 'link2'));
+    for (const to of ['link/new/deep', 'link2/new/deep'])
+      await expect(restore({ to: join(parent, to) }), to).rejects.toEqual(code('InvalidArgument'));
     expect(files(join(parent, 'run'))).not.toContain('new');
     expect(existsSync(join(parent, 'run/resume'))).toBe(false);
   });

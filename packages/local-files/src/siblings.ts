@@ -58,8 +58,14 @@ export async function leadsTo(fileSystem: FileSystem, path: string): Promise<str
     if (target === null) break;
     at = resolve(dirname(at), target);
   }
-  const parent = await fileSystem.realpath(dirname(at)).catch(() => dirname(at));
-  return resolve(parent, basename(at));
+  return resolve(await realDirectory(fileSystem, dirname(at)), basename(at));
+}
+
+/** Without links, also below a link where some of the directories are still to be made. */
+async function realDirectory(fileSystem: FileSystem, path: string): Promise<string> {
+  const real = await fileSystem.realpath(path).catch(() => null);
+  if (real !== null || dirname(path) === path) return real ?? path;
+  return resolve(await realDirectory(fileSystem, dirname(path)), basename(path));
 }
 
 /**

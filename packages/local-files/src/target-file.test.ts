@@ -283,3 +283,17 @@ it('a file of a run is never replaced', async () => {
   }
   expect(readFileSync(entry, 'utf8')).toBe('entry');
 });
+
+it('a new file does not go into a run either, and nothing is made there', async () => {
+  const run = join(parent, 'run');
+  mkdirSync(join(run, 'catalog'), { recursive: true });
+  mkdirSync(join(run, 'version_1'));
+  writeFileSync(join(run, 'catalog/00000000000000000001.json'), 'entry');
+  symlinkSync('run/version_1', join(parent, 'link'));
+  for (const path of ['run/new.json', 'run/new/deep/new.json', 'link/new.json', 'link/new/deep/new.json']) {
+    const refusal = code('InvalidArgument', `lies in the run ${run}`);
+    await expect(openTargetFile(join(parent, path)), path).rejects.toEqual(refusal);
+  }
+  expect(readdirSync(run)).toEqual(['catalog', 'version_1']);
+  expect(readdirSync(join(run, 'version_1'))).toEqual([]);
+});

@@ -23,7 +23,7 @@ import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
 import { assertOutsideRuns } from './old-directory.ts';
 import { linuxProcesses, type Processes } from './processes.ts';
-import { clearSiblings, siblingOf } from './siblings.ts';
+import { clearSiblings, leadsTo, siblingOf } from './siblings.ts';
 import { targetError } from './target.ts';
 
 export interface TargetFileOptions extends CallOptions {
@@ -39,9 +39,8 @@ const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK'])
  * `publish`, after the sink is closed, makes the file visible and durable. Missing parent directories are created. With `replace` a
  * symbolic link stands for the file that it names, and a file that was there leaves its mode to the new one.
  *
- * `TargetExists`: there is a file, unless `replace`, or something that is no regular file. `InvalidArgument`: it is a file of a run, or lies
- * among them. `Unsupported`: the file system has no hard
- * links, which it takes not to replace anything.
+ * `TargetExists`: there is a file, unless `replace`, or something that is no regular file. `InvalidArgument`: it lies in a run,
+ * or would. `Unsupported`: the file system has no hard links, which it takes not to replace anything.
  */
 export async function openTargetFile(
   path: string,
@@ -54,10 +53,8 @@ export async function openTargetFile(
   let target = resolve(path);
   try {
     const mode = await existingMode(fileSystem, target, replace);
-    if (mode !== null) {
-      target = await fileSystem.realpath(target);
-      await assertOutsideRuns(fileSystem, target);
-    }
+    await assertOutsideRuns(fileSystem, await leadsTo(fileSystem, target));
+    if (mode !== null) target = await fileSystem.realpath(target);
     await makeDirectories(fileSystem, dirname(target));
     const quickest = fileSystem === nodeFileSystem ? await fileSystemAt(dirname(target)) : fileSystem;
     await clearSiblings(target, { fileSystem, processes });

@@ -36,7 +36,7 @@ export const restore: Command = {
     'checkpoint in the place of an earlier one that nothing was added to and nothing wrote to;\n' +
     '--replace=everything in that of any directory, after it has said how many files go, and asked;\n' +
     'without a terminal it needs --apply. Runs, mount points, home directories and the working\n' +
-    'directory are never replaced, nor is what holds one.',
+    'directory are never replaced, nor is what holds one. Nothing is restored into a run.',
   operands: 'URI DIR',
   options: [versionOrLatest, only, ...REPLACE_OPTIONS, onCorrupt, concurrency, buffer],
   examples: [
