@@ -169,7 +169,7 @@ describe('no catalog at all', () => {
       );
       expect(error).toMatchObject({
         code: 'StoreRegressed',
-        context: { advice: [expect.stringContaining('--rebuild-catalog')] },
+        context: { advice: [expect.stringContaining('`rebuildCatalog` writes')] },
       });
       expect(bucket.keys()).toEqual(before);
     },

@@ -97,7 +97,7 @@ describe('a manifest that cannot be read stops the rebuild, which names it and w
     expect(error).toMatchObject({ code, context: { key, unreadable: [key] } });
     expect(String(error)).toContain(key);
     expect(String(error)).toMatch(reason);
-    expect(error).toMatchObject({ context: { advice: [expect.stringContaining('--skip KEY')] } });
+    expect(error).toMatchObject({ context: { advice: [expect.stringContaining('with `skip`')] } });
     expect(bucket.keys()).toEqual(before);
   });
 

@@ -1,4 +1,4 @@
-import { CheckpointError, ERROR_CODES, type ErrorCode } from '@holdfast/core/contract';
+import { CheckpointError, ERROR_CODES, type ErrorCode, type ErrorContext } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import { adviceFor, type Situation } from './advice.ts';
 import type { Subject } from './command.ts';
@@ -54,6 +54,41 @@ describe('adviceFor', () => {
     }));
     const error = new CheckpointError('Incomplete', 'x', { context: { missing } });
     expect(adviceFor(error, situation('save'))[0]).toContain('writer 7 never joined; 92 more');
+  });
+
+  it('the library names calls and settings, the command line commands and options', () => {
+    const codes = Object.keys(ERROR_CODES) as ErrorCode[];
+    const ofLibrary = codes.map((code) => ERROR_CODES[code].advice);
+    expect(ofLibrary.filter((text) => /(?:^|[ `(])--[a-z]|`holdfast /.test(text))).toEqual([]);
+    for (const code of codes) {
+      const advice = adviceFor(new CheckpointError(code, 'x'), situation('doctor')).join('\n');
+      const quoted = [...advice.matchAll(/`([^`]*)`/g)].map(([, text]) => text);
+      expect(
+        quoted.filter((text) => !/^(?:--|holdfast )/.test(text ?? '')),
+        code,
+      ).toEqual([]);
+    }
+  });
+
+  it('where the engine gives advice of its own, the same in commands and options', () => {
+    const advice = (code: ErrorCode, context: ErrorContext) => {
+      const error = new CheckpointError(code, 'x', { context: { ...context, advice: ['`aCall`'] } });
+      return adviceFor(error, situation('gc', { uri: 'memory://a' }));
+    };
+    const store = 'memory://b';
+    expect(advice('StoreRegressed', { store, catalog: 'lost' })).toEqual([
+      'stop every process of this run; if the catalog cannot be brought back, `holdfast fsck memory://b --rebuild-catalog` writes a new one',
+    ]);
+    expect(advice('Corrupt', { unreadable: ['k'] })[0]).toMatch(/^repeat it; .*`--skip KEY`/);
+    expect(advice('UnsupportedFormat', { unreadable: ['k'] })[0]).toMatch(/^rebuild with a newer Holdfast/);
+    expect(advice('Corrupt', { store, version: 7n, stopped: 'collection' })).toEqual([
+      '`holdfast verify memory://b --version 7 --quarantine` takes it out of the way, and collection goes on',
+    ]);
+    expect(advice('Corrupt', {})).toEqual(['`aCall`']);
+    const missing = new CheckpointError('NotFound', 'x', { context: { run: 'missing', manifestCount: 2 } });
+    expect(adviceFor(missing, situation('fsck', { uri: 'memory://a' }))).toEqual([
+      '`holdfast fsck memory://a --rebuild-catalog` writes a new catalog from them',
+    ]);
   });
 
   it('Fenced: a lone save is told what --attempt is for, another to stop', () => {

@@ -15,10 +15,44 @@ export interface Situation {
 
 /** Why, then what to do: a line each, without indentation. */
 export function adviceFor(error: CheckpointError, situation: Situation): string[] {
-  const given = error.context['advice'];
+  const given = insteadOfEngines(error, situation) ?? error.context['advice'];
   if (Array.isArray(given)) return given.map(String);
   const stands = (error.context.done ?? []).map(printable);
-  return [...stands, ...(SPECIFIC[error.code]?.(error, situation) ?? [sentence(error.advice)])];
+  return [...stands, ...(SPECIFIC[error.code]?.(error, situation) ?? [general(error)])];
+}
+
+/** Where the engine's own advice names calls and settings: the same in commands and options. */
+function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situation): string[] | null {
+  const uri = context.store ?? subject.uri ?? 'URI';
+  if (context['catalog'] === 'lost') {
+    const rebuild = command('fsck', uri, '--rebuild-catalog');
+    return [
+      `stop every process of this run; if the catalog cannot be brought back, ${rebuild} writes a new one`,
+    ];
+  }
+  if (context['unreadable'] !== undefined) {
+    const mend = code === 'UnsupportedFormat' ? 'rebuild with a newer Holdfast' : 'repeat it';
+    return [
+      `${mend}; or leave a manifest out with \`--skip KEY\`: its version is then not in the catalog, and what it may refer to is kept`,
+    ];
+  }
+  if (context['stopped'] === 'collection') {
+    const verify = command('verify', uri, '--version', String(context.version), '--quarantine');
+    return [`${verify} takes it out of the way, and collection goes on`];
+  }
+  return null;
+}
+
+/** For codes of which the advice of the library names calls or settings, and that have no words of their own below. */
+const GENERAL: Readonly<Partial<Record<CheckpointError['code'], string>>> = {
+  Corrupt: 'restore another version (`--on-corrupt fallback`) and find out what damaged the object',
+  Stale: 'find out why the trainer wrote no new files; pass `--on-stale warn` to save them all the same',
+  OutcomeUnknown: 'run `holdfast recover` with the token of the message; delete nothing',
+  Unexpected: 'report it with the whole message (`--verbose`)',
+};
+
+function general(error: CheckpointError): string {
+  return GENERAL[error.code] ?? sentence(error.advice);
 }
 
 type Advise = (error: CheckpointError, situation: Situation) => string[] | null;
@@ -97,7 +131,7 @@ function fenced(_: CheckpointError, { command: name, subject }: Situation): stri
 
 function outcomeUnknown(error: CheckpointError, { subject }: Situation): string[] {
   const token = error.context.token;
-  if (token === undefined || subject.uri === undefined) return [sentence(error.advice)];
+  if (token === undefined || subject.uri === undefined) return [general(error)];
   const asked = askedOf(error);
   const tells = `${command('recover', subject.uri, token)} tells what became of it`;
   if (asked?.outcome !== 'pending') return ['it may have taken effect, or may yet; delete nothing', tells];
@@ -171,6 +205,8 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
   if (error.context.path !== undefined || uri === undefined) return ['check the path'];
   if (error.context['bucket'] === 'missing')
     return ['check the name of the bucket and the endpoint; Holdfast makes no buckets'];
+  if (Number(error.context['manifestCount']) > 0)
+    return [`${command('fsck', uri, '--rebuild-catalog')} writes a new catalog from them`];
   if (error.context['run'] === 'missing' || name === 'fsck') return [checkUri];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];

@@ -14,7 +14,7 @@ interface CodeFacts {
   readonly status: ErrorStatus;
   /** Exit status of the command line. */
   readonly exitCode: number;
-  /** What a person does about it. */
+  /** What a person does about it: in calls and settings of the library. The command line has words of its own. */
   readonly advice: string;
 }
 
@@ -42,7 +42,7 @@ export const ERROR_CODES = {
   Incomplete: {
     status: 'exhausted',
     exitCode: 3,
-    advice: 'Run `holdfast commit` once the named writers have delivered, or save again.',
+    advice: 'Call `commit` once the named writers have delivered, or save again.',
   },
   BaseGone: {
     status: 'permanent',
@@ -57,7 +57,7 @@ export const ERROR_CODES = {
   Corrupt: {
     status: 'permanent',
     exitCode: 5,
-    advice: 'Restore another version (`--on-corrupt fallback`) and find out what damaged the object.',
+    advice: "Restore another version (`onCorrupt: 'fallback'`) and find out what damaged the object.",
   },
   StoreRegressed: {
     status: 'permanent',
@@ -87,7 +87,7 @@ export const ERROR_CODES = {
   TargetExists: {
     status: 'permanent',
     exitCode: 7,
-    advice: 'Restore into a new or empty directory, or pass `--replace`.',
+    advice: 'Restore into a new or empty directory, or pass `replace`.',
   },
   Denied: {
     status: 'permanent',
@@ -112,7 +112,7 @@ export const ERROR_CODES = {
   Stale: {
     status: 'permanent',
     exitCode: 1,
-    advice: 'Find out why the trainer wrote no new files; pass `--on-stale warn` to save them all the same.',
+    advice: "Find out why the trainer wrote no new files; pass `onStale: 'warn'` to save them all the same.",
   },
   Throttled: {
     status: 'temporary',
@@ -132,7 +132,7 @@ export const ERROR_CODES = {
   OutcomeUnknown: {
     status: 'exhausted',
     exitCode: 75,
-    advice: 'Run `holdfast recover` with the token of the message; delete nothing.',
+    advice: 'Call `recover` with `context.token`; delete nothing.',
   },
   Aborted: {
     status: 'permanent',
@@ -142,7 +142,7 @@ export const ERROR_CODES = {
   Unexpected: {
     status: 'permanent',
     exitCode: 1,
-    advice: 'Report it with the whole message (`--verbose`).',
+    advice: 'Report it with the message, its causes and their stacks.',
   },
 } as const satisfies Record<string, CodeFacts>;
 

@@ -177,7 +177,7 @@ export class Catalog {
   #problemOf(entry: CatalogEntry, seq: number): string | undefined {
     if (entry.seq !== seq) {
       if (!isRebuildMark(entry, seq)) return `it says that it is entry ${entry.seq}`;
-      return 'it is the mark of a rebuild that has not ended; `holdfast fsck --rebuild-catalog` finishes it';
+      return 'it is the mark of a rebuild that has not ended; the same rebuild again finishes it';
     }
     const { runId } = this.#seen;
     if (runId === '' || entry.runId === runId) return undefined;

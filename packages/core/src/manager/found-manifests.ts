@@ -171,7 +171,7 @@ function notRebuilt({ store }: Engine, problems: readonly Unreadable[]): Checkpo
   const { code } = first.error;
   const mend = code === 'UnsupportedFormat' ? 'rebuild with a newer Holdfast' : 'repeat it';
   const advice = [
-    `${mend}; or leave a manifest out with \`--skip KEY\`: its version is then not in the catalog, and what it may refer to is kept`,
+    `${mend}; or leave a manifest out with \`skip\`: its version is then not in the catalog, and what it may refer to is kept`,
   ];
   return new CheckpointError(
     code,

@@ -85,9 +85,9 @@ async function readCatalog(
   const rest =
     count === 0
       ? 'and no manifest'
-      : `but it has manifests (${count}), from which the catalog can be rebuilt: \`holdfast fsck --rebuild-catalog\``;
+      : `but it has manifests (${count}), from which the catalog can be rebuilt`;
   throw new CheckpointError('NotFound', `there is no run at ${store.uri}: it has no catalog, ${rest}`, {
-    context: { store: store.uri, run: 'missing' },
+    context: { store: store.uri, run: 'missing', manifestCount: count },
   });
 }
 

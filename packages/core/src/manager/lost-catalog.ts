@@ -31,11 +31,11 @@ async function findRunKey(engine: Engine, signal: AbortSignal): Promise<string |
 /** `key`: the object that only a run with a catalog has. `consequence`: what is not done. */
 export function lostCatalog({ store }: Engine, key: string, consequence: string): CheckpointError {
   const advice = [
-    'stop every process of this run; if the catalog cannot be brought back, `holdfast fsck --rebuild-catalog` writes a new one',
+    'stop every process of this run; if the catalog cannot be brought back, `rebuildCatalog` writes a new one',
   ];
   return new CheckpointError(
     'StoreRegressed',
     `${store.uri} has no catalog, but it has ${key}: the catalog is lost, so ${consequence}`,
-    { context: { store: store.uri, key, advice } },
+    { context: { store: store.uri, key, catalog: 'lost', advice } },
   );
 }

@@ -86,9 +86,10 @@ function stopped(error: CheckpointError): CheckpointError {
   const message = `nothing is deleted, since it is not known what must stay: ${error.message}`;
   const version = String(error.context['version']);
   const advice = [
-    `\`holdfast verify URI --version ${version} --quarantine\` takes it out of the way, and collection goes on`,
+    `\`verify\` of version ${version} with \`quarantine\` takes it out of the way, and collection goes on`,
   ];
-  return new CheckpointError('Corrupt', message, { context: { ...error.context, advice }, cause: error });
+  const context = { ...error.context, stopped: 'collection', advice };
+  return new CheckpointError('Corrupt', message, { context, cause: error });
 }
 
 /** `NotFound`: there is nothing at all. `StoreRegressed`: there is something, and no catalog that says what it is. */
