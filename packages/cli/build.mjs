@@ -1,6 +1,7 @@
 // Bundles the command: one file that starts fast, and pieces that are loaded when a store asks for its SDK.
 import { readdirSync, renameSync, statSync, unlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
 const HERE = import.meta.dirname;
@@ -9,7 +10,7 @@ const ENTRY = `.holdfast-${process.pid}`;
 const PIECES = join(DIST, 'pieces');
 const PIECE_KEPT_MS = 24 * 60 * 60 * 1000;
 
-await build({
+const OPTIONS = {
   absWorkingDir: HERE,
   entryPoints: [{ in: 'src/main.ts', out: ENTRY }],
   outdir: DIST,
@@ -20,15 +21,57 @@ await build({
   format: 'esm',
   platform: 'node',
   target: 'node22',
-  mainFields: ['module', 'main'], // the SDK as ES modules, of which only what is used goes in
-  conditions: ['holdfast-source'],
+  // The SDKs as ES modules, of which only what is used goes in. esbuild forgets "module" where other conditions are named.
+  mainFields: ['module', 'main'],
+  conditions: ['holdfast-source', 'module'],
   external: ['@node-rs/crc32', '@napi-rs/blake-hash'], // native; each finds its binary beside its own files
   banner: {
     // CommonJS dependencies in an ES module bundle ask for `require`.
     js: "import { createRequire as holdfastRequire } from 'node:module';\nconst require = holdfastRequire(import.meta.url);",
   },
   logLevel: 'warning',
-});
+};
+
+/** The CommonJS modules that something loads by `import()`: from who asks, and for what, to a path. */
+async function importsOfCommonJs() {
+  const { metafile } = await build({ ...OPTIONS, write: false, metafile: true });
+  const found = new Map();
+  for (const [importer, { imports }] of Object.entries(metafile.inputs)) {
+    for (const { kind, original, path } of imports) {
+      if (kind !== 'dynamic-import' || metafile.inputs[path]?.format !== 'cjs') continue;
+      found.set(`${resolve(HERE, importer)} ${original}`, resolve(HERE, path));
+    }
+  }
+  return found;
+}
+
+/**
+ * In a bundle of pieces esbuild gives an `import()` of CommonJS the default export alone, where Node gives the names too. So each is
+ * led to a module that exports what Node exports.
+ */
+function namedAsInNode(found) {
+  return {
+    name: 'named-as-in-node',
+    setup({ onResolve, onLoad }) {
+      const asked = [...found.keys()].map((key) => RegExp.escape(key.slice(key.lastIndexOf(' ') + 1)));
+      onResolve({ filter: new RegExp(`^(?:${asked.join('|')})$`) }, ({ kind, importer, path }) => {
+        const target = kind === 'dynamic-import' ? found.get(`${importer} ${path}`) : undefined;
+        return target && { path: target, namespace: 'named' };
+      });
+      onLoad({ filter: /./, namespace: 'named' }, async ({ path }) => {
+        const exported = Object.keys(await import(pathToFileURL(path).href));
+        const names = exported.filter((name) => name !== 'default' && name !== 'module.exports');
+        const source = `const all = require(${JSON.stringify(path)}); export default all;`;
+        return {
+          contents: `${source} export const { ${names.join(', ')} } = all;`,
+          resolveDir: dirname(path),
+        };
+      });
+    },
+  };
+}
+
+await build({ ...OPTIONS, plugins: [namedAsInNode(await importsOfCommonJs())] });
 // A command that starts meanwhile reads the old file or the new one, never half of one, and each finds its own pieces.
 renameSync(join(DIST, `${ENTRY}.mjs`), join(DIST, 'holdfast.mjs'));
 for (const name of readdirSync(PIECES)) {

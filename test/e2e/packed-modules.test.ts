@@ -1,0 +1,59 @@
+/** What the packed command loads while it runs is there, with the names that its callers ask for. */
+
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { cleanEnv, run } from './holdfast-process.ts';
+import { PACK_TIMEOUT_MS, PACKED_DIRECTORY, pack } from './packed-command.ts';
+
+/** `const { GoogleAuth } = await import("./src-44H6XD43.mjs")`, `(await import("./x.mjs")).name`: the piece, and the names where told. */
+const LOADS = /(?:\{([^{}]*)\} = await )?import\("(\.[^"]+\.mjs)"\)(?:\)\.(\w+))?/g;
+const PARTS = /(?:from|import) "(\.[^"]+\.mjs)"/g;
+
+interface Load {
+  readonly piece: string;
+  readonly names: readonly string[];
+}
+
+function loadsOf(path: string, text: string): Load[] {
+  return Array.from(text.matchAll(LOADS), ([, names = '', target = '', member = '']) => ({
+    piece: join(path, '..', target),
+    names: `${names},${member}`.split(',').flatMap((name) => name.split(':')[0]?.trim() || []),
+  }));
+}
+
+/** What the program may load, from its file on: pieces of earlier builds may lie beside its own. */
+async function allLoads(program: string): Promise<Load[]> {
+  const loads: Load[] = [];
+  const paths = new Set([program]);
+  for (const path of paths) {
+    const text = await readFile(path, 'utf8');
+    const found = loadsOf(path, text);
+    loads.push(...found);
+    for (const [, part = ''] of text.matchAll(PARTS)) paths.add(join(path, '..', part));
+    for (const { piece } of found) paths.add(piece);
+  }
+  return loads;
+}
+
+describe('the packed command', () => {
+  beforeAll(pack, PACK_TIMEOUT_MS);
+
+  test('every module that it loads on demand has the names that are asked of it', async () => {
+    const loads = await allLoads(join(PACKED_DIRECTORY, 'holdfast.mjs'));
+    const asked = loads.map(({ piece, names }) => ({ url: pathToFileURL(piece).href, names }));
+    // Without those there would be nothing to see here.
+    for (const name of ['GoogleAuth', 'getDefaultRoleAssumer', 'SSOOIDCClient', 'HttpsProxyAgent'])
+      expect(loads.flatMap(({ names }) => names)).toContain(name);
+    const program = `
+      const missing = [];
+      for (const { url, names } of ${JSON.stringify(asked)}) {
+        const all = await import(url);
+        if (Object.keys(all).every((name) => name === 'default')) console.log(url, 'has a default alone');
+        for (const name of names) if (!(name in all)) console.log(url, 'lacks', name);
+      }`;
+    const words = [process.execPath, '--input-type=module', '--eval', program];
+    expect(await run(words, { env: cleanEnv() })).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+});
