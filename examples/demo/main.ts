@@ -18,7 +18,7 @@ const EXPORTED = 'model.safetensors';
 async function tell(options: DemoOptions): Promise<void> {
   const { directory, sizeBytes, checkpointSteps, uri } = options;
   const began = performance.now();
-  await using reader = await openCheckpointManager(uri, { env: process.env });
+  await using reader = await openCheckpointManager(uri);
   const setup = { uri, shape: shapeOf(SEED, sizeBytes), checkpointSteps };
   const story: Story = { setup, reader, rows: [], evaluations: new Map() };
   console.log(

@@ -50,7 +50,6 @@ const { uri, attempt, position, shape, checkpointSteps, pauseAt } = setup;
 let goOn: () => void = () => undefined;
 
 const manager = await openCheckpointManager(uri, {
-  env: process.env,
   attempt: `demo-attempt-${attempt}`,
   writer: position,
   process: { host: hostname(), pid: process.pid },

@@ -103,7 +103,7 @@ describe('copyFrom', () => {
         HOLDFAST_AZURE_CUSTOMER_KEY: Buffer.alloc(32).toString('base64'),
       },
     );
-    const s3 = await openS3Store('s3://runs');
+    const s3 = await openS3Store('s3://runs', {});
     onTestFinished(() => s3.close());
     for (const source of [other, encrypted, s3])
       expect(await store.copyFrom?.(source, 'a', 'b', SIZE)).toBeNull();

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type ObjectStore, openCheckpointManager, type SweepResult } from '@holdfast/core';
+import { createCheckpointManager, type ObjectStore, type SweepResult } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { newBucketOf } from '../servers/s3-access.ts';
 import { startMinio } from '../servers/s3-servers.ts';
@@ -74,7 +74,11 @@ async function collectOnce(run: TestBucket, deletesPerSecondMax: number): Promis
     deleteRequests += Math.ceil(keys.length / store.capabilities.maxDeleteKeys);
     return deleteMany(keys, options);
   };
-  await using manager = openCheckpointManager({ store, attempt: 'job-1', settings: { deletesPerSecondMax } });
+  await using manager = createCheckpointManager({
+    store,
+    attempt: 'job-1',
+    settings: { deletesPerSecondMax },
+  });
   await leaveGarbage(store);
   await manager.save({ version: 1000, buffers: { live: new Uint8Array(1000) } });
   await manager.save({ version: 1001, buffers: { live: new Uint8Array(1000).fill(1) } });

@@ -2,7 +2,7 @@
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { crc32c, type ObjectStore, openCheckpointManager } from '@holdfast/core';
+import { crc32c, createCheckpointManager, type ObjectStore } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
 import { newBucketOf } from '../servers/s3-access.ts';
@@ -65,7 +65,7 @@ export async function ofStored(
 async function countFiles({ count, writers, label, open }: FilesPlan): Promise<Counted[]> {
   const counter = new Counter();
   const manager = async (index: number) =>
-    openCheckpointManager({
+    createCheckpointManager({
       store: counter.connect(await open()),
       settings: SETTINGS,
       attempt: JOB,

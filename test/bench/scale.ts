@@ -5,7 +5,7 @@
 
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
-import { type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
 import {
   type CatalogCheckpoint,
   catalogKey,
@@ -81,7 +81,7 @@ async function ofVersions(count: number): Promise<Counted[]> {
   await fill(bucket, count);
   const counter = new Counter();
   const open = () =>
-    openCheckpointManager({
+    createCheckpointManager({
       store: counter.connect(new MemoryStore(bucket)),
       settings: SETTINGS,
       attempt: JOB,

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type CheckpointManager, openCheckpointManager, systemClock } from '@holdfast/core';
+import { type CheckpointManager, createCheckpointManager, systemClock } from '@holdfast/core';
 import { ObservedStore, type StoreCall } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
 import { MINIO } from '../servers/go-program.ts';
@@ -72,7 +72,7 @@ async function measure(plan: { directory: string; fileCount: number; rounds: num
     const calls: StoreCall[] = [];
     const open = async () => {
       const store = await openStore(uri, env);
-      return openCheckpointManager({
+      return createCheckpointManager({
         store: new ObservedStore(store, { clock: systemClock, onCall: (call) => calls.push(call) }),
       });
     };

@@ -3,7 +3,7 @@
  * first asks again. What each was told is held against what is in the bucket, at once and in the end.
  */
 
-import { type CheckpointManager, openCheckpointManager, type SaveOptions } from '@holdfast/core';
+import { type CheckpointManager, createCheckpointManager, type SaveOptions } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { checkInvariants, SETTINGS, type Told } from '../crash/invariants.ts';
 import { largeFilesOf } from '../crash/large-files.ts';
@@ -103,7 +103,7 @@ class AmbiguityStory {
       const { clock } = line;
       const writer = { index, count: WRITER_COUNT };
       lines.push(line);
-      writers.push(openCheckpointManager({ store, attempt: ATTEMPT, writer, settings: SETTINGS, clock }));
+      writers.push(createCheckpointManager({ store, attempt: ATTEMPT, writer, settings: SETTINGS, clock }));
     }
     const story = new AmbiguityStory(place, name, { lines, writers, largeBytes });
     const hitLine = target && lines[target.writer];
@@ -208,7 +208,7 @@ class AmbiguityStory {
   async #openManager(attempt?: string): Promise<CheckpointManager> {
     const { uri, env } = this.#run;
     const store = await openStore(uri, env);
-    return openCheckpointManager({ store, attempt, settings: SETTINGS });
+    return createCheckpointManager({ store, attempt, settings: SETTINGS });
   }
 
   #files(attempt: string, version: bigint, writer: number): Record<string, Uint8Array> {

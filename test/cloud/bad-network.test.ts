@@ -2,8 +2,8 @@
 
 import {
   type CheckpointManager,
+  createCheckpointManager,
   isCheckpointError,
-  openCheckpointManager,
   type Settings,
   systemClock,
 } from '@holdfast/core';
@@ -113,7 +113,7 @@ class Story {
       clock: systemClock,
       onCall,
     });
-    return openCheckpointManager({ store, attempt: 'job', settings: this.#settings });
+    return createCheckpointManager({ store, attempt: 'job', settings: this.#settings });
   }
 }
 

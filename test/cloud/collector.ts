@@ -1,6 +1,6 @@
 /** A collection that kills itself before a call to the store: `collector.ts URI CALL`. Ends with what it removed, if it comes so far. */
 
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { FaultyStore } from '@holdfast/testkit';
 import { RULES } from './killed-collectors.ts';
@@ -10,6 +10,6 @@ const store = new FaultyStore(await openStore(uri, process.env), ({ number }) =>
   if (number === Number(call)) process.kill(process.pid, 'SIGKILL');
   return undefined;
 });
-await using manager = openCheckpointManager({ store });
+await using manager = createCheckpointManager({ store });
 const { removed, swept } = await manager.collect(RULES);
 process.stdout.write(`removed ${removed.length}, deleted ${swept.objectCount}\n`);

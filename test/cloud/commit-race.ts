@@ -3,7 +3,7 @@
  * run over and saves the same version with files of its own.
  */
 
-import { type CheckpointManager, isCheckpointError, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, createCheckpointManager, isCheckpointError } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { openStore } from '@holdfast/stores';
 import { FaultyStore, refuse } from '@holdfast/testkit';
@@ -41,7 +41,7 @@ export class CommitRace {
     this.#cloud = cloud;
     this.#run = run;
     this.#survivors = stores.map((store, index) =>
-      openCheckpointManager({
+      createCheckpointManager({
         store: index === 0 ? new FaultyStore(store, plan) : store,
         settings: SETTINGS,
       }),
@@ -57,7 +57,7 @@ export class CommitRace {
   /** One race for a version above all before. Resolves to whose files were committed. */
   async play(version: bigint): Promise<Answer['who']> {
     await using writer = await this.#deliver(version);
-    await using rival = openCheckpointManager({
+    await using rival = createCheckpointManager({
       store: await openStore(this.#run.uri, this.#run.env),
       attempt: `rival-${version}`,
       settings: SETTINGS,
@@ -100,7 +100,7 @@ export class CommitRace {
       isRefused = true;
       return refuse('Denied');
     });
-    const manager = openCheckpointManager({ store, attempt: `job-${version}`, settings: SETTINGS });
+    const manager = createCheckpointManager({ store, attempt: `job-${version}`, settings: SETTINGS });
     const refused = manager.save({ version, buffers: filesOf(`job-${version}`, version, 0) });
     await expect(refused).rejects.toMatchObject({ code: 'Denied' });
     return manager;

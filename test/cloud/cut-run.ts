@@ -3,8 +3,8 @@
 import {
   type CheckpointManager,
   type Clock,
+  createCheckpointManager,
   isCheckpointError,
-  openCheckpointManager,
   systemClock,
 } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
@@ -89,8 +89,8 @@ export class CutRun {
     this.#store = stores.proxied;
     // Every version has the same bytes, and a reference to them would be held by a lease, which is deleted in the end.
     const options = { settings: SETTINGS, attempt: 'job', dedupe: 'off' as const };
-    this.#writer = openCheckpointManager({ ...options, store: stores.proxied, clock: this.#clock });
-    this.#observer = openCheckpointManager({ ...options, store: stores.direct });
+    this.#writer = createCheckpointManager({ ...options, store: stores.proxied, clock: this.#clock });
+    this.#observer = createCheckpointManager({ ...options, store: stores.direct });
   }
 
   /** A new run. The write of its takeover is cut too, where that is so long, and has to be overcome. */

@@ -1,6 +1,6 @@
 /** Connections that end after every byte of a request, and of a reply: what is said of the outcome is what the store holds. */
 
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { largeFilesOf } from '../crash/large-files.ts';
@@ -157,7 +157,7 @@ for (const cloud of CLOUDS) {
         let cutCount = 0;
         for (const [index, after] of points.entries()) {
           const manager = async (endpoint: string) =>
-            openCheckpointManager({ store: await open(`save-${request}-${index}`, endpoint), settings });
+            createCheckpointManager({ store: await open(`save-${request}-${index}`, endpoint), settings });
           await using writer = await manager(proxy.endpoint);
           const cut = proxy.cut({ when: (exchange) => isCall(cloud, request, exchange), after });
           await saying(after, writer.save({ version: 1n, buffers: files }));

@@ -1,6 +1,6 @@
 /** On each real store: parts of a file are read at any position and proven; an object that another has taken the place of is noticed. */
 
-import { openCheckpointManager, openObjectSource } from '@holdfast/core';
+import { createCheckpointManager, openObjectSource } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
 import { CLOUDS } from '../servers/clouds.ts';
@@ -19,7 +19,7 @@ for (const cloud of CLOUDS) {
     test('what is read is right and proven, with a manifest and without', async () => {
       const run = await server().newBucket();
       const settings = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024 };
-      const manager = openCheckpointManager({ store: await openStore(run.uri, run.env), settings });
+      const manager = createCheckpointManager({ store: await openStore(run.uri, run.env), settings });
       await manager.save({ version: 1, buffers: { a: DATA } });
       const checkpoint = await manager.latest();
       const key = (await checkpoint?.details())?.files[0]?.key as string;

@@ -1,6 +1,6 @@
 /** What a dead attempt has left on each real store is gone within two sweeps, and what is live stays. */
 
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { FAULTS, FaultyStore } from '@holdfast/testkit';
 import { expect, test } from 'vitest';
@@ -18,9 +18,9 @@ for (const cloud of CLOUDS) {
       const run = await server().newBucket();
       const open = async (attempt?: string) => {
         const store = await openStore(run.uri, run.env);
-        return openCheckpointManager({ store, attempt, settings: SETTINGS });
+        return createCheckpointManager({ store, attempt, settings: SETTINGS });
       };
-      const victim = openCheckpointManager({
+      const victim = createCheckpointManager({
         store: new FaultyStore(
           await openStore(run.uri, run.env),
           ({ operation, key }) =>

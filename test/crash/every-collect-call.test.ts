@@ -3,7 +3,7 @@
  * that must stay is missing; and the next collection finishes what this one has left.
  */
 
-import { crc32c, openCheckpointManager, systemClock } from '@holdfast/core';
+import { crc32c, createCheckpointManager, systemClock } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultName, FaultyStore, faultAt, LateEffects, ManualClock } from '@holdfast/testkit';
 import { beforeAll, expect, test } from 'vitest';
@@ -34,7 +34,7 @@ function newBucket(): MemoryBucket {
 
 function open(bucket: MemoryBucket, attempt?: string) {
   const settings = { ...SETTINGS, deletesPerSecondMax: 1_000_000 };
-  return openCheckpointManager({ store: new MemoryStore(bucket), clock: machineClock, attempt, settings });
+  return createCheckpointManager({ store: new MemoryStore(bucket), clock: machineClock, attempt, settings });
 }
 
 /** Sleeps for real, at the date that the store has. */
@@ -84,7 +84,7 @@ async function play(name: FaultName, number: number): Promise<boolean> {
   const lateEffects = new LateEffects();
   const store = new FaultyStore(new MemoryStore(bucket), faultAt(number, FAULTS[name]), { lateEffects });
   const settings = { ...VICTIM_SETTINGS, deletesPerSecondMax: 1_000_000 };
-  const victim = openCheckpointManager({ store, clock: machineClock, settings });
+  const victim = createCheckpointManager({ store, clock: machineClock, settings });
   const told = victim.collect(RULES).then(
     (result) => result,
     () => null,

@@ -1,6 +1,6 @@
 /** Looks at a run from outside, as a process that comes later: is every promise kept? */
 
-import { type CheckpointManager, crc32c, idText, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, crc32c, createCheckpointManager, idText } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { wholeCheckpoints } from './raw-pages.ts';
@@ -145,7 +145,7 @@ export async function checkInvariants(
   if (catalog.latest !== highest)
     throw new Error(`I2: latest is ${catalog.latest}, the highest is ${highest}`);
 
-  await using manager = openCheckpointManager({ store: run.openStore(), settings: SETTINGS });
+  await using manager = createCheckpointManager({ store: run.openStore(), settings: SETTINGS });
   for (const { version, manifestKey } of catalog.live) {
     const owners = await restoreAndIdentify(manager, version, written);
     const shares = rawShares(manifestKey, (key) => record(run, key));

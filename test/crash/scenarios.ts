@@ -2,8 +2,8 @@
 
 import {
   type CheckpointManager,
+  createCheckpointManager,
   isCheckpointError,
-  openCheckpointManager,
   type Settings,
 } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -38,7 +38,7 @@ function openProcess(
   settings: Partial<Settings>,
 ): CheckpointManager {
   const { attempt, index, count } = process;
-  return openCheckpointManager({ store, attempt, writer: { index, count }, settings });
+  return createCheckpointManager({ store, attempt, writer: { index, count }, settings });
 }
 
 /** Saves, and notes what the process was told. A process that is stopped is told nothing. */
@@ -118,7 +118,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
       await saveHealthy(stage, PEER, { version: 1n, noWait: true });
     },
     victim: async (stage) => {
-      const manager = openCheckpointManager({ store: stage.victimStore, settings: VICTIM_SETTINGS });
+      const manager = createCheckpointManager({ store: stage.victimStore, settings: VICTIM_SETTINGS });
       await manager.commit({ version: 1n, timeoutMs: 60 }).catch(noteOurs);
       await manager.close();
     },
@@ -127,7 +127,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   'a reader restores while a writer commits': {
     prepare: (stage) => saveHealthy(stage, LONE, { version: 1n }),
     victim: async (stage) => {
-      const manager = openCheckpointManager({ store: stage.victimStore, settings: VICTIM_SETTINGS });
+      const manager = createCheckpointManager({ store: stage.victimStore, settings: VICTIM_SETTINGS });
       const files = filesOf('job-0', 1n, 0);
       const to = Object.fromEntries(
         Object.entries(files).map(([name, bytes]) => [name, new Uint8Array(bytes.length)]),

@@ -3,7 +3,7 @@
  * Every save has a manager of its own, so for the engine each is a process.
  */
 
-import { isCheckpointError, openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager, isCheckpointError } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { FAULTS, type FaultPlan, FaultyStore } from '@holdfast/testkit';
 import { largeFilesOf } from './large-files.ts';
@@ -39,7 +39,7 @@ async function save(id: number, order: SaveOrder): Promise<Answer> {
     partSizeBytesMin: partSizeBytes,
     commitTimeoutMs: COMMIT_TIMEOUT_MS,
   };
-  const manager = openCheckpointManager({ store, attempt, writer: { index, count }, settings });
+  const manager = createCheckpointManager({ store, attempt, writer: { index, count }, settings });
   try {
     const files = largeFilesOf(attempt, version, index, order.largeBytes);
     const sources = order.isHeld ? heldBack(files, released) : files;

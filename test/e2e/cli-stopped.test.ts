@@ -3,7 +3,7 @@
  * exits with is what is so.
  */
 
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import type { CheckpointManager } from '@holdfast/core/contract';
 import { openGcsStore } from '@holdfast/store-gcs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
@@ -55,7 +55,7 @@ async function savedRun(...versions: readonly number[]): Promise<Run> {
   const uri = server.uri();
   const otherUri = uri.replace('/gpt?', '/copy?');
   const open: Run['open'] = async (use) => {
-    await using manager = openCheckpointManager({ store: await openGcsStore(uri, {}) });
+    await using manager = createCheckpointManager({ store: await openGcsStore(uri, {}) });
     return await use(manager);
   };
   await open(async (manager) => {

@@ -3,7 +3,12 @@
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openCheckpointManager, type RandomSource, type RestoreTarget, type SinkFile } from '@holdfast/core';
+import {
+  createCheckpointManager,
+  type RandomSource,
+  type RestoreTarget,
+  type SinkFile,
+} from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import {
   exportPlain,
@@ -70,7 +75,7 @@ test('names are what ElasticDL writes, whatever they were; another extension and
 
 test('a checkpoint of a run comes back as the directory that ElasticDL would have written', async () => {
   const files = sampleFiles({ version: 100, count: 3 });
-  await using manager = openCheckpointManager({ store: new MemoryStore() });
+  await using manager = createCheckpointManager({ store: new MemoryStore() });
   await manager.save({ version: 100, buffers: { ...files, 'trainer.json': new Uint8Array(2) } });
   await using checkpoint = await manager.latest();
   if (!checkpoint) throw new Error('nothing was saved');
@@ -86,7 +91,7 @@ test('a checkpoint of a run comes back as the directory that ElasticDL would hav
 test('a damaged byte in the store is Corrupt, and nothing is published', async () => {
   const files = sampleFiles({ version: 100, count: 2 });
   const store = new MemoryStore();
-  await using manager = openCheckpointManager({ store });
+  await using manager = createCheckpointManager({ store });
   await manager.save({ version: 100, buffers: files });
   await using checkpoint = await manager.latest();
   const damaged = (await checkpoint?.details())?.files.find(({ name }) => name === 'variables-1-of-2.ckpt');

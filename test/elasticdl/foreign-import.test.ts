@@ -5,7 +5,7 @@ import { mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { type CheckpointManager, openCheckpointManager, type RandomSource } from '@holdfast/core';
+import { type CheckpointManager, createCheckpointManager, type RandomSource } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import {
   directoryPlace,
@@ -37,7 +37,7 @@ afterEach(async () => {
 });
 
 function openManager(): CheckpointManager {
-  return openCheckpointManager({ store: new MemoryStore(bucket), files: localFiles });
+  return createCheckpointManager({ store: new MemoryStore(bucket), files: localFiles });
 }
 
 async function writeVersion(sample: Sample, folder = `version-${sample.version}`): Promise<string> {

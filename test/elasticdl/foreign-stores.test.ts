@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import {
   decodeShard,
   exportPlain,
@@ -55,7 +55,7 @@ function movesWhole(newPlaces: TestServer['newBucket']): void {
   test('A7: the newest complete version is found below a prefix, imported, decoded, and exported byte for byte', async () => {
     const [plain, run] = [await newPlaces(), await newPlaces()];
     const store = await openStore(plain.uri, plain.env);
-    await using manager = openCheckpointManager({ store: await openStore(run.uri, run.env) });
+    await using manager = createCheckpointManager({ store: await openStore(run.uri, run.env) });
     try {
       for (const [key, data] of Object.entries(PLAIN)) await store.create(key, data);
       const place = prefixPlace(store, 'job');

@@ -1,6 +1,6 @@
 /** Dividing a committed checkpoint anew: each byte is fetched once, and none is shown that is not what was committed. */
 
-import { openCheckpointManager, systemClock } from '@holdfast/core';
+import { createCheckpointManager, systemClock } from '@holdfast/core';
 import { MemoryStore, ObservedStore, type StoreCall } from '@holdfast/core/store';
 import {
   type Dtype,
@@ -45,7 +45,7 @@ const SIZE_BYTES = Object.values(BUFFERS).reduce((sum, { byteLength }) => sum + 
 async function savedRun() {
   const store = new MemoryStore();
   const calls: StoreCall[] = [];
-  const manager = openCheckpointManager({
+  const manager = createCheckpointManager({
     store: new ObservedStore(store, { clock: systemClock, onCall: (call) => calls.push(call) }),
   });
   await manager.save({ version: 7, buffers: BUFFERS });
@@ -78,7 +78,7 @@ test('a row that is damaged in the store: Corrupt, and nothing is published', as
     if (key.includes('variables-1') && at >= 0 && at < count) buffer[at]! ^= 1;
     return count;
   };
-  await using reader = openCheckpointManager({ store: damaged });
+  await using reader = createCheckpointManager({ store: damaged });
   await using checkpoint = (await reader.get(7))!;
   await using set = await openCheckpointShards(checkpoint);
   const target = memoryTarget();

@@ -3,7 +3,7 @@
 import { mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CheckpointError, openCheckpointManager, type RandomSource } from '@holdfast/core';
+import { CheckpointError, createCheckpointManager, type RandomSource } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import {
   decodeShard,
@@ -229,7 +229,7 @@ test('a dense table larger than the memory comes out as one that fits', async ()
 });
 
 test('from a checkpoint: the ids of a dense table are read twice, and the bytes are proven all the same', async () => {
-  await using manager = openCheckpointManager({ store: new MemoryStore() });
+  await using manager = createCheckpointManager({ store: new MemoryStore() });
   await manager.save({ version: 3, buffers: sampleFiles({ version: 3, count: 2 }) });
   await using checkpoint = await manager.latest();
   await using set = await openCheckpointShards(checkpoint!);

@@ -4,9 +4,9 @@ import {
   type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
+  createCheckpointManager,
   isCheckpointError,
   type ObjectStore,
-  openCheckpointManager,
 } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import {
@@ -27,7 +27,7 @@ export type Where = MemoryBucket | ObjectStore;
 
 export function openRun(where: Where, options: Partial<CheckpointManagerOptions> = {}): CheckpointManager {
   const store = where instanceof MemoryBucket ? new MemoryStore(where) : where;
-  return openCheckpointManager({ store, settings: SETTINGS, ...options });
+  return createCheckpointManager({ store, settings: SETTINGS, ...options });
 }
 
 /** One life of a parameter server. */

@@ -5,7 +5,7 @@
 
 import { readdirSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { type Checkpoint, type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast/core';
+import { type Checkpoint, type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
 
@@ -129,11 +129,11 @@ async function subjectOf(): Promise<
     where === 'memory'
       ? new MemoryStore(name === '' ? bucket : new MemoryBucket({ crc32c }))
       : openStore(pathToFileURL(`${where}/run${name}`).href);
-  const manager = openCheckpointManager({ store: await store(''), settings: SETTINGS });
-  const other = openCheckpointManager({ store: await store('-other'), settings: SETTINGS });
+  const manager = createCheckpointManager({ store: await store(''), settings: SETTINGS });
+  const other = createCheckpointManager({ store: await store('-other'), settings: SETTINGS });
   for (const version of [1, 2]) await manager.save({ version, buffers: { a: DATA } });
   const checkpoint = (await manager.get(1)) as Checkpoint;
-  const counter = openCheckpointManager({ store: await store(''), settings: SETTINGS });
+  const counter = createCheckpointManager({ store: await store(''), settings: SETTINGS });
   const leaseCount =
     where === 'memory'
       ? () => bucket.keys().filter((key) => key.startsWith('leases/') && !key.includes('/reader-')).length

@@ -2,8 +2,8 @@
 
 import {
   type CheckpointManager,
+  createCheckpointManager,
   isCheckpointError,
-  openCheckpointManager,
   systemClock,
 } from '@holdfast/core';
 import { decodeRecord } from '@holdfast/core/internal/format/index';
@@ -204,7 +204,7 @@ test('40,000 files of one writer, with the limits of every day, are committed, a
     onCall: (call) => calls.push(call),
   });
   const to = { 'layers/77/part-30077.bin': new Uint8Array(2) };
-  await openCheckpointManager({ store, settings: SETTINGS }).restore({ to });
+  await createCheckpointManager({ store, settings: SETTINGS }).restore({ to });
   expect(Object.values(to)).toEqual([Uint8Array.of(30_077 & 255, 30_077 >> 8)]);
   const isOfVersion = ({ operation, key }: StoreCall) => operation === 'get' && key.startsWith('version_1/');
   expect(calls.filter(isOfVersion)).toHaveLength(3);

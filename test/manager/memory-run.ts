@@ -4,8 +4,8 @@ import {
   type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
+  createCheckpointManager,
   isCheckpointError,
-  openCheckpointManager,
 } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 
@@ -15,7 +15,7 @@ export function open(
   bucket: MemoryBucket,
   options: Partial<CheckpointManagerOptions> = {},
 ): CheckpointManager {
-  return openCheckpointManager({ store: new MemoryStore(bucket), settings: SETTINGS, ...options });
+  return createCheckpointManager({ store: new MemoryStore(bucket), settings: SETTINGS, ...options });
 }
 
 export function newBucket(): MemoryBucket {

@@ -6,7 +6,7 @@ import {
   type Checkpoint,
   CheckpointError,
   crc32c,
-  openCheckpointManager,
+  createCheckpointManager,
   type RandomSource,
   systemClock,
 } from '@holdfast/core';
@@ -191,7 +191,7 @@ describe('on a local disk', () => {
 
   test('whatever is read is right and can be proven; a byte that rots on the disk is found out', async () => {
     const store = await openStore(pathToFileURL(directory).href);
-    await using manager = openCheckpointManager({ store, settings: SETTINGS });
+    await using manager = createCheckpointManager({ store, settings: SETTINGS });
     await manager.save({ version: 1, buffers: { a: DATA } });
     const checkpoint = (await manager.latest()) as Checkpoint;
     const anyRead = fc.tuple(fc.nat(SIZE - 1), fc.oneof(fc.nat(64 * 1024), fc.nat(SIZE)));

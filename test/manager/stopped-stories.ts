@@ -4,8 +4,8 @@ import {
   type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
+  createCheckpointManager,
   isCheckpointError,
-  openCheckpointManager,
   systemClock,
   withGrants,
 } from '@holdfast/core';
@@ -42,7 +42,7 @@ export function patient(
 ): CheckpointManager {
   const store = 'list' in place ? place : new MemoryStore(place);
   const settings = { ...SETTINGS, deletesPerSecondMax: 1_000_000, recordTimeoutMs: 600_000 };
-  return openCheckpointManager({ store, clock: SHORT_CLOCK, settings, ...options });
+  return createCheckpointManager({ store, clock: SHORT_CLOCK, settings, ...options });
 }
 
 async function saveAs(bucket: MemoryBucket, index: number, noWait = true): Promise<void> {

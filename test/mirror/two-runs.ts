@@ -4,7 +4,7 @@ import {
   type CheckpointManager,
   type CheckpointManagerOptions,
   crc32c,
-  openCheckpointManager,
+  createCheckpointManager,
 } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore, type StoreOperation } from '@holdfast/core/store';
@@ -27,7 +27,7 @@ export function open(
   options: Partial<CheckpointManagerOptions> = {},
 ): CheckpointManager {
   const store = place instanceof MemoryBucket ? new MemoryStore(place) : place;
-  return openCheckpointManager({ store, settings: SETTINGS, ...options });
+  return createCheckpointManager({ store, settings: SETTINGS, ...options });
 }
 
 /** Saves versions as so many writers, with the files of `filesOf`. Each version has objects of its own, so one can be damaged alone. */

@@ -5,7 +5,7 @@
  * store past the simulated one finds nothing and fails.
  */
 
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import { SeededRandom } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { type checkInvariants, filesOf, type RunView } from '../crash/invariants.ts';
@@ -99,7 +99,7 @@ const STORIES = {
 async function restoreNewest(run: RunView, told: readonly { readonly version: bigint }[]): Promise<void> {
   const version = told.at(-1)?.version;
   if (version === undefined) return;
-  await using manager = openCheckpointManager({ store: run.openStore() });
+  await using manager = createCheckpointManager({ store: run.openStore() });
   const files = filesOf('job-0', version, 0);
   const to = Object.fromEntries(
     Object.entries(files).map(([name, { length }]) => [name, new Uint8Array(length)]),

@@ -1,6 +1,6 @@
 /** A run on a simulated disk, whose power may go at any moment. */
 
-import { type CheckpointManager, crc32c, isCheckpointError, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, crc32c, createCheckpointManager, isCheckpointError } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import type { Processes } from '@holdfast/local-files';
 import { openLocalStore } from '@holdfast/store-local';
@@ -96,7 +96,7 @@ export class Stage {
       isCertainlyGone: async (other: { pid: number }) => this.#gone.has(other.pid),
     };
     const store = await openLocalStore({ directory: DIRECTORY }, { fileSystem, crc32c, processes });
-    const manager = openCheckpointManager({
+    const manager = createCheckpointManager({
       store: toldStore(store, {
         shown: (key) => this.#shown.set(key, this.#disk.bytesAt(`${DIRECTORY}/${key}`) ?? Buffer.alloc(0)),
         released: (key) => this.#shown.delete(key),

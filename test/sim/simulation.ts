@@ -1,6 +1,6 @@
 /** One seed, played: several processes on one bucket, and a look at the run from outside at every step that counts. */
 
-import { type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore, type MemoryStoreOptions } from '@holdfast/core/store';
 import { LateEffects, SeededRandom } from '@holdfast/testkit';
@@ -245,7 +245,7 @@ class Simulation {
   async #healthily(name: string, act: (manager: CheckpointManager) => Promise<void>): Promise<void> {
     const { scheduler, story, random } = this.stage;
     const process: Scheduled = { name, pace: 1, isDead: false };
-    await using manager = openCheckpointManager({
+    await using manager = createCheckpointManager({
       store: new ScheduledStore(this.stage.connect(), scheduler, process),
       attempt: name,
       settings: { ...story.settings, recordTimeoutMs: 4000, stallTimeoutMs: 1000, retryCountMax: 10 },

@@ -3,7 +3,7 @@
  * payload but the first part.
  */
 
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
 import { FAULTS, FaultyStore } from '@holdfast/testkit';
 import { AsyncSaver, LocalCoordinator, Preemption, setCheckpointManager, train } from '@holdfast/training';
@@ -15,7 +15,7 @@ const store = new FaultyStore(await openStore(uri), ({ operation, partIndex }) =
   const isStalled = fate === 'stalls' && preemption.isRequested;
   return isStalled && operation === 'putPart' && partIndex !== 0 ? FAULTS.stall : undefined;
 });
-const manager = openCheckpointManager({ store, attempt: ATTEMPT });
+const manager = createCheckpointManager({ store, attempt: ATTEMPT });
 setCheckpointManager(manager);
 const saver = new AsyncSaver(manager);
 const preemption = new Preemption({ saver, deadlineMs: Number(deadline) });

@@ -3,7 +3,7 @@
 export * from './contract/index.ts';
 export { crc32c, idText, parseVersion, toVersion } from './format/index.ts';
 export { type GrantOptions, type Grants, type SaveGrant, withGrants } from './manager/grants.ts';
-export { type CheckpointManagerOptions, openCheckpointManager } from './manager/manager.ts';
+export { type CheckpointManagerOptions, createCheckpointManager } from './manager/manager.ts';
 export {
   createThrottle,
   listObjects,

@@ -19,7 +19,7 @@ export {
  * at the first call. What the URI leaves open is filled from `env` (the variables of Azure's tools); without a key or SAS there, from the
  * identity of the machine. `InvalidConfig`: the URI, a variable, or a certificate file that cannot be read.
  */
-export async function openAzureStore(uri: string, env: AzureEnvironment = {}): Promise<ObjectStore> {
+export async function openAzureStore(uri: string, env: AzureEnvironment): Promise<ObjectStore> {
   const config = parseAzureConfig(uri, env);
   const transport = new HttpTransport({
     ca: await trustedCertificates({ ca: config.ca }),

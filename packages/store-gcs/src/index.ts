@@ -15,7 +15,7 @@ export { type GcsConfig, type GcsEnvironment, parseGcsConfig, type UploadStrateg
  * call. What the URI leaves open is filled from `env`; credentials are the application default credentials of this process.
  * `InvalidConfig`: the URI, or a certificate file that cannot be read.
  */
-export async function openGcsStore(uri: string, env: GcsEnvironment = {}): Promise<ObjectStore> {
+export async function openGcsStore(uri: string, env: GcsEnvironment): Promise<ObjectStore> {
   const config = parseGcsConfig(uri, env);
   const { ca, proxies, auth } = config;
   const transport = new HttpTransport({

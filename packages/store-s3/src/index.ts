@@ -14,7 +14,7 @@ export { parseS3Config, type S3Config, type S3Credentials, type S3Environment } 
  * the first call. What the URI leaves open is filled from `env` (the variables of AWS tools), then from the SDK's default chain.
  * `InvalidConfig`: the URI, or a certificate file that cannot be read.
  */
-export async function openS3Store(uri: string, env: S3Environment = {}): Promise<ObjectStore> {
+export async function openS3Store(uri: string, env: S3Environment): Promise<ObjectStore> {
   const config = parseS3Config(uri, env);
   const { ca, caBundle, proxies } = config;
   const bundle = caBundle === undefined ? undefined : { path: caBundle, variable: 'AWS_CA_BUNDLE' };

@@ -1,5 +1,6 @@
 /** From a URI to a store, and to the manager of the run in it. */
 
+export type { StoreEnvironment } from './env.ts';
 export { type OpenOptions, openCheckpointManager } from './open-checkpoint-manager.ts';
-export { openStore, type StoreEnvironment, storeUriForms } from './open-store.ts';
+export { openStore, storeUriForms } from './open-store.ts';
 export { isPath } from './uri.ts';

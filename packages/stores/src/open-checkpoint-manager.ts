@@ -2,14 +2,15 @@ import { hostname } from 'node:os';
 import {
   type CheckpointManager,
   type CheckpointManagerOptions,
-  openCheckpointManager as openManager,
+  createCheckpointManager,
 } from '@holdfast/core';
 import { localFiles } from '@holdfast/local-files';
-import { openStore, type StoreEnvironment } from './open-store.ts';
+import type { StoreEnvironment } from './env.ts';
+import { openStore } from './open-store.ts';
 
 /** What the engine takes, without what the URI decides. */
 export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store' | 'files'> {
-  /** Fills what the URI leaves open; default: nothing. */
+  /** Fills what the URI leaves open; default: `process.env`. */
   env?: StoreEnvironment | undefined;
 }
 
@@ -24,7 +25,7 @@ export async function openCheckpointManager(
   const { env, ...rest } = options;
   const store = await openStore(uri, env);
   try {
-    return openManager({
+    return createCheckpointManager({
       process: { host: hostname(), pid: process.pid },
       ...rest,
       store,

@@ -1,9 +1,7 @@
 import { crc32c } from '@holdfast/core';
 import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { processEnvironment, type StoreEnvironment } from './env.ts';
 import { schemeOf } from './uri.ts';
-
-/** Environment variables an adapter may fill gaps of the URI from. */
-export type StoreEnvironment = Readonly<Record<string, string | undefined>>;
 
 interface Adapter {
   /** How its URIs look, for messages. */
@@ -44,8 +42,12 @@ export function storeUriForms(): string[] {
  * Opens the store of a URI. Nothing is written, and no run need be there.
  * `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does not know. The message repeats nothing of the
  * URI: what is not understood may hold a secret. A URI that is accepted holds none, and may be shown.
+ * `env` fills what the URI leaves open, as `docs/stores` says for each; libraries that find credentials read `process.env` alone.
  */
-export async function openStore(uri: string, env: StoreEnvironment = {}): Promise<ObjectStore> {
+export async function openStore(
+  uri: string,
+  env: StoreEnvironment = processEnvironment(),
+): Promise<ObjectStore> {
   const scheme = schemeOf(uri);
   const adapter = Object.hasOwn(ADAPTERS, scheme) ? ADAPTERS[scheme] : undefined;
   if (adapter === undefined) {

@@ -1,6 +1,6 @@
 /** `show` of a checkpoint whose writers said of which moment their bytes are. */
 
-import { openCheckpointManager } from '@holdfast/core';
+import { createCheckpointManager } from '@holdfast/core';
 import { systemClock } from '@holdfast/core/contract';
 import { openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
@@ -32,7 +32,7 @@ test('show: what writers said of their states, in a line, in a table and as JSON
     const clock = { ...systemClock, nowMs: () => Date.UTC(2026, 0, 1, 0, 0, index * 4) };
     const writer = { index, count: 2 };
     const store = await openStore(uri);
-    await using manager = openCheckpointManager({ store, clock, attempt: 'job', writer });
+    await using manager = createCheckpointManager({ store, clock, attempt: 'job', writer });
     const buffers = { [`model-${index}`]: Uint8Array.of(index) };
     await manager.save({ version: 1200, buffers, consistency: 'polluted', stateVersion, noWait: true });
   }

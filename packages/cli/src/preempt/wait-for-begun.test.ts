@@ -1,6 +1,6 @@
 /** What is waited for and for how long, on a bucket in memory, with a clock that goes on by itself. */
 
-import { type CheckpointManager, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, createCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { crc32c, FAULTS, type FaultPlan, FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
@@ -21,7 +21,7 @@ function setUp({ plan, recordTimeoutMs = 60_000 }: Options = {}) {
   const clock = new ManualClock({ autoAdvance: true });
   const bucket = new MemoryBucket({ crc32c, clock });
   const open = (store: ObjectStore, index = 0, count = 2, attempt = 'job') =>
-    openCheckpointManager({ store, clock, settings, attempt, writer: { index, count } });
+    createCheckpointManager({ store, clock, settings, attempt, writer: { index, count } });
   const writer = (index: number, count = 2, attempt = 'job') =>
     open(new MemoryStore(bucket), index, count, attempt);
   const store = new FaultyStore(new MemoryStore(bucket), (call) => plan?.(clock.monotonicMs())(call));

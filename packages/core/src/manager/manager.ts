@@ -118,10 +118,10 @@ export interface CheckpointManagerOptions {
 }
 
 /**
- * Opens a run. Nothing is read or written before the first call. The manager owns the store from here on: `close` closes it.
+ * The manager of the run in a store. Nothing is read or written before the first call. The manager owns the store from here on: `close` closes it.
  * `InvalidConfig`, `InvalidArgument`: a setting or the writer is not acceptable.
  */
-export function openCheckpointManager(options: CheckpointManagerOptions): CheckpointManager {
+export function createCheckpointManager(options: CheckpointManagerOptions): CheckpointManager {
   return openWithLimits(options, RECORD_LIMITS);
 }
 

@@ -1,4 +1,4 @@
-import { type CheckpointManager, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, createCheckpointManager } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openCheckpointShards } from './checkpoint.ts';
@@ -6,7 +6,7 @@ import { openCheckpointShards } from './checkpoint.ts';
 let manager: CheckpointManager;
 
 beforeEach(() => {
-  manager = openCheckpointManager({ store: new MemoryStore() });
+  manager = createCheckpointManager({ store: new MemoryStore() });
 });
 
 afterEach(() => manager.close());

@@ -1,4 +1,4 @@
-import { type CheckpointManager, crc32c, isCheckpointError, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, crc32c, createCheckpointManager, isCheckpointError } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bestCheckpoint, rankCheckpoints } from './best-checkpoint.ts';
@@ -100,7 +100,7 @@ describe('bestCheckpoint', () => {
 });
 
 function open(bucket: MemoryBucket): CheckpointManager {
-  return openCheckpointManager({
+  return createCheckpointManager({
     store: new MemoryStore(bucket),
     settings: { bufferBytes: 16 * 1024 * 1024 },
   });

@@ -1,4 +1,4 @@
-import { crc32c, isCheckpointError, openCheckpointManager } from '@holdfast/core';
+import { crc32c, createCheckpointManager, isCheckpointError } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { EarlyStopper, type StopRule } from './early-stopper.ts';
@@ -149,7 +149,7 @@ function refusal(call: () => unknown): string {
 /** Versions from 1 on, with these metrics. */
 async function runOf(...evaluations: Record<string, number>[]) {
   const store = new MemoryStore(new MemoryBucket({ crc32c }));
-  const run = openCheckpointManager({ store, settings: { bufferBytes: 16 * 1024 * 1024 } });
+  const run = createCheckpointManager({ store, settings: { bufferBytes: 16 * 1024 * 1024 } });
   for (const [index, metrics] of evaluations.entries()) {
     await run.save({ version: index + 1, buffers: { weights: Uint8Array.of(index) }, metrics });
   }
