@@ -56,6 +56,7 @@ function stateOf(count: number): State {
       manifestSha256: new Uint8Array(32),
       sizeBytes: 1000,
       storedBytes: 1000,
+      annotatedMetadata: {},
       fileCount: 1,
       metrics: { loss: Math.sin(version), accuracy: Math.cos(version) },
       state: 'LIVE',

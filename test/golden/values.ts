@@ -114,6 +114,7 @@ const live: CatalogCheckpoint = {
   retiringAtMs: 0,
   graceMs: 0,
   storedBytes: 0,
+  annotatedMetadata: {},
 };
 
 const entry: CatalogEntry = {
@@ -420,6 +421,35 @@ const paged: CatalogEntry = {
   },
 };
 
+/** Metrics and metadata that came after the commits, of a checkpoint in the entry and of one in a page. */
+const annotatedEntry: CatalogEntry = {
+  ...entry,
+  format: { kind: 'catalog-entry', major: 1, minor: 1 },
+  seq: 43,
+  transaction: {
+    id: '606162636465666768696a6b6c6d6e6f',
+    kind: 'annotate',
+    lineage: 2,
+    epoch: 3,
+    checkpoint: ID,
+    checkpoints: [],
+    reason: 'auc=0.91, note="größer 🙂"',
+    host: 'node-7.example',
+    pid: 4711,
+    atMs: AT_MS,
+    attempt: 'slurm-815-0',
+  },
+  state: {
+    ...(entry.state as State),
+    checkpoints: [{ ...live, metrics: { auc: 0.91, loss: 0.1 }, annotatedMetadata: { note: 'größer 🙂', evaluatedBy: '' } }],
+  },
+};
+const annotatedPage: CatalogPage = {
+  ...page,
+  format: { kind: 'catalog-page', major: 2, minor: 1 },
+  checkpoints: page.checkpoints.map((checkpoint, index) => (index === 0 ? { ...checkpoint, annotatedMetadata: { note: 'x' } } : checkpoint)),
+};
+
 export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'run.json': { kind: 'run', value: run },
   'catalog-entry.json': { kind: 'catalog-entry', value: entry },
@@ -428,6 +458,8 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'catalog-entry-paged.json': { kind: 'catalog-entry', value: paged },
   'catalog-page.json': { kind: 'catalog-page', value: page },
   'catalog-entry-skipping.json': { kind: 'catalog-entry', value: skipping },
+  'catalog-entry-annotated.json': { kind: 'catalog-entry', value: annotatedEntry },
+  'catalog-page-annotated.json': { kind: 'catalog-page', value: annotatedPage },
   'receipt-suspicious.json': { kind: 'receipt', value: suspicious },
   'manifest-suspicious.json': { kind: 'manifest', value: suspiciousManifest },
   'receipt-polluted.json': { kind: 'receipt', value: takenReceipt },

@@ -13,7 +13,7 @@ describe('I11: numbers out of range are refused by name, and nothing was sent', 
 
   const many = Object.fromEntries(Array.from({ length: METRIC_COUNT_MAX + 1 }, (_, at) => [`m${at}`, at]));
   test.each([
-    ['many metrics', { metrics: many }, 'there are 257 metrics; a save takes at most 256'],
+    ['many metrics', { metrics: many }, 'there are 257 metrics; a checkpoint takes at most 256'],
     [
       'a long name',
       { metrics: { ['m'.repeat(METRIC_NAME_LENGTH_MAX + 1)]: 1 } },

@@ -314,6 +314,6 @@ test('pins on one checkpoint have an end, which is said', async () => {
   for (let index = 0; index < 64; index++) await manager.pin(1, `label ${index}`);
   await manager.pin(1, 'label 3');
   expect(await failure(manager.pin(1, 'one more'))).toBe(
-    'Conflict: 1.1.1 has 64 pins already; take one of them away first',
+    'Conflict: version 1@1 has 64 pins already; take one of them away first',
   );
 });

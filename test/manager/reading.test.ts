@@ -246,6 +246,7 @@ function thousandVersions(): Uint8Array {
     retiringAtMs: 0,
     graceMs: 0,
     storedBytes: 1e12,
+    annotatedMetadata: {},
   }));
   const id = checkpoints[999]?.id as { lineage: number; epoch: number; version: bigint };
   const state = {

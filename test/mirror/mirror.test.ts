@@ -27,7 +27,7 @@ describe('a mirror', () => {
     const result = await to.mirrorFrom(from);
     expect(result.copied.map((each) => each.version)).toEqual([1n, 2n, 5n]);
     expect(result.copied[0]).toMatchObject({ fileCount: 4, sizeBytes: 140_010, reusedBytes: 0 });
-    expect(result).toMatchObject({ present: [], skipped: [] });
+    expect(result).toMatchObject({ present: [], annotated: [], skipped: [] });
     expect(await contentOf(to)).toEqual(await contentOf(from));
     expect(manifestOf(runs.to)).toEqual(manifestOf(runs.from));
     await checkInvariants(viewOfBucket(runs.to), []);
@@ -46,7 +46,12 @@ describe('a mirror', () => {
     await to.mirrorFrom(from);
     const before = runs.to.keys();
     await using again = open(runs.to);
-    expect(await again.mirrorFrom(from)).toEqual({ copied: [], present: [1n, 2n], skipped: [] });
+    expect(await again.mirrorFrom(from)).toEqual({
+      copied: [],
+      present: [1n, 2n],
+      annotated: [],
+      skipped: [],
+    });
     expect(runs.to.keys()).toEqual(before);
   });
 
@@ -82,7 +87,7 @@ describe('a mirror', () => {
     await using from = open(runs.from);
     await from.join();
     await using to = open(runs.to);
-    expect(await to.mirrorFrom(from)).toEqual({ copied: [], present: [], skipped: [] });
+    expect(await to.mirrorFrom(from)).toEqual({ copied: [], present: [], annotated: [], skipped: [] });
     expect(runs.to.keys()).toEqual([]);
   });
 
@@ -189,7 +194,7 @@ describe('what is there already', () => {
     const reason = 'it is not above 3, the highest that was committed here';
     const events: ProgressEvent[] = [];
     expect(await to.mirrorFrom(from, { onProgress: (event) => events.push(event) })).toEqual({
-      ...{ copied: [], present: [3n] },
+      ...{ copied: [], present: [3n], annotated: [] },
       skipped: [
         { version: 1n, reason },
         { version: 2n, reason },
@@ -213,6 +218,7 @@ describe('what is there already', () => {
     expect(await to.mirrorFrom(from)).toMatchObject({
       copied: [],
       present: [2n],
+      annotated: [],
       skipped: [{ version: 1n }],
     });
   });

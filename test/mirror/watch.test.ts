@@ -98,6 +98,7 @@ test('a version that was passed over is told of once', async () => {
   expect(await watch.result).toEqual({
     copied: [],
     present: [2n],
+    annotated: [],
     skipped: [{ version: 1n, reason: 'it is quarantined here: bad disk' }],
   });
   await watch.close();

@@ -38,6 +38,7 @@ export interface Checkpoint {
   readonly manifestSha256: Uint8Array;
   readonly sizeBytes: number;
   readonly fileCount: number;
+  /** Those of the manifest. What was annotated since stands among them, or in their place. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly state: CheckpointState;
   /** The seq that made it retiring; 0 when it is not. */
@@ -61,6 +62,8 @@ export interface Checkpoint {
   readonly storedBytes: number;
   /** While it is retiring: how long from retiring_at_ms it can be taken back. */
   readonly graceMs: number;
+  /** Metadata that was annotated after the commit. The manifest has what was saved; a name that both have is read from here. */
+  readonly annotatedMetadata: Readonly<Record<string, string>>;
 }
 
 /** The whole name of a checkpoint. A version alone is not one: numbers repeat after a rollback. */
@@ -357,7 +360,10 @@ export interface Taken {
 export interface Transaction {
   /** 128 random bits, hex; also in the ring of the state. */
   readonly id: string;
-  /** takeover, register, commit, abandon, verify, quarantine, retire, unretire, remove, pin, unpin, rollback, policy, rebuild. */
+  /**
+   * takeover, register, commit, abandon, verify, quarantine, retire, unretire, remove, pin, unpin, annotate, rollback, policy, rebuild,
+   * release.
+   */
   readonly kind: string;
   /** Of the state after it. */
   readonly lineage: number;
@@ -459,6 +465,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'retiringAtMs', kind: 'scalar', type: 'int64-number' },
     { name: 'storedBytes', kind: 'scalar', type: 'int64-number' },
     { name: 'graceMs', kind: 'scalar', type: 'int64-number' },
+    { name: 'annotatedMetadata', kind: 'scalar', type: 'string', mapKey: 'string' },
   ],
   CheckpointId: [
     { name: 'lineage', kind: 'scalar', type: 'uint32' },

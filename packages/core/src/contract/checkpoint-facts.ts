@@ -10,6 +10,12 @@ export interface CheckpointId {
 /** A version as callers may give it: 0 to 2^63 - 1. A `number` must be a safe integer, so nothing is ever rounded. */
 export type VersionInput = bigint | number;
 
+/**
+ * Names a committed checkpoint. A version alone means the checkpoint on the way to the latest. After a rollback, others of the same
+ * version may be left behind: with the lineage in which it was committed, the version names one checkpoint. A `CheckpointId` will do.
+ */
+export type CheckpointReference = VersionInput | { readonly version: VersionInput; readonly lineage: number };
+
 /** One saving process of a job of `count`: 1 to `WORLD_SIZE_MAX`. `index` counts from 0. */
 export interface WriterPosition {
   readonly index: number;
@@ -28,6 +34,7 @@ export interface CheckpointSummary {
   /** Checkpoints with whose files it shares objects; some of them may be removed by now. */
   readonly bases: readonly CheckpointId[];
   readonly fileCount: number;
+  /** Those of the commit, and those that were annotated since: of each name the last. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly state: CheckpointStateName;
   readonly isLatest: boolean;
@@ -68,6 +75,7 @@ export interface CheckpointDetails extends CheckpointSummary {
   /** One for each writer, in their order. */
   readonly writers: readonly WriterState[];
   readonly files: readonly CheckpointFile[];
+  /** Of the commit, and what was annotated since: of each name the last. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly manifestKey: string;
 }

@@ -10,6 +10,7 @@
  * What its calls take and tell stands in a file for each subject; all of it is exported from here too.
  */
 
+import type { AnnotationCalls } from './annotating.ts';
 import type { CheckpointDetails, CheckpointId, CheckpointSummary, VersionInput } from './checkpoint-facts.ts';
 import type { ProcessName } from './components.ts';
 import type { RandomSource } from './files.ts';
@@ -31,6 +32,7 @@ import type {
 import type { Throttle } from './throttle.ts';
 import type { UpkeepCalls } from './upkeep.ts';
 
+export type * from './annotating.ts';
 export type * from './checkpoint-facts.ts';
 export type * from './mirroring.ts';
 export type * from './progress.ts';
@@ -130,7 +132,12 @@ export interface Checkpoint extends AsyncDisposable {
   discard(): Promise<void>;
 }
 
-export interface CheckpointManager extends AsyncDisposable, HistoryCalls, RetentionCalls, UpkeepCalls {
+export interface CheckpointManager
+  extends AsyncDisposable,
+    AnnotationCalls,
+    HistoryCalls,
+    RetentionCalls,
+    UpkeepCalls {
   readonly uri: string;
   /**
    * How fast payload is sent, by saves and by copies from other runs: to be changed or paused at any time. It is what the manager was opened
@@ -173,7 +180,7 @@ export interface CheckpointManager extends AsyncDisposable, HistoryCalls, Retent
    *
    * A copy has the version, names, sizes, checksums, number of writers, metrics, metadata and commit time of the original, and which writer
    * wrote which file; lineage, epoch and attempt are this run's, and pins and other states stay behind. Every byte is compared with the
-   * source's records before it is sent.
+   * source's records before it is sent. What the original is annotated with after its commit follows, also of versions that are here already.
    *
    * It is a writer of this run, and fences others once there is something to copy: two mirrors at once are safe, and one of them ends with
    * `Fenced`. What is here already with the same content is not copied again, nor is what an interrupted mirror of the same run has

@@ -28,7 +28,12 @@ export interface MirrorResult {
   readonly copied: readonly MirroredCheckpoint[];
   /** Versions that were here already, with the same content. */
   readonly present: readonly bigint[];
-  /** Versions that were not copied, and why: removed from the source meanwhile, too old to be committed here, damaged. */
+  /** Versions to which metrics or metadata were added that the originals were annotated with after their commits. */
+  readonly annotated: readonly bigint[];
+  /**
+   * Versions that were not copied, and why: removed from the source meanwhile, too old to be committed here, damaged. Or whose annotations
+   * were not carried over: the reason says so.
+   */
   readonly skipped: readonly { readonly version: bigint; readonly reason: string }[];
 }
 

@@ -23,5 +23,11 @@ export const METRIC_COUNT_MAX = 256;
 /** UTF-16 units of the name of a metric. */
 export const METRIC_NAME_LENGTH_MAX = 256;
 
+/** Names and values of one checkpoint's annotated metadata together, UTF-8 bytes as JSON writes them: entries of the catalog repeat it. */
+export const ANNOTATED_METADATA_BYTES_MAX = 4096;
+
+/** UTF-16 units of the name of annotated metadata. */
+export const METADATA_NAME_LENGTH_MAX = 256;
+
 /** Names and values of one save's metadata together, UTF-8 bytes as JSON writes them. */
 export const METADATA_BYTES_MAX = 1024 * 1024;

@@ -97,6 +97,11 @@ export interface SaveResult {
   readonly isCommitted: boolean;
   /** This version had been committed before with the very same content; nothing was sent. */
   readonly wasCommittedBefore: boolean;
+  /**
+   * It had been committed before, and this call gave other metrics or metadata than this writer's then: they were recorded, as by
+   * `annotate`.
+   */
+  readonly isAnnotated: boolean;
   /** Of this writer. */
   readonly sizeBytes: number;
   /** Of `sizeBytes`: unchanged files that were not sent, for they lie in the store with earlier checkpoints. */

@@ -28,4 +28,13 @@ export {
   type RecordPlace,
 } from './record.ts';
 export * from './record-types.ts';
-export { idEquals, idText, parseVersion, toVersion, VERSION_MAX } from './version.ts';
+export {
+  idEquals,
+  idText,
+  parseVersion,
+  type Reference,
+  referenceText,
+  toReference,
+  toVersion,
+  VERSION_MAX,
+} from './version.ts';

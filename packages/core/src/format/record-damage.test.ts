@@ -91,6 +91,7 @@ const state: CatalogEntry['state'] = {
       retiringAtMs: 0,
       graceMs: 0,
       storedBytes: 0,
+      annotatedMetadata: {},
     },
   ],
   abandoned: [],

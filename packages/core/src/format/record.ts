@@ -17,7 +17,9 @@ import { MemoryBudget, RECORD_BYTES_MAX_OF } from './limits.ts';
 import { readAny, readMessage, readRecordMembers } from './message-reader.ts';
 import { MessageWriter, writeMessage, writeRecordMembers } from './message-writer.ts';
 import {
+  type CatalogCheckpoint,
   type CatalogEntry,
+  type CatalogPage,
   type Manifest,
   MESSAGE_OF_KIND,
   type Receipt,
@@ -90,7 +92,7 @@ export function decodeRecord<Kind extends RecordKind>(
       reader.end();
       const value = members as unknown as RecordTypes[Kind];
       assertFormatField('major', value.format?.major, leastMajor(kind, value));
-      const minor = leastMinor(kind, value);
+      const minor = isCarriedAlong(kind) ? 0 : leastMinor(kind, value);
       if ((value.format?.minor ?? 0) < minor) throw new JsonProblem(TAIL_OFFSET, `minor ${minor} at least`);
       return value;
     }),
@@ -144,12 +146,23 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   return 1;
 }
 
-/** A record says by its minor what an older reader may find in it that it does not know. 1: `taken`. */
+/** A record says by its minor what an older reader may find in it that it does not know. 1: `taken`, `annotatedMetadata`. */
 function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   const says = (each: Pick<Receipt, 'taken'>) => each.taken !== undefined;
   if (kind === 'receipt') return says(value as Receipt) ? 1 : 0;
   if (kind === 'manifest') return (value as Manifest).writers?.some(says) ? 1 : 0;
+  if (kind === 'catalog-entry') return isAnnotated((value as CatalogEntry).state?.checkpoints) ? 1 : 0;
+  if (kind === 'catalog-page') return isAnnotated((value as CatalogPage).checkpoints) ? 1 : 0;
   return 0;
+}
+
+function isAnnotated(checkpoints: readonly CatalogCheckpoint[] = []): boolean {
+  return checkpoints.some(({ annotatedMetadata = {} }) => Object.keys(annotatedMetadata).length > 0);
+}
+
+/** The next entry or page repeats what the last one holds: an older writer too, which knows neither the field nor its minor. */
+function isCarriedAlong(kind: RecordKind): boolean {
+  return kind === 'catalog-entry' || kind === 'catalog-page';
 }
 
 function assertChecksum(bytes: Uint8Array, refuse: Refuse): void {

@@ -1,6 +1,11 @@
 /** Versions and checkpoint ids: int64 from 0 on, never rounded. */
 
-import { CheckpointError, type CheckpointId, type VersionInput } from '../contract/index.ts';
+import {
+  CheckpointError,
+  type CheckpointId,
+  type CheckpointReference,
+  type VersionInput,
+} from '../contract/index.ts';
 
 /** 2^63 - 1: int64, as the records hold it. */
 export const VERSION_MAX = 2n ** 63n - 1n;
@@ -29,6 +34,31 @@ export function parseVersion(text: string): bigint {
   if (!/^(?:0|[1-9][0-9]{0,18})$/.test(text))
     throw refusal(JSON.stringify(text), `${ACCEPTED}, in decimal digits without leading zeros`);
   return toVersion(BigInt(text));
+}
+
+/** A `CheckpointReference` that was checked. Without a lineage: the checkpoint of this version on the way to the latest. */
+export interface Reference {
+  readonly version: bigint;
+  readonly lineage?: number;
+}
+
+const LINEAGE_MAX = 2 ** 32 - 1;
+
+/** `InvalidArgument` if the version is none, or the lineage is no whole number from 1 on. */
+export function toReference(input: CheckpointReference): Reference {
+  if (typeof input !== 'object' || input === null) return { version: toVersion(input) };
+  const version = toVersion(input.version);
+  const { lineage } = input;
+  if (Number.isSafeInteger(lineage) && lineage >= 1 && lineage <= LINEAGE_MAX) return { version, lineage };
+  throw new CheckpointError(
+    'InvalidArgument',
+    `lineage ${String(lineage)} cannot be used: a lineage is a whole number from 1 to ${LINEAGE_MAX}`,
+  );
+}
+
+/** `7`, or with its lineage `7@2`: for messages, and as it is given on a command line. */
+export function referenceText({ version, lineage }: Reference): string {
+  return lineage === undefined ? `${version}` : `${version}@${lineage}`;
 }
 
 function refusal(found: string, accepted: string): CheckpointError {

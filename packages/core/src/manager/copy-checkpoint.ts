@@ -36,7 +36,10 @@ export interface Copy {
 type Bounded = WaitOptions & { readonly signal: AbortSignal };
 
 /** `NotFound`: the source has removed it meanwhile. `Corrupt` with `lent` in its context: it is damaged there. */
-export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<MirroredCheckpoint> {
+export async function copyCheckpoint(
+  copy: Copy,
+  options: Bounded,
+): Promise<MirroredCheckpoint & { readonly committed: CatalogCheckpoint }> {
   const { source, target, checkpoint, join } = copy;
   const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[2]>[0]) =>
     requireById(head.state, checkpoint.id);
@@ -89,7 +92,7 @@ class Copying {
     this.#tag = payloadTag(copy.checkpoint);
   }
 
-  async run(): Promise<MirroredCheckpoint> {
+  async run(): Promise<MirroredCheckpoint & { readonly committed: CatalogCheckpoint }> {
     const { checkpoint } = this.#copy;
     const { manifest, slices } = this.#original;
     const id = this.#id;
@@ -108,10 +111,10 @@ class Copying {
     }
     await this.#copyBatch(batch, left);
     await this.#deliverAllBut(undefined);
-    await this.#commit();
+    const committed = await this.#commit();
     this.#options.onProgress?.({ type: 'committed', id });
     const { sizeBytes, fileCount } = checkpoint;
-    return { id, version: id.version, sizeBytes, fileCount, reusedBytes: this.#reusedBytes };
+    return { id, version: id.version, sizeBytes, fileCount, reusedBytes: this.#reusedBytes, committed };
   }
 
   /** Found out before a byte is sent. */
@@ -233,9 +236,9 @@ class Copying {
     return deliver(this.#copy.target.engine, { ...life, files, ...says }, this.#options.signal);
   }
 
-  async #commit(): Promise<void> {
+  async #commit(): Promise<CatalogCheckpoint> {
     const { target, checkpoint } = this.#copy;
-    await finalise(target.engine, target.catalog, {
+    return finalise(target.engine, target.catalog, {
       id: this.#id,
       runId: this.#membership.runId,
       own: this.#own,

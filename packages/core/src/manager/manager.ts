@@ -1,8 +1,11 @@
 /** The manager: one run, its writers in this process, its readers. */
 
 import type {
+  AnnotateOptions,
   Checkpoint,
+  CheckpointId,
   CheckpointManager,
+  CheckpointReference,
   CheckpointSummary,
   CommitWaitOptions,
   JoinOptions,
@@ -59,6 +62,7 @@ import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findByVersion, latestOf, newestCheckpoints } from '../plan/state.ts';
 import { createThrottle, createTransfer, type Transfer } from '../transfer/index.ts';
+import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
 import { Catalog, type RunSide } from './catalog.ts';
@@ -335,6 +339,10 @@ class Manager implements CheckpointManager {
 
   async undelete(version: VersionInput, options: WaitOptions = {}): Promise<void> {
     return undelete(this.#engine, this.#catalog, version, this.#bounded(options));
+  }
+
+  async annotate(checkpoint: CheckpointReference, options: AnnotateOptions = {}): Promise<CheckpointId> {
+    return annotate(this.#engine, this.#catalog, checkpoint, this.#bounded(options));
   }
 
   async begun(options: WaitOptions = {}): Promise<readonly BegunVersion[]> {

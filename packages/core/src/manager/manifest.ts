@@ -104,7 +104,8 @@ export async function readDetails(
   }
   const { worldSize } = manifest;
   const { manifestKey } = checkpoint;
-  return { ...summary, worldSize, writers, files, metadata: union.metadata, manifestKey };
+  const metadata = Object.assign(union.metadata, checkpoint.annotatedMetadata);
+  return { ...summary, worldSize, writers, files, metadata, manifestKey };
 }
 
 const CONSISTENCIES = { CONSISTENCY_UNSPECIFIED: null, PAUSED: 'paused', POLLUTED: 'polluted' } as const;

@@ -8,12 +8,15 @@ import { CheckpointError, isCheckpointError, throwIfAborted } from '../contract/
 import { type CatalogCheckpoint, idEquals, idText } from '../format/index.ts';
 import {
   differenceOf,
+  isAnnotatedAlike,
   isMirrorAttempt,
   type MirrorOrigin,
   mirrorAttempt,
+  missingAnnotation,
   selectForMirror,
 } from '../plan/mirror.ts';
 import { findById, findByVersion } from '../plan/state.ts';
+import { recordAnnotation } from './annotate.ts';
 import type { Head, RunSide } from './catalog.ts';
 import { contentOf, readCommitted, readOriginal } from './committed-files.ts';
 import { copyCheckpoint } from './copy-checkpoint.ts';
@@ -82,10 +85,11 @@ class Mirroring {
   /** See `tellingWhatStands`. */
   readonly #done: string[];
   readonly #copied: MirroredCheckpoint[] = [];
-  readonly #present: bigint[] = [];
+  readonly #present = new Set<bigint>();
+  readonly #annotated = new Set<bigint>();
   readonly #skipped: { readonly version: bigint; readonly reason: string }[] = [];
-  /** Ids in the source about which nothing is left to do. */
-  readonly #settled = new Set<string>();
+  /** By their ids in the source: about these nothing is left to do, unless they are annotated again. */
+  readonly #settled = new Map<string, CatalogCheckpoint>();
   #membership: Membership | undefined;
 
   constructor(
@@ -101,7 +105,12 @@ class Mirroring {
   }
 
   get result(): MirrorResult {
-    return { copied: this.#copied, present: this.#present, skipped: this.#skipped };
+    return {
+      copied: this.#copied,
+      present: [...this.#present],
+      annotated: [...this.#annotated],
+      skipped: this.#skipped,
+    };
   }
 
   /** Copies what there is by now. */
@@ -117,9 +126,10 @@ class Mirroring {
       });
     }
     for (const checkpoint of wanted) {
-      if (this.#settled.has(idText(checkpoint.id))) continue;
+      const before = this.#settled.get(idText(checkpoint.id));
+      if (before && isAnnotatedAlike(before, checkpoint)) continue;
       await this.#take(checkpoint, from);
-      this.#settled.add(idText(checkpoint.id));
+      this.#settled.set(idText(checkpoint.id), checkpoint);
     }
   }
 
@@ -167,16 +177,47 @@ class Mirroring {
         version,
       );
     }
-    if (there.state === 'QUARANTINED') this.#passOver(checkpoint, `it is quarantined here: ${there.reason}`);
-    else this.#present.push(version);
+    if (there.state === 'QUARANTINED')
+      return this.#passOver(checkpoint, `it is quarantined here: ${there.reason}`);
+    if (!this.#copied.some((copied) => idEquals(copied.id, there.id))) this.#present.add(version);
+    await this.#annotate(checkpoint, there, original.union.metrics);
+  }
+
+  /** Carries over what the original was annotated with. `saved`: the metrics of its commit. */
+  async #annotate(
+    checkpoint: CatalogCheckpoint,
+    there: CatalogCheckpoint,
+    saved: Readonly<Record<string, number>>,
+  ): Promise<void> {
+    const missing = missingAnnotation(checkpoint, there, saved);
+    if (!missing) return;
+    const { engine, catalog } = this.#target;
+    const { version } = checkpoint.id;
+    try {
+      await recordAnnotation(engine, catalog, there.id, { ...missing, signal: this.#options.signal });
+      this.#annotated.add(version);
+      this.#done.push(`annotated: version ${version}`);
+    } catch (error) {
+      // Retired, quarantined or removed here meanwhile, or annotated here with too much else: no reason to stop copying.
+      const isRefused = (['Conflict', 'Corrupt', 'NotFound'] as const).some((code) =>
+        isCheckpointError(error, code),
+      );
+      if (!isRefused) throw error;
+      this.#passOver(
+        checkpoint,
+        `its metrics and metadata were not carried over: ${(error as CheckpointError).message}`,
+      );
+    }
   }
 
   async #copy(checkpoint: CatalogCheckpoint, from: Head): Promise<void> {
     const origin = { runId: from.runId, lineage: from.state.lineage };
     const join = (worldSize: number, signal: AbortSignal) => this.#join(origin, worldSize, signal);
     const copy = { source: this.#source, target: this.#target, checkpoint, join };
-    this.#copied.push(await copyCheckpoint(copy, this.#options));
+    const { committed, ...copied } = await copyCheckpoint(copy, this.#options);
+    this.#copied.push(copied);
     this.#done.push(`copied: version ${checkpoint.id.version}`);
+    await this.#annotate(checkpoint, committed, committed.metrics);
   }
 
   /** As the only process of its attempt: it stands for all of the writers. A checkpoint of another number of writers needs another attempt. */

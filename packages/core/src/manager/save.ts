@@ -1,6 +1,7 @@
 /** `save()` in one call, and `commit()` by a survivor. */
 
 import type {
+  CheckpointId,
   CommitWaitOptions,
   SaveOptions,
   SaveResult,
@@ -9,10 +10,12 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
+import { type Annotation, annotationBeyond, isEmptyAnnotation } from '../plan/annotation.ts';
 import { sameContent } from '../plan/same-content.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import { totalBytes } from '../plan/stored-file.ts';
 import type { UploadedFile } from '../transfer/index.ts';
+import { recordAnnotation } from './annotate.ts';
 import { highestDelivered } from './begun.ts';
 import { Capture, checkCapture } from './capture.ts';
 import type { Catalog } from './catalog.ts';
@@ -22,7 +25,7 @@ import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { plannedEvent, SaveSession, transferOptions } from './session.ts';
-import { readFiles } from './slices.ts';
+import { readFiles, readSaid } from './slices.ts';
 import { assertOneOf, checkMeta, checkStaleOptions, resolveSources } from './sources.ts';
 import { unlessRemoved } from './unless-removed.ts';
 import { assertVersionNamed, type WriterRegistry } from './writers.ts';
@@ -47,10 +50,10 @@ export async function save(
   const capture = new Capture(engine, await resolveSources(engine, options), options);
   try {
     await capture.stage(version);
-    const call = { version, writer, capture, options };
+    const call = { version, writer, meta, capture, options };
     const begun = await begin(engine, catalog, writers, call);
     if (!(begun instanceof SaveSession)) return begun;
-    return await saveIn(engine, begun, meta, call);
+    return await saveIn(engine, begun, call);
   } finally {
     await capture.release();
   }
@@ -59,6 +62,7 @@ export async function save(
 interface Call {
   readonly version: bigint | undefined;
   readonly writer: WriterPosition;
+  readonly meta: Annotation;
   readonly capture: Capture;
   readonly options: Bounded<SaveOptions>;
 }
@@ -87,8 +91,7 @@ async function begin(
 async function saveIn(
   engine: Engine,
   session: SaveSession,
-  checked: ReturnType<typeof checkMeta>,
-  { capture, options }: Call,
+  { meta: checked, capture, options }: Call,
 ): Promise<SaveResult> {
   const { version } = session.id;
   options.onProgress?.(plannedEvent(version, capture.sources));
@@ -114,6 +117,7 @@ async function finish(
     id: session.id,
     version: session.id.version,
     wasCommittedBefore: false,
+    isAnnotated: false,
     sizeBytes: totalBytes(files),
     referencedBytes: totalBytes(files.filter(({ known }) => known !== undefined)),
     fileCount: files.length,
@@ -129,12 +133,7 @@ async function committedBefore(
   engine: Engine,
   catalog: Catalog,
   writers: WriterRegistry,
-  call: {
-    version: bigint;
-    writer: WriterPosition;
-    capture: Capture;
-    options: Bounded<SaveOptions>;
-  },
+  call: Call & { readonly version: bigint },
 ): Promise<SaveResult | null> {
   const { version, writer, capture, options } = call;
   const asked = await catalog.ask(({ state }) => findByVersion(state, version), options.signal);
@@ -150,14 +149,14 @@ async function committedBefore(
     });
   }
   const share = await unlessRemoved(catalog, committed.id, options.signal, () =>
-    committedShare(engine, committed, writer, options.signal),
+    committedShare(engine, committed, call),
   );
   if (share === null) return committedBefore(engine, catalog, writers, call);
   const files = await capture.read(version, (sources, signal) => {
     const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
     return engine.transfer.checksum(items, transferOptions({ signal }));
   });
-  if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share, files)) {
+  if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share.files, files)) {
     throw new CheckpointError('Conflict', `version ${version} is committed already, with other content`, {
       context,
     });
@@ -167,6 +166,7 @@ async function committedBefore(
     version,
     isCommitted: true,
     wasCommittedBefore: true,
+    isAnnotated: await annotateWithNews(engine, catalog, { id: committed.id, said: share.said }, call),
     sizeBytes: totalBytes(files),
     referencedBytes: 0,
     fileCount: files.length,
@@ -175,16 +175,39 @@ async function committedBefore(
   };
 }
 
+interface CommittedShare {
+  readonly files: readonly FileRecord[];
+  /** Metrics and metadata that the writer gave at the commit. */
+  readonly said: Annotation;
+}
+
 /** What the committed checkpoint holds of a writer at this position, unless it had another number of writers. */
 async function committedShare(
   engine: Engine,
   committed: CatalogCheckpoint,
-  writer: WriterPosition,
-  signal: AbortSignal,
-): Promise<readonly FileRecord[] | 'of other writers'> {
+  { writer, meta, options: { signal } }: Call,
+): Promise<CommittedShare | 'of other writers'> {
   const manifest = await readManifest(engine, committed, signal);
   if (manifest.worldSize !== writer.count) return 'of other writers';
-  return readFiles(engine, manifest, { writer: writer.index, signal });
+  const files = await readFiles(engine, manifest, { writer: writer.index, signal });
+  const said = isEmptyAnnotation(meta) ? meta : await readSaid(engine, manifest, writer.index, signal);
+  return { files, said };
+}
+
+/**
+ * Records what this call says and the commit did not, as after an evaluation. What the commit has said is a repeat of it, and changes
+ * nothing: it may have been annotated since with something newer.
+ */
+async function annotateWithNews(
+  engine: Engine,
+  catalog: Catalog,
+  { id, said }: { readonly id: CheckpointId; readonly said: Annotation },
+  { meta, options: { signal } }: Call,
+): Promise<boolean> {
+  const news = annotationBeyond(said, meta);
+  if (isEmptyAnnotation(news)) return false;
+  await recordAnnotation(engine, catalog, id, { ...news, signal });
+  return true;
 }
 
 /** Finishes a version whose writers have all delivered. */

@@ -226,6 +226,19 @@ export async function findFile(
   return undefined;
 }
 
+/** What one writer said at the commit. One GET, unless it was alone and the manifest repeats it. */
+export async function readSaid(
+  engine: Engine,
+  manifest: Manifest,
+  writer: number,
+  signal: AbortSignal,
+): Promise<Pick<Said, 'metrics' | 'metadata'>> {
+  if (manifest.worldSize === 1 && !refersToReceipts(manifest)) return manifest;
+  const place = receiptPlaces(manifest).find((each) => each.writer === writer);
+  if (!place) throw new RangeError(`there is no writer ${writer}`);
+  return readReferred(engine, manifest, place, signal);
+}
+
 /** All files of a checkpoint, or of one writer. Memory: about 1 KB for each. */
 export async function readFiles(
   engine: Engine,

@@ -130,7 +130,7 @@ export function checkMeta(meta: CommitMeta): {
 function checkMetrics(metrics: Readonly<Record<string, number>>): void {
   const entries = Object.entries(metrics);
   if (entries.length > METRIC_COUNT_MAX)
-    throw refusal(`there are ${entries.length} metrics; a save takes at most ${METRIC_COUNT_MAX}`);
+    throw refusal(`there are ${entries.length} metrics; a checkpoint takes at most ${METRIC_COUNT_MAX}`);
   for (const [name, value] of entries) {
     if (name.length > METRIC_NAME_LENGTH_MAX)
       throw refusal(

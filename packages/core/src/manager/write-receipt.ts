@@ -16,6 +16,7 @@ import {
   receiptKey,
   sha256,
 } from '../format/index.ts';
+import { annotationBeyond, isEmptyAnnotation } from '../plan/annotation.ts';
 import { fileListRef, sliceFiles } from '../plan/file-lists.ts';
 import { SameContent } from '../plan/same-content.ts';
 import { withDeadline } from './deadline.ts';
@@ -78,6 +79,8 @@ export async function deliver(
   // This process delivered this version before: the same content stands, other content cannot replace it.
   if (await hasContent(engine, found, files, signal)) {
     const recordBytes = created.bytes.byteLength;
+    if (!isEmptyAnnotation(annotationBeyond(found, delivery)))
+      engine.logger.log('warn', otherMetaText(delivery));
     return { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
   }
   throw new CheckpointError(
@@ -85,6 +88,12 @@ export async function deliver(
     `writer ${position.index} has already delivered version ${id.version}, with other content`,
     { context: { store: engine.store.uri, key, version: id.version, writer: position.index } },
   );
+}
+
+/** The receipt that is there stands, since others may have committed it. */
+function otherMetaText({ writer, id }: Delivery): string {
+  const which = `writer ${writer.index} delivered version ${id.version} before, with other metrics or metadata`;
+  return `${which}: those stand; \`annotate\` records others once the version is committed`;
 }
 
 /**

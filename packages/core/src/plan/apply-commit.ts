@@ -8,10 +8,11 @@ import {
   type CatalogCheckpoint,
   type CheckpointId,
   idEquals,
-  idText,
+  referenceText,
   type State,
 } from '../format/index.ts';
 import { type Applied, type CommitAnswer, rejected } from './decision.ts';
+import { boundedReason } from './reason.ts';
 import { findById, incarnationOf, isAbandoned } from './state.ts';
 import type { Commit, WriterLife } from './transaction.ts';
 
@@ -56,7 +57,7 @@ function removedBefore(
     if (isSame) return { kind: 'present-removed' };
     return rejected(
       'unknown',
-      `${idText(id)} was committed and removed; whether with these files is no longer known`,
+      `version ${referenceText(id)} was committed and removed; whether with these files is no longer known`,
     );
   }
   const floor = state.removedFloor;
@@ -64,7 +65,10 @@ function removedBefore(
     floor !== undefined &&
     (id.lineage < floor.lineage || (id.lineage === floor.lineage && id.version <= floor.version));
   if (!isBelow) return undefined;
-  return rejected('unknown', `${idText(id)} is older than what the catalog remembers of removed checkpoints`);
+  return rejected(
+    'unknown',
+    `version ${referenceText(id)} is older than what the catalog remembers of removed checkpoints`,
+  );
 }
 
 export function applyCommit(state: State, txn: Commit): Applied | CommitAnswer {
@@ -80,7 +84,11 @@ export function applyCommit(state: State, txn: Commit): Applied | CommitAnswer {
   const former = txn.writers.find((life) => life.incarnation !== incarnationOf(state, life.writer));
   if (former) return rejected('receipts-changed', `writer ${former.writer} has restarted since`);
   const gone = txn.bases.find((base) => !isBase(state, base));
-  if (gone) return rejected('base-gone', `${idText(gone)}, to which it refers, is removed or quarantined`);
+  if (gone)
+    return rejected(
+      'base-gone',
+      `version ${referenceText(gone)}, to which it refers, is removed or quarantined`,
+    );
   return { kind: 'applied', state: committed(state, txn) };
 }
 
@@ -99,16 +107,6 @@ function committed(state: State, txn: Commit): State {
   };
 }
 
-/** Every entry repeats it, so it has an end however many writers look stale; their receipts say it all. */
-const REASON_LENGTH_MAX = 1000;
-
-function reasonOf(suspicions: readonly string[]): string {
-  const whole = suspicions.join('; ');
-  return whole.length <= REASON_LENGTH_MAX
-    ? whole
-    : `${whole.slice(0, REASON_LENGTH_MAX - 1)}…`.toWellFormed();
-}
-
 /** What the catalog holds of a checkpoint right after its commit. */
 export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
   return {
@@ -118,12 +116,13 @@ export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
     sizeBytes: txn.sizeBytes,
     fileCount: txn.fileCount,
     metrics: txn.metrics,
+    annotatedMetadata: {},
     state: 'LIVE',
     retiringSeq: 0,
     pins: [],
     verified: false,
     suspect: txn.suspicions.length > 0,
-    reason: reasonOf(txn.suspicions),
+    reason: boundedReason(txn.suspicions.join('; ')), // the receipts say it all
     committedAtMs: txn.atMs,
     bases: txn.bases,
     rolledBack: false,

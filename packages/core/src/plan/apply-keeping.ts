@@ -1,16 +1,23 @@
-/** Decisions about checkpoints that exist: verified, quarantined, pinned, retired, taken back, removed. */
+/** Decisions about checkpoints that exist: verified, quarantined, pinned, annotated, retired, taken back, removed. */
 
-import { type CatalogCheckpoint, type CheckpointId, idEquals, idText, type State } from '../format/index.ts';
+import {
+  type CatalogCheckpoint,
+  type CheckpointId,
+  idEquals,
+  referenceText,
+  type State,
+} from '../format/index.ts';
+import { annotated, annotationProblem } from './annotation.ts';
 import { type Decision, type Rejected, rejected } from './decision.ts';
 import { findById, hasOtherLive, newestLive, pushBounded, REMOVED_RING_LENGTH } from './state.ts';
-import type { Pin, Quarantine, Remove, Retire, Unretire, Verify } from './transaction.ts';
+import type { Annotate, Pin, Quarantine, Remove, Retire, Unretire, Verify } from './transaction.ts';
 
 /** On one checkpoint: each entry or page repeats them. */
 export const PINS_MAX = 64;
 
 export function applyKeeping(
   state: State,
-  txn: Verify | Quarantine | Pin | Retire | Unretire | Remove,
+  txn: Verify | Quarantine | Pin | Annotate | Retire | Unretire | Remove,
   seq: number,
 ): Decision {
   switch (txn.kind) {
@@ -21,6 +28,8 @@ export function applyKeeping(
     case 'pin':
     case 'unpin':
       return pin(state, txn);
+    case 'annotate':
+      return annotate(state, txn);
     case 'retire':
       return allOf(state, txn.checkpoints, (next, id) => retire(next, id, txn, seq));
     case 'unretire':
@@ -67,7 +76,8 @@ export function retireProblem(state: State, checkpoint: CatalogCheckpoint): stri
 function retire(state: State, id: CheckpointId, txn: Retire, seq: number): Decision {
   const found = findById(state, id);
   const problem = found?.state === 'LIVE' ? retireProblem(state, found) : undefined;
-  if (problem !== undefined) return rejected('refused', `${idText(id)} cannot be retired: ${problem}`);
+  if (problem !== undefined)
+    return rejected('refused', `version ${referenceText(id)} cannot be retired: ${problem}`);
   return change(state, id, ['LIVE'], {
     state: 'RETIRING',
     retiringSeq: seq,
@@ -85,7 +95,7 @@ function remove(state: State, id: CheckpointId, retiringSeq: number | undefined)
   }
   // All that were live may have been quarantined since: then this one is to be taken back.
   if (!hasOtherLive(state, found)) {
-    return rejected('refused', `${idText(id)} cannot be removed: no other checkpoint is live`);
+    return rejected('refused', `version ${referenceText(id)} cannot be removed: no other checkpoint is live`);
   }
   const item = { id, manifestSha256: found.manifestSha256 };
   const dropped = state.removedRing.length >= REMOVED_RING_LENGTH ? state.removedRing[0]?.id : undefined;
@@ -126,7 +136,7 @@ function pin(state: State, txn: Pin): Decision {
   if (found && txn.kind === 'pin' && found.pins.length >= PINS_MAX) {
     return rejected(
       'refused',
-      `${idText(txn.checkpoint)} has ${PINS_MAX} pins already; take one of them away first`,
+      `version ${referenceText(txn.checkpoint)} has ${PINS_MAX} pins already; take one of them away first`,
     );
   }
   const pins =
@@ -136,6 +146,16 @@ function pin(state: State, txn: Pin): Decision {
   return change(state, txn.checkpoint, ['LIVE'], { pins });
 }
 
+function annotate(state: State, txn: Annotate): Decision {
+  const found = findById(state, txn.checkpoint);
+  const next = found && annotated(found, txn);
+  if (found && next === found) return { kind: 'already' };
+  const problem = next && annotationProblem(next);
+  if (problem !== undefined)
+    return rejected('refused', `version ${referenceText(txn.checkpoint)}: ${problem}`);
+  return change(state, txn.checkpoint, ['LIVE'], { ...next });
+}
+
 function change(
   state: State,
   id: CheckpointId,
@@ -143,9 +163,9 @@ function change(
   fields: Partial<CatalogCheckpoint>,
 ): { readonly kind: 'applied'; readonly state: State } | Rejected {
   const found = findById(state, id);
-  if (!found) return rejected('refused', `${idText(id)} is not in the catalog`);
+  if (!found) return rejected('refused', `version ${referenceText(id)} is not in the catalog`);
   if (!from.includes(found.state)) {
-    return rejected('refused', `${idText(id)} is ${found.state.toLowerCase()}`);
+    return rejected('refused', `version ${referenceText(id)} is ${found.state.toLowerCase()}`);
   }
   const checkpoints = state.checkpoints.map((checkpoint) =>
     checkpoint === found ? { ...checkpoint, ...fields } : checkpoint,

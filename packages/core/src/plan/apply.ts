@@ -3,7 +3,7 @@
  * Each clause is a rule of docs/format.md; the order of the clauses matters, most of all in `commit`.
  */
 
-import { idEquals, idText, type State } from '../format/index.ts';
+import { idEquals, referenceText, type State } from '../format/index.ts';
 import { applyCommit } from './apply-commit.ts';
 import { applyKeeping } from './apply-keeping.ts';
 import { type Decision, rejected } from './decision.ts';
@@ -114,7 +114,8 @@ function register(state: State, txn: Register): Decision {
 function abandon(state: State, txn: Abandon): Decision {
   const id = txn.checkpoint;
   if (state.abandoned.some((other) => idEquals(other, id))) return { kind: 'already' };
-  if (isUncommittable(state, id)) return rejected('refused', `${idText(id)} is decided already`);
+  if (isUncommittable(state, id))
+    return rejected('refused', `version ${referenceText(id)} is decided already`);
   // An entry may go only when another clause covers it; by age alone a late commit would pass.
   const held = state.abandoned.filter((other) => !isUncommittable({ ...state, abandoned: [] }, other));
   if (held.length >= ABANDONED_LENGTH) {
@@ -135,7 +136,7 @@ function rollback(state: State, txn: Rollback): Decision {
   }
   const target = findById(state, txn.checkpoint);
   const isTarget = target?.state === 'LIVE' && !target.rolledBack;
-  if (!isTarget) return rejected('refused', `${idText(txn.checkpoint)} is not live`);
+  if (!isTarget) return rejected('refused', `version ${referenceText(txn.checkpoint)} is not live`);
   const { version } = txn.checkpoint;
   const left = new Set(onPathAbove(state, version));
   return {

@@ -11,6 +11,7 @@ import {
   toHex,
   toVersion,
 } from '../format/index.ts';
+import { type Annotation, annotationBeyond, isEmptyAnnotation } from './annotation.ts';
 import { Union } from './assemble.ts';
 import { latestOf, onPath } from './state.ts';
 
@@ -81,6 +82,29 @@ export function differenceOf(source: Content, copy: Content): string | undefined
   }
   if (!sameEntries(source.union.metrics, copy.union.metrics)) return 'the metrics differ';
   return sameEntries(source.union.metadata, copy.union.metadata) ? undefined : 'the metadata differ';
+}
+
+/**
+ * What the original was annotated with since its commit and the copy lacks; `undefined`: nothing. `saved`: the metrics of the
+ * original's commit, so that a value which the copy alone was annotated with stays.
+ */
+export function missingAnnotation(
+  source: CatalogCheckpoint,
+  copy: CatalogCheckpoint,
+  saved: Readonly<Record<string, number>>,
+): Annotation | undefined {
+  const said = annotationBeyond({ metrics: saved, metadata: {} }, annotationOf(source));
+  const missing = annotationBeyond(annotationOf(copy), said);
+  return isEmptyAnnotation(missing) ? undefined : missing;
+}
+
+/** Whether nothing was annotated between two looks at one checkpoint. */
+export function isAnnotatedAlike(a: CatalogCheckpoint, b: CatalogCheckpoint): boolean {
+  return sameEntries(a.metrics, b.metrics) && sameEntries(a.annotatedMetadata, b.annotatedMetadata);
+}
+
+function annotationOf({ metrics, annotatedMetadata }: CatalogCheckpoint): Annotation {
+  return { metrics, metadata: annotatedMetadata };
 }
 
 function sameEntries<T>(a: Readonly<Record<string, T>>, b: Readonly<Record<string, T>>): boolean {

@@ -9,6 +9,7 @@ import { nextOlder } from './select.ts';
 import {
   allCheckpoints,
   allOfVersion,
+  allReferredTo,
   countCheckpoints,
   countLivePath,
   EMPTY_STATE,
@@ -123,6 +124,14 @@ function decisionOf(plain: State, [kind, at]: Step, attempt: number): Decided | 
     case 'pin':
     case 'unpin':
       return { kind, ...about, checkpoint: id, label: 'p' };
+    case 'annotate':
+      return {
+        kind,
+        ...about,
+        checkpoint: id,
+        metrics: { [`m${at % 3}`]: at },
+        metadata: { [`n${at % 2}`]: `${at}` },
+      };
     case 'verify':
     case 'quarantine':
       return { kind, ...about, checkpoint: id };
@@ -134,7 +143,7 @@ function decisionOf(plain: State, [kind, at]: Step, attempt: number): Decided | 
 const STEP = fc.tuple(
   fc.constantFrom(
     ...['commit', 'commit', 'commit', 'commit', 'commit', 'retire', 'retire', 'remove', 'unretire'],
-    ...['pin', 'unpin', 'verify', 'quarantine', 'rollback', 'takeover'],
+    ...['pin', 'unpin', 'annotate', 'annotate', 'verify', 'quarantine', 'rollback', 'takeover'],
   ),
   fc.nat(12),
 );
@@ -162,6 +171,7 @@ function expectSameAnswers(paged: PagedCatalog, plain: State): void {
     const { version } = id;
     expect(paged.ask((state) => findByVersion(state, version))).toEqual(findByVersion(plain, version));
     expect(paged.ask((state) => allOfVersion(state, version))).toEqual(allOfVersion(plain, version));
+    expect(paged.ask((state) => allReferredTo(state, id))).toEqual(allReferredTo(plain, id));
     expect(paged.ask((state) => onPathAbove(state, version))).toEqual(onPathAbove(plain, version));
   }
 }
@@ -262,6 +272,32 @@ describe('sizes', () => {
     for (const { count } of paged.state.pages) expect(count).toBeLessThan(8);
     expect(paged.state.checkpoints.length).toBeLessThan(16);
   });
+});
+
+test('what checkpoints are annotated with counts: an entry and a page stay small however much it is', () => {
+  const paged = new PagedCatalog(1024);
+  paged.decide({ kind: 'takeover', attempt: 'a', attemptDrawn: false, worldSize: 1, id: 't' });
+  const metadata = { note: 'x'.repeat(4000) };
+  for (let version = 0n; version < 400n; version++) {
+    const commit = commitOf(paged.state, version);
+    paged.decide({ ...commit, id: `c${version}` } as Txn);
+    const { id } = paged.state.checkpoints.at(-1) as CatalogCheckpoint;
+    const annotate = {
+      kind: 'annotate',
+      lineage: 1,
+      epoch: 1,
+      checkpoint: id,
+      reason: '',
+      metrics: {},
+    } as const;
+    paged.decide({ ...annotate, metadata, id: `a${version}` });
+  }
+  expect(paged.state.pages.length).toBeGreaterThan(0);
+  for (const { count } of paged.state.pages) expect(count).toBeLessThan(260);
+  expect(paged.state.checkpoints.length).toBeLessThan(260);
+  expect(paged.ask(allCheckpoints).every((each) => each.annotatedMetadata['note'] === metadata.note)).toBe(
+    true,
+  );
 });
 
 describe('a question that a closed page could answer', () => {

@@ -274,9 +274,10 @@ function highestVersion(checkpoints: readonly CatalogCheckpoint[]): bigint {
 }
 
 /** About as many bytes as the checkpoint has in a record. */
-function weightOf({ manifestKey, metrics, pins, reason, bases }: CatalogCheckpoint): number {
+function weightOf(checkpoint: CatalogCheckpoint): number {
+  const { manifestKey, metrics, annotatedMetadata, pins, reason, bases } = checkpoint;
   const names = Object.keys(metrics);
-  const texts = [manifestKey, reason, ...pins, ...names];
+  const texts = [manifestKey, reason, ...pins, ...names, ...Object.entries(annotatedMetadata).flat()];
   return 300 + sum(texts.map((text) => 4 + 2 * text.length)) + 24 * names.length + 60 * bases.length;
 }
 

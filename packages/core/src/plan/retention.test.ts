@@ -18,6 +18,7 @@ function checkpoint(version: number, changes: Partial<CatalogCheckpoint> = {}): 
     manifestSha256: new Uint8Array(32),
     sizeBytes: 100,
     storedBytes: 100,
+    annotatedMetadata: {},
     fileCount: 1,
     metrics: {},
     state: 'LIVE',

@@ -213,7 +213,7 @@ function assertMetric(live: readonly CatalogCheckpoint[], rule: KeepBestRecord):
   const more = names.length > METRICS_NAMED_MAX ? `, … (${names.length} in all)` : '';
   const there =
     names.length === 0
-      ? 'no checkpoint has any metric; give them to save'
+      ? 'no checkpoint has any metric; give them to save, or to annotate afterwards'
       : `there are: ${names.slice(0, METRICS_NAMED_MAX).join(', ')}${more}`;
   throw new CheckpointError(
     'InvalidArgument',

@@ -2,7 +2,7 @@
 
 import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
-import type { CatalogCheckpoint, CheckpointId, State } from '../format/index.ts';
+import { type CatalogCheckpoint, type CheckpointId, referenceText, type State } from '../format/index.ts';
 import { allOfVersion, countLivePath, findById, findByVersion, latestOf, newestLive } from './state.ts';
 
 /** The checkpoint asked for, or the latest. `NotFound` says what there is instead. */
@@ -21,6 +21,11 @@ export function chooseCheckpoint(state: State, version: bigint | 'latest'): Cata
   throw new CheckpointError('NotFound', `${wanted}: ${have}`, {
     context: version === 'latest' ? {} : { version },
   });
+}
+
+/** `7`, and with its lineage where a rollback left it behind: what a version alone names is on the way to the latest. */
+export function checkpointText({ id, rolledBack }: Pick<CatalogCheckpoint, 'id' | 'rolledBack'>): string {
+  return referenceText(rolledBack ? id : { version: id.version });
 }
 
 /** The checkpoint of this id; `NotFound` once it is removed. */

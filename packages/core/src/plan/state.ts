@@ -10,6 +10,7 @@ import {
   type CheckpointId,
   idEquals,
   type PageRef,
+  type Reference,
   type State,
   sha256,
   toHex,
@@ -103,6 +104,20 @@ export function allOfVersion(state: State, version: bigint): CatalogCheckpoint[]
   demandPages(state.pages.filter((ref) => mayHold(ref, version)));
   const found = state.checkpoints.filter(({ id }) => id.version === version).reverse();
   return found.sort((a, b) => Number(a.rolledBack) - Number(b.rolledBack));
+}
+
+/** All that a reference may mean, the likeliest first. */
+export function allReferredTo(state: State, { version, lineage }: Reference): CatalogCheckpoint[] {
+  if (lineage === undefined) return allOfVersion(state, version);
+  const found = state.checkpoints.find(({ id }) => id.lineage === lineage && id.version === version);
+  if (!found) demandPages(state.pages.filter((ref) => covers(ref, { lineage, epoch: 0, version })));
+  return found ? [found] : [];
+}
+
+/** What readers get for it: with a lineage also one that a rollback left behind. Whatever its state. */
+export function findReferredTo(state: State, reference: Reference): CatalogCheckpoint | undefined {
+  const { version, lineage } = reference;
+  return lineage === undefined ? findByVersion(state, version) : allReferredTo(state, reference)[0];
 }
 
 /** Versions begin anew with each lineage. */

@@ -91,6 +91,13 @@ export interface Pin extends OnCheckpoint {
   readonly label: string;
 }
 
+/** Metrics and metadata that came after the commit. Of each name the last one stands. */
+export interface Annotate extends OnCheckpoint {
+  readonly kind: 'annotate';
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
 export interface Rollback {
   readonly kind: 'rollback';
   /** The lineage it leaves. */
@@ -123,6 +130,7 @@ export type Decided =
   | Unretire
   | Remove
   | Pin
+  | Annotate
   | Rollback
   | SetPolicy
   | Release;
