@@ -68,6 +68,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     '@holdfast/local-files',
     '@holdfast/stores',
     '@holdfast/testkit',
+    '@holdfast/training',
     '@holdfast/wire',
     ANY_NODE,
     'npm:*',

@@ -2,6 +2,7 @@
 
 import type { CheckpointDetails, Consistency, WriterState } from '@holdfast/core/contract';
 import { formatDuration, formatWriters } from './format.ts';
+import { type JsonObject, jsonTime, jsonVersion } from './json.ts';
 import { renderTable } from './table.ts';
 
 interface Told {
@@ -26,6 +27,16 @@ export function consistencyText({ writers }: Pick<CheckpointDetails, 'writers'>)
       : [`${formatWriters(silent)} ${silent.length === 1 ? 'says' : 'say'} nothing`]),
   ];
   return `${isMixed ? 'mixed' : told[0]?.consistency}   ${facts.join('; ')}`;
+}
+
+/** The same for programs: one object for each writer. */
+export function jsonWriters({ writers }: Pick<CheckpointDetails, 'writers'>): JsonObject[] {
+  return writers.map(({ writer, consistency, stateVersion, takenAtMs }) => ({
+    writer,
+    consistency,
+    stateVersion: stateVersion === null ? null : jsonVersion(stateVersion),
+    takenAt: jsonTime(takenAtMs ?? 0),
+  }));
 }
 
 /** Lines of a table, its titles first; none if there is but one writer, or none of them said anything. */

@@ -14,7 +14,7 @@ import type { Job } from './env.ts';
 import { repeatNotes } from './repeat-notes.ts';
 
 /** Somebody waits at the screen. A job that saves has more patience: the engine's default. */
-const LOOK_TIMEOUT_MS = 60_000;
+export const LOOK_TIMEOUT_MS = 60_000;
 /** What a call that was stopped waits for its manager to close. */
 const CLOSE_TIMEOUT_MS = 2000;
 

@@ -12,7 +12,7 @@ export {
 export { type IdChunk, type ReadIdsOptions, readIds } from './codec/read-ids.ts';
 export { type LayoutOptions, readShardLayout } from './codec/read-layout.ts';
 export { itemBytes } from './dtype.ts';
-export type { ExportDocument, ExportedTable } from './export/export-plan.ts';
+export type { ExportDocument, ExportedTable, ExportedWriter } from './export/export-plan.ts';
 export { type ExportOptions, type ExportResult, exportSafetensors } from './export/export-safetensors.ts';
 export type { ExportedTensor, SafetensorsDtype } from './export/safetensors-header.ts';
 export type { RowCount, TableOptions } from './export/table-storage.ts';

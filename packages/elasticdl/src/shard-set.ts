@@ -1,6 +1,6 @@
 /** The files of one checkpoint of ElasticDL, wherever they lie. */
 
-import type { RandomSource } from '@holdfast/core/contract';
+import type { RandomSource, WriterState } from '@holdfast/core/contract';
 
 export interface ShardFile {
   /** As it is called there: `variables-0-of-2.ckpt`. */
@@ -18,6 +18,8 @@ export interface ShardSet extends AsyncDisposable {
   readonly where: string;
   /** By the directory's name or by the catalog; `null`: neither tells. Each file holds its own as well. */
   readonly version: bigint | null;
+  /** Of a checkpoint of a run: what each writer said of the moment of its bytes. Elsewhere nothing tells. */
+  readonly writers?: readonly WriterState[] | undefined;
   /** At least one. */
   readonly shards: readonly ShardFile[];
   /** Closes every source. Safe to repeat. */

@@ -2,6 +2,7 @@ import type { ProgressEvent } from '@holdfast/core/contract';
 import type { ExportOptions, ExportResult, ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, versionOrLatest } from '../common-options.ts';
+import { consistencyText, jsonWriters } from '../consistency-text.ts';
 import { withShards } from '../elasticdl/open-shards.ts';
 import { parseRowCount, parseTableRows } from '../elasticdl/option-values.ts';
 import { numbering } from '../elasticdl/options.ts';
@@ -86,6 +87,8 @@ function headline(event: ProgressEvent, set: ShardSet, out: string): string | nu
 function describe(call: Call, set: ShardSet, result: ExportResult, durationMs: number): CommandResult {
   const { path, jsonPath, sizeBytes, tensors, dropped } = result;
   const version = set.version ?? BigInt(result.version);
+  const writers = set.writers ?? [];
+  const consistency = consistencyText({ writers });
   const done = [
     `${call.style('green', 'exported')}  version ${version}`,
     `${formatBytes(sizeBytes)} in ${formatPlural(tensors.length, 'tensor')}`,
@@ -93,13 +96,18 @@ function describe(call: Call, set: ShardSet, result: ExportResult, durationMs: n
     `in ${printable(call.subject.path as string)}`,
   ];
   return {
-    text: [done.join('   '), ...droppedText(dropped)].join('\n'),
+    text: [
+      done.join('   '),
+      ...(consistency === null ? [] : [`  consistency ${consistency}`]),
+      ...droppedText(dropped),
+    ].join('\n'),
     json: {
       from: set.where,
       path,
       jsonPath,
       version: jsonVersion(version),
       modelVersion: result.version,
+      writers: jsonWriters({ writers }),
       sizeBytes,
       tensors: tensors.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
       dropped,

@@ -1,8 +1,9 @@
 import { basename, dirname } from 'node:path';
 import { isCheckpointError } from '@holdfast/core/contract';
-import type { ShardFile } from '@holdfast/elasticdl';
+import type { ShardFile, ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
+import { jsonWriters } from '../consistency-text.ts';
 import { type InspectedFile, summarizeModel, summarizeShard } from '../elasticdl/model-summary.ts';
 import { type Inspected, inspectedText } from '../elasticdl/model-text.ts';
 import { isFile, isUri, localPath, withPlace, withShards } from '../elasticdl/open-shards.ts';
@@ -70,13 +71,14 @@ function splitUri(uri: string): [directory: string, name: string] {
 interface Shards {
   readonly where: string;
   readonly version: bigint | null;
+  readonly writers?: ShardSet['writers'];
   readonly shards: readonly Pick<ShardFile, 'name' | 'source' | 'path'>[];
 }
 
-async function inspect(call: Call, { where, version, shards }: Shards): Promise<CommandResult> {
+async function inspect(call: Call, { where, version, writers = [], shards }: Shards): Promise<CommandResult> {
   const files = await readAll(call, shards);
   const { mergeLayouts } = await import('@holdfast/elasticdl');
-  const found = { where, version, shards: files.map(summarizeShard) };
+  const found = { where, version, writers, shards: files.map(summarizeShard) };
   try {
     return describe(call, { ...found, model: summarizeModel(mergeLayouts(files), files.length) });
   } catch (error) {
@@ -104,10 +106,11 @@ function describe(call: Call, inspected: Inspected): CommandResult {
   return { text: inspectedText(inspected, call.style), json: jsonOf(inspected) };
 }
 
-function jsonOf({ where, version, shards, model }: Inspected): JsonObject {
+function jsonOf({ where, version, writers, shards, model }: Inspected): JsonObject {
   return {
     where,
     version: version === null ? null : jsonVersion(version),
+    writers: jsonWriters({ writers }),
     shards: toJson(shards),
     modelVersion: model?.version ?? null,
     tables: toJson(model?.tables),

@@ -9,6 +9,7 @@ import { elasticdlExport } from './elasticdl-export.ts';
 import { elasticdlImport } from './elasticdl-import.ts';
 import { elasticdlInspect } from './elasticdl-inspect.ts';
 import { elasticdlRepartition } from './elasticdl-repartition.ts';
+import { elect } from './elect.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { gc } from './gc.ts';
@@ -33,6 +34,7 @@ export const COMMANDS: readonly Command[] = [
   save,
   commit,
   preempt,
+  elect,
   restore,
   mirror,
   latest,

@@ -18,6 +18,7 @@ import {
   version as versionOption,
   writer,
 } from '../common-options.ts';
+import { CONSISTENCY_OPTIONS, consistencyOf } from '../consistency-options.ts';
 import { type Job, resolveJob } from '../env.ts';
 import { formatBytes, formatPlural, formatRoughDuration, formatWriters, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
@@ -73,6 +74,7 @@ export const save: Command = {
   options: [
     ...[version, writer, attempt, timeout, noWait, metric, meta],
     ...[dedupe, onStale, shouldChange, afterSigterm],
+    ...CONSISTENCY_OPTIONS,
     ...RETENTION_OPTIONS,
     ...[concurrency, buffer, limitRate],
   ],
@@ -143,6 +145,7 @@ function saveOptions(call: Call, job: Job): SaveOptions {
     dedupe: call.get(dedupe),
     onStale: call.get(onStale),
     shouldChange: call.get(shouldChange),
+    ...consistencyOf(call),
     metrics: checked('InvalidArgument', '--metric', () => pairsToRecord(call.get(metric) ?? [])),
     metadata: checked('InvalidArgument', '--meta', () => pairsToRecord(call.get(meta) ?? [])),
   };

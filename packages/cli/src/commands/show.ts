@@ -6,9 +6,9 @@ import {
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
-import { consistencyText, writerLines } from '../consistency-text.ts';
+import { consistencyText, jsonWriters, writerLines } from '../consistency-text.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
-import { jsonSummary, jsonTime, jsonVersion, toJson } from '../json.ts';
+import { jsonSummary, toJson } from '../json.ts';
 import { emptyRun, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { stateText } from '../state-text.ts';
@@ -123,12 +123,7 @@ function jsonOf(details: CheckpointDetails, entry: LogEntry | null, uri: string)
     uri,
     ...jsonSummary(details),
     worldSize: details.worldSize,
-    writers: details.writers.map(({ writer, consistency, stateVersion, takenAtMs }) => ({
-      writer,
-      consistency,
-      stateVersion: stateVersion === null ? null : jsonVersion(stateVersion),
-      takenAt: jsonTime(takenAtMs ?? 0),
-    })),
+    writers: jsonWriters(details),
     metadata: details.metadata,
     manifestKey: details.manifestKey,
     attempt: entry?.attempt ?? null,

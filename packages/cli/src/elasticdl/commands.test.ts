@@ -158,6 +158,7 @@ bias:0     float32   [3]     12 B
     expect(await asJson(...inspect, root)).toEqual({
       where: join(root, 'version-100'),
       version: 100,
+      writers: [],
       shards: [
         { ...shard, name: 'variables-0-of-2.ckpt', sizeBytes: 122, variableCount: 1 },
         { ...shard, name: 'variables-1-of-2.ckpt', sizeBytes: 88, variableCount: 0 },
@@ -327,6 +328,7 @@ describe('export', () => {
       path: out,
       jsonPath: out.replace(/safetensors$/, 'json'),
       version: 100,
+      writers: [],
       modelVersion: 100,
       sizeBytes: (await stat(out)).size,
       tensors: [

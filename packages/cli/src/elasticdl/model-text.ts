@@ -1,6 +1,8 @@
 /** What a checkpoint of ElasticDL holds, for people. Pure. */
 
+import type { WriterState } from '@holdfast/core/contract';
 import type { Form } from '@holdfast/elasticdl';
+import { consistencyText } from '../consistency-text.ts';
 import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
 import type { Style } from '../style.ts';
 import { type Column, renderTable } from '../table.ts';
@@ -24,11 +26,15 @@ const WRITTEN_BY: Readonly<Record<Form, string>> = {
   S7: 'ElasticDL from 21 February 2020 on',
 };
 
+const LABEL_WIDTH = 10;
+
 export interface Inspected {
   /** Where it was found. */
   readonly where: string;
   /** By the name or the catalog; `null`: neither tells. */
   readonly version: bigint | null;
+  /** Of a run: what they said of the moment of their bytes. Elsewhere empty. */
+  readonly writers: readonly WriterState[];
   readonly shards: readonly ShardSummary[];
   /** `null`: the shards are no one checkpoint. */
   readonly model: ModelSummary | null;
@@ -36,7 +42,9 @@ export interface Inspected {
 
 export function inspectedText(inspected: Inspected, style: Style): string {
   const { shards, model } = inspected;
-  const facts = factsOf(inspected).map(([name, text]) => `${style('dim', name.padEnd(10))} ${text}`);
+  const rows = factsOf(inspected);
+  const width = Math.max(LABEL_WIDTH, ...rows.map(([name]) => name.length));
+  const facts = rows.map(([name, text]) => `${style('dim', name.padEnd(width))} ${text}`);
   const tables = [
     ...(shards.length > 1 ? [shardsTable(shards)] : []),
     ...(model !== null && model.tables.length > 0 ? [tablesTable(model.tables)] : []),
@@ -46,16 +54,18 @@ export function inspectedText(inspected: Inspected, style: Style): string {
   return [...facts, ...titled].join('\n');
 }
 
-function factsOf({ where, version, shards, model }: Inspected): [name: string, text: string][] {
+function factsOf({ where, version, writers, shards, model }: Inspected): [name: string, text: string][] {
   const forms = [...new Set(shards.map(({ form }) => form))];
   const versions = [...new Set(shards.map((each) => each.version))];
   const [inFiles = 0, another] = versions;
   const isNamedElse = another === undefined && version !== null && BigInt(inFiles) !== version;
+  const consistency = consistencyText({ writers });
   const size = formatBytes(sum(shards.map(({ sizeBytes }) => sizeBytes)));
   return [
     ['checkpoint', printable(where)],
     ['form', forms.map((form) => `${form}, ${WRITTEN_BY[form]}`).join('; ')],
     ['version', `${versions.join(', ')}${isNamedElse ? ` in the files, ${version} by the name` : ''}`],
+    ...(consistency === null ? [] : [['consistency', consistency] as [string, string]]),
     ['size', `${size} in ${formatPlural(shards.length, 'file')}`],
     ...(model === null ? [] : [['holds', holdsText(model)] as [string, string]]),
   ];

@@ -1,12 +1,13 @@
 /** What the exported file will hold and where, and what is told of it: in its own header, and once more in the JSON beside it. */
 
+import type { WriterState } from '@holdfast/core/contract';
 import { quoted } from '../codec/read-errors.ts';
 import type { Dtype } from '../model.ts';
 import type { ShardOutline, TableOutline } from '../sink.ts';
 import { layOutSafetensors, type SafetensorsLayout, type TensorToLayOut } from './safetensors-header.ts';
 import { storeTables, type TableOptions, type TableStorage } from './table-storage.ts';
 
-/** What the JSON says it is; other fields, other number. */
+/** What the JSON says it is. A field that a reader may ignore leaves the number as it is. */
 const FORM = 'holdfast-elasticdl-export-1';
 
 export interface ExportedTable {
@@ -20,11 +21,23 @@ export interface ExportedTable {
   readonly rowCount: number;
 }
 
-/** The JSON beside the file. In the file's own metadata `version` and `tables` are JSON as strings. */
+/** What a writer of the checkpoint said of the moment of its bytes. */
+export interface ExportedWriter {
+  readonly writer: number;
+  readonly consistency: 'paused' | 'polluted';
+  /** Decimal: a version may be higher than a number of JSON can tell. */
+  readonly stateVersion: string;
+  /** ISO 8601, by the writer's own clock. */
+  readonly takenAt: string;
+}
+
+/** The JSON beside the file. In the file's own metadata `version`, `tables` and `writers` are JSON as strings. */
 export interface ExportDocument {
   readonly form: string;
   readonly version: number;
   readonly tables: readonly ExportedTable[];
+  /** Those that said something. Missing: none did. */
+  readonly writers?: readonly ExportedWriter[];
 }
 
 /** Where a table goes; positions are those in the file. */
@@ -47,6 +60,7 @@ export interface ExportPlan {
 export function planExport(
   { version, infos, dense, tables }: ShardOutline,
   options: TableOptions<number>,
+  states: readonly WriterState[] = [],
 ): ExportPlan {
   const { kept, dropped } = storeTables(tables, options);
   const stored = tables.flatMap((table) => {
@@ -54,19 +68,27 @@ export function planExport(
     return storage === undefined ? [] : [{ table, storage }];
   });
   const initializers = new Map(infos.map(({ name, initializer }) => [name, initializer]));
+  const writers = exportedWriters(states);
+  const said = writers.length > 0;
   const document: ExportDocument = {
     form: FORM,
     version,
     tables: stored.map(({ table: { name, dim, dtype, rowCount }, storage: { kind } }) => {
       return { name, dim, dtype, initializer: initializers.get(name) ?? null, stored: kind, rowCount };
     }),
+    ...(said && { writers }),
   };
   const layout = layOutSafetensors(
     [
       ...dense.map((variable) => ({ ...variable, what: `variable ${quoted(variable.name)}` })),
       ...stored.flatMap(({ table, storage }) => tensorsOf(table, storage)),
     ],
-    { form: FORM, version: String(version), tables: JSON.stringify(document.tables) },
+    {
+      form: FORM,
+      version: String(version),
+      tables: JSON.stringify(document.tables),
+      ...(said && { writers: JSON.stringify(writers) }),
+    },
   );
   const offsets = new Map(layout.tensors.map(({ name, offsetBytes }) => [name, offsetBytes]));
   return {
@@ -76,6 +98,14 @@ export function planExport(
     tables: new Map(stored.map(({ table: { name }, storage }) => [name, placeOf(name, storage, offsets)])),
     dropped,
   };
+}
+
+function exportedWriters(states: readonly WriterState[]): ExportedWriter[] {
+  return states.flatMap(({ writer, consistency, stateVersion, takenAtMs }) => {
+    if (consistency === null || stateVersion === null || takenAtMs === null) return [];
+    const takenAt = new Date(takenAtMs).toISOString();
+    return [{ writer, consistency, stateVersion: String(stateVersion), takenAt }];
+  });
 }
 
 const idsOf = (table: string) => `${table}.ids`;

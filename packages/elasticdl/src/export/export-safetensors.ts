@@ -90,7 +90,9 @@ async function writeModel(set: ShardSet, target: RestoreTarget, name: string, op
     : 0;
   const counted = isDense ? await denseRowCounts(set, options) : {};
   const { tables, keepSlots } = options;
-  const sink = new SafetensorsSink(target, { name, tables, keepSlots, rowCounts: counted, denseBytes });
+  const { writers } = set;
+  const asked = { tables, keepSlots, rowCounts: counted };
+  const sink = new SafetensorsSink(target, { ...asked, name, denseBytes, writers });
   await scatterModel(set, {
     ...options,
     bufferBytes: bufferBytes - denseBytes,

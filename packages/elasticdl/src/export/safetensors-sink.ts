@@ -1,4 +1,4 @@
-import type { RandomSink, RestoreTarget } from '@holdfast/core/contract';
+import type { RandomSink, RestoreTarget, WriterState } from '@holdfast/core/contract';
 import { DIRECT_ALIGNMENT_BYTES } from '@holdfast/local-files';
 import { itemBytes } from '../dtype.ts';
 import { allEnded } from '../scatter/at-once.ts';
@@ -13,6 +13,8 @@ export interface SafetensorsSinkOptions extends TableOptions<number> {
   readonly name: string;
   /** For dense tables that are put together in memory; another is written row by row where its ids are not consecutive. */
   readonly denseBytes: number;
+  /** As of `ShardSet`: the file says it. */
+  readonly writers?: readonly WriterState[] | undefined;
 }
 
 interface TableInWork {
@@ -47,7 +49,7 @@ export class SafetensorsSink implements ShardSink {
   }
 
   async begin(outline: ShardOutline): Promise<void> {
-    const plan = planExport(outline, this.#options);
+    const plan = planExport(outline, this.#options, this.#options.writers);
     this.#plan = plan;
     for (const table of outline.tables) this.#openTable(table, plan.tables.get(table.name));
     const { header, sizeBytes } = plan.layout;

@@ -24,11 +24,12 @@ export async function openCheckpointShards(
   checkpoint: Checkpoint,
   { where = `version ${checkpoint.version}`, signal }: CheckpointShardsOptions = {},
 ): Promise<ShardSet> {
-  const { files } = await checkpoint.details({ signal });
+  const { files, writers } = await checkpoint.details({ signal });
   const [folder, names] = shardFolder(files, where);
   const place = {
     where,
     version: checkpoint.version,
+    writers,
     names,
     open: (name: string) => checkpoint.openSource(folder + name, { signal }),
   };

@@ -1,4 +1,9 @@
-import { CheckpointError, type RandomSource, throwIfAborted } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  type RandomSource,
+  throwIfAborted,
+  type WriterState,
+} from '@holdfast/core/contract';
 import { allEnded, eachAtOnce } from '../scatter/at-once.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
 import { findShards } from './find-shards.ts';
@@ -9,6 +14,7 @@ export interface ShardPlace {
   /** See `ShardSet`. */
   readonly where: string;
   readonly version: bigint | null;
+  readonly writers?: readonly WriterState[] | undefined;
   /** What lies there, shards or not. */
   readonly names: Iterable<string>;
   open(name: string): Promise<RandomSource>;
@@ -49,7 +55,7 @@ export async function openSet(place: ShardPlace, signal: AbortSignal | undefined
 
 /** A set of what is open already: all shards, by index. */
 export function setOf(
-  { where, version }: Pick<ShardSet, 'where' | 'version'>,
+  { where, version, writers }: Pick<ShardSet, 'where' | 'version' | 'writers'>,
   shards: readonly ShardFile[],
 ): ShardSet {
   let closing: Promise<void> | undefined;
@@ -57,7 +63,7 @@ export function setOf(
     closing ??= closeAll(shards);
     return closing;
   };
-  return { where, version, shards, close, [Symbol.asyncDispose]: close };
+  return { where, version, writers, shards, close, [Symbol.asyncDispose]: close };
 }
 
 function closeAll(shards: readonly ShardFile[]): Promise<void> {

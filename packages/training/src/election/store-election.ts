@@ -37,6 +37,16 @@ export class StoreElection implements Election {
     this.#options = { process: { host: hostname(), pid: process.pid }, ...options };
   }
 
+  /** The newest grant that this object has seen, as of the last call; `null`: none. Its trainer is elected, or was. */
+  get newest(): SaveGrant | null {
+    return this.#sight?.grant ?? null;
+  }
+
+  /** How long another trainer must see `newest` unchanged before it can be elected, milliseconds; 0 without one. */
+  get patienceMs(): number {
+    return (this.newest?.blockMs ?? 0) * PATIENCE;
+  }
+
   async requestSave(trainerId: string, blockMs: number, { signal }: CallOptions = {}): Promise<boolean> {
     checkRequest(trainerId, blockMs);
     const beganMs = this.#nowMs();
@@ -68,8 +78,8 @@ export class StoreElection implements Election {
     return this.#sight;
   }
 
-  #isOver({ grant, sinceMs }: Sight): boolean {
-    return this.#nowMs() - sinceMs >= grant.blockMs * PATIENCE;
+  #isOver({ sinceMs }: Sight): boolean {
+    return this.#nowMs() - sinceMs >= this.patienceMs;
   }
 
   #nowMs(): number {

@@ -1,0 +1,39 @@
+/** Options of a save that says of which state its bytes are. */
+
+import type { SaveOptions } from '@holdfast/core/contract';
+import type { Call } from './command.ts';
+import { value } from './option.ts';
+import { usageError } from './usage-error.ts';
+import { BadValue, parseVersion } from './values.ts';
+
+const consistency = value(
+  '--consistency <how>',
+  'polluted: training goes on during the save, so the bytes are of no single moment; show tells it',
+  parseConsistency,
+  ['polluted'],
+);
+const stateVersion = value(
+  '--state-version <n>',
+  "with --consistency: the version of this writer's state; default: the checkpoint's",
+  parseVersion,
+);
+
+export const CONSISTENCY_OPTIONS = [consistency, stateVersion] as const;
+
+function parseConsistency(text: string): 'polluted' {
+  if (text === 'polluted') return text;
+  const why = text === 'paused' ? '; a command cannot stop the training, `save` of the library can' : '';
+  throw new BadValue(`"${text}" is not accepted; write polluted${why}`);
+}
+
+/** `InvalidArgument`: a version of the state without --consistency. */
+export function consistencyOf(call: Call): Pick<SaveOptions, 'consistency' | 'stateVersion'> {
+  const given = call.get(stateVersion);
+  const how = call.get(consistency);
+  if (given !== undefined && how === undefined) {
+    throw usageError('--state-version goes with --consistency polluted', [
+      'a save that says nothing of its consistency says nothing of its state either',
+    ]);
+  }
+  return { consistency: how, stateVersion: given };
+}
