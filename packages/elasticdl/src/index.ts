@@ -34,6 +34,8 @@ export {
 export { type LatestOptions, latestValid } from './open/latest.ts';
 export { shardsInMemory } from './open/memory.ts';
 export {
+  extensionOf,
+  type Naming,
   parseShardFile,
   parseVersionFolder,
   type ShardExtension,

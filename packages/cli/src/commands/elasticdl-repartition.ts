@@ -5,16 +5,30 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, versionOrLatest } from '../common-options.ts';
 import { withShards } from '../elasticdl/open-shards.ts';
 import { form, numbering } from '../elasticdl/options.ts';
+import { type Division, openRepartitionTarget } from '../elasticdl/repartition-target.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonVersion } from '../json.ts';
 import { takeOperands } from '../operands.ts';
 import { value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
-import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
+import { REPLACE_OPTIONS } from '../replace-option.ts';
 import { usageError } from '../usage-error.ts';
-import { parseWhole } from '../values.ts';
+import { parseChoice, parseWhole } from '../values.ts';
 
-const to = value('--to <m>', 'for how many parameter servers', parseWhole(1, 65_536));
+const SERVERS_MAX = 65_536;
+const to = value('--to <m>', 'for how many parameter servers', parseWhole(1, SERVERS_MAX));
+const index = value(
+  '--index <i>',
+  'write only the shard of server I, from 0 to M - 1; shards of others in the version stay',
+  parseWhole(0, SERVERS_MAX - 1),
+);
+const NAMINGS = ['code', 'document'] as const;
+const layout = value(
+  '--layout <names>',
+  "code (the default): version-N and .ckpt, as ElasticDL's code; document: version_N and .chkpt, as its design",
+  parseChoice(NAMINGS),
+  NAMINGS,
+);
 
 export const elasticdlRepartition: Command = {
   name: 'elasticdl repartition',
@@ -24,12 +38,14 @@ export const elasticdlRepartition: Command = {
     'FROM is a directory or a URI, as for inspect. Without OUT it is the working directory.\n' +
     'Writes OUT/version-N/variables-i-of-M.ckpt; ElasticDL takes it as --checkpoint_dir_for_init.\n' +
     'The version appears whole or not at all. One that exists is refused; --replace takes the place of\n' +
-    'one with nothing but such files, --replace=everything of any, after it has asked (or with --apply).',
+    'one with nothing but such files, --replace=everything of any, after it has asked (or with --apply).\n' +
+    "With --index it writes one server's file, whole or not at all; ElasticDL wants all M in the directory.",
   operands: 'FROM [OUT] --to M',
-  options: [to, versionOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
+  options: [to, index, layout, versionOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
   examples: [
     'holdfast elasticdl repartition ./checkpoint_dir ./checkpoint_dir_8 --to 8',
     'holdfast elasticdl repartition "file://$PWD/run" ./ckpt --to 3 --version 100',
+    'holdfast elasticdl repartition ./checkpoint_dir ./for_server_2 --to 8 --index 2',
   ],
   isSilentWhenQuiet: true,
   run: runRepartition,
@@ -38,21 +54,34 @@ export const elasticdlRepartition: Command = {
 async function runRepartition(call: Call): Promise<CommandResult> {
   const names = call.operands.length > 1 ? ['FROM', 'OUT'] : ['FROM'];
   const [from = '', out = '.'] = takeOperands(call.command, call.operands, names);
+  const wanted = wantedShards(call);
+  const beganMs = call.clock.monotonicMs();
+  return withShards(call, from, { isPatient: true }, async (set) => {
+    const version = await versionOf(call, set);
+    const { versionFolder } = await import('@holdfast/elasticdl');
+    const directory = join(out, versionFolder(version, wanted.naming));
+    call.subject.path = directory;
+    const division = { ...wanted, directory };
+    const files = await divide(call, set, division);
+    const written = { from: set.where, division, version, fromCount: set.shards.length, files };
+    return describe(call, written, call.clock.monotonicMs() - beganMs);
+  });
+}
+
+function wantedShards(call: Call): Omit<Division, 'directory'> {
   const count = call.get(to);
   if (count === undefined) {
     throw usageError(`${call.command.name} needs --to`, [
       `usage: holdfast ${call.command.name} ${call.command.operands} [options]`,
     ]);
   }
-  const beganMs = call.clock.monotonicMs();
-  return withShards(call, from, { isPatient: true }, async (set) => {
-    const version = await versionOf(call, set);
-    const directory = join(out, `version-${version}`);
-    call.subject.path = directory;
-    const files = await divide(call, set, { count, directory });
-    const written = { from: set.where, directory, version, fromCount: set.shards.length, files };
-    return describe(call, written, call.clock.monotonicMs() - beganMs);
-  });
+  const only = call.get(index);
+  if (only !== undefined && only >= count) {
+    throw usageError(`--index ${only} is no server of ${count}`, [
+      `servers are counted from 0, so the last one is ${count - 1}`,
+    ]);
+  }
+  return { count, index: only, naming: call.get(layout) ?? 'code' };
 }
 
 /** By its name, as ElasticDL takes it; else what its files say. */
@@ -63,27 +92,15 @@ async function versionOf(call: Call, { version, shards: [first] }: ShardSet): Pr
   return BigInt((await readShardLayout(first.source, options)).version);
 }
 
-interface Division {
-  readonly count: number;
-  readonly directory: string;
-}
-
 async function divide(call: Call, set: ShardSet, division: Division): Promise<readonly WrittenFile[]> {
-  const { count, directory } = division;
-  const { parseShardFile, repartition } = await import('@holdfast/elasticdl');
-  const { localFiles } = await import('@holdfast/local-files');
-  // By their names: as a rule ElasticDL itself has written what is there.
-  const isOwn = (name: string) => parseShardFile(name) !== null;
-  const replace = await confirmedReplace(call, directory, isOwn);
-  const target = await localFiles.openTarget(directory, {
-    replace,
-    isOwn,
-    signal: call.signal,
-    onLeft: (left) => tellLeft(call, left),
-  });
+  const { count, index: only, naming } = division;
+  const { extensionOf, repartition } = await import('@holdfast/elasticdl');
+  const target = await openRepartitionTarget(call, division);
   await call.reporter.begin({ verb: 'written', headline: (event) => headline(event, set, division) });
   const { files } = await repartition(set, target, {
     count,
+    index: only,
+    extension: extensionOf(naming),
     form: call.get(form),
     numbering: call.get(numbering),
     bufferBytes: call.get(buffer),
@@ -93,10 +110,15 @@ async function divide(call: Call, set: ShardSet, division: Division): Promise<re
   return files;
 }
 
-function headline(event: ProgressEvent, set: ShardSet, { count, directory }: Division): string | null {
+function headline(event: ProgressEvent, set: ShardSet, division: Division): string | null {
   if (event.type !== 'planned') return null;
-  const shards = `${set.shards.length} → ${formatPlural(count, 'shard')}`;
-  return `${printable(set.where)} → ${printable(directory)}   ${shards}   ${formatBytes(event.sizeBytes)}`;
+  const shards = shardsText(set.shards.length, division);
+  return `${printable(set.where)} → ${printable(division.directory)}   ${shards}   ${formatBytes(event.sizeBytes)}`;
+}
+
+function shardsText(fromCount: number, { count, index: only }: Division): string {
+  const shards = `${fromCount} → ${formatPlural(count, 'shard')}`;
+  return only === undefined ? shards : `${shards}, only ${only}`;
 }
 
 interface WrittenFile {
@@ -106,18 +128,19 @@ interface WrittenFile {
 
 interface Written {
   readonly from: string;
-  readonly directory: string;
+  readonly division: Division;
   readonly version: bigint;
   readonly fromCount: number;
   readonly files: readonly WrittenFile[];
 }
 
 function describe(call: Call, written: Written, durationMs: number): CommandResult {
-  const { from, directory, version, fromCount, files } = written;
+  const { from, division, version, fromCount, files } = written;
+  const { directory, index: only } = division;
   const sizeBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
   const text = [
     `${call.style('green', 'repartitioned')}  version ${version}`,
-    `${fromCount} → ${formatPlural(files.length, 'shard')}`,
+    shardsText(fromCount, division),
     formatBytes(sizeBytes),
     ...elapsedAndRate(durationMs, sizeBytes),
     `in ${printable(directory)}`,
@@ -129,6 +152,7 @@ function describe(call: Call, written: Written, durationMs: number): CommandResu
       directory,
       version: jsonVersion(version),
       fromCount,
+      index: only ?? null,
       files: files.map(({ name, sizeBytes: bytes }) => ({ name, sizeBytes: bytes })),
       sizeBytes,
       durationMs: Math.round(durationMs),

@@ -1,11 +1,24 @@
 /**
  * How ElasticDL calls directories and files. Its code wrote `version-N/variables-i-of-n.ckpt`, for two days with `.chkpt`; its design
- * document says `version_N` and `.chkpt`. All of these are read, and the first is written.
+ * document says `version_N` and `.chkpt`. All of these are read. The code's
+ * names are written, and those of the document where they are asked for.
  */
 
 import { CheckpointError } from '@holdfast/core/contract';
 
 export type ShardExtension = 'ckpt' | 'chkpt';
+
+/** `code`: as ElasticDL's code writes it. `document`: as its design document has it. */
+export type Naming = 'code' | 'document';
+
+const NAMINGS = {
+  code: { version: 'version-', extension: 'ckpt' },
+  document: { version: 'version_', extension: 'chkpt' },
+} as const satisfies Record<Naming, { version: string; extension: ShardExtension }>;
+
+export function extensionOf(naming: Naming): ShardExtension {
+  return NAMINGS[naming].extension;
+}
 
 export interface ShardName {
   /** The name itself. */
@@ -26,9 +39,9 @@ export function parseVersionFolder(name: string): bigint | null {
   return version <= VERSION_MAX ? version : null;
 }
 
-/** `version-N`. `InvalidArgument`: not from 0 to 2^63 - 1. */
-export function versionFolder(version: bigint): string {
-  if (version >= 0n && version <= VERSION_MAX) return `version-${version}`;
+/** `version-N`, or `version_N` of the document. `InvalidArgument`: not from 0 to 2^63 - 1. */
+export function versionFolder(version: bigint, naming: Naming = 'code'): string {
+  if (version >= 0n && version <= VERSION_MAX) return `${NAMINGS[naming].version}${version}`;
   throw new CheckpointError(
     'InvalidArgument',
     `version ${version} cannot be written; versions are 0 to ${VERSION_MAX}`,

@@ -3,11 +3,14 @@ import type { WrittenForm } from '../layout.ts';
 import { type ShardExtension, shardFile } from '../open/names.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { FileSink } from './file-sink.ts';
+import { assertShardIndex } from './restore-shard.ts';
 import { type ReadingOptions, scatterModel } from './scatter-model.ts';
 
 export interface RepartitionOptions extends ReadingOptions {
   /** Number of the new shards, 1 to 65,536. */
   readonly count: number;
+  /** Only this one of the new shards, from 0 to `count - 1`. Default: all. */
+  readonly index?: number | undefined;
   /** Default: `S7`, that of ElasticDL's last release. */
   readonly form?: WrittenForm | undefined;
   /** Before the name of each file, such as `version-100/`. Default: nothing. */
@@ -19,29 +22,31 @@ export interface RepartitionOptions extends ReadingOptions {
 export interface RepartitionResult {
   /** Of the model. */
   readonly version: number;
-  /** By index. */
+  /** By index; of one shard only that. */
   readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
 }
 
 /**
  * Divides a checkpoint anew among `count` shards, in one pass, into files that ElasticDL reads. They appear all together or not at all:
  * the target is published when every source has been proven, and otherwise discarded. Otherwise as `scatterModel`; `InvalidArgument` also
- * for what the form cannot hold.
+ * for what the form cannot hold and for an index that is out of range.
  */
 export async function repartition(
   set: ShardSet,
   target: RestoreTarget,
   options: RepartitionOptions,
 ): Promise<RepartitionResult> {
-  const { count, form = 'S7', prefix = '', extension = 'ckpt' } = options;
+  const { count, index: only, form = 'S7', prefix = '', extension = 'ckpt' } = options;
   const files: { name: string; sink: FileSink }[] = [];
   const openSink = (index: number) => {
+    if (only !== undefined && index !== only) return null;
     const name = `${prefix}${shardFile(index, count, extension)}`;
     const sink = new FileSink(target, name, form);
     files.push({ name, sink });
     return sink;
   };
   try {
+    if (only !== undefined) assertShardIndex(only, count);
     const { version } = await scatterModel(set, { ...options, openSink });
     await target.publish();
     return { version, files: files.map(({ name, sink }) => ({ name, sizeBytes: sink.sizeBytes })) };

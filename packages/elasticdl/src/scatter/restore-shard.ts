@@ -18,13 +18,17 @@ export interface RestoreShardOptions extends ReadingOptions {
  */
 export async function restoreShard(set: ShardSet, options: RestoreShardOptions): Promise<ModelShard> {
   const { index, count } = options;
-  if (!(Number.isSafeInteger(index) && index >= 0 && index < count)) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `shard ${index} of ${count} is asked for; the index is a whole number from 0 to ${count - 1}`,
-    );
-  }
+  assertShardIndex(index, count);
   const sink = new MemorySink();
   await scatterModel(set, { ...options, openSink: (at) => (at === index ? sink : null) });
   return sink.shard;
+}
+
+/** `InvalidArgument`: there is no such shard. */
+export function assertShardIndex(index: number, count: number): void {
+  if (Number.isSafeInteger(index) && index >= 0 && index < count) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `shard ${index} of ${count} is asked for; the index is a whole number from 0 to ${count - 1}`,
+  );
 }

@@ -1,0 +1,85 @@
+/** Where repartition writes: a whole version as one directory, or one server's shard as one file in it. */
+
+import { join } from 'node:path';
+import { CheckpointError, isCheckpointError, type RestoreTarget } from '@holdfast/core/contract';
+import type { Naming } from '@holdfast/elasticdl';
+import type { Call } from '../command.ts';
+import { confirmedReplace, replace, tellLeft } from '../replace-option.ts';
+import { usageError } from '../usage-error.ts';
+
+export interface Division {
+  /** Of the new shards. */
+  readonly count: number;
+  /** Only this one; `undefined`: all. */
+  readonly index: number | undefined;
+  readonly naming: Naming;
+  /** Of the version. */
+  readonly directory: string;
+}
+
+/** Errors as of `LocalFiles.openTarget` and `openTargetFile`; `TargetExists` also as `assertSameDivision`. */
+export function openRepartitionTarget(call: Call, division: Division): Promise<RestoreTarget> {
+  const { index } = division;
+  return index === undefined ? wholeVersion(call, division) : oneShard(call, division, index);
+}
+
+async function wholeVersion(call: Call, { directory }: Division): Promise<RestoreTarget> {
+  const [{ parseShardFile }, { localFiles }] = await Promise.all([
+    import('@holdfast/elasticdl'),
+    import('@holdfast/local-files'),
+  ]);
+  // By their names: as a rule ElasticDL itself has written what is there.
+  const isOwn = (name: string) => parseShardFile(name) !== null;
+  return localFiles.openTarget(directory, {
+    replace: await confirmedReplace(call, directory, isOwn),
+    isOwn,
+    signal: call.signal,
+    onLeft: (left) => tellLeft(call, left),
+  });
+}
+
+/** The shards of other servers stay: each server writes its own, perhaps into one directory. */
+async function oneShard(
+  call: Call,
+  { directory, count, naming }: Division,
+  index: number,
+): Promise<RestoreTarget> {
+  const [{ extensionOf, shardFile }, { openTargetFile }] = await Promise.all([
+    import('@holdfast/elasticdl'),
+    import('@holdfast/local-files'),
+  ]);
+  const given = call.get(replace) ?? false;
+  if (given === 'everything') {
+    throw usageError('--replace=everything goes with a whole version, and --index writes one file', [
+      'pass --replace to put the shard in the place of one that is there',
+    ]);
+  }
+  const name = shardFile(index, count, extensionOf(naming));
+  await assertSameDivision(call, directory, { name, count });
+  return openTargetFile(join(directory, name), { replace: given, signal: call.signal });
+}
+
+/** `TargetExists`: the directory holds shards for another number of servers, or this one under another name. */
+async function assertSameDivision(
+  call: Call,
+  directory: string,
+  own: { readonly name: string; readonly count: number },
+): Promise<void> {
+  const { directoryPlace, parseShardFile } = await import('@holdfast/elasticdl');
+  const { signal } = call;
+  const folders = await directoryPlace(directory)
+    .list(signal)
+    .catch((error: unknown) => {
+      if (isCheckpointError(error, 'NotFound')) return new Map<string, readonly string[]>();
+      throw error;
+    });
+  const index = parseShardFile(own.name)?.index;
+  for (const name of folders.get('') ?? []) {
+    const shard = parseShardFile(name);
+    if (shard === null || name === own.name) continue;
+    if (shard.count === own.count && shard.index !== index) continue;
+    const message = `${directory} holds ${name}, which does not go with ${own.name}`;
+    const advice = ['write to another place: shards of two divisions are no checkpoint'];
+    throw new CheckpointError('TargetExists', message, { context: { path: directory, advice } });
+  }
+}
