@@ -93,10 +93,10 @@ const CASES: readonly Case[] = [
   {
     name: 'a version that is no integer, in the environment',
     args: (place) => save(place),
-    env: { HOLDFAST_VERSION: 'seven' },
+    env: { HOLDFAST_CHECKPOINT_VERSION: 'seven' },
     exit: 2,
     code: 'InvalidConfig',
-    says: 'HOLDFAST_VERSION: "seven" is not a version',
+    says: 'HOLDFAST_CHECKPOINT_VERSION: "seven" is not a version',
   },
   {
     name: 'writer 4 of 4',

@@ -356,7 +356,7 @@ describe('settings', () => {
       SLURM_JOB_ID: '17',
       SLURM_PROCID: '0',
       SLURM_NTASKS: '1',
-      HOLDFAST_VERSION: '4',
+      HOLDFAST_CHECKPOINT_VERSION: '4',
     };
     const saved = await holdfast(['save', source, '--verbose'], { env });
     expect(saved.code).toBe(0);
@@ -364,7 +364,7 @@ describe('settings', () => {
       `run ${place.uri} from HOLDFAST_URI`,
       'writer 0 of 1 from SLURM_PROCID and SLURM_NTASKS',
       'attempt slurm-17-0 from SLURM_JOB_ID',
-      '--version from HOLDFAST_VERSION',
+      '--version from HOLDFAST_CHECKPOINT_VERSION',
     ]) {
       expect(saved.stderr).toContain(`${line}\n`);
     }

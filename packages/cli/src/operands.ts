@@ -60,16 +60,17 @@ export function takeOperands(
   return operands;
 }
 
-/** A path that holds `://` begins with `./` or `/`. Not repeated: a URI that nobody has looked at may hold a secret. */
+/** A path that begins as a URI does is written with `./` before it. Not repeated: a URI that nobody has looked at may hold a secret. */
 function noUris(command: Command, operands: readonly string[]): readonly string[] {
-  if (!operands.some((operand) => /^[a-z][a-z0-9+.-]*:\/\//i.test(operand))) return operands;
+  if (!operands.some(isUri)) return operands;
   throw usageError(`${command.name} was given a URI where none is due`, [
     usageOf(command),
     'a path of this machine is given as it is, without file://',
   ]);
 }
 
-const isUri = (text: string | undefined): boolean => text?.includes('://') ?? false;
+/** With one slash it is a typing error, or what joining paths has made of a URI. A single letter may be a drive. */
+export const isUri = (text: string | undefined): boolean => /^[a-z][a-z0-9+.-]+:\//i.test(text ?? '');
 
 function missing(command: Command, names: readonly string[]): Error {
   const advice = names.includes('URI') ? ['HOLDFAST_URI stands in for a URI that is left out'] : [];

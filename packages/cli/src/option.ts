@@ -27,7 +27,9 @@ function describe<T>(
   rest: Pick<Option<T>, 'kind' | 'parse' | 'choices'>,
 ): Option<T> {
   const name = /--([a-z-]+)/.exec(flags)?.[1] as string;
-  return { flags, name, envName: `HOLDFAST_${name.replaceAll('-', '_').toUpperCase()}`, help, ...rest };
+  // HOLDFAST_VERSION would look like the version of the program, and images do set such variables.
+  const word = name === 'version' ? 'checkpoint-version' : name;
+  return { flags, name, envName: `HOLDFAST_${word.replaceAll('-', '_').toUpperCase()}`, help, ...rest };
 }
 
 /** On or not there. */

@@ -26,6 +26,7 @@ import {
 import { renderError } from './report-error.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { colorStyle, plainStyle, type Style } from './style.ts';
+import { unknownVariables } from './unknown-variables.ts';
 
 export interface OutputStream extends ProgressStream {
   readonly isTTY?: boolean | undefined;
@@ -104,6 +105,7 @@ async function runCommand(
     subject: {},
   };
   sayWhatTheEnvironmentGave(values, call);
+  for (const line of unknownVariables(surroundings.env)) messages.warn(`holdfast: ${line}`);
   try {
     const result = await command.run(call);
     reporter.end();

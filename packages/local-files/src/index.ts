@@ -2,6 +2,7 @@
 
 import type { LocalFiles } from '@holdfast/core/contract';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { localPath } from './local-path.ts';
 import type { Processes } from './processes.ts';
 import { scanDirectory } from './scan.ts';
 import { FileSource } from './source.ts';
@@ -13,6 +14,7 @@ export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
 export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
 export { inDirectory } from './in-directory.ts';
 export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';
+export { localPath } from './local-path.ts';
 export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';
 export type { OldDirectory } from './old-directory.ts';
@@ -36,7 +38,7 @@ export function createLocalFiles(
 ): LocalFiles {
   return {
     scan: (directory, options) => scanDirectory(directory, options, fileSystem),
-    openSource: (path) => FileSource.open(path, fileSystem, { nowMs }),
+    openSource: async (path) => FileSource.open(localPath(path), fileSystem, { nowMs }),
     openTarget: (directory, options) => openTarget(directory, options, { fileSystem, processes }),
   };
 }

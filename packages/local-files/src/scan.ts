@@ -1,8 +1,8 @@
-import { resolve } from 'node:path';
 import { type CallOptions, CheckpointError, type FoundFile, throwIfAborted } from '@holdfast/core/contract';
 import type { Check } from './direct-file.ts';
 import { fileError } from './errno.ts';
 import { diskFileSystem, type FileSystem, nodeFileSystem, scannedFileSystem } from './file-system.ts';
+import { localPath } from './local-path.ts';
 import { fileSystemAt } from './mounts.ts';
 import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
@@ -22,7 +22,7 @@ export async function scanDirectory(
   options: CallOptions = {},
   fileSystem: FileSystem = nodeFileSystem,
 ): Promise<FoundFile[]> {
-  const root = resolve(directory);
+  const root = localPath(directory);
   const names: string[] = [];
   const check = () => throwIfAborted(options.signal);
   try {

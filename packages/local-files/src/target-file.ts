@@ -4,7 +4,7 @@
  */
 
 import { constants } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import {
   type CallOptions,
   type CheckpointError,
@@ -19,6 +19,7 @@ import { DirectorySync } from './directory-sync.ts';
 import { errnoOf, fileError } from './errno.ts';
 import { FileSink } from './file-sink.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { localPath } from './local-path.ts';
 import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
 import { assertOutsideRuns } from './old-directory.ts';
@@ -50,7 +51,7 @@ export async function openTargetFile(
 ): Promise<RestoreTarget> {
   throwIfAborted(options.signal);
   const replace = options.replace ?? false;
-  let target = resolve(path);
+  let target = localPath(path);
   try {
     const mode = await existingMode(fileSystem, target, replace);
     await assertOutsideRuns(fileSystem, await leadsTo(fileSystem, target));

@@ -25,6 +25,7 @@ import { DirectorySync } from './directory-sync.ts';
 import { errnoOf, fileError } from './errno.ts';
 import { FileSink } from './file-sink.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { localPath } from './local-path.ts';
 import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
 import { assertOutsideRuns, lookAtOld, never, type OldDirectory } from './old-directory.ts';
@@ -55,7 +56,7 @@ export async function openTarget(
   { fileSystem = nodeFileSystem, processes = linuxProcesses() }: TargetSurroundings = {},
 ): Promise<RestoreTarget> {
   throwIfAborted(options.signal);
-  const given = resolve(directory);
+  const given = localPath(directory);
   try {
     const path = await leadsTo(fileSystem, given);
     await assertOutsideRuns(fileSystem, path);
@@ -91,7 +92,7 @@ export async function inspectTarget(
   options: Omit<TargetOptions, 'replace'> = {},
   { fileSystem = nodeFileSystem, processes = linuxProcesses() }: TargetSurroundings = {},
 ): Promise<OldDirectory | null> {
-  const given = resolve(directory);
+  const given = localPath(directory);
   try {
     const path = await leadsTo(fileSystem, given);
     await clearSiblings(path, { fileSystem, processes }, options);

@@ -18,13 +18,17 @@ describe('schemeOf', () => {
     expect(() => schemeOf('./runs/gpt')).toThrow(`write file://${process.cwd()}/runs/gpt`);
   });
 
+  it('a scheme with one slash is told so, and nothing of it is repeated', () => {
+    const told = 'the scheme is followed by one slash where two are due; write s3://bucket/prefix';
+    expect(() => schemeOf('s3:/canary@bucket/x')).toThrow(expect.objectContaining({ message: told }));
+  });
+
   it.each([
     'runs/canary',
     'canary',
     'u:canary@host/x',
     's3:u:canary@bucket',
     'AccountKey=canary;x',
-    's3:/canary@bucket/x',
     '//u:canary@host/x',
     '//canary@host/x',
     '///u:canary@host/x',

@@ -14,6 +14,8 @@ export function schemeOf(uri: string): string {
   if (uri.trim() === '') throw noUri('the URI of the run is empty; write one such as file:///abs/dir');
   if (/^file:/i.test(uri))
     throw noUri('file: is not followed by "//" and an absolute path; write file:///abs/dir');
+  if (/^[A-Za-z][A-Za-z0-9+.-]+:\/(?!\/)/.test(uri))
+    throw noUri('the scheme is followed by one slash where two are due; write s3://bucket/prefix');
   if (isPath(uri)) throw noUri(`a path is given where a URI is due; write ${urlOf(uri)}`);
   const here = urlOf('.');
   throw noUri(

@@ -6,10 +6,10 @@ import { versionOrLatest } from '../common-options.ts';
 import { jsonWriters } from '../consistency-text.ts';
 import { type InspectedFile, summarizeModel, summarizeShard } from '../elasticdl/model-summary.ts';
 import { type Inspected, inspectedText } from '../elasticdl/model-text.ts';
-import { isFile, isUri, localPath, withPlace, withShards } from '../elasticdl/open-shards.ts';
+import { isFile, localPath, withPlace, withShards } from '../elasticdl/open-shards.ts';
 import { numbering } from '../elasticdl/options.ts';
 import { type JsonObject, jsonVersion, toJson } from '../json.ts';
-import { takeUriFirst } from '../operands.ts';
+import { isUri, takeUriFirst } from '../operands.ts';
 
 /** Of an object, that tells a file from a prefix. */
 const SHARD_NAME = /\.ch?kpt([?#]|$)/;

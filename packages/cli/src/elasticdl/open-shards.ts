@@ -9,6 +9,7 @@ import type { Call } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
 import { formatPlural, printable } from '../format.ts';
 import { emptyRun, withRun } from '../open-run.ts';
+import { isUri } from '../operands.ts';
 import { usageError } from '../usage-error.ts';
 
 export interface OpenShardsOptions {
@@ -150,8 +151,6 @@ async function matching(set: ShardSet, given: bigint | 'latest'): Promise<ShardS
     context: { path: set.where, version: given },
   });
 }
-
-export const isUri = (text: string): boolean => text.includes('://');
 
 /** `null`: it is in no file system of this machine. */
 export function localPath(from: string): string | null {

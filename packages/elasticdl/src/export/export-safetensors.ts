@@ -4,9 +4,16 @@
  * new file takes the old one's place, and the new one comes last.
  */
 
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { type RestoreTarget, throwIfAborted } from '@holdfast/core/contract';
-import { DirectorySync, errnoOf, fileError, nodeFileSystem, openTargetFile } from '@holdfast/local-files';
+import {
+  DirectorySync,
+  errnoOf,
+  fileError,
+  localPath,
+  nodeFileSystem,
+  openTargetFile,
+} from '@holdfast/local-files';
 import { type ReadingOptions, scatterModel } from '../scatter/scatter-model.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { denseRowCounts } from './dense-rows.ts';
@@ -56,7 +63,7 @@ export async function exportSafetensors(
   options: ExportOptions = {},
 ): Promise<ExportResult> {
   checkTableOptions(options);
-  const places = { path: resolve(path), jsonPath: jsonBeside(resolve(path)) };
+  const places = { path: localPath(path), jsonPath: jsonBeside(localPath(path)) };
   const { replace, signal } = options;
   const targets: RestoreTarget[] = [];
   try {

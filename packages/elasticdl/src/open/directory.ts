@@ -1,6 +1,13 @@
-import { basename, join, resolve } from 'node:path';
+import { basename, join } from 'node:path';
 import { throwIfAborted } from '@holdfast/core/contract';
-import { errnoOf, type FileSystem, fileError, localFiles, nodeFileSystem } from '@holdfast/local-files';
+import {
+  errnoOf,
+  type FileSystem,
+  fileError,
+  localFiles,
+  localPath,
+  nodeFileSystem,
+} from '@holdfast/local-files';
 import { eachAtOnce } from '../scatter/at-once.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { parseShardFile, parseVersionFolder } from './names.ts';
@@ -13,7 +20,7 @@ export function openDirectoryShards(directory: string, options: OpenOptions = {}
 
 /** A directory of this machine: of one version, or the one that holds them all. Nothing is looked at yet. */
 export function directoryPlace(directory: string, fileSystem: FileSystem = nodeFileSystem): Place {
-  const root = resolve(directory);
+  const root = localPath(directory);
   const pathOf = (name: string) => join(root, name);
   return {
     name: basename(root),

@@ -6,7 +6,7 @@ import {
   type TargetOptions,
   throwIfAborted,
 } from '@holdfast/core/contract';
-import { localFiles } from '@holdfast/local-files';
+import { localFiles, localPath } from '@holdfast/local-files';
 import { checkTrainerId } from './election.ts';
 
 /** Where the files of a model go. */
@@ -29,7 +29,7 @@ export async function saveModel(
   options: TargetOptions = {},
 ): Promise<string> {
   checkTrainerId(trainerId);
-  const path = join(directory, trainerId);
+  const path = join(localPath(directory), trainerId);
   const target = await localFiles.openTarget(path, options);
   const files = new OpenedFiles((file) => target.open(file));
   try {

@@ -4,12 +4,12 @@
  * that directory, which takes room and nothing else; the next one of this machine that saves here removes it.
  */
 
-import { resolve } from 'node:path';
 import {
   DirectorySync,
   type FileSystem,
   fileError,
   linuxProcesses,
+  localPath,
   makeDirectories,
   nodeFileSystem,
   type Processes,
@@ -39,7 +39,7 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
     fileSystem: FileSystem = nodeFileSystem,
     processes: Processes = linuxProcesses(),
   ) {
-    this.#root = resolve(directory);
+    this.#root = localPath(directory);
     this.#fileSystem = fileSystem;
     this.#processes = processes;
     this.#sync = new DirectorySync({ fileSystem });

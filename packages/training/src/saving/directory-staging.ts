@@ -1,7 +1,7 @@
 /** Copies on a fast disk, or in a file system in memory. */
 
 import { constants } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import {
   type CallOptions,
   type NamedStagingSource,
@@ -11,7 +11,14 @@ import {
   systemRandom,
   throwIfAborted,
 } from '@holdfast/core/contract';
-import { DirectFile, errnoOf, type FileSystem, fileError, nodeFileSystem } from '@holdfast/local-files';
+import {
+  DirectFile,
+  errnoOf,
+  type FileSystem,
+  fileError,
+  localPath,
+  nodeFileSystem,
+} from '@holdfast/local-files';
 import { checkBytesMax, stageOf, stageStillHeld } from './copied-source.ts';
 import { copySources, type Room } from './copy-sources.ts';
 
@@ -41,7 +48,7 @@ export class DirectoryStaging implements Staging {
   #isHeld = false;
 
   constructor(options: DirectoryStagingOptions) {
-    this.directory = resolve(options.directory);
+    this.directory = localPath(options.directory);
     this.bytesMax = checkBytesMax(options.bytesMax ?? Number.MAX_SAFE_INTEGER);
     this.#fileSystem = options.fileSystem ?? nodeFileSystem;
   }

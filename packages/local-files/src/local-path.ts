@@ -1,0 +1,24 @@
+import { resolve } from 'node:path';
+import { CheckpointError } from '@holdfast/core/contract';
+
+/** With one slash too: joining paths has made `s3:/bucket` of `s3://bucket`. A single letter may be a drive. */
+const URI_LIKE = /^[a-z][a-z0-9+.-]+:\//i;
+
+/**
+ * The absolute path of a file or directory of this machine that a caller has named. `InvalidArgument`: it is empty, or looks like a URI, which
+ * would otherwise become a directory below the working directory. Such a text may hold a secret, and is not repeated.
+ */
+export function localPath(path: string): string {
+  if (path === '') throw invalid('the path is empty; "." is the working directory');
+  if (path.includes('\0')) throw invalid('the path holds a NUL, which no name of a file has');
+  if (URI_LIKE.test(path)) {
+    throw invalid(
+      'a URI is given where a path of this machine is due; a path is written without file://, and one that begins so as ./NAME',
+    );
+  }
+  return resolve(path);
+}
+
+function invalid(message: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', message);
+}
