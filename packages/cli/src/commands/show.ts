@@ -2,6 +2,7 @@ import {
   type CheckpointDetails,
   CheckpointError,
   type CheckpointManager,
+  isCheckpointError,
   type LogEntry,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
@@ -14,7 +15,6 @@ import { takeUriFirst } from '../operands.ts';
 import { stateText } from '../state-text.ts';
 import { renderTable } from '../table.ts';
 
-const LOG_ENTRIES_MAX = 1000;
 const LABEL_WIDTH = 10;
 
 export const show: Command = {
@@ -49,19 +49,19 @@ async function read(manager: CheckpointManager, given: bigint | 'latest', { subj
   return { details, entry: await findCommit(manager, details, signal) };
 }
 
-/** Who committed it; `null` once the catalog no longer keeps that entry. */
+/** Who committed it; `null` once the catalog no longer keeps that entry, or cannot read those before: only this line needs them. */
 async function findCommit(
   manager: CheckpointManager,
   { id }: CheckpointDetails,
   signal: AbortSignal,
 ): Promise<LogEntry | null> {
-  const entries = await manager.log({ limit: LOG_ENTRIES_MAX, signal });
-  const isItsCommit = ({ kind, checkpoints: [checkpoint] }: LogEntry) =>
-    kind === 'commit' &&
-    checkpoint?.version === id.version &&
-    checkpoint.epoch === id.epoch &&
-    checkpoint.lineage === id.lineage;
-  return entries.find(isItsCommit) ?? null;
+  try {
+    const [entry] = await manager.log({ commitOf: id, signal });
+    return entry ?? null;
+  } catch (error) {
+    if (isCheckpointError(error, 'Corrupt')) return null;
+    throw error;
+  }
 }
 
 function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call): string {

@@ -66,6 +66,16 @@ export interface RecoverResult {
   readonly detail: string;
 }
 
+export interface LogOptions extends CallOptions {
+  /** At most so many, 1 to 1,000; default 50. One read for each. */
+  limit?: number | undefined;
+  /**
+   * Only the commit of this checkpoint; none where the catalog no longer keeps it, or where it came by another decision, such as a rebuild.
+   * Cost: at most twice as many reads as the number of decisions since then has binary digits.
+   */
+  commitOf?: CheckpointId | undefined;
+}
+
 export interface LogEntry {
   readonly seq: number;
   readonly kind: string;
@@ -198,8 +208,8 @@ export interface CheckpointManager
   verify(options?: VerifyOptions): Promise<VerifyResult>;
   /** What became of a call that ended in `OutcomeUnknown`. Changes nothing. */
   recover(token: string, options?: WaitOptions): Promise<RecoverResult>;
-  /** Decisions on this run, newest first: at most `limit` (default 50), as far back as the catalog keeps entries (64 at least). */
-  log(options?: { limit?: number | undefined; signal?: AbortSignal | undefined }): Promise<LogEntry[]>;
+  /** Decisions on this run, newest first, as far back as the catalog keeps entries (64 at least). */
+  log(options?: LogOptions): Promise<LogEntry[]>;
 
   /**
    * Stops what is under way, streams and sources too, and releases their leases, memory and the store. First it gives retention that a

@@ -1,21 +1,24 @@
 /** The history of a run, as far back as the catalog keeps it. */
 
-import type { LogEntry } from '../contract/checkpoint-manager.ts';
+import type { CheckpointId } from '../contract/checkpoint-facts.ts';
+import type { LogEntry, LogOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import type { CatalogEntry } from '../format/index.ts';
+import { type CatalogEntry, idEquals } from '../format/index.ts';
+import { compareCommits } from '../plan/pages.ts';
+import { FIRST_SEQ } from '../plan/rebuild.ts';
+import { countCheckpoints } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import { damageTold } from './catalog-damage.ts';
-import { inBatches } from './in-batches.ts';
+import { readAhead } from './read-ahead.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 1000;
 const READ_AT_ONCE = 8;
 
-/** Newest first. One list page, and one GET per entry. */
+/** See `CheckpointManager.log`. Without `commitOf`: one list page, and one GET per entry. */
 export async function readLog(
   catalog: Catalog,
-  limit: number = LIMIT_DEFAULT,
-  signal: AbortSignal | undefined,
+  { limit = LIMIT_DEFAULT, commitOf, signal }: LogOptions,
 ): Promise<LogEntry[]> {
   if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
     throw new CheckpointError(
@@ -23,11 +26,54 @@ export async function readLog(
       `the limit is ${limit}; it takes a whole number from 1 to ${LIMIT_MAX}`,
     );
   }
+  if (commitOf !== undefined) {
+    const entry = await commitEntry(catalog, commitOf, signal);
+    return entry === null ? [] : [logEntry(entry)];
+  }
   const seqs = (await catalog.listSeqs(signal)).reverse().slice(0, limit);
-  const read = await inBatches(seqs, READ_AT_ONCE, (seq) =>
-    damageTold(seq === seqs[0] ? 'newest' : 'older', catalog.entry(seq, signal)),
-  );
-  return read.filter((entry) => entry !== null).map(logEntry); // one that is missing was pruned meanwhile
+  // In their order: of several damaged entries the newest is told, which is the one that matters.
+  const ahead = { count: READ_AT_ONCE, signal };
+  const entries: LogEntry[] = [];
+  for await (const entry of readAhead(seqs, ahead, (seq, until) =>
+    damageTold(seq === seqs[0] ? 'newest' : 'older', catalog.entry(seq, until)),
+  ))
+    if (entry !== null) entries.push(logEntry(entry)); // one that is missing was pruned meanwhile
+  return entries;
+}
+
+/**
+ * The entry that committed a checkpoint. Commits follow each other in one order, so the newest checkpoint of an entry tells whether this one
+ * was committed by then. Looks back in steps that double, then halves what is left between.
+ */
+async function commitEntry(
+  catalog: Catalog,
+  id: CheckpointId,
+  signal: AbortSignal | undefined,
+): Promise<CatalogEntry | null> {
+  const { seq: newest } = await catalog.read(signal);
+  let [before, since] = [FIRST_SEQ - 1, newest + 1];
+  let first: CatalogEntry | null = null;
+  const look = async (seq: number): Promise<boolean> => {
+    const entry = await damageTold(seq === newest ? 'newest' : 'older', catalog.entry(seq, signal));
+    if (entry === null || !isCommittedBy(entry, id)) {
+      before = seq;
+      return false;
+    }
+    [since, first] = [seq, entry];
+    return true;
+  };
+  for (let at = newest, step = 1; at >= FIRST_SEQ && (await look(at)); step *= 2) at -= step;
+  while (since - before > 1) await look(Math.floor((before + since) / 2));
+  return first !== null && isCommitOf(first, id) ? first : null;
+}
+
+function isCommittedBy({ state }: CatalogEntry, id: CheckpointId): boolean {
+  const { newest } = countCheckpoints(state);
+  return newest !== undefined && compareCommits(newest, id) >= 0;
+}
+
+function isCommitOf({ transaction: { kind, checkpoint } }: CatalogEntry, id: CheckpointId): boolean {
+  return kind === 'commit' && checkpoint !== undefined && idEquals(checkpoint, id);
 }
 
 function logEntry({ seq, transaction, state }: CatalogEntry): LogEntry {

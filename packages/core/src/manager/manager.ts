@@ -12,6 +12,7 @@ import type {
   JoinResult,
   ListCheckpointsOptions,
   LogEntry,
+  LogOptions,
   MirrorOptions,
   MirrorResult,
   RecoverResult,
@@ -307,10 +308,8 @@ class Manager implements CheckpointManager {
     return recover(this.#engine, this.#catalog, token, this.#bounded(options).signal);
   }
 
-  async log(
-    options: { limit?: number | undefined; signal?: AbortSignal | undefined } = {},
-  ): Promise<LogEntry[]> {
-    return readLog(this.#catalog, options.limit, this.#bounded(options).signal);
+  async log(options: LogOptions = {}): Promise<LogEntry[]> {
+    return readLog(this.#catalog, { ...options, signal: this.#bounded(options).signal });
   }
 
   async planRetention(options: RetentionOptions = {}): Promise<RetentionPlan> {
