@@ -68,6 +68,25 @@ describe('resolveJob', () => {
     expect(job.attempt).toEqual({ value: 'slurm-4711-3', source: 'SLURM_JOB_ID and SLURM_RESTART_COUNT' });
   });
 
+  it('each srun of a Slurm job is an attempt of its own', () => {
+    const attempts = ['0', '1'].map((step) => resolveJob(none, { ...slurm, SLURM_STEP_ID: step }).attempt);
+    expect(attempts.map((attempt) => attempt?.value)).toEqual(['slurm-4711-0-0', 'slurm-4711-0-1']);
+    expect(attempts[0]?.source).toBe('SLURM_JOB_ID and SLURM_STEP_ID');
+    const restarted = { ...slurm, SLURM_STEP_ID: '1', SLURM_RESTART_COUNT: '2' };
+    expect(resolveJob(none, restarted).attempt).toEqual({
+      value: 'slurm-4711-2-1',
+      source: 'SLURM_JOB_ID, SLURM_RESTART_COUNT and SLURM_STEP_ID',
+    });
+  });
+
+  it('rank 0 under a launcher is told how to save alone', () => {
+    const lone = errorOf(() => resolveJob(none, { ...torchrun, RANK: '0' }));
+    expect(lone.context['advice']).toContain(
+      'if rank 0 alone saves, pass --writer 0/1: it needs no attempt then',
+    );
+    expect(errorOf(() => resolveJob(none, torchrun)).context['advice']).not.toContain('--writer 0/1');
+  });
+
   it('a Slurm job that was never restarted has restart 0', () => {
     expect(resolveJob(none, slurm).attempt?.value).toBe('slurm-4711-0');
   });

@@ -62,8 +62,11 @@ function attemptMissing(writer: Sourced<WriterPosition>, env: Environment): Chec
   const why = underTorchrun(env)
     ? 'torchrun gives none: its run id and restart count differ between nodes after a failure, so they are not one attempt; let rank 0 draw an id at each start and hand it to the others'
     : 'an attempt is the id of one start of the job: the same in all its processes, and never used again';
+  const isLauncher = writer.source === launcherWriter(env)?.source;
+  const alone = 'if rank 0 alone saves, pass --writer 0/1: it needs no attempt then';
   return usageError(`writer ${index} of ${count} needs an attempt id (writer from ${writer.source})`, [
     why,
+    ...(isLauncher && index === 0 ? [alone] : []),
     'pass --attempt ID, or set HOLDFAST_ATTEMPT, to the same value in every writer',
   ]);
 }

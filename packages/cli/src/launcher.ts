@@ -1,7 +1,8 @@
 /**
  * What a job's launcher tells each of its processes. Only what is clear is understood:
  * - torchrun and everything that follows its names: `RANK` of `WORLD_SIZE`.
- * - Slurm: `SLURM_PROCID` of `SLURM_NTASKS`, and the job with its restart count as the attempt.
+ * - Slurm: `SLURM_PROCID` of `SLURM_NTASKS`, and the job with its restart count and its step as the attempt: each `srun` of a job
+ *   starts the program anew. A script that calls no `srun` is in no step.
  *
  * torchrun's run id and restart count are no attempt: after a failure the count may differ between nodes. Nor is Slurm's job then,
  * because torchrun starts its workers again within one Slurm job.
@@ -43,6 +44,12 @@ export function launcherAttempt(env: Environment): Sourced<string> | null {
   const job = env['SLURM_JOB_ID'];
   if (!job || underTorchrun(env)) return null;
   const restart = env['SLURM_RESTART_COUNT'];
-  const source = restart ? 'SLURM_JOB_ID and SLURM_RESTART_COUNT' : 'SLURM_JOB_ID';
-  return { value: `slurm-${job}-${restart || '0'}`, source };
+  const step = env['SLURM_STEP_ID'];
+  const names = [
+    'SLURM_JOB_ID',
+    ...(restart ? ['SLURM_RESTART_COUNT'] : []),
+    ...(step ? ['SLURM_STEP_ID'] : []),
+  ];
+  const source = new Intl.ListFormat('en-GB').format(names);
+  return { value: `slurm-${job}-${restart || '0'}${step ? `-${step}` : ''}`, source };
 }

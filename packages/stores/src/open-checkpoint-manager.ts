@@ -4,8 +4,8 @@ import {
   type CheckpointManagerOptions,
   createCheckpointManager,
 } from '@holdfast/core';
-import { localFiles } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
+import { filesBeside } from './files-beside.ts';
 import { openStore } from './open-store.ts';
 
 /** What the engine takes, without what the URI decides. */
@@ -29,7 +29,7 @@ export async function openCheckpointManager(
       process: { host: hostname(), pid: process.pid },
       ...rest,
       store,
-      files: localFiles,
+      files: filesBeside(store.uri),
     });
   } catch (error) {
     await store.close();
