@@ -65,10 +65,11 @@ const preload = (code: string): Env => ({
 });
 
 const HASTE = 50;
-/** All waits of the process are that much shorter. */
+/** All waits of the process are that much shorter, and the time that it measures passes that much faster. */
 export const HASTY = preload(
-  `const wait = setTimeout; globalThis.setTimeout = (then, ms, ...rest) => wait(then, ms / ${HASTE}, ...rest);`,
-);
+  `const wait = setTimeout; globalThis.setTimeout = (then, ms, ...rest) => wait(then, ms / ${HASTE}, ...rest);
+   const now = performance.now.bind(performance); performance.now = () => now() * ${HASTE};`,
+)
 
 /** The clock of the process is 20 minutes slow. */
 export const SLOW_CLOCK = preload(

@@ -114,7 +114,7 @@ describe('a file of a committed checkpoint, at any position', () => {
     expect(Buffer.compare(await read(source, 5, 5), DATA.subarray(5, 10))).toBe(0);
     expect(told).toEqual([
       expect.stringContaining('read of "a" at 5'),
-      expect.stringContaining('try 3 of 11'),
+      expect.stringContaining('try 3 in'),
     ]);
     await source.close();
     await manager.close();

@@ -20,9 +20,12 @@ const NOTHING: Env = {
 
 const HASTE = 50;
 
-/** All waits of this test are that much shorter. */
+/** All waits of this test are that much shorter, and the time that it measures passes that much faster. */
 export function hasten(): void {
   const wait = globalThis.setTimeout;
+  const now = performance.now.bind(performance);
+  const faster = vi.spyOn(performance, 'now').mockImplementation(() => now() * HASTE);
+  onTestFinished(() => faster.mockRestore());
   vi.stubGlobal('setTimeout', (then: () => void, delayMs = 0, ...rest: []) =>
     wait(then, delayMs / HASTE, ...rest),
   );

@@ -248,7 +248,7 @@ describe('a store that stays away', () => {
     expect(error).toMatchObject({ code: 'Unavailable', status: 'exhausted' });
     expect(error.message).toContain('begin of "large": tried 4 times');
     expect(details).toHaveLength(3);
-    expect(details[0]).toMatch(/^begin of "large": Unavailable: .*; try 2 of 4 in \d+ ms$/);
+    expect(details[0]).toMatch(/^begin of "large": Unavailable: .*; try 2 in \d+ ms$/);
     expect([rig.store.calls.length, rig.source.closeCount]).toEqual([4, 1]);
   });
 
@@ -259,21 +259,20 @@ describe('a store that stays away', () => {
     });
     const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
     expect(error).toMatchObject({ code: 'Unavailable', status: 'exhausted' });
-    expect(error.message).toMatch(/part \d of "large": tried 2 times: part \d of "large": no answer for 2 s/);
+    expect(error.message).toMatch(/part \d of "large": tried 2 times in 2 s: part \d of "large": no answer for 2 s/);
     expect(rig.clock.monotonicMs()).toBeLessThan(10_000);
     expect(isWhole(rig.transfer)).toBe(true);
   });
 
-  test('many calls that fail together use up the budget, and not each its own tries', async () => {
+  test('many calls that fail together use up the budget, and go on slowly from then on', async () => {
     const rig = setUp({
       settings: { retryCountMax: 1000, retryDelayMsBase: 0, concurrency: 1 },
       plan: ({ number }) => (number % 2 === 0 ? FAULTS.loseRequest : undefined),
     });
     const items = Array.from({ length: 5000 }, (_, index) => bytesItem(`f${index}`, bytesOf(10)));
-    const error = await failureOf(rig.transfer.upload(items));
-    expect(error.message).toContain('too many calls to this store fail to go on');
-    expect(rig.transfer.retryPolicy('any request', {}).budget?.repeats).toBeLessThan(1);
-    expect(rig.store.calls.length).toBeLessThan(3000);
+    await rig.transfer.upload(items);
+    expect(rig.transfer.retryPolicy('any request', {}).budget?.repeats).toBeLessThan(2);
+    expect(rig.clock.monotonicMs()).toBeGreaterThan(10 * 60_000);
   });
 });
 

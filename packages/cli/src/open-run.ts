@@ -15,6 +15,8 @@ import { repeatNotes } from './repeat-notes.ts';
 
 /** Somebody waits at the screen. A job that saves has more patience: the engine's default. */
 export const LOOK_TIMEOUT_MS = 60_000;
+/** Shorter, so that a store which is down is told as that, and not as a look that took too long. */
+const LOOK_RETRY_TIMEOUT_MS = 45_000;
 /** What a call that was stopped waits for its manager to close. */
 const CLOSE_TIMEOUT_MS = 2000;
 
@@ -47,7 +49,7 @@ export async function withRun<T>(
     retention: rules,
     settings: {
       ...settingsOf(call),
-      ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS }),
+      ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS, retryTimeoutMs: LOOK_RETRY_TIMEOUT_MS }),
       ...options.settings,
     },
     logger: {

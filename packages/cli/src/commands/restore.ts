@@ -55,7 +55,7 @@ async function runRestore(call: Call): Promise<CommandResult> {
   const given = call.get(versionOrLatest);
   if (typeof given === 'bigint') call.subject.version = given;
   const beganMs = call.clock.monotonicMs();
-  const result = await withRun(call, { uri }, async (manager) => {
+  const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
     const replace = await confirmedReplace(call, directory);
     await call.reporter.begin({ verb: 'restored', headline: (event) => headline(event, call) });
     const { signal } = call;

@@ -70,11 +70,18 @@ export const SETTINGS = {
     meaning:
       'A read that takes at least so long, and four times as long as others of its size, is sent a second time, and the faster answer counts; 0 switches this off.',
   },
+  retryTimeoutMs: {
+    default: 10 * MINUTE_MS,
+    min: 0,
+    max: 24 * 60 * MINUTE_MS,
+    meaning:
+      'For so long after its first temporary error a request is repeated; 0: never. A decision ends by `recordTimeoutMs`, which is shorter by default.',
+  },
   retryCountMax: {
-    default: 10,
+    default: 1000,
     min: 0,
     max: 1000,
-    meaning: 'Repeats of one request after temporary errors.',
+    meaning: 'So many times one request is repeated after temporary errors, at most: as a rule the time ends first.',
   },
   retryDelayMsBase: {
     default: 100,

@@ -61,11 +61,13 @@ export class PacedDeletion {
 
   async #deleteBatch(batch: readonly ListedObject[]): Promise<void> {
     await this.#waitForTurn(batch.length);
+    const { clock, settings } = this.#engine;
+    const untilMs = clock.monotonicMs() + settings.retryTimeoutMs;
     let left = batch;
     for (let attempt = 0; ; attempt++) {
       const failed = await this.#send(left);
       const repeatable = failed.filter(({ error }) => isUnanswered(error));
-      const isLast = attempt >= this.#engine.settings.retryCountMax;
+      const isLast = attempt >= settings.retryCountMax || clock.monotonicMs() >= untilMs;
       for (const each of failed)
         if (isLast || !isUnanswered(each.error)) this.hold(each.object.key, each.error);
       if (isLast || repeatable.length === 0) return;

@@ -18,6 +18,8 @@ export interface RetryPolicy {
   readonly what: string;
   /** Repeats after the first try. */
   readonly countMax: number;
+  /** Counted from the first failure. The last try is made when it is over. */
+  readonly timeoutMs: number;
   readonly delayMsBase: number;
   readonly delayMsMax: number;
   readonly clock: Clock;
@@ -30,7 +32,7 @@ export interface RetryPolicy {
 
 /**
  * A bucket of repeats, shared by all calls to one store, so that many calls that fail together do not become a storm. It starts full;
- * each repeat takes one out, each success puts a fifth of one back.
+ * each repeat takes one out, each success puts a fifth of one back. While it is empty each repeat waits for the longest delay.
  */
 export class RetryBudget {
   readonly repeatsMax: number;
@@ -45,7 +47,7 @@ export class RetryBudget {
     return this.#repeats;
   }
 
-  /** False: none left, give up. */
+  /** False: none left. */
   take(): boolean {
     if (this.#repeats < 1) return false;
     this.#repeats -= 1;
@@ -59,13 +61,14 @@ export class RetryBudget {
 
 /**
  * Calls `operation` until it succeeds, at most `countMax + 1` times. Only errors of status `temporary` are repeated, after
- * `repeatDelayMs`. When count or budget are used up the last error is thrown with status `exhausted` and the number of tries in its
- * message. `Aborted` as soon as the signal fires, also while waiting.
+ * `repeatDelayMs`. When count or time are used up the last error is thrown with status `exhausted`, and its message says how often and how
+ * long it was tried. `Aborted` as soon as the signal fires, also while waiting.
  */
 export async function retrying<T>(
   operation: (attempt: number) => Promise<T>,
   policy: RetryPolicy,
 ): Promise<T> {
+  let failedAtMs: number | undefined;
   for (let attempt = 0; ; attempt += 1) {
     throwIfAborted(policy.signal);
     try {
@@ -75,7 +78,8 @@ export async function retrying<T>(
     } catch (error) {
       if (!isCheckpointError(error) || error.status !== 'temporary') throw error;
       throwIfAborted(policy.signal);
-      await prepareRepeat(error, attempt, policy);
+      failedAtMs ??= policy.clock.monotonicMs();
+      await prepareRepeat(error, { attempt, failedAtMs }, policy);
     }
   }
 }
@@ -95,18 +99,22 @@ export function repeatDelayMs(
   return Math.min(delayMsMax, (error?.retryAfterMs ?? 0) + jitterMs);
 }
 
-async function prepareRepeat(error: CheckpointError, attempt: number, policy: RetryPolicy): Promise<void> {
+async function prepareRepeat(
+  error: CheckpointError,
+  { attempt, failedAtMs }: { readonly attempt: number; readonly failedAtMs: number },
+  policy: RetryPolicy,
+): Promise<void> {
   const tries = attempt + 1;
-  if (attempt >= policy.countMax)
-    throw exhausted(error, `${policy.what}: tried ${tries} ${tries === 1 ? 'time' : 'times'}`);
-  if (policy.budget && !policy.budget.take()) {
-    throw exhausted(
-      error,
-      `${policy.what}: tried ${tries} ${tries === 1 ? 'time' : 'times'}; too many calls to this store fail to go on`,
-    );
+  const passedMs = policy.clock.monotonicMs() - failedAtMs;
+  if (attempt >= policy.countMax || passedMs >= policy.timeoutMs) {
+    const often = `tried ${tries} ${tries === 1 ? 'time' : 'times'}`;
+    const long = passedMs < 1000 ? '' : ` in ${Math.round(passedMs / 1000)} s`;
+    throw exhausted(error, `${policy.what}: ${often}${long}`);
   }
-  const delayMs = repeatDelayMs(error, attempt, policy);
-  const next = `try ${tries + 1} of ${policy.countMax + 1} in ${Math.round(delayMs)} ms`;
+  const mayHurry = policy.budget?.take() ?? true;
+  const wantedMs = mayHurry ? repeatDelayMs(error, attempt, policy) : policy.delayMsMax;
+  const delayMs = Math.min(wantedMs, policy.timeoutMs - passedMs);
+  const next = `try ${tries + 1} in ${Math.round(delayMs)} ms`;
   policy.onRetry?.(`${policy.what}: ${error.code}: ${error.message}; ${next}`);
   await pauseBeforeRepeat(error, delayMs, policy);
 }

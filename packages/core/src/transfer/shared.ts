@@ -38,10 +38,12 @@ export function retryPolicy(
   caller: Pick<TransferOptions, 'signal' | 'onRetry'>,
 ): RetryPolicy {
   const { clock, random, logger, retryBudget: budget, settings } = shared;
-  const { retryCountMax: countMax, retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
+  const { retryCountMax: countMax, retryTimeoutMs: timeoutMs } = settings;
+  const { retryDelayMsBase: delayMsBase, retryDelayMsMax: delayMsMax } = settings;
   const onRetry = (detail: string) => {
     logger.log('info', detail);
     caller.onRetry?.(detail);
   };
-  return { what, countMax, delayMsBase, delayMsMax, clock, random, budget, signal: caller.signal, onRetry };
+  const limits = { countMax, timeoutMs, delayMsBase, delayMsMax };
+  return { what, ...limits, clock, random, budget, signal: caller.signal, onRetry };
 }

@@ -20,6 +20,8 @@ import { verifyFile } from './verify.ts';
 
 /** Repeats of all requests together that are always allowed: a short outage meets whatever is in flight at once. */
 const RETRY_BUDGET_MIN = 100;
+/** So many repeats of every request in flight lead to the longest delay, by their own doubling. */
+const RETRY_BUDGET_PER_REQUEST = 10;
 
 /** `Unsupported` where the budget cannot hold a part that the store takes. Memory is allocated at the first use. */
 export function createTransfer(parts: TransferParts): Transfer {
@@ -30,8 +32,7 @@ export function createTransfer(parts: TransferParts): Transfer {
   const shared: Shared = {
     ...parts,
     pool: new BufferPool(poolBytes(settings), partSizeBytes),
-    // Enough for every request in flight to use up its own repeats once: then an outage ends a call, not the budget.
-    retryBudget: new RetryBudget(Math.max(RETRY_BUDGET_MIN, concurrency * settings.retryCountMax)),
+    retryBudget: new RetryBudget(Math.max(RETRY_BUDGET_MIN, concurrency * RETRY_BUDGET_PER_REQUEST)),
     deadlines: new Deadlines(parts.clock),
     readTimes: new ReadTimes(),
     streamSeats: pLimit(streamCountMax),
