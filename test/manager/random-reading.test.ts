@@ -112,10 +112,7 @@ describe('a file of a committed checkpoint, at any position', () => {
       onProgress: (event) => event.type === 'retry' && told.push(event.detail),
     })) as RandomSource;
     expect(Buffer.compare(await read(source, 5, 5), DATA.subarray(5, 10))).toBe(0);
-    expect(told).toEqual([
-      expect.stringContaining('read of "a" at 5'),
-      expect.stringContaining('try 3 in'),
-    ]);
+    expect(told).toEqual([expect.stringContaining('read of "a" at 5'), expect.stringContaining('try 3 in')]);
     await source.close();
     await manager.close();
   });

@@ -12,6 +12,7 @@ export { type Check, DIRECT_ALIGNMENT_BYTES, DirectFile, type DirectFileOptions 
 export { DirectorySync, type DirectorySyncOptions, SyncFailedBefore } from './directory-sync.ts';
 export { ERRNO_MEANINGS, errnoOf, fileError } from './errno.ts';
 export { diskFileSystem, type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+export { filesBeside } from './files-beside.ts';
 export { inDirectory } from './in-directory.ts';
 export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './left-behind.ts';
 export { localPath } from './local-path.ts';

@@ -1,11 +1,12 @@
 import { hostname } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import {
   type CheckpointManager,
   type CheckpointManagerOptions,
   createCheckpointManager,
 } from '@holdfast/core';
+import { filesBeside, localFiles } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
-import { filesBeside } from './files-beside.ts';
 import { openStore } from './open-store.ts';
 
 /** What the engine takes, without what the URI decides. */
@@ -29,10 +30,14 @@ export async function openCheckpointManager(
       process: { host: hostname(), pid: process.pid },
       ...rest,
       store,
-      files: filesBeside(store.uri),
+      files: filesOf(store.uri),
     });
   } catch (error) {
     await store.close();
     throw error;
   }
+}
+
+function filesOf(runUri: string): typeof localFiles {
+  return runUri.startsWith('file:') ? filesBeside(localFiles, fileURLToPath(runUri)) : localFiles;
 }

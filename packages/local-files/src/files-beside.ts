@@ -1,27 +1,24 @@
 import { realpath } from 'node:fs/promises';
-import { dirname, join, relative, resolve, sep } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { dirname, join, relative, sep } from 'node:path';
 import { CheckpointError, type LocalFiles } from '@holdfast/core/contract';
-import { localFiles } from '@holdfast/local-files';
+import { localPath } from './local-path.ts';
 
 /**
- * The files of this machine for a run under this URI. Where the run is a directory, neither what holds it nor what lies in it can be saved:
- * each save would hold all those before. `InvalidArgument` names both.
+ * The files of this machine for a run in the directory `run`: neither what holds it nor what lies in it can be saved, for each save would
+ * hold all those before. `InvalidArgument` names both.
  */
-export function filesBeside(runUri: string): LocalFiles {
-  if (!runUri.startsWith('file:')) return localFiles;
-  const run = fileURLToPath(runUri);
+export function filesBeside(files: LocalFiles, run: string): LocalFiles {
   return {
-    ...localFiles,
+    ...files,
     scan: async (directory, options) => {
       await assertBeside(run, directory);
-      return localFiles.scan(directory, options);
+      return files.scan(directory, options);
     },
   };
 }
 
 async function assertBeside(run: string, directory: string): Promise<void> {
-  const [runPlace, place] = [await realPlace(run), await realPlace(resolve(directory))];
+  const [runPlace, place] = [await realPlace(run), await realPlace(localPath(directory))];
   const what = isWithin(place, runPlace)
     ? 'holds the run'
     : isWithin(runPlace, place)

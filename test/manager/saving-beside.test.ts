@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { openCheckpointManager } from '@holdfast/stores';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openCheckpointManager } from './index.ts';
 
 let root: string;
 beforeEach(async () => {
