@@ -171,7 +171,7 @@ describe('what is refused', () => {
       'an interval of nothing',
       (place) => [place.uri, uriOf(place, 'c'), '--watch', '--interval', '0'],
       2,
-      'the interval is 0 ms',
+      '--interval: "0" is too short; 100ms is the shortest',
     ],
     [
       'a buffer that is too small',

@@ -337,6 +337,7 @@ describe('while a save is going', () => {
   test('a throttle of one’s own may fail: the save ends with its error', async () => {
     const broken = {
       ...createThrottle(),
+      charge: () => undefined,
       take: () => Promise.reject(new CheckpointError('Denied', 'no budget')),
     };
     const clock = running();

@@ -118,9 +118,9 @@ describe('a lease', () => {
 
 describe('what is no lease is said, and none is left', () => {
   test.each([
-    ['below a second', { ttlMs: 999 }, 'InvalidArgument: a lease of 999 ms'],
-    ['above 30 days', { ttlMs: 30 * DAY_MS + 1 }, 'from 1 second to 30 days'],
-    ['no number', { ttlMs: Number.NaN }, 'a lease of NaN ms'],
+    ['below a second', { ttlMs: 999 }, 'InvalidArgument: ttlMs is 999; it takes a whole number from 1000'],
+    ['above 30 days', { ttlMs: 30 * DAY_MS + 1 }, `to ${30 * DAY_MS}`],
+    ['no number', { ttlMs: Number.NaN }, 'ttlMs is NaN'],
     ['a reader with a slash', { ttlMs: 1000, reader: 'a/b' }, 'InvalidArgument: reader "a/b"'],
     ['a version that is not there', { ttlMs: 1000, version: 7 }, 'NotFound: there is no version 7'],
   ])('%s', async (_, options, fragment) => {

@@ -129,12 +129,15 @@ describe('requests', () => {
     expect(calls.filter((call) => call === 'get pages')).toHaveLength(referredPages(run).length);
   });
 
-  test.each([0, 1.5, Number.NaN, -1])('a list of the newest %s is refused', async (limit) => {
-    await using manager = open(await pagedRun());
-    expect(await failure(manager.list({ limit }))).toMatch(
-      /^InvalidArgument: the limit is .*whole number from 1/,
-    );
-  });
+  test.each([0, 1.5, Number.NaN, -1, Infinity, 2 ** 53])(
+    'a list of the newest %s is refused',
+    async (limit) => {
+      await using manager = open(await pagedRun());
+      expect(await failure(manager.list({ limit }))).toMatch(
+        /^InvalidArgument: limit is .*whole number from 1 on$/,
+      );
+    },
+  );
 });
 
 describe('I1, I9: a page that is not what the entry says', () => {

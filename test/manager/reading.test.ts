@@ -65,7 +65,7 @@ describe('reading', () => {
   test('an empty run is null and an empty list; restore, commit and verify say NotFound', async () => {
     await using manager = open(newBucket());
     expect([await manager.latest(), await manager.list(), await manager.log()]).toEqual([null, [], []]);
-    expect(await failure(manager.restore({ to: {} }))).toContain('NotFound');
+    expect(await failure(manager.restore({ to: { a: bytes(1) } }))).toContain('NotFound');
     expect(await failure(manager.commit())).toContain('NotFound: there is no run');
     expect(await failure(manager.verify())).toContain('NotFound');
   });

@@ -7,6 +7,7 @@ import { CheckpointError, type CheckpointManagerOptions, type RandomSource } fro
 import type { LocalFiles } from '@holdfast/core/contract';
 import { blake3, decodeRecord } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
+import { localFiles } from '@holdfast/local-files';
 import { openCheckpointManager } from '@holdfast/stores';
 import { FaultyStore, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
@@ -361,7 +362,7 @@ describe('the save ends', () => {
 
   test('a file that changed while it was hashed is not referred to, and nothing is committed', async () => {
     const bucket = await runWith({ a: LARGE });
-    const files = { openSource: async () => changing(LARGE) } as Partial<LocalFiles> as LocalFiles;
+    const files: LocalFiles = { ...localFiles, openSource: async () => changing(LARGE) };
     await using manager = open(bucket, { files });
     const said = await failure(manager.save({ version: 2, files: { a: '/somewhere/a' } }));
     expect(said).toBe('SourceChanged: it was written meanwhile');

@@ -148,6 +148,6 @@ describe('a save with staging', () => {
     const save = (staging: unknown) =>
       failure(manager.save({ version: 1, buffers: { a: bytes(9) }, staging: staging as Staging }));
     for (const staging of [null, 'memory', {}])
-      expect(await save(staging)).toBe('InvalidArgument: `staging` takes an object with a method `stage`');
+      expect(await save(staging)).toMatch(/^InvalidArgument: staging is .*; it takes an object with stage$/);
   });
 });

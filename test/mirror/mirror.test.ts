@@ -130,8 +130,8 @@ describe('which versions', () => {
     expect(await failure(mirrored({ versions: [3], latest: true }))).toContain('InvalidArgument');
     expect(await failure(mirrored({ versions: [-1] }))).toContain('InvalidArgument');
     expect(await failure(mirrored({ versions: [1], watchIntervalMs: 1000 }))).toContain('InvalidArgument');
-    expect(await failure(mirrored({ watchIntervalMs: 99 }))).toContain('it takes 100 ms to 1440 min');
-    expect(await failure(mirrored({ watchIntervalMs: Number.NaN }))).toContain('the interval is NaN ms');
+    expect(await failure(mirrored({ watchIntervalMs: 99 }))).toContain('milliseconds from 100 to 86400000');
+    expect(await failure(mirrored({ watchIntervalMs: Number.NaN }))).toContain('watchIntervalMs is NaN');
   });
 
   test('not those that are quarantined, retired, or rolled back', async () => {

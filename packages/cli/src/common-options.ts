@@ -1,11 +1,12 @@
 /** Options and operands that several commands share. */
 
+import { SETTINGS } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { flag, list, value } from './option.ts';
 import { usageError } from './usage-error.ts';
 import {
+  durationBetween,
   parseChoice,
-  parseDuration,
   parseMeta,
   parseMetric,
   parseRate,
@@ -57,8 +58,8 @@ export const attempt = value(
 );
 export const timeout = value(
   '--timeout <duration>',
-  'how long to wait for other writers, such as 30s or 10m; default 10m',
-  parseDuration,
+  'how long to wait for other writers, such as 30s or 10m, up to 7d; default 10m',
+  durationBetween(0, SETTINGS.commitTimeoutMs.max),
 );
 export const metric = list(
   '--metric <name=number>',

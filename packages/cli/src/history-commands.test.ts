@@ -216,7 +216,7 @@ describe('lease', () => {
     const uri = await savedRun(1);
     await refused(2, 'lease needs --for, --release or --list', 'lease', uri);
     await refused(2, '--for and --list exclude each other', 'lease', uri, '--for', '1h', '--list');
-    await refused(2, 'from 1 second to 30 days', 'lease', uri, '--for', '31d');
+    await refused(2, '"31d" is too long; 30d is the longest', 'lease', uri, '--for', '31d');
     await refused(2, '--for: "2" has no unit', 'lease', uri, '--for', '2');
     await refused(2, 'reader "a b" is not', 'lease', uri, '--for', '1h', '--reader', 'a b');
     await refused(2, '"x" is no lease', 'lease', uri, '--release', 'x');

@@ -36,34 +36,38 @@ const DURATION_UNITS: Readonly<Record<string, number>> = {
 };
 
 /** Milliseconds of `500ms`, `30s`, `10m`, `1.5h`, `2d` or `0`; 100 years at most. */
-export function parseDuration(text: string): number {
-  if (text === '0') return 0;
-  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s?(ms|s|m|h|d)$/.exec(text);
-  if (match !== null) {
-    const ms = Math.round(Number(match[1]) * (DURATION_UNITS[match[2] as string] as number));
-    if (ms <= SPAN_MS_MAX) return ms;
-    throw new BadValue(`"${text}" is too long; ${SPAN_MS_MAX / DAY_MS}d is the longest`);
-  }
-  const reason = /^\d+(\.\d+)?$/.test(text) ? `"${text}" has no unit` : `"${text}" is not a duration`;
-  throw new BadValue(`${reason}; write it like 500ms, 30s, 10m, 2h or 1d`);
-}
+export const parseDuration = durationBetween(0, SPAN_MS_MAX);
 
 const RULE_MS_MIN = 1000;
 
 /** The same from one second on. */
-export function parseLongDuration(text: string): number {
-  const ms = parseDuration(text);
-  if (ms < RULE_MS_MIN) throw new BadValue(`"${text}" is too short; 1s is the shortest`);
-  return ms;
-}
-
-const DEADLINE_MS_MAX = DAY_MS;
+export const parseLongDuration = durationBetween(RULE_MS_MIN, SPAN_MS_MAX);
 
 /** The same up to one day: a time that somebody waits for. */
-export function parseDeadline(text: string): number {
-  const ms = parseLongDuration(text);
-  if (ms > DEADLINE_MS_MAX) throw new BadValue(`"${text}" is too long; 1d is the longest`);
-  return ms;
+export const parseDeadline = durationBetween(RULE_MS_MIN, DAY_MS);
+
+/** The same within these limits, both included. */
+export function durationBetween(minMs: number, maxMs: number): (text: string) => number {
+  return (text) => {
+    const ms = text === '0' ? 0 : millisecondsOf(text);
+    if (ms < minMs) throw new BadValue(`"${text}" is too short; ${limitText(minMs)} is the shortest`);
+    if (ms > maxMs) throw new BadValue(`"${text}" is too long; ${limitText(maxMs)} is the longest`);
+    return ms;
+  };
+}
+
+function millisecondsOf(text: string): number {
+  const match = /^(\d{1,15}(?:\.\d{1,6})?)\s?(ms|s|m|h|d)$/.exec(text);
+  if (match !== null) return Math.round(Number(match[1]) * (DURATION_UNITS[match[2] as string] as number));
+  const reason = /^\d+(\.\d+)?$/.test(text) ? `"${text}" has no unit` : `"${text}" is not a duration`;
+  throw new BadValue(`${reason}; write it like 500ms, 30s, 10m, 2h or 1d`);
+}
+
+/** In the largest unit that divides it. */
+function limitText(ms: number): string {
+  const units = Object.entries(DURATION_UNITS).filter(([, unitMs]) => ms % unitMs === 0);
+  const [unit, unitMs] = units.at(-1) as [string, number];
+  return `${ms / unitMs}${unit}`;
 }
 
 /** Each so many versions, or each span of so many milliseconds. */

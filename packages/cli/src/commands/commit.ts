@@ -15,7 +15,7 @@ export const commit: Command = {
   operands: 'URI',
   options: [
     version,
-    { ...timeout, help: 'how long to wait for writers, such as 30s or 10m; default 0: look once' },
+    { ...timeout, help: 'how long to wait for writers, such as 30s or 10m, up to 7d; default 0: look once' },
   ],
   examples: [
     'holdfast commit "file://$PWD/pair" --version 1',

@@ -1,4 +1,9 @@
-import type { CheckpointManager, Lease } from '@holdfast/core/contract';
+import {
+  type CheckpointManager,
+  LEASE_TTL_MS_MAX,
+  LEASE_TTL_MS_MIN,
+  type Lease,
+} from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
 import { formatRoughDuration, formatTime, printable, shellQuote } from '../format.ts';
@@ -8,12 +13,12 @@ import { takeUriFirst } from '../operands.ts';
 import { flag, value } from '../option.ts';
 import { renderTable } from '../table.ts';
 import { usageError } from '../usage-error.ts';
-import { parseDuration } from '../values.ts';
+import { durationBetween } from '../values.ts';
 
 const duration = value(
   '--for <duration>',
   'how long, from 1s to 30d, by the clock of the store',
-  parseDuration,
+  durationBetween(LEASE_TTL_MS_MIN, LEASE_TTL_MS_MAX),
 );
 const reader = value('--reader <name>', 'who reads, for people; default: reader', (text) => text);
 const release = value('--release <id>', 'end this lease before its time', (text) => text);

@@ -3,6 +3,8 @@ import {
   type MirrorOptions,
   type MirrorResult,
   type ProgressEvent,
+  WATCH_INTERVAL_MS_MAX,
+  WATCH_INTERVAL_MS_MIN,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency, limitRate } from '../common-options.ts';
@@ -13,7 +15,7 @@ import { takeOperands } from '../operands.ts';
 import { flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { usageError } from '../usage-error.ts';
-import { parseDuration, parseVersion } from '../values.ts';
+import { durationBetween, parseVersion } from '../values.ts';
 
 const WATCH_INTERVAL_MS = 10_000;
 
@@ -24,7 +26,7 @@ const watch = flag('--watch', 'go on: copy what is committed from now on too, un
 const interval = value(
   '--interval <duration>',
   'how often --watch looks, such as 1m; default 10s',
-  parseDuration,
+  durationBetween(WATCH_INTERVAL_MS_MIN, WATCH_INTERVAL_MS_MAX),
 );
 const skipCorrupt = flag(
   '--skip-corrupt',

@@ -7,6 +7,9 @@
  *   also where a signal, a deadline or `close` ends a call whose deciding request is on its way. `Aborted` means that the
  *   decision it was about was not sent. A signal that fires after the answer changes nothing.
  *
+ * What a call is given is checked before anything is done: a value that is not accepted is `InvalidArgument`, and the message says what is.
+ * `undefined` leaves an option out; `null` does only where its type says so.
+ *
  * What its calls take and tell stands in a file for each subject; all of it is exported from here too.
  */
 

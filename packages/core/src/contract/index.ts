@@ -1,6 +1,7 @@
 /** What adapters and other packages build on: interfaces, errors, settings. */
 
 export * from './checkpoint-manager.ts';
+export * from './checks.ts';
 export * from './components.ts';
 export * from './crc32c-combine.ts';
 export * from './dropped.ts';

@@ -17,7 +17,7 @@ export interface MirrorOptions extends WaitOptions, MirrorSelection {
   /** `skip`: pass over a checkpoint that is damaged in the source, and say so. Default `fail`: end with its error. */
   onCorrupt?: 'fail' | 'skip' | undefined;
   /**
-   * Go on when all is copied: look for new checkpoints after so many milliseconds, again and again, until the signal fires, which then
+   * Go on when all is copied: look for new checkpoints after so many milliseconds (100 to one day), again and again, until the signal fires, which then
    * is no error. A store that cannot be reached for a while does not end it either.
    */
   watchIntervalMs?: number | undefined;

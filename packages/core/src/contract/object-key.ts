@@ -1,5 +1,6 @@
 /** The grammar and the order of keys, for engine and adapters alike. */
 
+import { anyText } from './checks.ts';
 import { CheckpointError } from './errors.ts';
 
 const SEGMENT_BYTES_MAX = 255; // the longest file name of ext4, XFS, APFS and NTFS
@@ -20,6 +21,7 @@ export function isRunFile(path: string): boolean {
 
 /** `InvalidArgument` if `key` is outside the grammar of `ObjectStore`; the message says what is wrong with it. */
 export function assertObjectKey(key: string, store?: string): void {
+  anyText('key', key);
   const fault = keyFault(key);
   if (fault !== null)
     throw new CheckpointError('InvalidArgument', `key ${JSON.stringify(key)} ${fault}`, {
@@ -33,6 +35,7 @@ export function isObjectKey(key: string): boolean {
 }
 
 function keyFault(key: string): string | null {
+  if (typeof key !== 'string') return 'is no text';
   if (!key.isWellFormed()) return 'is not valid Unicode: it holds half of a surrogate pair';
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   if (/[\u0000-\u001f\u007f]/.test(key)) return 'holds a control character';

@@ -8,7 +8,8 @@ const DAY_MS = 24 * 60 * 60_000;
 /** Longest span of time that a rule or a grace may name: 100 years. */
 export const SPAN_MS_MAX = 36_525 * DAY_MS;
 
-/** Longest read lease: 30 days. */
+/** Shortest and longest read lease: a second, and 30 days. */
+export const LEASE_TTL_MS_MIN = 1000;
 export const LEASE_TTL_MS_MAX = 30 * DAY_MS;
 
 /** Last moment that a record may name: the end of the year 9999, in milliseconds since 1970. The first is 0. */
@@ -31,3 +32,7 @@ export const METADATA_NAME_LENGTH_MAX = 256;
 
 /** Names and values of one save's metadata together, UTF-8 bytes as JSON writes them. */
 export const METADATA_BYTES_MAX = 1024 * 1024;
+
+/** How often a mirror that follows a run may look: often enough for any trainer, seldom enough for any bill. */
+export const WATCH_INTERVAL_MS_MIN = 100;
+export const WATCH_INTERVAL_MS_MAX = DAY_MS;

@@ -7,7 +7,7 @@ import type { WaitOptions } from './progress.ts';
 export type RestoreDestination =
   /** A directory: appears whole or not at all. */
   | string
-  /** Bytes in memory, filled in place; each must have exactly the file's size. Names that are not there are not restored. */
+  /** Bytes in memory, filled in place, one at least; each must have exactly the file's size. Files that are not named are not restored. */
   | Readonly<Record<string, Uint8Array>>
   /** A target of one's own. */
   | RestoreTarget;
@@ -16,7 +16,7 @@ export interface RestoreOptions extends WaitOptions {
   /** Default: the latest. */
   version?: VersionInput | 'latest' | undefined;
   to: RestoreDestination;
-  /** Only files that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`). No match at all is `NotFound`. */
+  /** Only files that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`); an empty list: all. No match at all is `NotFound`. */
   only?: readonly string[] | undefined;
   /** What of a directory that is not empty may be lost. Default: nothing. */
   replace?: Replace | undefined;

@@ -20,7 +20,7 @@ export interface CommitMeta {
 export type SaveSource = string | Uint8Array | AsyncIterable<Uint8Array>;
 
 export interface CommitWaitOptions extends WaitOptions {
-  /** How long to wait for the other writers; default: setting `commitTimeoutMs`. 0: look once. */
+  /** How long to wait for the other writers, 0 to 7 days; default: setting `commitTimeoutMs`. 0: look once. */
   timeoutMs?: number | undefined;
 }
 
@@ -63,14 +63,14 @@ export interface ConsistencyOptions {
    * barrier: else one writer goes on while another still reads.
    */
   pause?: ((signal: AbortSignal) => Promise<() => unknown>) | undefined;
-  /** From the call of `pause` on, until what it resolved to is called: longer is `TimedOut`, and nothing is delivered. Default one minute. */
+  /** From the call of `pause` on, until what it resolved to is called: longer is `TimedOut`, and nothing is delivered. 1 ms to 7 days, default one minute. */
   pauseTimeoutMs?: number | undefined;
 }
 
 export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions, ConsistencyOptions {
   /** Default: one above the highest so far, 0 for the first; only a lone writer may leave it out. */
   version?: VersionInput | undefined;
-  /** Save every file below this directory. Exactly one of `dir`, `files` and `buffers`. */
+  /** Save every file below this directory; not empty. Exactly one of `dir`, `files` and `buffers`. */
   dir?: string | undefined;
   /** Save these: logical name to source. */
   files?: Readonly<Record<string, SaveSource>> | undefined;

@@ -3,6 +3,7 @@
  * Given in part, they are completed and checked once, when a manager is opened.
  */
 
+import { notAccepted } from './checks.ts';
 import { CheckpointError } from './errors.ts';
 
 interface SettingFacts {
@@ -81,7 +82,8 @@ export const SETTINGS = {
     default: 1000,
     min: 0,
     max: 1000,
-    meaning: 'So many times one request is repeated after temporary errors, at most: as a rule the time ends first.',
+    meaning:
+      'So many times one request is repeated after temporary errors, at most: as a rule the time ends first.',
   },
   retryDelayMsBase: {
     default: 100,
@@ -123,8 +125,10 @@ export type Settings = { readonly [name in SettingName]: number };
 
 /** Fills in defaults. `InvalidConfig` names an unknown setting, or one outside its limits together with the limits. */
 export function completeSettings(given: Partial<Settings> = {}): Settings {
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw notAccepted('settings', given, 'an object', 'InvalidConfig');
   for (const name of Object.keys(given)) {
-    if (!(name in SETTINGS)) {
+    if (!Object.hasOwn(SETTINGS, name)) {
       const known = Object.keys(SETTINGS).join(', ');
       throw new CheckpointError('InvalidConfig', `unknown setting "${name}"; there are: ${known}`);
     }
@@ -132,12 +136,10 @@ export function completeSettings(given: Partial<Settings> = {}): Settings {
   const complete = {} as Record<SettingName, number>;
   for (const [key, facts] of Object.entries(SETTINGS)) {
     const name = key as SettingName;
-    const value = given[name] ?? facts.default;
+    const value = given[name] === undefined ? facts.default : given[name];
     if (!Number.isSafeInteger(value) || value < facts.min || value > facts.max) {
-      throw new CheckpointError(
-        'InvalidConfig',
-        `setting ${name} is ${value}; it takes a whole number from ${facts.min} to ${facts.max}`,
-      );
+      const accepted = `a whole number from ${facts.min} to ${facts.max}`;
+      throw notAccepted(`setting ${name}`, value, accepted, 'InvalidConfig');
     }
     complete[name] = value;
   }

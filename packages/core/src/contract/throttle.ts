@@ -17,9 +17,9 @@ export interface Throttle {
   /**
    * What the engine calls, and whoever has bytes of his own to send by the same budget: resolves when so many may be sent. First come, first
    * served. Over any span no more is let through than the limit allows in it and in 100 ms more, and what was asked for last. `Aborted` when
-   * the signal fires.
+   * the signal fires. `InvalidArgument`: not a whole number from 0.
    */
   take(sizeBytes: number, signal?: AbortSignal): Promise<void>;
-  /** So many bytes were sent besides those that were taken; below 0: they were taken and not sent. Waits for nobody. */
+  /** So many bytes were sent besides those that were taken; below 0: they were taken and not sent. Waits for nobody. `InvalidArgument`: not a whole number. */
   charge(sizeBytes: number): void;
 }

@@ -1,6 +1,6 @@
 /** Logical names: the paths of files inside a checkpoint. They become parts of keys, and of paths on the machine that restores. */
 
-import { CheckpointError } from '../contract/index.ts';
+import { anyText, CheckpointError } from '../contract/index.ts';
 import { VERSION_MAX } from './version.ts';
 
 /** 128 bits are plenty, and a limit keeps payload keys within theirs. */
@@ -40,6 +40,7 @@ export function logicalNameProblem(name: string): string | null {
 
 /** `InvalidArgument` that says what is wrong: a name is relative, without '.', '..', empty segments, control characters or backslashes. */
 export function checkLogicalName(name: string): void {
+  anyText('a file name', name);
   const problem = logicalNameProblem(name);
   if (problem === null) return;
   throw refusal(name, `file name ${quoted(name)} cannot be used: ${problem}`);

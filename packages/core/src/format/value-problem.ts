@@ -1,6 +1,7 @@
 /** Where in a record a value stands, and what is wrong with it. */
 
-const DESCRIPTION_CHARS_MAX = 80;
+import { shown } from '../contract/index.ts';
+
 const PATH_CHARS_MAX = 400;
 
 /** Names and indices from the record to a value: `state.checkpoints[3].bases[0].version`. */
@@ -45,9 +46,5 @@ export class ValueProblem extends Error {
 
 function describe(value: unknown): string {
   if (value === undefined) return 'absent';
-  if (value instanceof Uint8Array) return `${value.length} bytes`;
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
-  const text =
-    typeof value === 'string' ? JSON.stringify(value.slice(0, DESCRIPTION_CHARS_MAX + 1)) : String(value);
-  return text.length > DESCRIPTION_CHARS_MAX ? `${text.slice(0, DESCRIPTION_CHARS_MAX)}…` : text;
+  return typeof value === 'bigint' ? String(value) : shown(value);
 }

@@ -4,6 +4,8 @@ import {
   CheckpointError,
   type CheckpointId,
   type CheckpointReference,
+  notAccepted,
+  shown,
   type VersionInput,
 } from '../contract/index.ts';
 
@@ -24,15 +26,15 @@ export function toVersion(input: VersionInput): bigint {
     }
     return toVersion(BigInt(input));
   }
-  if (typeof input !== 'bigint') throw refusal(String(input), `${ACCEPTED}, as a bigint or a number`);
+  if (typeof input !== 'bigint') throw refusal(shown(input), `${ACCEPTED}, as a bigint or a number`);
   if (input < 0n || input > VERSION_MAX) throw refusal(String(input), ACCEPTED);
   return input;
 }
 
 /** A version from decimal digits, as on a command line. No sign, space or leading zero. `InvalidArgument` otherwise. */
 export function parseVersion(text: string): bigint {
-  if (!/^(?:0|[1-9][0-9]{0,18})$/.test(text))
-    throw refusal(JSON.stringify(text), `${ACCEPTED}, in decimal digits without leading zeros`);
+  if (typeof text !== 'string' || !/^(?:0|[1-9][0-9]{0,18})$/.test(text))
+    throw refusal(shown(text), `${ACCEPTED}, in decimal digits without leading zeros`);
   return toVersion(BigInt(text));
 }
 
@@ -52,7 +54,7 @@ export function toReference(input: CheckpointReference): Reference {
   if (Number.isSafeInteger(lineage) && lineage >= 1 && lineage <= LINEAGE_MAX) return { version, lineage };
   throw new CheckpointError(
     'InvalidArgument',
-    `lineage ${String(lineage)} cannot be used: a lineage is a whole number from 1 to ${LINEAGE_MAX}`,
+    `lineage ${shown(lineage)} cannot be used: a lineage is a whole number from 1 to ${LINEAGE_MAX}`,
   );
 }
 
@@ -71,5 +73,6 @@ export function idEquals(a: CheckpointId, b: CheckpointId): boolean {
 
 /** "{lineage}.{epoch}.{version}": for messages, and as a key of maps. */
 export function idText(id: CheckpointId): string {
+  if (typeof id?.version !== 'bigint') throw notAccepted('the id', id, 'the id of a checkpoint');
   return `${id.lineage}.${id.epoch}.${id.version}`;
 }

@@ -9,16 +9,19 @@ import type {
   StaleOptions,
   WaitOptions,
 } from '../contract/checkpoint-manager.ts';
+import { anyText, checkOptions } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { RandomSource } from '../contract/files.ts';
 import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
+import { checkGlobs } from '../plan/staleness.ts';
+import { CALL_RULES } from './call-rules.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
 import { readDetails } from './manifest.ts';
 import { inputStream, OpenFile, randomSource } from './open-file.ts';
 import { OutputFiles } from './output-files.ts';
 import { type SaveSession, transferOptions } from './session.ts';
-import { checkMeta, checkStaleOptions } from './sources.ts';
+import { checkMeta } from './sources.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
 
@@ -86,10 +89,11 @@ export class WritableCheckpoint implements Checkpoint {
 
   async #commit(meta: CommitOptions): Promise<void> {
     this.#assertWritable();
+    checkOptions(meta, CALL_RULES.commitCheckpoint, 'what commit is given');
     const files = this.#files.whole();
     checkLogicalNames(files.map(({ name }) => name));
     const checked = checkMeta(meta);
-    checkStaleOptions(meta);
+    checkGlobs(meta.shouldChange ?? []);
     const stop = this.#discarded.signal;
     const signal = AbortSignal.any([...(meta.signal ? [meta.signal] : []), stop, this.#closing]);
     try {
@@ -154,10 +158,13 @@ export class CommittedCheckpoint implements Checkpoint {
   }
 
   openInputStream(name: string): ReadableStream<Uint8Array> {
+    anyText('name', name);
     return inputStream(this.#engine, this.#openFile(name), name);
   }
 
-  openSource(name: string, options: WaitOptions = {}): Promise<RandomSource> {
+  async openSource(name: string, options: WaitOptions = {}): Promise<RandomSource> {
+    anyText('name', name);
+    checkOptions(options, CALL_RULES.wait, 'what openSource is given');
     return randomSource(this.#engine, this.#openFile(name, options.signal), name, transferOptions(options));
   }
 
@@ -168,6 +175,7 @@ export class CommittedCheckpoint implements Checkpoint {
   }
 
   async details(options: WaitOptions = {}): Promise<CheckpointDetails> {
+    checkOptions(options, CALL_RULES.wait, 'what details is given');
     return readDetails(this.#engine, this.#checkpoint, this.summary, options.signal);
   }
 

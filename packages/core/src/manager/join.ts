@@ -53,15 +53,7 @@ export interface Membership {
 
 /** A drawn attempt serves one process only: more writers could not know of each other. */
 export function chooseAttempt(engine: Engine, given: string | undefined, writer: WriterPosition): Attempt {
-  if (given !== undefined) {
-    if (given === '' || given.length > 256 || given.startsWith('drawn-')) {
-      throw new CheckpointError(
-        'InvalidArgument',
-        `attempt "${given}" cannot be used: it takes 1 to 256 characters that do not begin with "drawn-"`,
-      );
-    }
-    return newAttempt(engine, given, false);
-  }
+  if (given !== undefined) return newAttempt(engine, given, false);
   if (writer.count > 1) {
     throw new CheckpointError(
       'InvalidArgument',

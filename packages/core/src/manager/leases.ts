@@ -1,10 +1,10 @@
 /** Leases that a caller takes, lists and gives back itself: for readers that do not read through Holdfast. */
 
 import type { WaitOptions } from '../contract/checkpoint-manager.ts';
+import { shown } from '../contract/checks.ts';
 import { CheckpointError, isCheckpointError, isStopOf, throwIfAborted } from '../contract/errors.ts';
 import type { Lease, LeaseOptions } from '../contract/history.ts';
 import type { ObjectInfo } from '../contract/object-store.ts';
-import { LEASE_TTL_MS_MAX } from '../contract/ranges.ts';
 import {
   type CheckpointId,
   decodeRecord,
@@ -23,19 +23,12 @@ import { leaseBytes, newLeaseKey, writeLease } from './lease.ts';
 import { deleteForTidiness, getOrNull, isUnreadable, unknownRecord } from './records.ts';
 import { wantedVersion } from './restore.ts';
 
-const TTL_MS_MIN = 1000;
 const READER_DEFAULT = 'reader';
 const READ_AT_ONCE = 16;
 const KEY_END = '.json';
 
 export async function takeLease(engine: Engine, catalog: Catalog, options: LeaseOptions): Promise<Lease> {
   const { ttlMs, reader = READER_DEFAULT, signal } = options;
-  if (!Number.isSafeInteger(ttlMs) || ttlMs < TTL_MS_MIN || ttlMs > LEASE_TTL_MS_MAX) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `a lease of ${ttlMs} ms cannot be taken: it lasts from 1 second to 30 days`,
-    );
-  }
   const version = wantedVersion(options.version);
   const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, version)).id;
   const { answer: id } = await catalog.ask(choose, signal);
@@ -76,11 +69,11 @@ async function createdAt(
 }
 
 export async function releaseLease(engine: Engine, id: string, { signal }: WaitOptions): Promise<boolean> {
-  const key = `${leasesPrefix}${id}${KEY_END}`;
+  const key = `${leasesPrefix}${typeof id === 'string' ? id : ''}${KEY_END}`;
   if (parseLeaseKey(key) === null) {
     throw new CheckpointError(
       'InvalidArgument',
-      `"${id}" is no lease: it is given as it was told when the lease was taken, such as 1200.1.3/reader-0123456789abcdef`,
+      `${shown(id)} is no lease: it is given as it was told when the lease was taken, such as 1200.1.3/reader-0123456789abcdef`,
     );
   }
   try {

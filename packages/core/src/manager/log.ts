@@ -2,7 +2,6 @@
 
 import type { CheckpointId } from '../contract/checkpoint-facts.ts';
 import type { LogEntry, LogOptions } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
 import { type CatalogEntry, idEquals } from '../format/index.ts';
 import { compareCommits } from '../plan/pages.ts';
 import { FIRST_SEQ } from '../plan/rebuild.ts';
@@ -12,7 +11,6 @@ import { damageTold } from './catalog-damage.ts';
 import { readAhead } from './read-ahead.ts';
 
 const LIMIT_DEFAULT = 50;
-const LIMIT_MAX = 1000;
 const READ_AT_ONCE = 8;
 
 /** See `CheckpointManager.log`. Without `commitOf`: one list page, and one GET per entry. */
@@ -20,12 +18,6 @@ export async function readLog(
   catalog: Catalog,
   { limit = LIMIT_DEFAULT, commitOf, signal }: LogOptions,
 ): Promise<LogEntry[]> {
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIMIT_MAX) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `the limit is ${limit}; it takes a whole number from 1 to ${LIMIT_MAX}`,
-    );
-  }
   if (commitOf !== undefined) {
     const entry = await commitEntry(catalog, commitOf, signal);
     return entry === null ? [] : [logEntry(entry)];

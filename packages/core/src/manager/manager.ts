@@ -27,6 +27,17 @@ import type {
   WriterPosition,
 } from '../contract/checkpoint-manager.ts';
 import {
+  aClock,
+  aLogger,
+  aRandom,
+  aStore,
+  checkOptions,
+  having,
+  optional,
+  type Rules,
+  text,
+} from '../contract/checks.ts';
+import {
   type Clock,
   type Logger,
   type ProcessName,
@@ -66,6 +77,7 @@ import { createThrottle, createTransfer, type Transfer } from '../transfer/index
 import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
+import { attempt, CALL_RULES, dedupe, processName, versionOrLatest, writer } from './call-rules.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
@@ -86,7 +98,6 @@ import { planOnly, retention, setRetention } from './retention.ts';
 import { rollback } from './rollback.ts';
 import { RunRules } from './run-rules.ts';
 import { finishVersion, save } from './save.ts';
-import { assertOneOf, checkWriter } from './sources.ts';
 import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
@@ -101,7 +112,7 @@ export interface CheckpointManagerOptions {
   files?: LocalFiles | undefined;
   /**
    * Id of this incarnation of the job: the same in all its processes, never used again. Needed with more than one writer; a lone writer
-   * without one draws its own.
+   * without one draws its own. 1 to 256 characters, not only spaces, that do not begin with `drawn-`.
    */
   attempt?: string | undefined;
   /** Default: writer 0 of 1. */
@@ -135,9 +146,9 @@ export function openWithLimits(
   options: CheckpointManagerOptions,
   recordLimits: RecordLimits,
 ): CheckpointManager {
+  checkOptions(options, OPENING, 'what createCheckpointManager is given');
   const settings = completeSettings(options.settings);
-  const writer = checkWriter(options.writer ?? { index: 0, count: 1 });
-  assertOneOf('dedupe', options.dedupe, ['auto', 'off']);
+  const writer = options.writer ?? { index: 0, count: 1 };
   const rules = new RunRules(options.retention === undefined ? undefined : toPolicyRecord(options.retention));
   const clock = options.clock ?? systemClock;
   const throttle = throttleOf(options.throttle, settings, clock);
@@ -168,18 +179,28 @@ export function openWithLimits(
   return new Manager(engine, { transfer, throttle }, writer, options.attempt);
 }
 
+/** Settings and rules of retention have checks of their own. */
+const OPENING: Rules<CheckpointManagerOptions> = {
+  store: aStore,
+  files: optional(having('scan', 'openSource', 'openTarget')),
+  attempt: optional(attempt),
+  writer: optional(writer),
+  settings: () => undefined,
+  retention: () => undefined,
+  throttle: optional(having('take', 'charge')),
+  dedupe,
+  clock: optional(aClock),
+  random: optional(aRandom),
+  logger: optional(aLogger),
+  process: optional(processName),
+};
+
 function throttleOf(given: Throttle | undefined, settings: Settings, clock: Clock): Throttle {
   const { saveBytesPerSecondMax } = settings;
   if (given === undefined) return createThrottle({ bytesPerSecondMax: saveBytesPerSecondMax || null, clock });
   if (saveBytesPerSecondMax === 0) return given;
   const message = `setting saveBytesPerSecondMax is ${saveBytesPerSecondMax}, and a throttle is given too, which has a limit of its own; give one of them`;
   throw new CheckpointError('InvalidConfig', message);
-}
-
-function checkListLimit(limit: number): void {
-  const isLimit = limit === Number.POSITIVE_INFINITY || (Number.isSafeInteger(limit) && limit >= 1);
-  if (isLimit) return;
-  throw new CheckpointError('InvalidArgument', `the limit is ${limit}; it takes a whole number from 1 on`);
 }
 
 class Manager implements CheckpointManager {
@@ -209,7 +230,8 @@ class Manager implements CheckpointManager {
   }
 
   async join(options: JoinOptions = {}): Promise<JoinResult> {
-    const membership = await this.#writers.join(options.writer, this.#bounded(options).signal);
+    const { writer, signal } = this.#bounded(options, CALL_RULES.join);
+    const membership = await this.#writers.join(writer, signal);
     const { epoch, lineage, tookOver } = membership;
     return { epoch, lineage, tookOver };
   }
@@ -217,7 +239,7 @@ class Manager implements CheckpointManager {
   async create(version?: VersionInput, options: CallOptions = {}): Promise<Checkpoint> {
     const session = await this.#writers.begin(
       { version: version === undefined ? undefined : toVersion(version), writer: undefined },
-      this.#bounded(options),
+      this.#bounded(options, CALL_RULES.call),
     );
     const summarise = (checkpoint: CatalogCheckpoint) => this.#summary(checkpoint);
     return new WritableCheckpoint(this.#engine, session, { closing: this.#closing.signal, summarise });
@@ -225,7 +247,7 @@ class Manager implements CheckpointManager {
 
   async get(version: VersionInput, options: CallOptions = {}): Promise<Checkpoint | null> {
     const wanted = toVersion(version);
-    const { signal } = this.#bounded(options);
+    const { signal } = this.#bounded(options, CALL_RULES.call);
     const { answer: found, head } = await this.#catalog.ask(
       ({ state }) => findByVersion(state, wanted),
       signal,
@@ -235,7 +257,7 @@ class Manager implements CheckpointManager {
   }
 
   async latest(options: CallOptions = {}): Promise<Checkpoint | null> {
-    const { state } = await this.#catalog.read(this.#bounded(options).signal);
+    const { state } = await this.#catalog.read(this.#bounded(options, CALL_RULES.call).signal);
     const found = latestOf(state);
     return found
       ? new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found))
@@ -243,41 +265,44 @@ class Manager implements CheckpointManager {
   }
 
   async list(options: ListCheckpointsOptions = {}): Promise<CheckpointSummary[]> {
-    const { limit = Number.POSITIVE_INFINITY } = options;
-    checkListLimit(limit);
+    const { limit = Number.POSITIVE_INFINITY, signal } = this.#bounded(options, CALL_RULES.list);
     const { answer } = await this.#catalog.ask(
       ({ state }) => newestCheckpoints(state, limit).map((each) => summaryOf(state, each)),
-      this.#bounded(options).signal,
+      signal,
     );
     return answer.reverse();
   }
 
   async save(options: SaveOptions): Promise<SaveResult> {
-    return this.#thenRetain(save(this.#engine, this.#catalog, this.#writers, this.#bounded(options)));
+    return this.#thenRetain(
+      save(this.#engine, this.#catalog, this.#writers, this.#bounded(options, CALL_RULES.save)),
+    );
   }
 
   async commit(
     options: CommitWaitOptions & { version?: VersionInput | undefined } = {},
   ): Promise<CheckpointSummary> {
-    return this.#summary(await finishVersion(this.#engine, this.#catalog, this.#bounded(options)));
+    return this.#summary(
+      await finishVersion(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.commit)),
+    );
   }
 
   async restore(options: RestoreOptions): Promise<RestoreResult> {
-    return restore(this.#engine, this.#catalog, this.#bounded(options));
+    return restore(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.restore));
   }
 
   async mirrorFrom(source: CheckpointManager, options: MirrorOptions = {}): Promise<MirrorResult> {
-    const { from, signal } = this.#withSource(source, options);
+    const { from, signal } = this.#withSource(source, options, CALL_RULES.mirror);
     return this.#thenRetain(mirror(from, this.#side, { ...options, signal, caller: options.signal }));
   }
 
   async forkFrom(source: CheckpointManager, options: ForkOptions = {}): Promise<ForkResult> {
-    const { from, signal } = this.#withSource(source, options);
+    const { from, signal } = this.#withSource(source, options, CALL_RULES.fork);
     return this.#thenRetain(fork(from, this.#side, { ...options, signal, caller: options.signal }));
   }
 
   async rollback(options: RollbackOptions): Promise<RollbackResult> {
-    return rollback(this.#engine, this.#catalog, this.#bounded(options));
+    return rollback(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rollback));
   }
 
   async diff(
@@ -285,79 +310,82 @@ class Manager implements CheckpointManager {
     after: VersionInput | 'latest',
     options: DiffOptions = {},
   ): Promise<DiffResult> {
-    return diff(this.#engine, this.#catalog, [before, after], this.#bounded(options));
+    versionOrLatest('before', before);
+    versionOrLatest('after', after);
+    return diff(this.#engine, this.#catalog, [before, after], this.#bounded(options, CALL_RULES.diff));
   }
 
   async lease(options: LeaseOptions): Promise<Lease> {
-    return takeLease(this.#engine, this.#catalog, this.#bounded(options));
+    return takeLease(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.lease));
   }
 
   async releaseLease(id: string, options: WaitOptions = {}): Promise<boolean> {
-    return releaseLease(this.#engine, id, this.#bounded(options));
+    return releaseLease(this.#engine, id, this.#bounded(options, CALL_RULES.wait));
   }
 
   async leases(options: WaitOptions & { version?: VersionInput | undefined } = {}): Promise<Lease[]> {
-    return callersLeases(this.#engine, this.#bounded(options));
+    return callersLeases(this.#engine, this.#bounded(options, CALL_RULES.leases));
   }
 
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
-    return verify(this.#engine, this.#catalog, this.#bounded(options));
+    return verify(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.verify));
   }
 
   async recover(token: string, options: WaitOptions = {}): Promise<RecoverResult> {
-    return recover(this.#engine, this.#catalog, token, this.#bounded(options).signal);
+    return recover(this.#engine, this.#catalog, token, this.#bounded(options, CALL_RULES.wait).signal);
   }
 
   async log(options: LogOptions = {}): Promise<LogEntry[]> {
-    return readLog(this.#catalog, { ...options, signal: this.#bounded(options).signal });
+    return readLog(this.#catalog, this.#bounded(options, CALL_RULES.log));
   }
 
   async planRetention(options: RetentionOptions = {}): Promise<RetentionPlan> {
-    return planOnly(this.#engine, this.#catalog, this.#bounded(options));
+    return planOnly(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.planRetention));
   }
 
   async collect(options: CollectOptions = {}): Promise<CollectResult> {
-    return collect(this.#engine, this.#catalog, this.#bounded(options));
+    return collect(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.collect));
   }
 
   async setRetention(policy: RetentionPolicy | null, options: WaitOptions = {}): Promise<void> {
-    return setRetention(this.#engine, this.#catalog, policy, this.#bounded(options));
+    return setRetention(this.#engine, this.#catalog, policy, this.#bounded(options, CALL_RULES.wait));
   }
 
   async retention(options: WaitOptions = {}): Promise<RetentionPolicy | null> {
-    return retention(this.#engine, this.#catalog, this.#bounded(options));
+    return retention(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait));
   }
 
   async pin(version: VersionInput, label: string, options: WaitOptions = {}): Promise<void> {
-    return pin(this.#engine, this.#catalog, { version, label }, this.#bounded(options));
+    return pin(this.#engine, this.#catalog, { version, label }, this.#bounded(options, CALL_RULES.wait));
   }
 
   async unpin(version: VersionInput, label?: string, options: WaitOptions = {}): Promise<readonly string[]> {
-    return unpin(this.#engine, this.#catalog, { version, label }, this.#bounded(options));
+    return unpin(this.#engine, this.#catalog, { version, label }, this.#bounded(options, CALL_RULES.wait));
   }
 
   async undelete(version: VersionInput, options: WaitOptions = {}): Promise<void> {
-    return undelete(this.#engine, this.#catalog, version, this.#bounded(options));
+    return undelete(this.#engine, this.#catalog, version, this.#bounded(options, CALL_RULES.wait));
   }
 
   async annotate(checkpoint: CheckpointReference, options: AnnotateOptions = {}): Promise<CheckpointId> {
-    return annotate(this.#engine, this.#catalog, checkpoint, this.#bounded(options));
+    return annotate(this.#engine, this.#catalog, checkpoint, this.#bounded(options, CALL_RULES.annotate));
   }
 
   async begun(options: WaitOptions = {}): Promise<readonly BegunVersion[]> {
-    return begun(this.#engine, this.#catalog, this.#bounded(options));
+    return begun(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait));
   }
 
   async fsck(options: WaitOptions = {}): Promise<FsckResult> {
-    return fsck(this.#engine, this.#catalog, this.#bounded(options));
+    return fsck(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait));
   }
 
   async rebuildCatalog(options: RebuildOptions = {}): Promise<RebuildResult> {
-    return rebuildCatalog(this.#engine, this.#catalog, this.#bounded(options));
+    return rebuildCatalog(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rebuild));
   }
 
   async releaseSkipped(manifestKey: string, options: WaitOptions = {}): Promise<void> {
-    return releaseSkipped(this.#engine, this.#catalog, manifestKey, this.#bounded(options));
+    text('manifestKey', manifestKey);
+    return releaseSkipped(this.#engine, this.#catalog, manifestKey, this.#bounded(options, CALL_RULES.wait));
   }
 
   close(): Promise<void> {
@@ -390,20 +418,33 @@ class Manager implements CheckpointManager {
   }
 
   /** The run to copy from; the signal also fires when either manager is closed. */
-  #withSource(source: CheckpointManager, options: WaitOptions): { from: RunSide; signal: AbortSignal } {
-    if (!(#engine in source)) {
+  #withSource<T extends WaitOptions>(
+    source: CheckpointManager,
+    options: T,
+    rules: Rules<T>,
+  ): { from: RunSide; signal: AbortSignal } {
+    if (typeof source !== 'object' || source === null || !(#engine in source)) {
       throw new CheckpointError(
         'InvalidArgument',
         'the source is to be a manager that this copy of Holdfast has opened',
       );
     }
-    return { from: source.#side, signal: this.#bounded(source.#bounded(options)).signal };
+    const { signal } = this.#bounded(options, rules);
+    return { from: source.#side, signal: source.#until(signal) };
   }
 
-  /** The options with a signal that also fires when the manager is closed. */
-  #bounded<T extends { signal?: AbortSignal | undefined }>(options: T): T & { signal: AbortSignal } {
+  /** The options, checked, with a signal that also fires when the manager is closed. */
+  #bounded<T extends { signal?: AbortSignal | undefined }>(
+    options: T,
+    rules: Rules<T>,
+  ): T & { signal: AbortSignal } {
+    checkOptions(options, rules, 'what the call is given');
+    return { ...options, signal: this.#until(options.signal) };
+  }
+
+  #until(signal: AbortSignal | undefined): AbortSignal {
     const closing = this.#closing.signal;
-    return { ...options, signal: options.signal ? AbortSignal.any([options.signal, closing]) : closing };
+    return signal ? AbortSignal.any([signal, closing]) : closing;
   }
 
   /** Of one that was just committed, by the state in which that was seen: no request after it may fail and hide it. */

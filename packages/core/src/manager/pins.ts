@@ -1,6 +1,7 @@
 /** What people decide of single checkpoints: keep this one, whatever the rules say; take that one back. */
 
 import type { VersionInput, WaitOptions } from '../contract/checkpoint-manager.ts';
+import { shown } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, type State, toVersion } from '../format/index.ts';
 import { allOfVersion } from '../plan/state.ts';
@@ -77,10 +78,10 @@ function pinning(state: State, kind: Pin['kind'], { id }: CatalogCheckpoint, lab
 }
 
 function checkLabel(label: string): void {
-  if (LABEL.test(label) && label.trim() !== '') return;
+  if (typeof label === 'string' && LABEL.test(label) && label.trim() !== '') return;
   throw new CheckpointError(
     'InvalidArgument',
-    `the label ${JSON.stringify(label)} cannot be used: it takes 1 to ${LABEL_LENGTH_MAX} printable characters, not only spaces`,
+    `the label ${shown(label)} cannot be used: it takes 1 to ${LABEL_LENGTH_MAX} printable characters, not only spaces`,
   );
 }
 

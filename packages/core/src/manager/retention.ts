@@ -31,7 +31,7 @@ export async function planNow(
   given: RetentionPolicy | undefined,
   signal: AbortSignal | undefined,
 ): Promise<PlannedRetention> {
-  const wanted = given && policyRecord(given);
+  const wanted = given === undefined ? undefined : policyRecord(given);
   const graceMs = given?.graceMs;
   const { clock, settings } = engine;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'planning retention', signal };

@@ -12,6 +12,7 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
 import { type Annotation, annotationBeyond, isEmptyAnnotation } from '../plan/annotation.ts';
 import { sameContent } from '../plan/same-content.ts';
+import { checkGlobs } from '../plan/staleness.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import { totalBytes } from '../plan/stored-file.ts';
 import type { UploadedFile } from '../transfer/index.ts';
@@ -26,7 +27,7 @@ import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { plannedEvent, SaveSession, transferOptions } from './session.ts';
 import { readFiles, readSaid } from './slices.ts';
-import { assertOneOf, checkMeta, checkStaleOptions, resolveSources } from './sources.ts';
+import { checkMeta, resolveSources } from './sources.ts';
 import { unlessRemoved } from './unless-removed.ts';
 import { assertVersionNamed, type WriterRegistry } from './writers.ts';
 
@@ -42,8 +43,7 @@ export async function save(
   const writer = writers.position(options.writer);
   const meta = checkMeta(options);
   const version = options.version === undefined ? undefined : toVersion(options.version);
-  checkStaleOptions(options);
-  assertOneOf('dedupe', options.dedupe, ['auto', 'off']);
+  checkGlobs(options.shouldChange ?? []);
   checkCapture(options, version);
   assertVersionNamed(version, writer);
   writers.attempt(writer);

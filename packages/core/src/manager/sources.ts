@@ -1,12 +1,7 @@
 /** From what a caller wants saved to what is uploaded. Everything is checked before the store is touched. */
 
-import type {
-  CommitMeta,
-  SaveOptions,
-  SaveSource,
-  StaleOptions,
-  WriterPosition,
-} from '../contract/checkpoint-manager.ts';
+import type { CommitMeta, SaveOptions, SaveSource, WriterPosition } from '../contract/checkpoint-manager.ts';
+import { shown } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { LocalFiles } from '../contract/files.ts';
 import {
@@ -17,7 +12,6 @@ import {
   WORLD_SIZE_MAX,
 } from '../contract/ranges.ts';
 import { checkLogicalNames } from '../format/index.ts';
-import { checkGlobs } from '../plan/staleness.ts';
 import type { UploadSource } from '../transfer/index.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
@@ -71,7 +65,7 @@ async function resolveSource(engine: Engine, name: string, source: SaveSource): 
   }
   throw new CheckpointError(
     'InvalidArgument',
-    `the source of "${name}" is ${source === null ? 'null' : typeof source}; it takes a path, a Uint8Array or an async iterable of Uint8Array`,
+    `the source of "${name}" is ${shown(source)}; it takes a path, a Uint8Array or an async iterable of Uint8Array`,
     { context: { name } },
   );
 }
@@ -89,30 +83,16 @@ export function checkWriter(writer: WriterPosition): WriterPosition {
   if (!Number.isSafeInteger(count) || count < 1 || count > WORLD_SIZE_MAX) {
     throw new CheckpointError(
       'InvalidArgument',
-      `the writer count is ${count}; it takes a whole number from 1 to ${WORLD_SIZE_MAX}`,
+      `the writer count is ${shown(count)}; it takes a whole number from 1 to ${WORLD_SIZE_MAX}`,
     );
   }
   if (!Number.isSafeInteger(index) || index < 0 || index >= count) {
     throw new CheckpointError(
       'InvalidArgument',
-      `there is no writer ${index} of ${count}: writers count from 0 to ${count - 1}`,
+      `there is no writer ${shown(index)} of ${count}: writers count from 0 to ${count - 1}`,
     );
   }
   return writer;
-}
-
-export function checkStaleOptions({ onStale, shouldChange }: StaleOptions): void {
-  assertOneOf('onStale', onStale, ['warn', 'fail', 'off']);
-  checkGlobs(shouldChange ?? []);
-}
-
-/** `undefined` is one of them, always. */
-export function assertOneOf(option: string, value: string | undefined, known: readonly string[]): void {
-  if (value === undefined || known.includes(value)) return;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `${option} is ${JSON.stringify(value)}; it takes ${known.join(', ')}`,
-  );
 }
 
 /** Metrics are finite numbers, metadata is text. Both are small enough for a receipt. */
@@ -137,7 +117,7 @@ function checkMetrics(metrics: Readonly<Record<string, number>>): void {
         `the name of metric "${name.slice(0, 40)}…" has ${name.length} characters; it takes at most ${METRIC_NAME_LENGTH_MAX}`,
       );
     if (typeof value !== 'number' || !Number.isFinite(value))
-      throw refusal(`metric "${name}" is ${String(value)}; it takes a finite number`);
+      throw refusal(`metric "${name}" is ${shown(value)}; it takes a finite number`);
   }
 }
 

@@ -1,5 +1,6 @@
 /** The rules of retention: what callers give, what records hold, and how they read in words. Pure. */
 
+import { plainObject, shown } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { SPAN_MS_MAX } from '../contract/ranges.ts';
 import type { KeepBest, RetentionPolicy } from '../contract/retention.ts';
@@ -20,6 +21,7 @@ const NAMES = ['keepLast', 'keepEvery', 'keepEveryMs', 'keepForMs', 'keepBest', 
 
 /** The rules as a record holds them, with the default grace. `InvalidArgument` names a rule that is none, or one out of its range. */
 export function policyRecord(policy: RetentionPolicy): Policy {
+  plainObject('the policy', policy);
   for (const name of Object.keys(policy)) {
     if (!NAMES.includes(name)) {
       throw refusal(`there is no retention rule "${name}"; there are: ${NAMES.join(', ')}`);
@@ -118,7 +120,9 @@ function optional(name: string, value: number | undefined, least: number, most: 
 
 function inRange(name: string, value: number, least: number, most: number): number {
   if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw refusal(`retention rule ${name} is ${value}; it takes a whole number from ${least} to ${most}`);
+  throw refusal(
+    `retention rule ${name} is ${shown(value)}; it takes a whole number from ${least} to ${most}`,
+  );
 }
 
 function checkedEvery(value: NonNullable<RetentionPolicy['keepEvery']>): bigint {
@@ -127,13 +131,14 @@ function checkedEvery(value: NonNullable<RetentionPolicy['keepEvery']>): bigint 
 }
 
 function bestRecord(rule: KeepBest): KeepBestRecord {
+  plainObject('a rule of keepBest', rule);
   const { metric, mode, count } = rule;
   if (typeof metric !== 'string' || metric === '') {
     throw refusal('a rule of keepBest names its metric, as it is given to save');
   }
   if (mode !== 'min' && mode !== 'max') {
     throw refusal(
-      `mode of keepBest by ${metric} is "${String(mode)}"; it takes min (low values are good) or max`,
+      `mode of keepBest by ${metric} is ${shown(mode)}; it takes min (low values are good) or max`,
     );
   }
   return {

@@ -4,19 +4,30 @@
  */
 
 import {
+  abortSignal,
+  aClock,
+  aLogger,
+  anyText,
+  aRandom,
+  aStore,
+  assertObjectKey,
   CheckpointError,
   type Clock,
+  checkOptions,
   completeSettings,
   type Logger,
   type ObjectInfo,
   type ObjectStore,
+  optional,
   type Random,
   type RandomSource,
+  type Rules,
   type Settings,
   silentLogger,
   systemClock,
   systemRandom,
   whenDropped,
+  wholeNumber,
 } from '../contract/index.ts';
 import type { Transfer, TransferParts } from './api.ts';
 import { createTransfer } from './transfer.ts';
@@ -51,6 +62,7 @@ export async function openObjectSource(
   key: string,
   options: ObjectOptions = {},
 ): Promise<RandomSource> {
+  assertObjectKey(key);
   const { transfer, release } = use(complete(store, options));
   try {
     const source = await transfer.objectSource(key, { signal: options.signal });
@@ -81,6 +93,8 @@ export async function listObjects(
   prefix: string,
   options: ObjectOptions & { readonly countMax: number },
 ): Promise<ObjectInfo[]> {
+  anyText('prefix', prefix);
+  checkOptions(options, { ...OPTIONS, countMax: wholeNumber(1) });
   return withRecords(store, options, async ({ records }) => {
     const found: ObjectInfo[] = [];
     for await (const { objects } of records.list(prefix, { signal: options.signal })) {
@@ -106,7 +120,18 @@ export async function withRecords<T>(
   }
 }
 
-function complete(store: ObjectStore, { settings, clock, random, logger }: ObjectOptions): TransferParts {
+const OPTIONS: Rules<ObjectOptions> = {
+  signal: optional(abortSignal),
+  settings: () => undefined, // `completeSettings` says what it takes
+  clock: optional(aClock),
+  random: optional(aRandom),
+  logger: optional(aLogger),
+};
+
+function complete(store: ObjectStore, options: ObjectOptions): TransferParts {
+  aStore('store', store);
+  checkOptions(options, OPTIONS);
+  const { settings, clock, random, logger } = options;
   return {
     store,
     settings: completeSettings(settings),

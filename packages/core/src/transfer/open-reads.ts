@@ -3,7 +3,7 @@
  * slower than others can be sent a second time, and a call that never ends keeps the pool's memory and not the caller's.
  */
 
-import { CheckpointError, throwIfAborted } from '../contract/index.ts';
+import { byteArray, CheckpointError, shown, throwIfAborted } from '../contract/index.ts';
 import { ReadMemory } from './hedged-read.ts';
 import type { Run } from './run.ts';
 
@@ -38,6 +38,7 @@ export class OpenReads {
     onRead: (startBytes: number, bytes: Uint8Array) => void,
   ): Promise<void> {
     throwIfAborted(this.run.signal);
+    byteArray('buffer', buffer);
     this.#assertInside(offsetBytes, buffer.byteLength);
     const isSmall = buffer.byteLength <= SMALL_READ_BYTES;
     const take = (startBytes: number, bytes: Uint8Array) => {
@@ -112,7 +113,7 @@ export class OpenReads {
   #assertInside(offsetBytes: number, lengthBytes: number): void {
     const isOffset = Number.isSafeInteger(offsetBytes) && offsetBytes >= 0;
     if (isOffset && offsetBytes + lengthBytes <= this.#sizeBytes) return;
-    const message = `${lengthBytes} bytes from ${offsetBytes} on lie outside "${this.#name}", which has ${this.#sizeBytes}`;
+    const message = `${lengthBytes} bytes from ${shown(offsetBytes)} on lie outside "${this.#name}", which has ${this.#sizeBytes}`;
     throw new CheckpointError('InvalidArgument', message, { context: { name: this.#name } });
   }
 

@@ -5,8 +5,16 @@
 
 import {
   abortError,
+  abortSignal,
+  aClock,
   CheckpointError,
   type Clock,
+  checkOptions,
+  optional,
+  orNull,
+  type Rule,
+  rule,
+  shown,
   systemClock,
   type Throttle,
   throwIfAborted,
@@ -27,8 +35,22 @@ export function createThrottle(
     readonly clock?: Clock | undefined;
   } = {},
 ): Throttle {
+  checkOptions(options, { bytesPerSecondMax: optional(orNull(limit)), clock: optional(aClock) });
   return new TokenBucket(options.bytesPerSecondMax ?? null, options.clock ?? systemClock);
 }
+
+const limit: Rule = (_, value) => {
+  if (Number.isSafeInteger(value) && (value as number) >= 1) return;
+  throw new CheckpointError(
+    'InvalidArgument',
+    `the limit is ${shown(value)} bytes a second; it takes a whole number from 1, or null for none; pause() stops sending`,
+  );
+};
+const sentBytes = rule((value) => Number.isSafeInteger(value), 'a whole number of bytes');
+const bytesToSend = rule(
+  (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  'a whole number of bytes from 0 on',
+);
 
 interface Waiter {
   readonly sizeBytes: number;
@@ -46,7 +68,7 @@ class TokenBucket implements Throttle {
   #sleep: AbortController | undefined;
 
   constructor(bytesPerSecondMax: number | null, clock: Clock) {
-    this.#bytesPerSecondMax = checked(bytesPerSecondMax);
+    this.#bytesPerSecondMax = bytesPerSecondMax;
     this.#clock = clock;
     this.#asOfMs = clock.monotonicMs();
   }
@@ -60,9 +82,9 @@ class TokenBucket implements Throttle {
   }
 
   setBytesPerSecondMax(bytesPerSecondMax: number | null): void {
-    const limit = checked(bytesPerSecondMax);
+    orNull(limit)('bytesPerSecondMax', bytesPerSecondMax);
     this.#settle(); // what was owed until now is paid at the rate until now
-    this.#bytesPerSecondMax = limit;
+    this.#bytesPerSecondMax = bytesPerSecondMax;
     this.#settle();
     this.#serve();
   }
@@ -77,12 +99,15 @@ class TokenBucket implements Throttle {
   }
 
   async take(sizeBytes: number, signal?: AbortSignal): Promise<void> {
+    bytesToSend('sizeBytes', sizeBytes);
+    optional(abortSignal)('signal', signal);
     throwIfAborted(signal);
     if (this.#waiting.length === 0 && this.#isOpen()) this.charge(sizeBytes);
     else await this.#wait(sizeBytes, signal);
   }
 
   charge(sizeBytes: number): void {
+    sentBytes('sizeBytes', sizeBytes);
     if (this.#bytesPerSecondMax === null) return;
     this.#settle();
     this.#owedBytes += sizeBytes;
@@ -150,13 +175,4 @@ class TokenBucket implements Throttle {
     this.#sleep?.abort(NOT_NEEDED);
     this.#sleep = undefined;
   }
-}
-
-function checked(bytesPerSecondMax: number | null): number | null {
-  if (bytesPerSecondMax === null || (Number.isSafeInteger(bytesPerSecondMax) && bytesPerSecondMax >= 1))
-    return bytesPerSecondMax;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `the limit is ${bytesPerSecondMax} bytes a second; it takes a whole number from 1, or null for none; pause() stops sending`,
-  );
 }

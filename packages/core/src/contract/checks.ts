@@ -1,0 +1,136 @@
+/**
+ * What callers give is checked before anything is done: a rule for each argument and option. All are here, so that every call refuses
+ * alike: `InvalidArgument`, or `InvalidConfig` of URIs and settings, that names what was given and what is accepted.
+ */
+
+import { CheckpointError, type ErrorCode } from './errors.ts';
+
+const TEXT_SHOWN_MAX = 80;
+
+/** Throws a `CheckpointError` unless `value` is accepted. `name` is what the caller calls it. */
+export type Rule = (name: string, value: unknown) => void;
+
+/** One for each option; an option without a rule does not compile. */
+export type Rules<T> = { readonly [name in keyof T]-?: Rule };
+
+/** setTimeout takes no more: 24 days. */
+export const TIMER_MS_MAX = 2 ** 31 - 1;
+
+/** A value as messages show it: short, and never the content of an object. */
+export function shown(value: unknown): string {
+  if (value instanceof Uint8Array) return `${value.length} bytes`;
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'object' && value !== null) return 'an object';
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'bigint') return `${value}n`;
+  const text = typeof value === 'string' ? JSON.stringify(value.slice(0, TEXT_SHOWN_MAX + 1)) : String(value);
+  return text.length > TEXT_SHOWN_MAX ? `${text.slice(0, TEXT_SHOWN_MAX)}…` : text;
+}
+
+export function notAccepted(
+  name: string,
+  value: unknown,
+  accepted: string,
+  code: ErrorCode = 'InvalidArgument',
+): CheckpointError {
+  return new CheckpointError(code, `${name} is ${shown(value)}; it takes ${accepted}`);
+}
+
+/** A rule by what it accepts, and by how messages call that. */
+export function rule(accepts: (value: unknown) => boolean, accepted: string): Rule {
+  return (name, value) => {
+    if (!accepts(value)) throw notAccepted(name, value, accepted);
+  };
+}
+
+/** A value that may be left out. `null` is no way of leaving it out, unless the rule says so. */
+export function optional(accepting: Rule): Rule {
+  return (name, value) => {
+    if (value !== undefined) accepting(name, value);
+  };
+}
+
+export function orNull(accepting: Rule): Rule {
+  return (name, value) => {
+    if (value !== null) accepting(name, value);
+  };
+}
+
+/** Both limits are accepted themselves. */
+export function wholeNumber(min: number, max: number = Number.MAX_SAFE_INTEGER): Rule {
+  const range = max === Number.MAX_SAFE_INTEGER ? `from ${min} on` : `from ${min} to ${max}`;
+  return rule((value) => isWhole(value) && value >= min && value <= max, `a whole number ${range}`);
+}
+
+/** Fractions too, as clocks give them. Both limits are accepted themselves. */
+export function duration(minMs: number, maxMs: number): Rule {
+  return rule(
+    (value) => typeof value === 'number' && value >= minMs && value <= maxMs,
+    `milliseconds from ${minMs} to ${maxMs}`,
+  );
+}
+
+export function oneOf(...known: readonly (string | number | boolean)[]): Rule {
+  return rule((value) => known.includes(value as string), known.join(', '));
+}
+
+export const flag: Rule = rule((value) => typeof value === 'boolean', 'true or false');
+export const anyText: Rule = rule((value) => typeof value === 'string', 'text');
+export const text: Rule = rule(
+  (value) => typeof value === 'string' && value !== '',
+  'text that is not empty',
+);
+export const callback: Rule = rule((value) => typeof value === 'function', 'a function');
+export const byteArray: Rule = rule((value) => value instanceof Uint8Array, 'a Uint8Array');
+export const abortSignal: Rule = rule((value) => value instanceof AbortSignal, 'an AbortSignal');
+
+export function listOf(each: Rule): Rule {
+  return (name, value) => {
+    if (!Array.isArray(value)) throw notAccepted(name, value, 'a list');
+    for (const [index, item] of value.entries()) each(`${name}[${index}]`, item);
+  };
+}
+
+/** Plain data: names with a value each. */
+export function recordOf(each: Rule): Rule {
+  return (name, value) => {
+    plainObject(name, value);
+    for (const [key, item] of Object.entries(value as object)) each(`${name}[${shown(key)}]`, item);
+  };
+}
+
+export const plainObject: Rule = rule(
+  (value) => typeof value === 'object' && value !== null && !isListOrBytes(value),
+  'an object',
+);
+
+/** Whatever has these methods, a class or not. */
+export function having(...methods: readonly string[]): Rule {
+  const has = (value: object) =>
+    methods.every((method) => typeof (value as Record<string, unknown>)[method] === 'function');
+  return rule(
+    (value) => typeof value === 'object' && value !== null && has(value),
+    `an object with ${methods.join(', ')}`,
+  );
+}
+
+/** What a manager is given instead of reaching for it. */
+export const aClock: Rule = having('nowMs', 'monotonicMs', 'sleep');
+export const aRandom: Rule = having('hex', 'fraction');
+export const aLogger: Rule = having('log');
+export const aStore: Rule = having('create', 'head', 'get', 'readInto', 'list', 'deleteMany', 'close');
+
+/** Options of a call; one that has no rule is left alone. */
+export function checkOptions<T extends object>(options: T, rules: Rules<T>, name = 'the argument'): void {
+  plainObject(name, options);
+  for (const [option, accepting] of Object.entries<Rule>(rules))
+    accepting(option, (options as Record<string, unknown>)[option]);
+}
+
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value);
+}
+
+function isListOrBytes(value: object): boolean {
+  return Array.isArray(value) || ArrayBuffer.isView(value);
+}

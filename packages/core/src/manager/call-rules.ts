@@ -1,0 +1,188 @@
+/** What the calls of a manager and its checkpoints accept: a rule for each option of each call. */
+
+import type {
+  AnnotateOptions,
+  CheckpointId,
+  CommitMeta,
+  CommitWaitOptions,
+  ConsistencyOptions,
+  JoinOptions,
+  ListCheckpointsOptions,
+  LogOptions,
+  MirrorOptions,
+  RestoreOptions,
+  SaveOptions,
+  StaleOptions,
+  VerifyOptions,
+  VersionInput,
+  WaitOptions,
+} from '../contract/checkpoint-manager.ts';
+import {
+  abortSignal,
+  anyText,
+  byteArray,
+  callback,
+  checkOptions,
+  duration,
+  flag,
+  having,
+  listOf,
+  notAccepted,
+  oneOf,
+  optional,
+  plainObject,
+  type Rule,
+  type Rules,
+  recordOf,
+  rule,
+  text,
+  wholeNumber,
+} from '../contract/checks.ts';
+import type { ProcessName } from '../contract/components.ts';
+import type { DiffOptions, ForkOptions, LeaseOptions, RollbackOptions } from '../contract/history.ts';
+import type { CallOptions } from '../contract/object-store.ts';
+import {
+  LEASE_TTL_MS_MAX,
+  LEASE_TTL_MS_MIN,
+  WATCH_INTERVAL_MS_MAX,
+  WATCH_INTERVAL_MS_MIN,
+} from '../contract/ranges.ts';
+import type { CollectOptions, RetentionOptions } from '../contract/retention.ts';
+import { SETTINGS } from '../contract/settings.ts';
+import type { RebuildOptions } from '../contract/upkeep.ts';
+import { toVersion } from '../format/index.ts';
+import { checkWriter } from './sources.ts';
+
+const LOG_LIMIT_MAX = 1000;
+
+export const version: Rule = (_, value) => void toVersion(value as VersionInput);
+export const versionOrLatest: Rule = (name, value) => {
+  if (value !== 'latest') version(name, value);
+};
+export const writer: Rule = (name, value) => {
+  plainObject(name, value);
+  checkWriter(value as Parameters<typeof checkWriter>[0]);
+};
+export const attempt: Rule = rule(
+  (value) =>
+    typeof value === 'string' && value.trim() !== '' && value.length <= 256 && !value.startsWith('drawn-'),
+  '1 to 256 characters, not only spaces, that do not begin with "drawn-"',
+);
+export const processName: Rule = (name, value) => {
+  plainObject(name, value);
+  checkOptions(value as ProcessName, { host: anyText, pid: wholeNumber(0) }, name);
+};
+/** Where what is accepted hangs together with other options: `capture.ts` and `rollback.ts` say it. */
+const checkedThere: Rule = () => undefined;
+/** Buffers, or a target: both are objects. What a buffer must be like depends on the file. */
+const destination: Rule = (name, value) => {
+  if (typeof value === 'string') return text(name, value);
+  plainObject(name, value);
+  if (typeof (value as { publish?: unknown }).publish === 'function')
+    return having('open', 'publish', 'discard')(name, value);
+  if (Object.keys(value as object).length === 0)
+    throw notAccepted(name, value, 'a directory, buffers by the names of files, or a target');
+  recordOf(byteArray)(name, value);
+};
+
+const call: Rules<CallOptions> = { signal: optional(abortSignal) };
+const wait: Rules<WaitOptions> = { ...call, onProgress: optional(callback) };
+const commitWait: Rules<CommitWaitOptions> = {
+  ...wait,
+  timeoutMs: optional(duration(0, SETTINGS.commitTimeoutMs.max)),
+};
+const meta: Rules<CommitMeta> = { metrics: optional(plainObject), metadata: optional(plainObject) };
+const stale: Rules<StaleOptions> = {
+  onStale: optional(oneOf('warn', 'fail', 'off')),
+  shouldChange: optional(listOf(text)),
+};
+const consistency: Rules<ConsistencyOptions> = {
+  consistency: optional(oneOf('paused', 'polluted')),
+  stateVersion: checkedThere,
+  pause: optional(callback),
+  pauseTimeoutMs: optional(wholeNumber(1, SETTINGS.commitTimeoutMs.max)),
+};
+export const dedupe: Rule = optional(oneOf('auto', 'off'));
+
+const commitId: Rule = (name, value) => {
+  plainObject(name, value);
+  const id = value as CheckpointId;
+  checkOptions(id, { version, lineage: wholeNumber(0), epoch: wholeNumber(0) }, name);
+};
+
+interface VersionOptions {
+  readonly version?: VersionInput | undefined;
+}
+
+function rules<T>(of: Rules<T>): Rules<T> {
+  return of;
+}
+
+export const CALL_RULES = {
+  call,
+  wait,
+  join: rules<JoinOptions>({ ...call, writer: optional(writer) }),
+  list: rules<ListCheckpointsOptions>({ ...call, limit: optional(wholeNumber(1)) }),
+  save: rules<SaveOptions>({
+    ...commitWait,
+    ...meta,
+    ...stale,
+    ...consistency,
+    version: optional(version),
+    dir: optional(text),
+    files: optional(plainObject),
+    buffers: optional(recordOf(byteArray)),
+    writer: optional(writer),
+    noWait: optional(flag),
+    staging: optional(having('stage')),
+    dedupe,
+  }),
+  commit: rules<CommitWaitOptions & VersionOptions>({ ...commitWait, version: optional(version) }),
+  commitCheckpoint: rules<CommitMeta & CommitWaitOptions & StaleOptions>({
+    ...commitWait,
+    ...meta,
+    ...stale,
+  }),
+  restore: rules<RestoreOptions>({
+    ...wait,
+    version: optional(versionOrLatest),
+    to: destination,
+    only: optional(listOf(text)),
+    replace: optional(oneOf(true, false, 'everything')),
+    onCorrupt: optional(oneOf('fail', 'fallback')),
+  }),
+  mirror: rules<MirrorOptions>({
+    ...wait,
+    versions: optional(listOf(version)),
+    since: optional(version),
+    latest: optional(flag),
+    onCorrupt: optional(oneOf('fail', 'skip')),
+    watchIntervalMs: optional(duration(WATCH_INTERVAL_MS_MIN, WATCH_INTERVAL_MS_MAX)),
+  }),
+  fork: rules<ForkOptions>({ ...wait, version: optional(versionOrLatest) }),
+  rollback: rules<RollbackOptions>({ ...wait, to: version, reason: checkedThere }),
+  diff: rules<DiffOptions>({ ...wait, tensors: optional(flag) }),
+  lease: rules<LeaseOptions>({
+    ...wait,
+    version: optional(versionOrLatest),
+    ttlMs: wholeNumber(LEASE_TTL_MS_MIN, LEASE_TTL_MS_MAX),
+    reader: optional(anyText),
+  }),
+  leases: rules<WaitOptions & VersionOptions>({ ...wait, version: optional(version) }),
+  verify: rules<VerifyOptions>({
+    ...wait,
+    version: optional(versionOrLatest),
+    level: optional(oneOf(0, 1, 2)),
+    record: optional(flag),
+    quarantine: optional(flag),
+  }),
+  log: rules<LogOptions>({
+    ...call,
+    limit: optional(wholeNumber(1, LOG_LIMIT_MAX)),
+    commitOf: optional(commitId),
+  }),
+  annotate: rules<AnnotateOptions>({ ...wait, ...meta }),
+  planRetention: rules<RetentionOptions>({ ...wait, policy: optional(plainObject) }),
+  collect: rules<CollectOptions>({ ...wait, policy: optional(plainObject), force: optional(flag) }),
+  rebuild: rules<RebuildOptions>({ ...wait, skip: optional(listOf(text)) }),
+} as const;
