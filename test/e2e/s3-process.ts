@@ -69,7 +69,7 @@ const HASTE = 50;
 export const HASTY = preload(
   `const wait = setTimeout; globalThis.setTimeout = (then, ms, ...rest) => wait(then, ms / ${HASTE}, ...rest);
    const now = performance.now.bind(performance); performance.now = () => now() * ${HASTE};`,
-)
+);
 
 /** The clock of the process is 20 minutes slow. */
 export const SLOW_CLOCK = preload(

@@ -132,7 +132,9 @@ export async function requireRun(
   { signal }: CallOptions,
 ): Promise<void> {
   const entries = await manager.log({ limit: 1, signal });
-  if (entries.length === 0)
+  if (entries.length > 0) return;
+  if ((await manager.latest({ signal })) === null)
+    // which tells a catalog that is lost from one that never was
     throw new CheckpointError('NotFound', `no run at ${uri}`, { context: { store: uri, run: 'missing' } });
 }
 

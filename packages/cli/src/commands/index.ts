@@ -22,6 +22,7 @@ import { pin } from './pin.ts';
 import { preempt } from './preempt.ts';
 import { recover } from './recover.ts';
 import { restore } from './restore.ts';
+import { resume } from './resume.ts';
 import { rollback } from './rollback.ts';
 import { save } from './save.ts';
 import { show } from './show.ts';
@@ -36,6 +37,7 @@ export const COMMANDS: readonly Command[] = [
   preempt,
   elect,
   restore,
+  resume,
   mirror,
   latest,
   list,

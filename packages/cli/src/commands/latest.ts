@@ -7,12 +7,14 @@ export const latest: Command = {
   name: 'latest',
   group: 'Look',
   summary: 'Print the version a restart would load, and nothing else',
-  description: 'Exit status 6 when there is none, so that a script can tell a first start from a restart.',
+  description:
+    'Exit status 6 when there is none, so that a script can tell a first start from a restart. Every other\n' +
+    'status but 0 says that it is not known: a script stops then. `holdfast resume` does all of this.',
   operands: 'URI',
   options: [],
   examples: [
     'holdfast latest "file://$PWD/run"',
-    'if step=$(holdfast latest "file://$PWD/run" --quiet); then echo "resume at $step"; else echo "start at 0"; fi',
+    'status=0; step=$(holdfast latest "file://$PWD/run" --quiet) || status=$?; case $status in 0) echo "resume at $step";; 6) echo "start at 0";; *) exit $status;; esac',
   ],
   run: runLatest,
 };

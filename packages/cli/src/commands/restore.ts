@@ -2,13 +2,14 @@ import {
   type CheckpointManager,
   isCheckpointError,
   type ProgressEvent,
+  type Replace,
   type RestoreResult,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency, versionOrLatest } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
-import { expectingRun, withRun } from '../open-run.ts';
+import { emptyRun, expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
@@ -20,7 +21,7 @@ const only = list(
   'only files that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
   (text) => text,
 );
-const onCorrupt = value(
+export const onCorrupt = value(
   '--on-corrupt <what>',
   'fail (the default), or fallback: the newest older one that verifies',
   parseChoice(['fail', 'fallback']),
@@ -48,7 +49,15 @@ export const restore: Command = {
   run: runRestore,
 };
 
-async function runRestore(call: Call): Promise<CommandResult> {
+function runRestore(call: Call): Promise<CommandResult> {
+  return restoreInto(call, (directory) => confirmedReplace(call, directory));
+}
+
+/** For commands that take `URI DIR`. `replaceOf`: what of the directory may be replaced. */
+export async function restoreInto(
+  call: Call,
+  replaceOf: (directory: string) => Promise<Replace>,
+): Promise<CommandResult> {
   const { uri, rest } = takeUriFirst(call.command, call.operands, call.env, ['DIR']);
   const directory = rest[0] as string;
   call.subject.path = directory;
@@ -56,7 +65,7 @@ async function runRestore(call: Call): Promise<CommandResult> {
   if (typeof given === 'bigint') call.subject.version = given;
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
-    const replace = await confirmedReplace(call, directory);
+    const replace = await replaceOf(directory);
     await call.reporter.begin({ verb: 'restored', headline: (event) => headline(event, call) });
     const { signal } = call;
     const { onProgress } = call.reporter;
@@ -92,6 +101,12 @@ async function explainFailure<T>(
         (each) => each.state === 'live' && damaged !== undefined && each.version < damaged,
       );
       if (alternative !== undefined) call.subject.alternative = alternative.version;
+    }
+    const isLatest = typeof call.get(versionOrLatest) !== 'bigint';
+    if (isLatest && isCheckpointError(error, 'NotFound') && error.context['run'] === undefined) {
+      // Nothing that was ever committed, as opposed to nothing that can be restored.
+      if ((await manager.list({ limit: 1, signal: call.signal })).length === 0)
+        throw emptyRun(call.subject.uri as string);
     }
     throw error;
   }

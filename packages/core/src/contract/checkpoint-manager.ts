@@ -168,7 +168,10 @@ export interface CheckpointManager
   create(version?: VersionInput, options?: CallOptions): Promise<Checkpoint>;
   /** A committed one; `null` if there is none of this version in the present lineage, or only a quarantined one. */
   get(version: VersionInput, options?: CallOptions): Promise<Checkpoint | null>;
-  /** What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run; three while its catalog has but two entries. */
+  /**
+   * What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run; three while its
+   * catalog has but two entries, and where there is none. `StoreRegressed`: the catalog is lost.
+   */
   latest(options?: CallOptions): Promise<Checkpoint | null>;
   /**
    * All in the catalog (retiring and quarantined ones too), or the newest `limit` of them, newest first. Requests as in `latest`; a run of

@@ -4,6 +4,7 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Decided } from '../plan/transaction.ts';
 import { type Asked, type Catalog, type Head, rejectionError } from './catalog.ts';
 import { type Engine, newId } from './engine.ts';
+import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
 import type { AppendResult } from './sending.ts';
 
 /** A run whose catalog moves on between every look and decision is busy beyond reason. */
@@ -55,7 +56,9 @@ export function askRun<T>(
   question: (head: Head) => T,
   signal: AbortSignal | undefined,
 ): Promise<Asked<T>> {
-  return catalog.ask((head) => question(requireRun(engine, head)), signal);
+  return orLost(engine, catalog, signal, () =>
+    catalog.ask((head) => question(requireRun(engine, head)), signal),
+  );
 }
 
 /** The newest state of a run that is there. */
@@ -64,7 +67,23 @@ export async function readRun(
   catalog: Catalog,
   signal: AbortSignal | undefined,
 ): Promise<Head> {
-  return requireRun(engine, await catalog.read(signal));
+  return orLost(engine, catalog, signal, async () => requireRun(engine, await catalog.read(signal)));
+}
+
+/** Where there is no run it may be that its catalog is lost: that is no first start. `StoreRegressed`. */
+async function orLost<T>(
+  engine: Engine,
+  catalog: Catalog,
+  signal: AbortSignal | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const isMissing = isCheckpointError(error, 'NotFound') && error.context['run'] === 'missing';
+    if (isMissing) await assertNotLost(engine, catalog, signal, NOTHING_TOLD);
+    throw error;
+  }
 }
 
 function requireRun(engine: Engine, head: Head): Head {

@@ -5,20 +5,28 @@ import { parseCheckpointPrefix, parseClaimKey, versionsPrefix, writersPrefix } f
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
 
+/** What follows for a call that only looks. */
+export const NOTHING_TOLD = 'what the run held is not known';
+
 /**
- * Asked where the store shows no entry of the catalog, before a run is begun there. `StoreRegressed`: there are claims, or objects of a
+ * Asked where the store shows no entry of the catalog, before a run is begun there or taken for one that was never begun. `StoreRegressed`: there are claims, or objects of a
  * checkpoint, which are written only once there is an entry. So the catalog is lost, and a new one would hide those checkpoints.
  * Two list requests.
  */
-export async function assertNotLost(engine: Engine, catalog: Catalog, signal: AbortSignal): Promise<void> {
+export async function assertNotLost(
+  engine: Engine,
+  catalog: Catalog,
+  signal: AbortSignal | undefined,
+  consequence = 'nothing is written',
+): Promise<void> {
   const key = await findRunKey(engine, signal);
   if (key === undefined) return;
   // Another process may have begun the run after the catalog was listed.
   const { seq } = await catalog.read(signal);
-  if (seq === 0) throw lostCatalog(engine, key, 'nothing is written');
+  if (seq === 0) throw lostCatalog(engine, key, consequence);
 }
 
-async function findRunKey(engine: Engine, signal: AbortSignal): Promise<string | undefined> {
+async function findRunKey(engine: Engine, signal: AbortSignal | undefined): Promise<string | undefined> {
   for (const prefix of [writersPrefix, versionsPrefix]) {
     for await (const { objects } of engine.records.list(prefix, { signal })) {
       const found = objects.find(({ key }) => parseClaimKey(key) ?? parseCheckpointPrefix(key));

@@ -88,6 +88,7 @@ import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { callersLeases, releaseLease, takeLease } from './leases.ts';
 import { readLog } from './log.ts';
+import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
 import { summaryOf } from './manifest.ts';
 import { mirror } from './mirror.ts';
 import { pin, undelete, unpin } from './pins.ts';
@@ -257,7 +258,9 @@ class Manager implements CheckpointManager {
   }
 
   async latest(options: CallOptions = {}): Promise<Checkpoint | null> {
-    const { state } = await this.#catalog.read(this.#bounded(options, CALL_RULES.call).signal);
+    const { signal } = this.#bounded(options, CALL_RULES.call);
+    const { seq, state } = await this.#catalog.read(signal);
+    if (seq === 0) await assertNotLost(this.#engine, this.#catalog, signal, NOTHING_TOLD);
     const found = latestOf(state);
     return found
       ? new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found))

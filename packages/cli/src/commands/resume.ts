@@ -1,0 +1,54 @@
+import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import type { Call, Command, CommandResult } from '../command.ts';
+import { buffer, concurrency } from '../common-options.ts';
+import { printable } from '../format.ts';
+import { flag } from '../option.ts';
+import { onCorrupt, restoreInto } from './restore.ts';
+
+const orStartFresh = flag(
+  '--or-start-fresh',
+  'succeed where nothing was ever committed, and leave DIR as it is',
+);
+
+export const resume: Command = {
+  name: 'resume',
+  group: 'Save and restore',
+  summary: 'Restore the latest checkpoint at the start of a job, first start or not',
+  description:
+    'As `restore`, for the first line of a job script: DIR may hold what an earlier one has put there.\n' +
+    'With --or-start-fresh a run without any checkpoint is a success too, and the job begins anew. Every\n' +
+    'other failure (a wrong secret, no network, a lost catalog, damage) is still one: a script that goes\n' +
+    'on after it would train from the beginning beside a checkpoint that is there.',
+  operands: 'URI DIR',
+  options: [orStartFresh, onCorrupt, concurrency, buffer],
+  examples: [
+    'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh || exit 1',
+    'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh --json',
+  ],
+  isSilentWhenQuiet: true,
+  run: runResume,
+};
+
+async function runResume(call: Call): Promise<CommandResult> {
+  try {
+    return await restoreInto(call, async () => true);
+  } catch (error) {
+    if (call.get(orStartFresh) === true && isFirstStart(error)) return freshStart(call);
+    throw error;
+  }
+}
+
+/** By what the store has shown: a run that has no checkpoint, or nothing at all at its place, manifests included. */
+function isFirstStart(error: unknown): error is CheckpointError {
+  if (!isCheckpointError(error, 'NotFound')) return false;
+  const { run, manifestCount } = error.context;
+  return run === 'empty' || (run === 'missing' && !(Number(manifestCount) > 0));
+}
+
+function freshStart(call: Call): CommandResult {
+  const { uri = null, path = null } = call.subject;
+  return {
+    text: `${call.style('green', 'fresh start')}  nothing was ever committed to ${printable(uri ?? '')}`,
+    json: { uri, directory: path, version: null, isFreshStart: true },
+  };
+}
