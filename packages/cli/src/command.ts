@@ -35,8 +35,8 @@ export interface Command {
 export interface CommandResult {
   /** What `--json` prints. */
   readonly json: JsonObject;
-  /** What people read; no newline at the end. Empty: nothing is printed. */
-  readonly text: string;
+  /** What people read; no newline at the end. Empty: nothing is printed. What may be long comes as lines, made while they are printed. */
+  readonly text: string | Iterable<string>;
   /** Default 0. */
   readonly exitCode?: number;
   /** The command did its work, and what it found is an error: printed after the result. Its exit status counts. */

@@ -6,7 +6,16 @@ import { isoTime } from './format.ts';
 
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
 export interface JsonObject {
-  readonly [name: string]: JsonValue;
+  readonly [name: string]: JsonValue | JsonRows;
+}
+
+/** An array that may be long: its items are made while it is printed. Only a field of the outermost object may be one. */
+export class JsonRows {
+  readonly rows: () => Iterable<JsonValue>;
+
+  constructor(rows: () => Iterable<JsonValue>) {
+    this.rows = rows;
+  }
 }
 
 /** A number where a JSON reader keeps it exactly, else its digits. */

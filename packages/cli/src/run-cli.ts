@@ -17,6 +17,7 @@ import { type JsonObject, jsonError, jsonVersion } from './json.ts';
 import { createMessages } from './messages.ts';
 import type { Option } from './option.ts';
 import { type OptionValues, parseCommandLine } from './parse-command-line.ts';
+import { printJson, printLines } from './print-result.ts';
 import {
   createReporter,
   type ProgressMode,
@@ -165,10 +166,11 @@ function conclude(result: CommandResult, ending: Ending, command: Command): numb
   if (!manners.isJson) {
     const isWanted =
       result.text !== '' && !(manners.isQuiet && command.isSilentWhenQuiet === true && !result.error);
-    if (isWanted) surroundings.stdout.write(`${result.text}\n`);
+    if (isWanted)
+      printLines(surroundings.stdout, typeof result.text === 'string' ? [result.text] : result.text);
   }
   if (result.error) return report(result.error, ending, result.json);
-  if (manners.isJson) surroundings.stdout.write(`${JSON.stringify(result.json)}\n`);
+  if (manners.isJson) printJson(surroundings.stdout, result.json);
   return result.exitCode ?? 0;
 }
 
@@ -183,7 +185,7 @@ function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number
   surroundings.stderr.write(
     `${manners.progress === 'json' ? JSON.stringify({ type: 'error', error: asJson }) : text}\n`,
   );
-  if (manners.isJson) surroundings.stdout.write(`${JSON.stringify({ ...found, error: asJson })}\n`);
+  if (manners.isJson) printJson(surroundings.stdout, { ...found, error: asJson });
   return error.exitCode;
 }
 

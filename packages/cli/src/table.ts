@@ -5,19 +5,35 @@ export interface Column {
   readonly align: 'left' | 'right';
 }
 
+type Row = readonly string[];
+
 /**
  * Lines of a table without rules: a line of titles, then one per row, columns apart by two or three spaces.
  * Every row has one cell per column; wide characters count as the two places they take.
  */
-export function renderTable(columns: readonly Column[], rows: readonly (readonly string[])[]): string[] {
-  const lines = [columns.map((column) => column.title), ...rows];
-  const widths = columns.map((_, index) => Math.max(...lines.map((line) => stringWidth(line[index] ?? ''))));
-  return lines.map((line) =>
+export function renderTable(columns: readonly Column[], rows: readonly Row[]): string[] {
+  return [...tableLines(columns, rows, (row) => row)];
+}
+
+/** The same for any number of items: their rows are made twice, for the widths and for the lines, and none is kept. */
+export function* tableLines<T>(
+  columns: readonly Column[],
+  items: readonly T[],
+  rowOf: (item: T) => Row,
+): Iterable<string> {
+  const widths = columns.map(({ title }) => stringWidth(title));
+  for (const item of items) {
+    rowOf(item).forEach((cell, index) => {
+      widths[index] = Math.max(widths[index] ?? 0, stringWidth(cell));
+    });
+  }
+  const lineOf = (row: Row) =>
     columns
-      .map((column, index) => pad(line[index] ?? '', widths[index] ?? 0, column.align))
+      .map(({ align }, index) => pad(row[index] ?? '', widths[index] ?? 0, align))
       .join('   ')
-      .trimEnd(),
-  );
+      .trimEnd();
+  yield lineOf(columns.map(({ title }) => title));
+  for (const item of items) yield lineOf(rowOf(item));
 }
 
 function pad(text: string, width: number, align: Column['align']): string {

@@ -4,11 +4,16 @@ import type { ShardFile, ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { versionOrLatest } from '../common-options.ts';
 import { jsonWriters } from '../consistency-text.ts';
-import { type InspectedFile, summarizeModel, summarizeShard } from '../elasticdl/model-summary.ts';
+import {
+  type InspectedFile,
+  type ModelSummary,
+  summarizeModel,
+  summarizeShard,
+} from '../elasticdl/model-summary.ts';
 import { type Inspected, inspectedText } from '../elasticdl/model-text.ts';
 import { isFile, localPath, withPlace, withShards } from '../elasticdl/open-shards.ts';
 import { numbering } from '../elasticdl/options.ts';
-import { type JsonObject, jsonVersion, toJson } from '../json.ts';
+import { type JsonObject, JsonRows, type JsonValue, jsonVersion, toJson } from '../json.ts';
 import { isUri, takeUriFirst } from '../operands.ts';
 
 /** Of an object, that tells a file from a prefix. */
@@ -114,6 +119,13 @@ function jsonOf({ where, version, writers, shards, model }: Inspected): JsonObje
     shards: toJson(shards),
     modelVersion: model?.version ?? null,
     tables: toJson(model?.tables),
-    variables: toJson(model?.variables),
+    variables: model === null ? null : new JsonRows(() => jsonVariables(model.variables)),
   };
+}
+
+function* jsonVariables(variables: ModelSummary['variables']): Iterable<JsonValue> {
+  for (const { file, place } of variables) {
+    const { name, dtype, shape, content } = place;
+    yield { name, dtype, shape, sizeBytes: content.lengthBytes, file };
+  }
 }

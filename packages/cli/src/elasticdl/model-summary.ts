@@ -1,6 +1,14 @@
 /** What the files of a checkpoint of ElasticDL hold, each by itself and together. Pure. */
 
-import type { Dtype, DtypeNumbering, Form, MergedModel, NamedLayout } from '@holdfast/elasticdl';
+import type {
+  Dtype,
+  DtypeNumbering,
+  Form,
+  MergedModel,
+  NamedLayout,
+  Part,
+  TensorPlace,
+} from '@holdfast/elasticdl';
 
 export interface InspectedFile extends NamedLayout {
   readonly sizeBytes: number;
@@ -30,15 +38,6 @@ export function summarizeShard({ name, sizeBytes, layout }: InspectedFile): Shar
   };
 }
 
-export interface VariableSummary {
-  readonly name: string;
-  readonly dtype: Dtype;
-  readonly shape: readonly number[];
-  readonly sizeBytes: number;
-  /** Index of its file. */
-  readonly file: number;
-}
-
 export interface TableSummary {
   readonly name: string;
   readonly dtype: Dtype;
@@ -53,21 +52,15 @@ export interface TableSummary {
 
 export interface ModelSummary {
   readonly version: number;
-  /** By name. */
-  readonly variables: readonly VariableSummary[];
+  /** By name. As they were found, since there may be millions of them. */
+  readonly variables: readonly Part<TensorPlace>[];
   /** By name. */
   readonly tables: readonly TableSummary[];
 }
 
 export function summarizeModel(model: MergedModel, fileCount: number): ModelSummary {
   const infos = new Map(model.infos.map((info) => [info.name, info]));
-  const variables = [...model.dense.values()].map(({ file, place }) => ({
-    name: place.name,
-    dtype: place.dtype,
-    shape: place.shape,
-    sizeBytes: place.content.lengthBytes,
-    file,
-  }));
+  const variables = [...model.dense.values()].sort((a, b) => byName(a.place, b.place));
   const tables = model.tables.map(({ name, dtype, dim, parts }) => {
     const rowCounts = new Array<number>(fileCount).fill(0);
     for (const { file, place } of parts) rowCounts[file] = place.rowCount;
@@ -81,7 +74,7 @@ export function summarizeModel(model: MergedModel, fileCount: number): ModelSumm
       sizeBytes: sum(parts.map(({ place }) => place.values.lengthBytes)),
     };
   });
-  return { version: model.version, variables: variables.sort(byName), tables: tables.sort(byName) };
+  return { version: model.version, variables, tables: tables.sort(byName) };
 }
 
 export function sum(counts: readonly number[]): number {

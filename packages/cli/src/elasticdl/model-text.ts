@@ -5,14 +5,8 @@ import type { Form } from '@holdfast/elasticdl';
 import { consistencyText } from '../consistency-text.ts';
 import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
 import type { Style } from '../style.ts';
-import { type Column, renderTable } from '../table.ts';
-import {
-  type ModelSummary,
-  type ShardSummary,
-  sum,
-  type TableSummary,
-  type VariableSummary,
-} from './model-summary.ts';
+import { type Column, tableLines } from '../table.ts';
+import { type ModelSummary, type ShardSummary, sum, type TableSummary } from './model-summary.ts';
 
 const WRITTEN_BY: Readonly<Record<Form, string>> = {
   S0: 'ElasticDL from March 2019 on',
@@ -40,18 +34,24 @@ export interface Inspected {
   readonly model: ModelSummary | null;
 }
 
-export function inspectedText(inspected: Inspected, style: Style): string {
+/** Line by line: a shard may have millions of variables. */
+export function* inspectedText(inspected: Inspected, style: Style): Iterable<string> {
   const { shards, model } = inspected;
   const rows = factsOf(inspected);
   const width = Math.max(LABEL_WIDTH, ...rows.map(([name]) => name.length));
-  const facts = rows.map(([name, text]) => `${style('dim', name.padEnd(width))} ${text}`);
-  const tables = [
-    ...(shards.length > 1 ? [shardsTable(shards)] : []),
-    ...(model !== null && model.tables.length > 0 ? [tablesTable(model.tables)] : []),
-    ...(model !== null && model.variables.length > 0 ? [variablesTable(model.variables)] : []),
-  ];
-  const titled = tables.map(([titles = '', ...rows]) => ['', style('bold', titles), ...rows].join('\n'));
-  return [...facts, ...titled].join('\n');
+  for (const [name, text] of rows) yield `${style('dim', name.padEnd(width))} ${text}`;
+  if (shards.length > 1) yield* titled(shardsTable(shards), style);
+  if (model !== null && model.tables.length > 0) yield* titled(tablesTable(model.tables), style);
+  if (model !== null && model.variables.length > 0) yield* titled(variablesTable(model.variables), style);
+}
+
+function* titled(lines: Iterable<string>, style: Style): Iterable<string> {
+  yield '';
+  let isTitle = true;
+  for (const line of lines) {
+    yield isTitle ? style('bold', line) : line;
+    isTitle = false;
+  }
 }
 
 function factsOf({ where, version, writers, shards, model }: Inspected): [name: string, text: string][] {
@@ -80,41 +80,44 @@ function holdsText({ variables, tables }: ModelSummary): string {
 const left = (title: string): Column => ({ title, align: 'left' });
 const right = (title: string): Column => ({ title, align: 'right' });
 
-function shardsTable(shards: readonly ShardSummary[]): string[] {
-  return renderTable(
+function shardsTable(shards: readonly ShardSummary[]): Iterable<string> {
+  return tableLines(
     [left('SHARD'), right('VERSION'), right('VARIABLES'), right('ROWS'), right('SIZE')],
-    shards.map((each) => [
+    shards,
+    (each) => [
       printable(each.name),
       String(each.version),
       formatCount(each.variableCount),
       formatCount(each.rowCount),
       formatBytes(each.sizeBytes),
-    ]),
+    ],
   );
 }
 
-function tablesTable(tables: readonly TableSummary[]): string[] {
-  return renderTable(
+function tablesTable(tables: readonly TableSummary[]): Iterable<string> {
+  return tableLines(
     [left('TABLE'), left('DTYPE'), right('DIM'), right('ROWS'), right('SIZE'), left('INITIALIZER')],
-    tables.map((each) => [
+    tables,
+    (each) => [
       printable(each.name),
       each.dtype,
       formatCount(each.dim),
       formatCount(each.rowCount),
       formatBytes(each.sizeBytes),
       printable(each.initializer),
-    ]),
+    ],
   );
 }
 
-function variablesTable(variables: readonly VariableSummary[]): string[] {
-  return renderTable(
+function variablesTable(variables: ModelSummary['variables']): Iterable<string> {
+  return tableLines(
     [left('VARIABLE'), left('DTYPE'), left('SHAPE'), right('SIZE')],
-    variables.map((each) => [
-      printable(each.name),
-      each.dtype,
-      `[${each.shape.join(', ')}]`,
-      formatBytes(each.sizeBytes),
-    ]),
+    variables,
+    ({ place }) => [
+      printable(place.name),
+      place.dtype,
+      `[${place.shape.join(', ')}]`,
+      formatBytes(place.content.lengthBytes),
+    ],
   );
 }

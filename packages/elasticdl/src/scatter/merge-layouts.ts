@@ -46,9 +46,10 @@ const INITIALIZER_UNTOLD = 'uniform';
 export function mergeLayouts(files: readonly NamedLayout[]): MergedModel {
   const version = commonVersion(files);
   assertOneSchema(files);
-  const dense = new Map(
-    files.flatMap(({ layout }, file) => layout.dense.map((place) => [place.name, { file, place }] as const)),
-  );
+  const dense = new Map<string, Part<TensorPlace>>();
+  for (const [file, { layout }] of files.entries()) {
+    for (const place of layout.dense) dense.set(place.name, { file, place });
+  }
   const parts = partsOfTables(files);
   assertNamesApart(files, dense, parts);
   const infos = mergedInfos(files, parts);
