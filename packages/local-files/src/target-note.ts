@@ -22,7 +22,11 @@ export function noteLine(name: TreeEntry['name'], { size, mtimeNs }: MadeFile): 
   return `${size} ${mtimeNs} ${name}`;
 }
 
-/** Not made durable: one that a loss of power takes away costs a question, and no file. */
+/**
+ * Not made durable: one that a loss of power takes away costs a question, and no file. Nor can such a loss make it claim too much. What is
+ * left of its bytes, cut or with zeros in them, is no JSON. And a line covers only a file that has this name, size and time of modification
+ * now, to the nanosecond: whichever of the files, notes and removals a loss of power undoes, that is one that a target has put there.
+ */
 export async function writeNote(
   fileSystem: FileSystem,
   path: string,

@@ -2,7 +2,7 @@
 
 import { type FieldSchema, MESSAGES } from '@holdfast/wire';
 import { COST } from './limits.ts';
-import { COUNTS_MAX, FIELD_RULES, MESSAGE_RULES, type Rule } from './record-rules.ts';
+import { COUNTS_MAX, FIELD_RULES, MESSAGE_RULES, type MessageRule, type Rule } from './record-rules.ts';
 import { isUint32, type ScalarCodec, scalarCodec } from './scalars.ts';
 import { type ValuePath, ValueProblem } from './value-problem.ts';
 
@@ -30,7 +30,7 @@ export interface MessagePlan {
   readonly fields: ReadonlyMap<string, FieldPlan>;
   /** By name, in the order of the JSON. */
   readonly sorted: readonly FieldPlan[];
-  readonly rule: (typeof MESSAGE_RULES)[string] | undefined;
+  readonly rules: readonly MessageRule[];
   /** Of the message without the values of its fields. */
   readonly cost: number;
 }
@@ -57,7 +57,7 @@ const PLANS: ReadonlyMap<string, MessagePlan> = new Map(
     const fields = new Map(schema.map((field, index) => [field.name, planField(message, field, index)]));
     const sorted = [...fields.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
     const cost = sorted.reduce((sum, { shape }) => sum + FIELD_COST[shape], COST.object as number);
-    return [message, { fields, sorted, rule: MESSAGE_RULES[message], cost }];
+    return [message, { fields, sorted, rules: MESSAGE_RULES[message] ?? [], cost }];
   }),
 );
 
@@ -79,8 +79,8 @@ export function assertRule(field: FieldPlan, value: unknown, path: ValuePath): v
 }
 
 export function assertMessageRule(plan: MessagePlan, value: JsonObject, path: ValuePath): void {
-  const { rule } = plan;
-  if (rule === undefined || rule.holds(value)) return;
+  const rule = plan.rules.find((each) => !each.holds(value));
+  if (rule === undefined) return;
   path.enter(rule.field);
   throw new ValueProblem(path.text, rule.accepted, value[rule.field]);
 }

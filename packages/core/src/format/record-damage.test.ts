@@ -314,6 +314,58 @@ describe('a damaged record', () => {
   });
 });
 
+describe('sizes that add up to more than 2^53 - 1', () => {
+  const HUGE = 2 ** 52;
+  const SMALL = 11_111;
+  const file = (name: string, sizeBytes: number) => ({
+    ...(receipt.files[0] as Receipt['files'][number]),
+    ...{ name, sizeBytes, partSizeBytes: sizeBytes, partCrc32c: new Uint8Array(4) },
+  });
+  const files = (sizeBytes: number) => [file('a', sizeBytes), file('b', sizeBytes)];
+  const ref = (sizeBytes: number) => ({
+    ...{ incarnation: 0, sha256: new Uint8Array(32), fileCount: 1, sizeBytes, firstName: 'a', lastName: 'a' },
+  });
+  const { metrics, metadata, suspicions, bases, id } = receipt;
+  const head = { id, worldSize: 2 };
+  const share = (writer: number, sizeBytes: number) => ({
+    ...{ writer, incarnation: 0, receiptKey: 'k', receiptSha256: new Uint8Array(32) },
+    files: [file(`${writer}`, sizeBytes)],
+  });
+  const list = { sha256: new Uint8Array(32), fileCount: 1, firstName: 'a', lastName: 'a' };
+  const lists = (sizeBytes: number) => [1, 2].map(() => ({ ...list, sizeBytes }));
+
+  test.each([
+    ['receipt', 'files', (bytes) => ({ ...receipt, files: files(bytes) })],
+    ['receipt', 'files', (bytes) => ({ ...receipt, files: [], fileLists: lists(bytes) })],
+    ['file-list', 'files', (bytes) => ({ id, writer: 0, incarnation: 0, files: files(bytes) })],
+    [
+      'manifest',
+      'writers',
+      (bytes) => ({
+        ...{ ...head, bases, metrics, metadata, suspicions, receipts: [] },
+        writers: [share(0, bytes), share(1, bytes)],
+      }),
+    ],
+    [
+      'manifest',
+      'receipts',
+      (bytes) => ({
+        ...{ ...head, writers: [], bases: [], metrics: {}, metadata: {}, suspicions: [] },
+        receipts: [ref(bytes), ref(bytes)],
+      }),
+    ],
+  ] as [RecordKind, string, (sizeBytes: number) => never][])('%s, by its %s', (kind, field, of) => {
+    const { bytes } = encodeRecord(kind, of(SMALL));
+    const accepted = `${field} is an array; it must be files of at most 2^53 - 1 bytes together`;
+    expect(errorOf(() => encodeRecord(kind, of(HUGE))).message).toContain(accepted);
+    const tail = Buffer.from(bytes).toString('utf8').slice(HEAD_LENGTH);
+    const error = refusal(sealed(tail.replaceAll(`"${SMALL}"`, `"${HUGE}"`)), kind);
+    expect([error.code, error.message]).toEqual(['Corrupt', `${where.key} is damaged: ${accepted}`]);
+    const half = tail.replaceAll(`"${SMALL}"`, `"${HUGE / 2}"`);
+    expect(() => decodeRecord(kind, sealed(half), where)).not.toThrow();
+  });
+});
+
 describe('hostile input', () => {
   test('a key __proto__ is an ordinary key, in maps and messages, and pollutes nothing', () => {
     const bytes = sealed(

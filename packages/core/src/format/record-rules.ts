@@ -14,6 +14,9 @@ import {
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
+/** A file, or what refers to files. Fields that are not given have their defaults. */
+type Sized = Partial<Pick<File, 'sizeBytes'>>;
+
 export interface Rule {
   readonly accepted: string;
   holds(value: unknown): boolean;
@@ -147,48 +150,75 @@ export const COUNTS_MAX: Readonly<Record<string, number>> = {
 const BYTES_PER_CRC = 4;
 const NO_BYTES = new Uint8Array(0);
 
+export interface MessageRule extends Rule {
+  /** The message is named by it. */
+  readonly field: string;
+}
+
+/** Whoever adds them up, as the catalog does, gets the exact sum. */
+const sumOfSizes = (field: string, sizesOf: (message: never) => readonly Sized[]): MessageRule => ({
+  field,
+  accepted: 'files of at most 2^53 - 1 bytes together',
+  holds: (message) =>
+    sizesOf(message as never).reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0) <=
+    Number.MAX_SAFE_INTEGER,
+});
+
 /** Across the fields of one message; each has held its own rules before. */
-export const MESSAGE_RULES: Readonly<
-  Record<string, { readonly field: string; readonly accepted: string; holds(message: unknown): boolean }>
-> = {
-  File: {
-    field: 'partCrc32c',
-    accepted: '4 bytes for each part of partSizeBytes bytes that sizeBytes makes (both 0 for an empty file)',
-    holds(message) {
-      // Fields that are not given have their defaults.
-      const { sizeBytes = 0, partSizeBytes = 0, partCrc32c = NO_BYTES } = message as Partial<File>;
-      if (sizeBytes === 0 || partSizeBytes === 0)
-        return sizeBytes === 0 && partSizeBytes === 0 && partCrc32c.length === 0;
-      return partCrc32c.length === Math.ceil(sizeBytes / partSizeBytes) * BYTES_PER_CRC;
+export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
+  File: [
+    {
+      field: 'partCrc32c',
+      accepted:
+        '4 bytes for each part of partSizeBytes bytes that sizeBytes makes (both 0 for an empty file)',
+      holds(message) {
+        // Fields that are not given have their defaults.
+        const { sizeBytes = 0, partSizeBytes = 0, partCrc32c = NO_BYTES } = message as Partial<File>;
+        if (sizeBytes === 0 || partSizeBytes === 0)
+          return sizeBytes === 0 && partSizeBytes === 0 && partCrc32c.length === 0;
+        return partCrc32c.length === Math.ceil(sizeBytes / partSizeBytes) * BYTES_PER_CRC;
+      },
     },
-  },
-  FileList: {
-    field: 'files',
-    accepted: 'one file at least, in the order of their names, each name once',
-    holds(message) {
-      const { files = [] } = message as Partial<FileList>;
-      return files.length > 0 && isAscending(files);
+  ],
+  FileList: [
+    {
+      field: 'files',
+      accepted: 'one file at least, in the order of their names, each name once',
+      holds(message) {
+        const { files = [] } = message as Partial<FileList>;
+        return files.length > 0 && isAscending(files);
+      },
     },
-  },
-  Manifest: {
-    field: 'receipts',
-    accepted: 'absent where the manifest itself says what its receipts say',
-    holds(message) {
-      const { receipts = [], ...own } = message as Partial<Manifest>;
-      const { writers = [], bases = [], metrics = {}, metadata = {}, suspicions = [] } = own;
-      if (receipts.length === 0) return true;
-      const count = writers.length + bases.length + suspicions.length;
-      return count + Object.keys(metrics).length + Object.keys(metadata).length === 0;
+    sumOfSizes('files', ({ files = [] }: Partial<FileList>) => files),
+  ],
+  Manifest: [
+    {
+      field: 'receipts',
+      accepted: 'absent where the manifest itself says what its receipts say',
+      holds(message) {
+        const { receipts = [], ...own } = message as Partial<Manifest>;
+        const { writers = [], bases = [], metrics = {}, metadata = {}, suspicions = [] } = own;
+        if (receipts.length === 0) return true;
+        const count = writers.length + bases.length + suspicions.length;
+        return count + Object.keys(metrics).length + Object.keys(metadata).length === 0;
+      },
     },
-  },
-  Receipt: {
-    field: 'fileLists',
-    accepted: 'absent where the receipt itself holds files',
-    holds(message) {
-      const { files = [], fileLists = [] } = message as Partial<Receipt>;
-      return files.length === 0 || fileLists.length === 0;
+    sumOfSizes('receipts', ({ receipts = [] }: Partial<Manifest>) => receipts),
+    sumOfSizes('writers', ({ writers = [] }: Partial<Manifest>) =>
+      writers.flatMap(({ files = [] }) => files),
+    ),
+  ],
+  Receipt: [
+    {
+      field: 'fileLists',
+      accepted: 'absent where the receipt itself holds files',
+      holds(message) {
+        const { files = [], fileLists = [] } = message as Partial<Receipt>;
+        return files.length === 0 || fileLists.length === 0;
+      },
     },
-  },
+    sumOfSizes('files', ({ files = [], fileLists = [] }: Partial<Receipt>) => [...files, ...fileLists]),
+  ],
 };
 
 function isAscending(files: readonly File[]): boolean {
