@@ -28,8 +28,17 @@ export const quiet = flag('-q, --quiet', 'no progress and no messages, only erro
 export const verbose = flag('-v, --verbose', 'say where each value came from; errors with their stack');
 export const noColor = flag('--no-color', 'no colour');
 
+/** How every command speaks. */
+export const OUTPUT_OPTIONS = [json, progress, quiet, verbose, noColor] as const;
+
+export const storeModule = list(
+  '--store-module <file>',
+  'a JavaScript file that adds schemes of URIs; may be repeated',
+  (text) => text,
+);
+
 /** Every command has these. */
-export const GLOBAL_OPTIONS = [json, progress, quiet, verbose, noColor] as const;
+export const GLOBAL_OPTIONS = [...OUTPUT_OPTIONS, storeModule] as const;
 
 export const version = value('--version <v>', 'the version', parseVersion);
 export const versionOrLatest = value(

@@ -3,7 +3,7 @@
 import { Command as CommanderCommand, type CommanderError, Option as CommanderOption, Help } from 'commander';
 import type { Command } from './command.ts';
 import { COMMANDS } from './commands/index.ts';
-import { GLOBAL_OPTIONS } from './common-options.ts';
+import { GLOBAL_OPTIONS, OUTPUT_OPTIONS, storeModule } from './common-options.ts';
 import { optionFromEnvironment } from './env.ts';
 import { commandEpilogue, familyHelp, programHelp } from './help.ts';
 import { type Option, readOption } from './option.ts';
@@ -66,7 +66,7 @@ function createProgram(programVersion: string): { program: CommanderCommand; out
     .exitOverride()
     .configureOutput({ writeOut: print, writeErr: () => undefined, outputError: () => undefined })
     .configureHelp({ formatHelp: () => programHelp(COMMANDS) });
-  addOptions(program, GLOBAL_OPTIONS, 'Output');
+  addGlobalOptions(program);
   return { program, outcome };
 }
 
@@ -81,7 +81,7 @@ function parentOf(command: Command, program: CommanderCommand, outcome: Outcome)
     .enablePositionalOptions()
     .configureHelp({ formatHelp: () => familyHelp(family, COMMANDS) });
   noteEnd(parsed, family, outcome);
-  addOptions(parsed, GLOBAL_OPTIONS, 'Output');
+  addGlobalOptions(parsed);
   return parsed;
 }
 
@@ -114,11 +114,16 @@ function addCommand(parent: CommanderCommand, command: Command, outcome: Outcome
   noteEnd(parsed, command.name, outcome);
   takeWordsApart(parsed, command.options);
   addOptions(parsed, command.options, 'Options');
-  addOptions(parsed, GLOBAL_OPTIONS, 'Output');
+  addGlobalOptions(parsed);
   parsed.action(() => {
     const levels = parent.parent === null ? [parsed, parent] : [parsed, parent, parent.parent];
     outcome.chosen = { command, operands: parsed.args, levels };
   });
+}
+
+function addGlobalOptions(parsed: CommanderCommand): void {
+  addOptions(parsed, OUTPUT_OPTIONS, 'Output');
+  addOptions(parsed, [storeModule], 'Stores');
 }
 
 function addOptions(parsed: CommanderCommand, options: readonly Option<unknown>[], group: string): void {

@@ -9,7 +9,7 @@ import {
 import { adviceFor } from './advice.ts';
 import { askedOf } from './ask-once-more.ts';
 import type { Call, Command, CommandResult, Subject } from './command.ts';
-import { json, noColor, progress, quiet, verbose } from './common-options.ts';
+import { json, noColor, progress, quiet, storeModule, verbose } from './common-options.ts';
 import type { Ask } from './confirm.ts';
 import { canRedraw, optionFromEnvironment, wantsColor } from './env.ts';
 import type { Interrupt } from './interrupt.ts';
@@ -108,6 +108,8 @@ async function runCommand(
   sayWhatTheEnvironmentGave(values, call);
   for (const line of unknownVariables(surroundings.env)) messages.warn(`holdfast: ${line}`);
   try {
+    const modules = call.get(storeModule) ?? [];
+    if (modules.length > 0) await (await import('./store-modules.ts')).addStores(modules);
     const result = await command.run(call);
     reporter.end();
     return conclude(

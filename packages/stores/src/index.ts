@@ -2,5 +2,5 @@
 
 export type { StoreEnvironment } from './env.ts';
 export { type OpenOptions, openCheckpointManager } from './open-checkpoint-manager.ts';
-export { openStore, storeUriForms } from './open-store.ts';
+export { openStore, registerStore, type StoreAdapter, storeUriForms } from './open-store.ts';
 export { isPath } from './uri.ts';

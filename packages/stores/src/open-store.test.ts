@@ -4,7 +4,13 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
-import { openCheckpointManager, openStore, storeUriForms } from './index.ts';
+import {
+  openCheckpointManager,
+  openStore,
+  registerStore,
+  type StoreAdapter,
+  storeUriForms,
+} from './index.ts';
 
 async function errorOf(promise: Promise<unknown>) {
   const error = await promise.then(
@@ -70,6 +76,35 @@ describe('openStore', () => {
       'az://account/container/prefix',
       'memory://name',
     ]);
+  });
+});
+
+describe('registerStore', () => {
+  const adapter: StoreAdapter = {
+    form: 'tape://library',
+    open: (uri) => openStore(`memory://${uri.slice('tape://'.length)}`),
+  };
+
+  it('a scheme of the caller is opened as any other, and listed', async () => {
+    registerStore('tape', adapter);
+    registerStore('tape', adapter);
+    const store = await openStore('tape://shelf-1');
+    await store.create('a', new Uint8Array([1]));
+    expect((await (await openStore('memory://shelf-1')).head('a')).sizeBytes).toBe(1);
+    expect(storeUriForms().at(-1)).toBe('tape://library');
+  });
+
+  it.each([
+    ['Tape', adapter, 'a scheme begins with a lower-case letter'],
+    ['', adapter, 'a scheme begins with a lower-case letter'],
+    ['disk', adapter, 'the form of disk URIs must begin with disk://'],
+    ['s3', { ...adapter, form: 's3://mine' }, 'the scheme s3 is taken: s3://bucket/prefix'],
+    ['tape', { ...adapter }, 'the scheme tape is taken: tape://library'],
+  ])('"%s" is InvalidArgument', (scheme, given, message) => {
+    registerStore('tape', adapter);
+    expect(() => registerStore(scheme, given)).toThrow(
+      expect.objectContaining({ code: 'InvalidArgument', message: expect.stringContaining(message) }),
+    );
   });
 });
 

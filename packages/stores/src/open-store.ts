@@ -3,29 +3,43 @@ import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
 import { processEnvironment, type StoreEnvironment } from './env.ts';
 import { schemeOf } from './uri.ts';
 
-interface Adapter {
-  /** How its URIs look, for messages. */
+/** How the stores of one scheme are opened. */
+export interface StoreAdapter {
+  /** How its URIs look, for messages: `tape://library/name`. */
   readonly form: string;
+  /**
+   * Opens a store. Throws `InvalidConfig` for a URI that it does not understand, and repeats nothing of it: it may hold a secret.
+   * `env` fills what the URI leaves open.
+   */
   readonly open: (uri: string, env: StoreEnvironment) => Promise<ObjectStore>;
 }
 
 // One entry per scheme. An adapter is imported when its scheme is used, so its SDK is loaded only by those who need it.
-const ADAPTERS: Readonly<Record<string, Adapter>> = {
+const BUILT_IN: Readonly<Record<string, StoreAdapter>> = {
   file: {
     form: 'file:///abs/dir',
     open: async (uri) => (await import('@holdfast/store-local')).openLocalStore(uri, { crc32c }),
   },
   s3: {
     form: 's3://bucket/prefix',
-    open: async (uri, env) => (await import('@holdfast/store-s3')).openS3Store(uri, env),
+    open: async (uri, env) => {
+      const adapter = await import('@holdfast/store-s3').catch(missing('s3', '@holdfast/store-s3'));
+      return adapter.openS3Store(uri, env);
+    },
   },
   gs: {
     form: 'gs://bucket/prefix',
-    open: async (uri, env) => (await import('@holdfast/store-gcs')).openGcsStore(uri, env),
+    open: async (uri, env) => {
+      const adapter = await import('@holdfast/store-gcs').catch(missing('gs', '@holdfast/store-gcs'));
+      return adapter.openGcsStore(uri, env);
+    },
   },
   az: {
     form: 'az://account/container/prefix',
-    open: async (uri, env) => (await import('@holdfast/store-azure')).openAzureStore(uri, env),
+    open: async (uri, env) => {
+      const adapter = await import('@holdfast/store-azure').catch(missing('az', '@holdfast/store-azure'));
+      return adapter.openAzureStore(uri, env);
+    },
   },
   memory: {
     form: 'memory://name',
@@ -33,13 +47,49 @@ const ADAPTERS: Readonly<Record<string, Adapter>> = {
   },
 };
 
+/** By scheme; in the order in which messages list them. */
+const adapters = new Map(Object.entries(BUILT_IN));
+
+/** Explains why the import of an optional package failed: most users of a directory need no SDK of a cloud, so it may not be installed. */
+function missing(scheme: string, name: string): (error: unknown) => never {
+  return (error) => {
+    if ((error as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new CheckpointError(
+      'Unsupported',
+      `URIs of ${scheme}:// need the package ${name} with all that it depends on; install it with: npm install ${name}`,
+      { cause: error },
+    );
+  };
+}
+
+/**
+ * Adds a scheme for this process: from now on `openStore` and `openCheckpointManager` accept its URIs. The same adapter may be registered
+ * again. `InvalidArgument`: no scheme, a form of another scheme, or a scheme that is taken.
+ */
+export function registerStore(scheme: string, adapter: StoreAdapter): void {
+  if (!/^[a-z][a-z0-9+.-]*$/.test(scheme)) {
+    throw new CheckpointError(
+      'InvalidArgument',
+      'a scheme begins with a lower-case letter; lower-case letters, digits, "+", "." and "-" follow',
+    );
+  }
+  if (!adapter.form.startsWith(`${scheme}://`)) {
+    throw new CheckpointError('InvalidArgument', `the form of ${scheme} URIs must begin with ${scheme}://`);
+  }
+  const known = adapters.get(scheme);
+  if (known !== undefined && known !== adapter)
+    throw new CheckpointError('InvalidArgument', `the scheme ${scheme} is taken: ${known.form}`);
+  adapters.set(scheme, adapter);
+}
+
 /** The accepted forms of URI, one per scheme. */
 export function storeUriForms(): string[] {
-  return Object.values(ADAPTERS).map((adapter) => adapter.form);
+  return Array.from(adapters.values(), (adapter) => adapter.form);
 }
 
 /**
  * Opens the store of a URI. Nothing is written, and no run need be there.
+ * `Unsupported`: the adapter's package is not installed.
  * `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does not know. The message repeats nothing of the
  * URI: what is not understood may hold a secret. A URI that is accepted holds none, and may be shown.
  * `env` fills what the URI leaves open, as `docs/stores` says for each; libraries that find credentials read `process.env` alone.
@@ -48,8 +98,7 @@ export async function openStore(
   uri: string,
   env: StoreEnvironment = processEnvironment(),
 ): Promise<ObjectStore> {
-  const scheme = schemeOf(uri);
-  const adapter = Object.hasOwn(ADAPTERS, scheme) ? ADAPTERS[scheme] : undefined;
+  const adapter = adapters.get(schemeOf(uri));
   if (adapter === undefined) {
     const forms = storeUriForms().join(', ');
     throw new CheckpointError('InvalidConfig', `the scheme of the URI is unknown; accepted: ${forms}`);

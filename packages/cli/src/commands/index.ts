@@ -29,6 +29,7 @@ import { show } from './show.ts';
 import { undelete } from './undelete.ts';
 import { unpin } from './unpin.ts';
 import { verify } from './verify.ts';
+import { versionCommand } from './version.ts';
 
 /** All commands, in the order in which they are listed. */
 export const COMMANDS: readonly Command[] = [
@@ -62,4 +63,5 @@ export const COMMANDS: readonly Command[] = [
   elasticdlImport,
   elasticdlBest,
   completionCommand(() => COMMANDS),
+  versionCommand,
 ];
