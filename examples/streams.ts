@@ -14,7 +14,9 @@ await using run = await openCheckpointManager(uri);
 
 // Left by an error before `commit`, the checkpoint is discarded, and nobody ever sees it.
 await using checkpoint = await run.create();
-await ReadableStream.from(embeddings()).pipeTo(checkpoint.openOutputStream('embeddings.bin'));
+const rows = checkpoint.openOutputStream('embeddings.bin').getWriter();
+for await (const row of embeddings()) await rows.write(row);
+await rows.close();
 const notes = checkpoint.openOutputStream('notes.txt').getWriter();
 await notes.write(new TextEncoder().encode('1000 rows of 64 float32'));
 await notes.close();

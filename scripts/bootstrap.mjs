@@ -12,19 +12,10 @@ import os from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import {
-  cacheDir,
-  childEnv,
-  explainNpmFailure,
-  isMusl,
-  isSuitableNode,
-  nodePackage,
-  npmCommand,
-  PNPM_VERSION,
-} from './toolchain.mjs';
+import { CACHE, FetchError, fetchPackage } from './fetch-package.mjs';
+import { childEnv, isMusl, isSuitableNode, nodePackage, PNPM_VERSION } from './toolchain.mjs';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const CACHE = path.resolve(cacheDir({ env: process.env, platform: process.platform, home: os.homedir() }));
 const INSTALL_STAMP = path.join(ROOT, 'node_modules', '.holdfast-installed');
 /** Read by bin/holdfast: holds the path of Node; its time is when the build began. */
 const CLI_STAMP = path.join(ROOT, 'node_modules', '.holdfast-cli');
@@ -39,52 +30,6 @@ function say(line) {
   process.stderr.write(`holdfast: ${line}\n`);
 }
 
-/** Fetches one npm package into the cache, unless it is there. Safe for many processes at once: the last step is a rename. */
-function fetchPackage({ name, version }) {
-  const target = path.join(CACHE, `${name}-${version}`);
-  if (fs.existsSync(target)) return target;
-  say(`fetching ${name} ${version} into ${CACHE}`);
-  fs.mkdirSync(CACHE, { recursive: true });
-  const temporary = fs.mkdtempSync(path.join(CACHE, '.fetch-'));
-  try {
-    npmInstall(`${name}@${version}`, temporary);
-    fs.renameSync(path.join(temporary, 'node_modules', name), target);
-  } catch (error) {
-    // Another process was faster: its copy is as good as ours.
-    if (!['ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error;
-  } finally {
-    fs.rmSync(temporary, { recursive: true, force: true });
-  }
-  return target;
-}
-
-function npmInstall(spec, directory) {
-  const npm = npmCommand({ env: process.env, execPath: process.execPath });
-  const flags = [
-    '--no-save',
-    '--no-package-lock',
-    '--ignore-scripts',
-    '--no-audit',
-    '--no-fund',
-    '--global=false',
-    '--loglevel=error',
-  ];
-  const result = spawnSync(npm.command, [...npm.args, 'install', '--prefix', directory, ...flags, spec], {
-    cwd: directory,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  if (result.error?.code === 'ENOENT') {
-    throw new BootstrapError(
-      `npm was not found, and it is needed to fetch ${spec}; install Node with npm and try again`,
-    );
-  }
-  if (result.error) throw result.error;
-  if (result.status === 0) return;
-  process.stderr.write(result.stdout + result.stderr);
-  throw new BootstrapError(`cannot fetch ${spec}: ${explainNpmFailure(result.stdout + result.stderr)}`);
-}
-
 function findNode() {
   if (isSuitableNode(process.versions.node)) return process.execPath;
   const { platform, arch } = process;
@@ -96,12 +41,12 @@ function findNode() {
       `Node 24 cannot be fetched for ${where}; install Node 24, put it on the PATH and try again`,
     );
   }
-  return path.join(fetchPackage(wanted), 'bin', 'node');
+  return path.join(fetchPackage(wanted, { say }), 'bin', 'node');
 }
 
 /** A directory with `node` and `pnpm` as programs, so that everything we start finds these. */
 function toolDirectory(node) {
-  const pnpm = path.join(fetchPackage({ name: 'pnpm', version: PNPM_VERSION }), 'bin', 'pnpm.cjs');
+  const pnpm = path.join(fetchPackage({ name: 'pnpm', version: PNPM_VERSION }, { say }), 'bin', 'pnpm.cjs');
   const key = createHash('sha256').update(`${node}\n${pnpm}`).digest('hex').slice(0, 12);
   const target = path.join(CACHE, `bin-${key}`);
   if (fs.existsSync(target)) return target;
@@ -242,6 +187,6 @@ async function main([command, ...args]) {
 }
 
 main(process.argv.slice(2)).catch((error) => {
-  say(error instanceof BootstrapError ? error.message : error.stack);
+  say(error instanceof BootstrapError || error instanceof FetchError ? error.message : error.stack);
   process.exit(1);
 });

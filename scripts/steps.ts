@@ -9,6 +9,9 @@ export interface Step {
 
 export const BUILD: Step = { name: 'build', command: ['turbo', 'run', 'build'] };
 
+/** Builds too. Tests use what a user installs. */
+export const PACK: Step = { name: 'pack', command: ['node', 'scripts/pack.ts'] };
+
 export const CHECKS: readonly Step[] = [
   { name: 'format and lint', command: ['biome', 'ci', '--error-on-warnings'] },
   { name: 'types', command: ['tsc', '--project', 'tsconfig.json'] },

@@ -1,5 +1,5 @@
 /**
- * `npm test`: build, checks, servers and every test. The last line says how many tests passed and failed;
+ * `npm test`: build, packages, checks, servers and every test. The last line says how many tests passed and failed;
  * a check that fails counts as one failed test.
  */
 
@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { countsLine, type TestCounts } from '../test/count-reporter.ts';
-import { BUILD, CHECKS, runStep, runSteps, SERVERS } from './steps.ts';
+import { CHECKS, PACK, runStep, runSteps, SERVERS } from './steps.ts';
 
 function runTests(vitestArgs: readonly string[]): TestCounts {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-counts-'));
@@ -25,7 +25,7 @@ function runTests(vitestArgs: readonly string[]): TestCounts {
   }
 }
 
-const failedChecks = runSteps([BUILD, ...CHECKS, SERVERS]);
+const failedChecks = runSteps([PACK, ...CHECKS, SERVERS]);
 const counts = runTests(process.argv.slice(2));
 if (failedChecks.length > 0) console.log(`failed checks: ${failedChecks.join(', ')}`);
 counts.failed += failedChecks.length;

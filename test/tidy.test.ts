@@ -16,6 +16,7 @@ import {
   filesNothingImports,
   foldersNotKebabCase,
   impureFiles,
+  unpublishable,
 } from './tidy/files.ts';
 import { forbiddenImports } from './tidy/imports.ts';
 import { ROOT, type Rule, readRepository } from './tidy/repository.ts';
@@ -184,6 +185,24 @@ const CASES: readonly Case[] = [
     rule: leftovers,
     bad: [{ 'a.ts': `// ${LEFTOVER}: later` }],
     good: [{ 'a.ts': '// done' }],
+  },
+  {
+    name: 'packages: one version, a README, and none that is published by accident',
+    rule: unpublishable,
+    bad: [
+      { 'packages/a/package.json': '{"version":"1.0.0","private":true}' },
+      { 'packages/a/package.json': '{"version":"1.0.0"}', 'packages/a/README.md': '' },
+      {
+        'packages/a/package.json': '{"version":"1.0.0","private":true}',
+        'packages/a/README.md': '',
+        'packages/b/package.json': '{"version":"1.0.1","private":true}',
+        'packages/b/README.md': '',
+      },
+    ],
+    good: [
+      { 'packages/cli/package.json': '{"version":"1.0.0","private":true}' },
+      { 'packages/a/package.json': '{"version":"1.0.0","private":true}', 'packages/a/README.md': '' },
+    ],
   },
   {
     name: 'no registry host is committed',

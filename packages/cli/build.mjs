@@ -1,5 +1,6 @@
 // Bundles the command: one file that starts fast, and pieces that are loaded when a store asks for its SDK.
-import { readdirSync, renameSync, statSync, unlinkSync } from 'node:fs';
+// With `--package DIR` it bundles the command and the library of the package `holdfast` into DIR. They share their pieces.
+import { readdirSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
@@ -9,11 +10,18 @@ const DIST = join(HERE, 'dist');
 const ENTRY = `.holdfast-${process.pid}`;
 const PIECES = join(DIST, 'pieces');
 const PIECE_KEPT_MS = 24 * 60 * 60 * 1000;
+const LIBRARY = ['index', 'training', 'elasticdl'];
+const [, packageDirectory] = process.argv.slice(2);
+const isPackage = packageDirectory !== undefined;
 
 const OPTIONS = {
   absWorkingDir: HERE,
-  entryPoints: [{ in: 'src/main.ts', out: ENTRY }],
-  outdir: DIST,
+  entryPoints: [
+    { in: 'src/main.ts', out: isPackage ? 'command' : ENTRY },
+    ...(isPackage ? LIBRARY.map((name) => ({ in: `../holdfast/src/${name}.ts`, out: name })) : []),
+  ],
+  outdir: packageDirectory ?? DIST,
+  metafile: true,
   outExtension: { '.js': '.mjs' },
   chunkNames: 'pieces/[name]-[hash]',
   splitting: true,
@@ -71,10 +79,15 @@ function namedAsInNode(found) {
   };
 }
 
-await build({ ...OPTIONS, plugins: [namedAsInNode(await importsOfCommonJs())] });
-// A command that starts meanwhile reads the old file or the new one, never half of one, and each finds its own pieces.
-renameSync(join(DIST, `${ENTRY}.mjs`), join(DIST, 'holdfast.mjs'));
-for (const name of readdirSync(PIECES)) {
-  const path = join(PIECES, name);
-  if (Date.now() - statSync(path).mtimeMs > PIECE_KEPT_MS) unlinkSync(path);
+const { metafile } = await build({ ...OPTIONS, plugins: [namedAsInNode(await importsOfCommonJs())] });
+if (isPackage) writeFileSync(`${packageDirectory}.inputs.json`, JSON.stringify(Object.keys(metafile.inputs)));
+else replaceCommand();
+
+/** A command that starts meanwhile reads the old file or the new one, never half of one, and each finds its own pieces. */
+function replaceCommand() {
+  renameSync(join(DIST, `${ENTRY}.mjs`), join(DIST, 'holdfast.mjs'));
+  for (const name of readdirSync(PIECES)) {
+    const path = join(PIECES, name);
+    if (Date.now() - statSync(path).mtimeMs > PIECE_KEPT_MS) unlinkSync(path);
+  }
 }

@@ -79,3 +79,20 @@ export function impureFiles(repository: Repository): string[] {
       ),
     );
 }
+
+/** All packages have one version and their own README, and only `npm run pack` can publish them. */
+export function unpublishable(repository: Repository): string[] {
+  const manifests = [...repository].filter(([path]) => /^packages\/[^/]+\/package\.json$/.test(path));
+  const versions = new Set(manifests.map(([, text]) => JSON.parse(text).version));
+  return manifests.flatMap(([path, text]) => {
+    const home = packageFolder(path);
+    const needsReadme = home !== 'packages/cli' && !repository.has(`${home}/README.md`);
+    return [
+      ...(versions.size > 1
+        ? [`${path}: all packages have one version; found ${[...versions].join(', ')}`]
+        : []),
+      ...(JSON.parse(text).private === true ? [] : [`${path}: "private": true is missing`]),
+      ...(needsReadme ? [`${home}/README.md: every package has one`] : []),
+    ];
+  });
+}

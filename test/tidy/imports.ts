@@ -62,6 +62,8 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'packages/training/src/': [...CORE, '@holdfast/local-files', ANY_NODE],
 
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
+  // The library in one package: what others export, and nothing of its own.
+  'packages/holdfast/': ['@holdfast/core', '@holdfast/stores', '@holdfast/training', '@holdfast/elasticdl'],
   'packages/cli/': [
     ...CORE,
     '@holdfast/elasticdl',

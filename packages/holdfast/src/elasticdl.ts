@@ -1,0 +1,3 @@
+/** Checkpoints of ElasticDL: read, reshard, export. */
+
+export * from '@holdfast/elasticdl';

@@ -1,0 +1,3 @@
+/** State, train loop, schedules, preemption and elections for a trainer. */
+
+export * from '@holdfast/training';

@@ -1,0 +1,64 @@
+// Fetches packages of npm into the cache, through npm's ordinary configuration. Runs on Node 18.
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import process from 'node:process';
+import { cacheDir, explainNpmFailure, npmCommand } from './toolchain.mjs';
+
+export const CACHE = path.resolve(
+  cacheDir({ env: process.env, platform: process.platform, home: os.homedir() }),
+);
+
+/** A failure that its message explains. */
+export class FetchError extends Error {}
+
+/**
+ * The directory of one npm package in the cache; fetches the package unless it is there. Safe for many processes at once: the last step
+ * is a rename. `forOtherMachine`: the package need not run here.
+ */
+export function fetchPackage({ name, version }, { say, forOtherMachine = false }) {
+  const target = path.join(CACHE, `${name.replace('/', '+')}-${version}`);
+  if (fs.existsSync(target)) return target;
+  say(`fetching ${name} ${version} into ${CACHE}`);
+  fs.mkdirSync(CACHE, { recursive: true });
+  const temporary = fs.mkdtempSync(path.join(CACHE, '.fetch-'));
+  try {
+    npmInstall(`${name}@${version}`, temporary, forOtherMachine ? ['--force'] : []);
+    fs.renameSync(path.join(temporary, 'node_modules', name), target);
+  } catch (error) {
+    // Another process was faster: its copy is as good as ours.
+    if (!['ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error;
+  } finally {
+    fs.rmSync(temporary, { recursive: true, force: true });
+  }
+  return target;
+}
+
+function npmInstall(spec, directory, more) {
+  const npm = npmCommand({ env: process.env, execPath: process.execPath });
+  const flags = [
+    '--no-save',
+    '--no-package-lock',
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--global=false',
+    '--loglevel=error',
+    ...more,
+  ];
+  const result = spawnSync(npm.command, [...npm.args, 'install', '--prefix', directory, ...flags, spec], {
+    cwd: directory,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  if (result.error?.code === 'ENOENT') {
+    throw new FetchError(
+      `npm was not found, and it is needed to fetch ${spec}; install Node with npm and try again`,
+    );
+  }
+  if (result.error) throw result.error;
+  if (result.status === 0) return;
+  process.stderr.write(result.stdout + result.stderr);
+  throw new FetchError(`cannot fetch ${spec}: ${explainNpmFailure(result.stdout + result.stderr)}`);
+}

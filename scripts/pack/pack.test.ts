@@ -1,0 +1,134 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { gatherDeclarations, needsNodeTypes, publishedDeclaration } from './declarations.ts';
+import { assertElf, glibcMin } from './elf.ts';
+import { publishedManifest } from './published-manifest.ts';
+import { assertSelfContained } from './stage.ts';
+
+const ORIGIN = { url: 'https://example.org/h', directory: 'packages/a' };
+const MANIFEST = { name: 'a', version: '0.1.0' };
+
+describe('published manifest', () => {
+  const published = (manifest: object) =>
+    publishedManifest({ ...MANIFEST, ...manifest }, ORIGIN, () => '4.0.7');
+
+  test('what only the repository needs is left out', () => {
+    const own = { private: true, scripts: { build: 'tsc' }, devDependencies: { b: 'catalog:' } };
+    expect(published(own)).toEqual({
+      ...MANIFEST,
+      repository: { type: 'git', url: 'git+https://example.org/h.git', directory: 'packages/a' },
+      homepage: 'https://example.org/h#readme',
+      bugs: 'https://example.org/h/issues',
+    });
+  });
+
+  test.each([
+    ['b', 'workspace:*', '0.1.0'],
+    ['b', 'catalog:', '^4.0.7'],
+    ['@node-rs/crc32', 'catalog:', '4.0.7'],
+    ['@types/node', 'catalog:', '*'],
+    ['b', '^5.1.1', '^5.1.1'],
+  ])('dependency %s as %s becomes %s', (name, range, expected) => {
+    for (const field of ['dependencies', 'optionalDependencies', 'peerDependencies'])
+      expect(published({ [field]: { [name]: range } })).toMatchObject({ [field]: { [name]: expected } });
+  });
+
+  test.each(['link:../b', 'workspace:^', 'file:../b'])('a dependency as %s is refused', (range) => {
+    expect(() => published({ dependencies: { b: range } })).toThrow(`a depends on b as "${range}"`);
+  });
+
+  test('exports lose what leads to sources', () => {
+    const exports = {
+      '.': { 'holdfast-source': './src/index.ts', types: './dist/index.d.ts', default: './dist/index.js' },
+      './internal/*': { 'holdfast-source': './src/*.ts' },
+    };
+    expect(published({ exports }).exports).toEqual({
+      '.': { types: './dist/index.d.ts', default: './dist/index.js' },
+    });
+  });
+});
+
+describe('declarations', () => {
+  test.each([
+    ["export * from './a.ts';", "export * from './a.js';"],
+    ["type B = import('./b.ts').B;", "type B = import('./b.js').B;"],
+    ["import './c.ts';", "import './c.js';"],
+    ["import { d } from 'd.ts';", "import { d } from 'd.ts';"],
+    [
+      'export type E = AsyncDisposable;',
+      '/// <reference lib="esnext.disposable" />\nexport type E = AsyncDisposable;',
+    ],
+    ["import 'node:fs';", '/// <reference types="node" />\nimport \'node:fs\';'],
+    ['export type F = ArrayBuffer;', 'export type F = ArrayBuffer;'],
+  ])('%s', (text, expected) => {
+    expect(publishedDeclaration(text)).toBe(expected);
+  });
+
+  test('needs those of Node only if it names them', () => {
+    expect(needsNodeTypes(publishedDeclaration('export const a: NodeJS.Signals;'))).toBe(true);
+    expect(needsNodeTypes(publishedDeclaration('export const a: string;'))).toBe(false);
+  });
+
+  test('those that are needed are gathered, and lead to each other', () => {
+    const files: Record<string, string> = {
+      'a/index.d.ts': "export * from '@x/b/deep';\nexport * from './own.ts';\nexport * from 'other';",
+      'a/own.d.ts': '',
+      'a/unneeded.d.ts': '',
+      'b/deep/index.d.ts': "export * from '../up.ts';",
+      'b/up.d.ts': '',
+    };
+    const gathered = gatherDeclarations(
+      ['a/index.d.ts'],
+      (path) => files[path] as string,
+      (specifier) => (specifier === '@x/b/deep' ? 'b/deep/index.js' : undefined),
+    );
+    expect([...gathered.keys()].sort()).toEqual([
+      'a/index.d.ts',
+      'a/own.d.ts',
+      'b/deep/index.d.ts',
+      'b/up.d.ts',
+    ]);
+    expect(gathered.get('a/index.d.ts')).toBe(
+      "export * from '../b/deep/index.js';\nexport * from './own.js';\nexport * from 'other';",
+    );
+  });
+});
+
+describe('in a directory', () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'holdfast-pack-'));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+  const write = (name: string, bytes: string | Uint8Array) => {
+    writeFileSync(join(directory, name), bytes);
+    return join(directory, name);
+  };
+
+  test.each([
+    ['a dependency of the repository', { 'package.json': '{"dependencies":{"a":"workspace:*"}}' }],
+    ['which is missing', { 'package.json': '{}', 'a.d.ts': "export * from './b.js';" }],
+    ['which is no dependency', { 'package.json': '{}', 'a.d.ts': '/// <reference types="node" />\n' }],
+  ])('a package with %s is refused', (what, files) => {
+    for (const [name, text] of Object.entries(files)) write(name, text);
+    expect(() => assertSelfContained(directory)).toThrow(what);
+  });
+
+  test('a program tells its machine and its glibc', () => {
+    const elf = (machine: number, text: string) => {
+      const bytes = Buffer.concat([Buffer.alloc(20), Buffer.from(text)]);
+      bytes.writeUInt32BE(0x7f454c46, 0);
+      bytes.writeUInt16LE(machine, 18);
+      return bytes;
+    };
+    const x64 = write('x64', elf(62, 'GLIBC_2.2.5\0GLIBC_2.28\0'));
+    const arm64 = write('arm64', elf(183, 'GLIBC_2.9\0'));
+    expect(glibcMin([x64, arm64])).toBe('2.28');
+    expect(glibcMin([arm64])).toBe('2.9');
+    assertElf(x64, 'x64');
+    expect(() => assertElf(arm64, 'x64')).toThrow('is not a program for x64');
+    expect(() => assertElf(write('text', 'text'), 'x64')).toThrow('is not a program for x64');
+  });
+});

@@ -1,0 +1,177 @@
+/** Projects outside the clone that use the packages: strict compilers, a bundler, the examples, and a store of a user's own. */
+
+import { cpSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { run } from '../e2e/holdfast-process.ts';
+import {
+  INSTALL_TIMEOUT_MS,
+  installer,
+  NODES,
+  nodeProgram,
+  PACKAGES,
+  type PackageJson,
+  ROOT,
+  readJson,
+  type Scratch,
+  scratch,
+  tarball,
+} from './artifacts.ts';
+
+const TSC = join(ROOT, 'node_modules', '.bin', 'tsc');
+
+let place: Scratch;
+
+beforeAll(async () => {
+  place = await scratch();
+  const dependencies = Object.fromEntries(PACKAGES.map((name) => [name, `file:${tarball(name)}`]));
+  const manifest = { private: true, type: 'module', dependencies, pnpm: { overrides: dependencies } };
+  await writeFile(place.path('package.json'), JSON.stringify(manifest));
+  await installer(['pnpm', 'install', '--prefer-offline', '--ignore-scripts'], place.directory);
+}, INSTALL_TIMEOUT_MS);
+
+afterAll(() => place.remove());
+
+/** Compiles files of a directory; what the compiler says is the result. */
+async function compile(directory: string, options: object, ...more: string[]): Promise<string> {
+  const strict = { strict: true, skipLibCheck: false, noEmit: true, types: [] };
+  await writeFile(
+    join(directory, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions: { ...strict, ...options }, include: ['*.ts'] }),
+  );
+  return (await run([TSC, '--project', directory, ...more], { cwd: directory })).stdout;
+}
+
+const RESOLUTIONS = [
+  { module: 'nodenext', moduleResolution: 'nodenext' },
+  { module: 'preserve', moduleResolution: 'bundler' },
+];
+
+describe.each(RESOLUTIONS)('a strict compiler, $moduleResolution', (options) => {
+  test('takes every import of every package, without types of Node', async () => {
+    const directory = place.path(`imports-${options.moduleResolution}`);
+    await mkdir(directory);
+    const imports = PACKAGES.flatMap((name) => {
+      const { exports } = readJson<PackageJson>(place.path('node_modules', name, 'package.json'));
+      return Object.keys(exports).map((path) => `${name}${path.slice(1)}`);
+    });
+    // vitest belongs to the user who wants it.
+    const own = imports.filter((name) => name !== '@holdfast/testkit/vitest');
+    const lines = own.map(
+      (name, index) => `import * as a${index} from '${name}';\nconsole.log(a${index});\n`,
+    );
+    await writeFile(join(directory, 'imports.ts'), lines.join(''));
+    expect(await compile(directory, options)).toBe('');
+  });
+
+  test.each(['@holdfast/', 'holdfast'])(
+    'takes the examples with %s, under the default lib',
+    async (prefix) => {
+      const directory = place.path(
+        `examples-${options.moduleResolution}-${prefix === 'holdfast' ? 'one' : 'many'}`,
+      );
+      await mkdir(join(directory, 'node_modules', '@types'), { recursive: true });
+      // A user's own choice, since the examples use Node themselves.
+      const node = join(ROOT, 'node_modules', '@types', 'node');
+      await symlink(node, join(directory, 'node_modules', '@types', 'node'));
+      for (const file of readdirSync(join(ROOT, 'examples')).filter((name) => name.endsWith('.ts'))) {
+        const text = readFileSync(join(ROOT, 'examples', file), 'utf8');
+        const whole = text
+          .replace(/'@holdfast\/(stores|core)'/g, "'holdfast'")
+          .replaceAll("'@holdfast/", "'holdfast/");
+        await writeFile(join(directory, file), prefix === 'holdfast' ? whole : text);
+      }
+      expect(await compile(directory, { ...options, types: ['node'] })).toBe('');
+    },
+  );
+});
+
+const ADAPTERS = [
+  ['s3', 'openS3Store', 's3://bucket/x?endpoint=http://127.0.0.1:9&region=us-east-1'],
+  ['gcs', 'openGcsStore', 'gs://bucket/x?endpoint=http://127.0.0.1:9'],
+  [
+    'azure',
+    'openAzureStore',
+    'az://devstoreaccount1/container/x?endpoint=http://127.0.0.1:9/devstoreaccount1',
+  ],
+  ['local', 'openLocalStore', 'file:///none'],
+] as const;
+
+describe.each(ADAPTERS)('a bundle of store-%s', (name, open, uri) => {
+  let bundle: string;
+
+  beforeAll(async () => {
+    const entry = place.path(`bundle-${name}.mjs`);
+    const second =
+      name === 'local'
+        ? '{ crc32c }'
+        : "{ AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b', AZURE_STORAGE_KEY: 'a2V5a2V5a2V5a2V5' }";
+    await writeFile(
+      entry,
+      `import { crc32c } from '@holdfast/core';\nimport { ${open} } from '@holdfast/store-${name}';\n` +
+        `const store = await ${open}(${JSON.stringify(uri)}, ${second});\nconsole.log(store.uri.split(':')[0], typeof crc32c);\nawait store.close();\n`,
+    );
+    bundle = place.path(`bundle-${name}.out.mjs`);
+    await build({
+      entryPoints: [entry],
+      outfile: bundle,
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      external: ['@napi-rs/blake-hash', '@node-rs/crc32'],
+      banner: {
+        js: "import { createRequire as bundleRequire } from 'node:module';\nconst require = bundleRequire(import.meta.url);",
+      },
+      logLevel: 'silent',
+    });
+  });
+
+  test.each(NODES)('opens on Node %i', async (major) => {
+    const ended = await run([nodeProgram(major), bundle], { cwd: place.directory });
+    expect(ended).toEqual({ code: 0, stdout: `${uri.split(':')[0]} function\n`, stderr: '' });
+  });
+});
+
+describe('a store of a user', () => {
+  beforeAll(async () => {
+    const directory = place.path('store');
+    await mkdir(join(directory, 'node_modules', '@types'), { recursive: true });
+    await symlink(
+      join(ROOT, 'node_modules', '@types', 'node'),
+      join(directory, 'node_modules', '@types', 'node'),
+    );
+    for (const file of ['store/shelf-store.ts', 'store/conformance.ts'])
+      cpSync(join(ROOT, 'test', 'artifacts', file), place.path(file));
+    const emitting = { noEmit: false, rewriteRelativeImportExtensions: true };
+    const options = { module: 'nodenext', types: ['node'], ...emitting };
+    expect(await compile(directory, options)).toBe('');
+  }, INSTALL_TIMEOUT_MS);
+
+  test.each(NODES)('passes the conformance checks on Node %i', async (major) => {
+    const words = [nodeProgram(major), '--test', '--test-reporter=spec', 'conformance.js'];
+    const { code, stdout, stderr } = await run(words, { cwd: place.path('store') });
+    expect(`${stdout}${stderr}`).toMatch(/^ℹ fail 0$/m);
+    expect(Number(/^ℹ pass (\d+)$/m.exec(stdout)?.[1])).toBeGreaterThan(50);
+    expect(code).toBe(0);
+  });
+
+  test('is a scheme of the installed command', async () => {
+    const node = nodeProgram(24);
+    const command = place.path('node_modules', 'holdfast', 'bin', 'holdfast.mjs');
+    const module = place.path('store', 'shelf-store.js');
+    await mkdir(place.path('model'));
+    await writeFile(place.path('model', 'weights'), 'some weights');
+    const holdfast = (...args: string[]) => run([node, command, ...args], { cwd: place.directory });
+    const uri = `shelf://${place.path('shelf')}`;
+    const saved = await holdfast('save', 'model', uri, '--version', '2', '--quiet', '--store-module', module);
+    expect(saved).toEqual({ code: 0, stdout: '', stderr: '' });
+    const env = { HOLDFAST_STORE_MODULE: 'store/shelf-store.js' };
+    const latest = await run([node, command, 'latest', uri], { cwd: place.directory, env });
+    expect(latest).toEqual({ code: 0, stdout: '2\n', stderr: '' });
+    const same = await holdfast('latest', pathToFileURL(place.path('shelf')).href);
+    expect(same.stdout).toBe('2\n');
+  });
+});

@@ -1,0 +1,179 @@
+/** What a user installs from the tarballs works, outside the clone and with npm, pnpm and yarn. */
+
+import { existsSync, readdirSync } from 'node:fs';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+// @boundaries-ignore the bootstrap decides how packages are fetched
+import { fetchPackage } from '../../scripts/fetch-package.mjs';
+import { run } from '../e2e/holdfast-process.ts';
+import {
+  INSTALL_TIMEOUT_MS,
+  installer,
+  NODES,
+  nodeProgram,
+  npm,
+  type Scratch,
+  scratch,
+  tarball,
+  tarballsFor,
+  VERSION,
+} from './artifacts.ts';
+
+const YARN = { name: 'yarn', version: '1.22.22' };
+
+let place: Scratch;
+
+beforeAll(async () => {
+  place = await scratch();
+});
+
+afterAll(() => place.remove());
+
+describe('holdfast alone, by npm install -g', () => {
+  let command: string;
+
+  beforeAll(async () => {
+    const prefix = place.path('global');
+    await mkdir(prefix);
+    await installer(npm('install', '--global', '--prefix', prefix, tarball('holdfast')), place.directory);
+    command = join(prefix, 'bin', 'holdfast');
+    await mkdir(place.path('model'));
+    await writeFile(place.path('model', 'weights'), 'some weights');
+  }, INSTALL_TIMEOUT_MS);
+
+  test.each(NODES)('saves and restores on Node %i', async (major) => {
+    const node = nodeProgram(major);
+    const uri = pathToFileURL(place.path(`run-${major}`)).href;
+    const holdfast = (...args: string[]) => run([node, command, ...args], { cwd: place.directory });
+    expect(await holdfast('--version')).toMatchObject({
+      code: 0,
+      stdout: `holdfast ${VERSION}\n`,
+      stderr: '',
+    });
+    expect(await holdfast('save', 'model', uri, '--version', '7', '--quiet')).toMatchObject({
+      code: 0,
+      stderr: '',
+    });
+    expect(await holdfast('latest', uri)).toMatchObject({ code: 0, stdout: '7\n' });
+    const restored = await holdfast('restore', uri, `back-${major}`, '--quiet');
+    expect(restored).toMatchObject({ code: 0, stderr: '' });
+    expect(readdirSync(place.path(`back-${major}`))).toEqual(['weights']);
+  });
+
+  test('an older Node gets one sentence', async () => {
+    const ended = await run([nodeProgram(20), command, 'list', 'file:///none']);
+    expect(ended).toMatchObject({ code: 126, stdout: '' });
+    expect(ended.stderr).toMatch(/^holdfast: Node 22 or newer is needed; this is Node 20\.[\d.]+, \/.*\n$/);
+  });
+
+  test('another user runs it, without a home and where no cache can be written', async () => {
+    const open = place.path('open');
+    await mkdir(open);
+    await chmod(open, 0o777);
+    const asOther =
+      process.getuid?.() === 0 ? ['setpriv', '--reuid', '65534', '--regid', '65534', '--clear-groups'] : [];
+    const env = { HOME: '/nonexistent', TMPDIR: '/nonexistent', NODE_COMPILE_CACHE: '' };
+    const words = [...asOther, nodeProgram(24), command];
+    const uri = pathToFileURL(join(open, 'run')).href;
+    const saved = await run([...words, 'save', place.path('model'), uri, '--quiet'], { env, cwd: open });
+    expect(saved).toEqual({ code: 0, stdout: '', stderr: '' });
+    const foreign = pathToFileURL('/usr/holdfast-run').href;
+    const refused = await run([...words, 'save', place.path('model'), foreign], { env, cwd: open });
+    expect(refused).toMatchObject({ code: 8, stdout: '' });
+    expect(refused.stderr).toContain('permission denied (EACCES)');
+  });
+});
+
+/** Saves, restores, and meets adapters that are not installed and one of its own. */
+const PROGRAM = `
+import { openCheckpointManager, openStore, registerStore } from '@holdfast/stores';
+const run = await openCheckpointManager(process.argv[2]);
+await run.save({ buffers: { a: Uint8Array.of(1, 2, 3) } });
+const back = new Uint8Array(3);
+await run.restore({ to: { a: back } });
+console.log(String(back));
+for (const uri of ['s3://bucket/x', 'gs://bucket/x', 'az://account/container/x'])
+  await openStore(uri).catch((error) => console.log(error.code, error.message));
+registerStore('mine', { form: 'mine://name', open: () => openStore('memory://mine') });
+const own = await openCheckpointManager('mine://name');
+console.log(String((await own.save({ version: 5, buffers: { a: back } })).version));
+await Promise.all([run.close(), own.close()]);
+`;
+
+const SAID = `1,2,3
+Unsupported URIs of s3:// need the package @holdfast/store-s3 with all that it depends on; install it with: npm install @holdfast/store-s3
+Unsupported URIs of gs:// need the package @holdfast/store-gcs with all that it depends on; install it with: npm install @holdfast/store-gcs
+Unsupported URIs of az:// need the package @holdfast/store-azure with all that it depends on; install it with: npm install @holdfast/store-azure
+5
+`;
+
+interface Manager {
+  readonly name: string;
+  readonly manifest: (tarballs: Readonly<Record<string, string>>) => object;
+  readonly words: () => string[];
+}
+
+const dependencies = (tarballs: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(tarballs).map(([name, path]) => [name, `file:${path}`]));
+
+const MANAGERS: readonly Manager[] = [
+  {
+    name: 'npm',
+    manifest: (tarballs) => ({ dependencies: dependencies(tarballs) }),
+    words: () => npm('install'),
+  },
+  {
+    name: 'pnpm',
+    manifest: (tarballs) => ({
+      dependencies: dependencies(tarballs),
+      pnpm: { overrides: dependencies(tarballs) },
+    }),
+    words: () => ['pnpm', 'install', '--prefer-offline'],
+  },
+  {
+    name: 'yarn',
+    manifest: (tarballs) => ({ dependencies: dependencies(tarballs), resolutions: dependencies(tarballs) }),
+    words: () => [
+      process.execPath,
+      join(fetchPackage(YARN, { say: () => undefined }), 'bin', 'yarn.js'),
+      // Its own cache knows a tarball by its version alone.
+      ...['install', '--no-lockfile', '--non-interactive', '--cache-folder', place.path('yarn-cache')],
+    ],
+  },
+];
+
+describe.each(MANAGERS)(
+  '@holdfast/stores, by $name from a directory of tarballs',
+  ({ name, manifest, words }) => {
+    let directory: string;
+
+    beforeAll(async () => {
+      directory = place.path(name);
+      await mkdir(directory);
+      const text = JSON.stringify({
+        private: true,
+        type: 'module',
+        ...manifest(tarballsFor('@holdfast/stores')),
+      });
+      await writeFile(join(directory, 'package.json'), text);
+      await writeFile(join(directory, 'program.mjs'), PROGRAM);
+      await installer(words(), directory);
+    }, INSTALL_TIMEOUT_MS);
+
+    test('brings no SDK of a cloud', () => {
+      for (const other of ['@aws-sdk', '@azure', 'google-auth-library', '@smithy'])
+        expect(existsSync(join(directory, 'node_modules', other)), other).toBe(false);
+    });
+
+    test.each(NODES)(
+      'works on Node %i, and names the package of a store that is not installed',
+      async (major) => {
+        const uri = pathToFileURL(join(directory, `run-${major}`)).href;
+        const ended = await run([nodeProgram(major), 'program.mjs', uri], { cwd: directory });
+        expect(ended).toEqual({ code: 0, stdout: SAID, stderr: '' });
+      },
+    );
+  },
+);

@@ -1,0 +1,141 @@
+/** The archives with Node inside: unpacked, they run without a network; a machine that cannot run one is told so in a sentence. */
+
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { chmod, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { validate } from 'dockerfile-utils';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { run } from '../e2e/holdfast-process.ts';
+import { ARTIFACTS, artifact, readJson, type Scratch, scratch, VERSION } from './artifacts.ts';
+
+const ELF_MACHINE_AT = 18;
+const ELF_MACHINES = { x64: 62, arm64: 183 } as const;
+const OWN = process.arch === 'arm64' ? 'arm64' : 'x64';
+const OTHER = OWN === 'x64' ? 'arm64' : 'x64';
+
+let place: Scratch;
+
+function archive(arch: string): string {
+  return artifact(`holdfast-${VERSION}-linux-${arch}.tar.gz`);
+}
+
+const home = (arch: string) => place.path(`holdfast-${VERSION}-linux-${arch}`);
+const program = (arch: string) => join(home(arch), 'bin', 'holdfast');
+
+beforeAll(async () => {
+  place = await scratch();
+  for (const arch of [OWN, OTHER]) execFileSync('tar', ['-xzf', archive(arch), '-C', place.directory]);
+}, 120_000);
+
+afterAll(() => place.remove());
+
+/** No user, no network, nothing on the PATH but what every Linux has. */
+function isolated(words: readonly string[], env: Record<string, string> = {}) {
+  const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
+  const bare = { PATH: '/usr/bin:/bin', HOME: '/nonexistent', NODE_COMPILE_CACHE: '', ...env };
+  return run(['unshare', ...user, '--net', ...words], { cwd: place.directory, env: bare });
+}
+
+describe('on its own machine', () => {
+  test('saves and restores without a network, also by a link', async () => {
+    await mkdir(place.path('model'));
+    await writeFile(place.path('model', 'weights'), 'some weights');
+    await mkdir(place.path('bin'));
+    await symlink(program(OWN), place.path('bin', 'holdfast'));
+    const uri = pathToFileURL(place.path('run')).href;
+    const shown = { code: 0, stdout: `holdfast ${VERSION}\n`, stderr: '' };
+    expect(await isolated([program(OWN), '--version'])).toEqual(shown);
+    const linked = place.path('bin', 'holdfast');
+    expect(await isolated([linked, 'save', 'model', uri, '--version', '3', '--quiet'])).toMatchObject({
+      code: 0,
+    });
+    expect(await isolated([linked, 'restore', uri, 'back', '--quiet'])).toMatchObject({
+      code: 0,
+      stderr: '',
+    });
+    expect(readFileSync(place.path('back', 'weights'), 'utf8')).toBe('some weights');
+  });
+
+  test('computes checksums and hashes natively', async () => {
+    const script = `
+      const { createRequire } = require('node:module');
+      const from = createRequire(${JSON.stringify(join(home(OWN), 'lib/holdfast/dist/command.mjs'))});
+      console.log(from('@node-rs/crc32').crc32c('123456789').toString(16), typeof from('@napi-rs/blake-hash').blake3);`;
+    const { stdout } = await isolated([join(home(OWN), 'lib', 'node'), '--eval', script]);
+    expect(stdout).toBe('e3069283 function\n');
+  });
+
+  test('a glibc that is too old is told', async () => {
+    const fake = place.path('old-glibc');
+    await mkdir(fake);
+    await writeFile(join(fake, 'getconf'), '#!/bin/sh\necho glibc 2.17\n');
+    await chmod(join(fake, 'getconf'), 0o755);
+    expect(await isolated([program(OWN), '--version'], { PATH: `${fake}:/usr/bin:/bin` })).toEqual({
+      code: 126,
+      stdout: '',
+      stderr: expect.stringMatching(
+        /^holdfast: this build needs glibc 2\.\d+ or newer; this machine has 2\.17\n$/,
+      ),
+    });
+  });
+});
+
+test('on another machine the command says which one it is for', async () => {
+  expect(await isolated([program(OTHER), '--version'])).toEqual({
+    code: 126,
+    stdout: '',
+    stderr: expect.stringMatching(
+      new RegExp(`^holdfast: this build is for linux-${OTHER} with glibc; this machine is Linux `),
+    ),
+  });
+});
+
+describe.each([OWN, OTHER] as const)('linux-%s', (arch) => {
+  const natives = () =>
+    (readdirSync(home(arch), { recursive: true }) as string[]).filter((file) => file.endsWith('.node'));
+
+  test('Node and the native code are for it', () => {
+    expect(natives()).toHaveLength(2);
+    for (const file of ['lib/node', ...natives()])
+      expect(readFileSync(join(home(arch), file)).readUInt16LE(ELF_MACHINE_AT), file).toBe(
+        ELF_MACHINES[arch],
+      );
+  });
+
+  test('has the licences, and the launcher parses', () => {
+    expect(readdirSync(home(arch)).sort()).toEqual(['LICENSE', 'NODE-LICENSE', 'bin', 'lib']);
+    expect(readJson<{ version: string }>(join(home(arch), 'lib/holdfast/package.json')).version).toBe(
+      VERSION,
+    );
+    execFileSync('sh', ['-n', program(arch)]);
+  });
+});
+
+describe('Dockerfile', () => {
+  const text = readFileSync(join(ARTIFACTS, 'Dockerfile'), 'utf8');
+
+  test('is understood without a complaint', () => {
+    expect(validate(text).map(({ message, range }) => `line ${range.start.line + 1}: ${message}`)).toEqual(
+      [],
+    );
+  });
+
+  test.each([
+    ['amd64', 'x64'],
+    ['arm64', 'arm64'],
+  ])('its unpacking takes the archive for %s', async (docker, arch) => {
+    const script = /^RUN ((?:.*\\\n)*.*)$/m.exec(text)?.[1] ?? '';
+    const root = place.path(`image-${docker}`);
+    await mkdir(join(root, 'tmp'), { recursive: true });
+    await mkdir(join(root, 'opt'));
+    for (const each of [OWN, OTHER])
+      await symlink(archive(each), join(root, 'tmp', `holdfast-${VERSION}-linux-${each}.tar.gz`));
+    const moved = script.replaceAll('/tmp/', `${root}/tmp/`).replaceAll('/opt/', `${root}/opt/`);
+    const ended = await run(['sh', '-euc', moved], { env: { TARGETARCH: docker } });
+    expect(ended).toEqual({ code: 0, stdout: '', stderr: '' });
+    const node = readFileSync(join(root, 'opt/holdfast/lib/node'));
+    expect(node.readUInt16LE(ELF_MACHINE_AT)).toBe(ELF_MACHINES[arch as keyof typeof ELF_MACHINES]);
+  });
+});

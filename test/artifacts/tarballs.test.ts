@@ -1,0 +1,93 @@
+/** Each tarball is what a registry and a compiler expect, and nothing of the repository is left in it. */
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
+import { publint } from 'publint';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  PACKAGES,
+  type PackageJson,
+  readJson,
+  type Scratch,
+  scratch,
+  tarball,
+  VERSION,
+} from './artifacts.ts';
+
+/** The packages are ES modules alone, for compilers that know `exports`. */
+const NOT_FOR_COMMONJS = new Set(['NoResolution node10', 'CJSResolvesToESM node16-cjs']);
+
+let place: Scratch;
+
+beforeAll(async () => {
+  place = await scratch();
+});
+
+afterAll(() => place.remove());
+
+function unpacked(name: string): string {
+  const directory = place.path(name);
+  if (!existsSync(directory)) {
+    mkdirSync(directory, { recursive: true });
+    execFileSync('tar', ['-xzf', tarball(name), '-C', directory, '--strip-components=1']);
+  }
+  return directory;
+}
+
+function filesOf(name: string): string[] {
+  return readdirSync(unpacked(name), { recursive: true }) as string[];
+}
+
+describe.each(PACKAGES)('%s', (name) => {
+  test('says what it is, under what licence, and where it comes from', () => {
+    const manifest = readJson<PackageJson>(join(unpacked(name), 'package.json'));
+    expect(manifest).toMatchObject({
+      name,
+      version: VERSION,
+      license: 'Apache-2.0',
+      engines: { node: '>=22' },
+    });
+    expect(manifest.repository?.url).toMatch(/^git\+https:.*\.git$/);
+    expect(filesOf(name)).toEqual(expect.arrayContaining(['LICENSE', 'README.md']));
+  });
+
+  test('has nothing that only the repository has', () => {
+    const text = readFileSync(join(unpacked(name), 'package.json'), 'utf8');
+    expect(text).not.toMatch(
+      /workspace:|catalog:|holdfast-source|internal|"private"|"scripts"|devDependencies/,
+    );
+    expect(filesOf(name).filter((file) => /\.test\.|(^|\/)src\//.test(file))).toEqual([]);
+  });
+
+  test('its source maps have their sources', () => {
+    for (const file of filesOf(name).filter((each) => each.endsWith('.map'))) {
+      const map = readJson<{ sources: string[]; sourcesContent?: string[] }>(join(unpacked(name), file));
+      expect(map.sourcesContent, file).toHaveLength(map.sources.length);
+    }
+  });
+
+  test('publint finds nothing', async () => {
+    const bytes = Uint8Array.from(readFileSync(tarball(name)));
+    const { messages } = await publint({ pack: { tarball: bytes.buffer } });
+    expect(messages).toEqual([]);
+  });
+
+  test('are-the-types-wrong finds nothing', async () => {
+    const result = await checkPackage(
+      createPackageFromTarballData(Uint8Array.from(readFileSync(tarball(name)))),
+    );
+    if (!result.types) throw new Error(`${name} has no types`);
+    const found = result.problems.map((problem) =>
+      'resolutionKind' in problem ? `${problem.kind} ${problem.resolutionKind}` : problem.kind,
+    );
+    expect(found.filter((problem) => !NOT_FOR_COMMONJS.has(problem))).toEqual([]);
+  });
+});
+
+test('holdfast passes on the licences of what is bundled', () => {
+  const text = readFileSync(join(unpacked('holdfast'), 'THIRD-PARTY-LICENSES.txt'), 'utf8');
+  for (const name of ['@aws-sdk/core', '@azure/identity', 'google-auth-library', 'commander', 'p-limit'])
+    expect(text).toMatch(new RegExp(`^${name} \\d+\\.\\d+\\.\\d+ \\(`, 'm'));
+});
