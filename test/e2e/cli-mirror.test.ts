@@ -55,6 +55,7 @@ describe('from a directory to another', () => {
       to,
       copied: [{ version: 2, id: { lineage: 1, epoch: 1, version: 2 }, ...counted }],
       present: [],
+      annotated: [],
       skipped: [],
       sizeBytes: 301_005,
       durationMs: expect.any(Number),

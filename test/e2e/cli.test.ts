@@ -413,6 +413,7 @@ describe('settings', () => {
     for (const command of [
       'save',
       'commit',
+      'annotate',
       'restore',
       'latest',
       'list',

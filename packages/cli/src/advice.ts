@@ -40,6 +40,13 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
     const verify = command('verify', uri, '--version', String(context.version), '--quarantine');
     return [`${verify} takes it out of the way, and collection goes on`];
   }
+  if (context['state'] === 'retiring')
+    return [
+      'nothing was changed',
+      `${command('undelete', uri, '--version', String(context['checkpoint']))} takes the version back`,
+    ];
+  if (context['state'] === 'quarantined')
+    return ['nothing was changed', `${command('list', uri)} shows which versions are live`];
   return null;
 }
 

@@ -1,7 +1,8 @@
 /** Options and operands that several commands share. */
 
-import { SETTINGS } from '@holdfast/core/contract';
+import { type CheckpointReference, referenceText, SETTINGS } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
+import { jsonVersion } from './json.ts';
 import { flag, list, value } from './option.ts';
 import { usageError } from './usage-error.ts';
 import {
@@ -10,9 +11,10 @@ import {
   parseMeta,
   parseMetric,
   parseRate,
+  parseReference,
+  parseReferenceOrLatest,
   parseSize,
   parseVersion,
-  parseVersionOrLatest,
   parseWhole,
   parseWriter,
 } from './values.ts';
@@ -41,18 +43,39 @@ export const storeModule = list(
 export const GLOBAL_OPTIONS = [...OUTPUT_OPTIONS, storeModule] as const;
 
 export const version = value('--version <v>', 'the version', parseVersion);
-export const versionOrLatest = value(
+/** Of a checkpoint that is there: a rollback may have left another of the same version behind. */
+export const checkpoint = value(
   '--version <v>',
-  'the version; default: the latest',
-  parseVersionOrLatest,
+  'the version; V@L: that of lineage L, as `list` shows what a rollback left behind',
+  parseReference,
+);
+export const checkpointOrLatest = value(
+  '--version <v>',
+  'the version, or V@L as `list` shows what a rollback left behind; default: the latest',
+  parseReferenceOrLatest,
 );
 export const label = value('--label <text>', 'a label', (text) => text);
 
+export function versionOf(given: CheckpointReference): bigint {
+  return BigInt(typeof given === 'object' ? given.version : given);
+}
+
+/** As it was given: `7` or `7@1`. */
+export function givenText(given: CheckpointReference): string {
+  return referenceText(typeof given === 'object' ? given : { version: given });
+}
+
+/** What the JSON of a command says of it: `lineage` only where it was given. */
+export function jsonGiven(given: CheckpointReference): { version: number | string; lineage?: number } {
+  const version = jsonVersion(versionOf(given));
+  return typeof given === 'object' ? { version, lineage: given.lineage } : { version };
+}
+
 /** For a command that never chooses by itself. `InvalidArgument`: none is given. */
-export function requiredVersion(call: Call): bigint {
-  const given = call.get(version);
+export function requiredCheckpoint(call: Call): CheckpointReference {
+  const given = call.get(checkpoint);
   if (given !== undefined) {
-    call.subject.version = given;
+    call.subject.version = versionOf(given);
     return given;
   }
   const { name, operands } = call.command;

@@ -1,6 +1,14 @@
 /** In what two versions differ, for people. Pure. */
 
-import type { DiffResult, FileDiff, TensorChange, TensorDiff, TensorShape } from '@holdfast/core/contract';
+import {
+  type CheckpointId,
+  type DiffResult,
+  type FileDiff,
+  referenceText,
+  type TensorChange,
+  type TensorDiff,
+  type TensorShape,
+} from '@holdfast/core/contract';
 import { formatBytes, formatCount, formatPlural, printable } from './format.ts';
 import type { Style, StyleName } from './style.ts';
 
@@ -18,12 +26,19 @@ export function diffText({ before, after, files }: DiffResult, style: Style): st
     ...tensorLines(file, style).map((line) => `  ${line}`),
   ]);
   return [
-    style('bold', `version ${before.version} → ${after.version}`),
+    style('bold', `version ${idText(before, after)} → ${idText(after, before)}`),
     ...lines,
     same.length === 0
       ? 'no file is the same'
       : `${differing.length === 0 ? 'all the same' : 'the same'}: ${formatPlural(same.length, 'file')}, ${formatBytes(sameBytes)}`,
   ].join('\n');
+}
+
+/** With the lineage only where the two have one version. */
+function idText({ version, lineage }: CheckpointId, other: CheckpointId): string {
+  return referenceText(
+    version === other.version && lineage !== other.lineage ? { version, lineage } : { version },
+  );
 }
 
 function changeText(change: string, style: Style): string {

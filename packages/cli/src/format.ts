@@ -124,7 +124,7 @@ export function formatWriters(writers: readonly number[]): string {
 }
 
 /** In the order given: `100, 200 and 300`; of many the first ones and the last: `100, 200, 300 … 900`. */
-export function formatVersions(versions: readonly bigint[]): string {
+export function formatVersions(versions: readonly (bigint | string)[]): string {
   const last = versions.at(-1);
   if (last === undefined) return '';
   if (versions.length > 8) return `${versions.slice(0, 3).join(', ')} … ${last}`;

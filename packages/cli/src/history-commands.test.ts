@@ -75,9 +75,9 @@ describe('rollback', () => {
     });
     expect((await cli('latest', uri)).stdout).toBe('1\n');
     expect((await cli('list', uri)).stdout).toMatch(
-      /^ +3 .* left behind\n +2 .* left behind\n +1 .* latest$/m,
+      /^ +3@1 .* left behind\n +2@1 .* left behind\n +1 .* latest$/m,
     );
-    expect((await cli('log', uri, '--limit', '1')).stdout).toMatch(/rollback {3}1 .* loss went up\n$/);
+    expect((await cli('log', uri, '--limit', '1')).stdout).toMatch(/rollback {3}1@1 .* loss went up\n$/);
     expect(await asJson('rollback', uri, '--to', '1', '--reason', 'again')).toEqual({
       uri,
       version: 1,
@@ -229,10 +229,14 @@ describe('lease', () => {
 describe('log and verify', () => {
   test('a decision on many versions shows how many, and which as far as they fit', () => {
     const ids = (...versions: bigint[]) => versions.map((version) => ({ lineage: 1, epoch: 1, version }));
-    expect([versionsText([]), versionsText(ids(7n))]).toEqual(['', '7']);
-    expect(versionsText(ids(9n, 10n))).toBe('2 versions: 9 and 10');
+    expect([versionsText([], 1), versionsText(ids(7n), 1), versionsText(ids(7n), 2)]).toEqual([
+      '',
+      '7',
+      '7@1',
+    ]);
+    expect(versionsText(ids(9n, 10n), 1)).toBe('2 versions: 9 and 10');
     const many = Array.from({ length: 11 }, (_, index) => BigInt(1100 - index * 100));
-    expect(versionsText(ids(...many))).toBe('11 versions: 100, 200, 300 … 1100');
+    expect(versionsText(ids(...many), 1)).toBe('11 versions: 100, 200, 300 … 1100');
   });
 
   test('a verified version is marked so, unless --no-record; the level says what was compared', async () => {

@@ -1,4 +1,4 @@
-import type { CheckpointId, CheckpointSummary } from '@holdfast/core/contract';
+import { type CheckpointId, type CheckpointSummary, checkpointName } from '@holdfast/core/contract';
 import { formatAge, formatBytes, formatCount, formatMetrics, formatPlural } from './format.ts';
 import { stateText } from './state-text.ts';
 import type { Style } from './style.ts';
@@ -15,7 +15,7 @@ export function listText(summaries: readonly CheckpointSummary[], options: ListT
   if (summaries.length === 0) return 'no checkpoint yet';
   const isShared = summaries.some((each) => each.storedBytes !== each.sizeBytes);
   const columns: (Column & { of: (each: CheckpointSummary) => string })[] = [
-    { title: 'VERSION', align: 'right', of: (each) => String(each.version) },
+    { title: 'VERSION', align: 'right', of: (each) => checkpointName(each.id, each.isLeftBehind) },
     { title: 'COMMITTED', align: 'left', of: (each) => formatAge(each.committedAtMs, options.nowMs) },
     { title: 'FILES', align: 'right', of: (each) => formatCount(each.fileCount) },
     { title: 'SIZE', align: 'right', of: (each) => formatBytes(each.sizeBytes) },

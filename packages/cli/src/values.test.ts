@@ -14,9 +14,10 @@ import {
   parseMeta,
   parseMetric,
   parseRate,
+  parseReference,
+  parseReferenceOrLatest,
   parseSize,
   parseVersion,
-  parseVersionOrLatest,
   parseWhole,
   parseWriter,
 } from './values.ts';
@@ -48,9 +49,27 @@ describe('parseVersion', () => {
   );
 
   it('latest is a word of its own', () => {
-    expect(parseVersionOrLatest('latest')).toBe('latest');
-    expect(parseVersionOrLatest('7')).toBe(7n);
-    expect(refusal(() => parseVersionOrLatest('newest'))).toContain('or "latest"');
+    expect(parseReferenceOrLatest('latest')).toBe('latest');
+    expect(parseReferenceOrLatest('7')).toBe(7n);
+    expect(refusal(() => parseReferenceOrLatest('newest'))).toContain('or "latest"');
+  });
+});
+
+describe('parseReference', () => {
+  it('is a version, or a version with its lineage', () => {
+    expect(parseReference('7')).toBe(7n);
+    expect(parseReference('9223372036854775807@4294967295')).toEqual({
+      ...{ version: 2n ** 63n - 1n, lineage: 4_294_967_295 },
+    });
+    expect(parseReferenceOrLatest('7@1')).toEqual({ version: 7n, lineage: 1 });
+  });
+
+  it.each(['7@', '7@0', '7@01', '7@x', '7@-1', '7@4294967296', '7@1@2'])('%s is refused', (text) => {
+    expect(refusal(() => parseReference(text))).toContain('V@L is version V of lineage L');
+  });
+
+  it.each(['@1', 'x@1', 'latest@1'])('%s has no version', (text) => {
+    expect(refusal(() => parseReference(text))).toContain('is not a version');
   });
 });
 

@@ -1,6 +1,12 @@
 /** Option values, from text. Strict: what is not clearly meant is refused, with what is accepted. Pure. */
 
-import { type KeepBest, SPAN_MS_MAX, WORLD_SIZE_MAX, type WriterPosition } from '@holdfast/core/contract';
+import {
+  type CheckpointReference,
+  type KeepBest,
+  SPAN_MS_MAX,
+  WORLD_SIZE_MAX,
+  type WriterPosition,
+} from '@holdfast/core/contract';
 
 /** The reason why a value is refused; whoever knows the option's name turns it into the error. */
 export class BadValue extends Error {}
@@ -16,11 +22,24 @@ export function parseVersion(text: string): bigint {
   return version;
 }
 
-/** A version, or the word `latest`. */
-export function parseVersionOrLatest(text: string): bigint | 'latest' {
+const LINEAGE_MAX = 2 ** 32 - 1;
+
+/** A checkpoint: a version, or with the lineage of its commit, such as `7@2`. */
+export function parseReference(text: string): CheckpointReference {
+  const [, version, lineage] = /^([^@]*)@(.*)$/.exec(text) ?? [];
+  if (version === undefined || lineage === undefined) return parseVersion(text);
+  const number = /^[1-9]\d{0,9}$/.test(lineage) ? Number(lineage) : Number.NaN;
+  if (number <= LINEAGE_MAX) return { version: parseVersion(version), lineage: number };
+  throw new BadValue(
+    `"${lineage}" in "${text}" is not a lineage; V@L is version V of lineage L, a whole number from 1 to ${LINEAGE_MAX}`,
+  );
+}
+
+/** A checkpoint, or the word `latest`. */
+export function parseReferenceOrLatest(text: string): CheckpointReference | 'latest' {
   if (text === 'latest') return 'latest';
   try {
-    return parseVersion(text);
+    return parseReference(text);
   } catch (error) {
     throw new BadValue(`${(error as BadValue).message}, or "latest"`);
   }

@@ -1,4 +1,4 @@
-import type { DiffResult, FileDiff } from '@holdfast/core/contract';
+import type { CheckpointReference, DiffResult, FileDiff } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency } from '../common-options.ts';
 import { diffText } from '../diff-text.ts';
@@ -7,7 +7,7 @@ import { type JsonObject, jsonId, toJson } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { checked, flag } from '../option.ts';
-import { parseVersionOrLatest } from '../values.ts';
+import { parseReferenceOrLatest } from '../values.ts';
 
 const tensors = flag(
   '--tensors',
@@ -19,7 +19,7 @@ export const diff: Command = {
   group: 'Look',
   summary: 'Tell in what two versions differ: by file, and by tensor in safetensors',
   description:
-    'A and B are versions, or the word latest. Files are compared by the sizes and checksums of the records, without reading\n' +
+    'A and B are versions (V@L: version V of lineage L), or the word latest. Files are compared by the sizes and checksums of the records, without reading\n' +
     'them; of *.safetensors files that differ the headers are read, which tell tensors added, removed and reshaped.',
   operands: 'URI A B',
   options: [tensors, concurrency, buffer],
@@ -33,8 +33,8 @@ export const diff: Command = {
 async function runDiff(call: Call): Promise<CommandResult> {
   const { uri, rest } = takeUriFirst(call.command, call.operands, call.env, ['A', 'B']);
   const [a, b] = ['A', 'B'].map((name, index) =>
-    checked('InvalidArgument', name, () => parseVersionOrLatest(rest[index] as string)),
-  ) as [bigint | 'latest', bigint | 'latest'];
+    checked('InvalidArgument', name, () => parseReferenceOrLatest(rest[index] as string)),
+  ) as [CheckpointReference | 'latest', CheckpointReference | 'latest'];
   const { signal } = call;
   const { onProgress } = call.reporter;
   const isDeep = call.get(tensors) === true;

@@ -1,13 +1,14 @@
-import type { ProgressEvent } from '@holdfast/core/contract';
+import type { CheckpointId, CheckpointManager, ProgressEvent } from '@holdfast/core/contract';
 import type { ExportOptions, ExportResult, ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, versionOrLatest } from '../common-options.ts';
+import { buffer, checkpointOrLatest } from '../common-options.ts';
 import { consistencyText, jsonWriters } from '../consistency-text.ts';
 import { withShards } from '../elasticdl/open-shards.ts';
-import { parseRowCount, parseTableRows } from '../elasticdl/option-values.ts';
+import { parseDecidedMetric, parseRowCount, parseTableRows } from '../elasticdl/option-values.ts';
 import { numbering } from '../elasticdl/options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonVersion } from '../json.ts';
+import { emptyRun } from '../open-run.ts';
 import { takeOperands } from '../operands.ts';
 import { checked, flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
@@ -25,6 +26,11 @@ const denseAll = value(
   parseRowCount,
 );
 const keepSlots = flag('--keep-slots', 'keep the tables that hold what an optimizer knows of another');
+const best = value(
+  '--best <name:min|:max>',
+  'the checkpoint of the run that is best by this metric, such as auc:max; instead of --version',
+  parseDecidedMetric,
+);
 const replace = flag('--replace', 'put it in the place of a file that is there');
 
 export const elasticdlExport: Command = {
@@ -35,12 +41,14 @@ export const elasticdlExport: Command = {
     'FROM is a directory or a URI, as for inspect. A variable becomes a tensor of its name.\n' +
     'A table becomes two, TABLE.ids and TABLE.values, row by row, unless it is to be dense.\n' +
     'OUT.json beside it tells what the tables are, and so does the metadata of the file itself.\n' +
+    '--best chooses as `holdfast elasticdl best` does: live checkpoints that a restart could load.\n' +
     'The file appears whole or not at all. One that exists is refused, unless with --replace.',
   operands: 'FROM OUT.safetensors',
-  options: [versionOrLatest, dense, denseAll, keepSlots, replace, numbering, buffer],
+  options: [checkpointOrLatest, best, dense, denseAll, keepSlots, replace, numbering, buffer],
   examples: [
     'holdfast elasticdl export ./checkpoint_dir model.safetensors',
     'holdfast elasticdl export "file://$PWD/run" dense.safetensors --version 100 --dense embedding=300000',
+    'holdfast elasticdl export "file://$PWD/run" best.safetensors --best auc:max',
   ],
   isSilentWhenQuiet: true,
   run: runExport,
@@ -55,12 +63,27 @@ async function runExport(call: Call): Promise<CommandResult> {
   }
   call.subject.path = out;
   const beganMs = call.clock.monotonicMs();
-  return withShards(call, from, { isPatient: true }, async (set) => {
+  return withShards(call, from, { isPatient: true, choose: chooseBest(call) }, async (set) => {
     const { exportSafetensors } = await import('@holdfast/elasticdl');
     await call.reporter.begin({ verb: 'exported', headline: (event) => headline(event, set, out) });
     const result = await exportSafetensors(set, out, optionsOf(call));
     return describe(call, set, result, call.clock.monotonicMs() - beganMs);
   });
+}
+
+/** `undefined`: `--best` is not given. */
+function chooseBest(call: Call): ((manager: CheckpointManager) => Promise<CheckpointId>) | undefined {
+  const by = call.get(best);
+  if (by === undefined) return undefined;
+  if (call.get(checkpointOrLatest) !== undefined) {
+    throw usageError('--best and --version exclude each other', ['give one of them']);
+  }
+  return async (manager) => {
+    const { bestCheckpoint } = await import('@holdfast/elasticdl');
+    const found = await bestCheckpoint(manager, by, call);
+    if (found === null) throw emptyRun(call.subject.uri as string);
+    return found.id;
+  };
 }
 
 function optionsOf(call: Call): ExportOptions {

@@ -138,7 +138,8 @@ function totalText({ imported, skipped }: ImportAllResult, sizeBytes: number): [
 
 function savedText(result: ImportResult): string {
   const head = `version ${result.version}   ${formatBytes(result.sizeBytes)} in ${formatPlural(result.fileCount, 'file')}`;
-  return result.wasCommittedBefore ? `${head}   there already` : head;
+  if (!result.wasCommittedBefore) return head;
+  return `${head}   there already${result.isAnnotated ? '; its metrics and metadata are recorded now' : ''}`;
 }
 
 function jsonOf(result: ImportResult): JsonObject {
@@ -149,6 +150,7 @@ function jsonOf(result: ImportResult): JsonObject {
     fileCount: result.fileCount,
     modelVersion: result.modelVersion,
     wasCommittedBefore: result.wasCommittedBefore,
+    isAnnotated: result.isAnnotated,
     notes: result.notes,
   };
 }

@@ -2,7 +2,7 @@ import { basename, dirname } from 'node:path';
 import { isCheckpointError } from '@holdfast/core/contract';
 import type { ShardFile, ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { versionOrLatest } from '../common-options.ts';
+import { checkpointOrLatest } from '../common-options.ts';
 import { jsonWriters } from '../consistency-text.ts';
 import {
   type InspectedFile,
@@ -31,7 +31,7 @@ export const elasticdlInspect: Command = {
     'URI is a run, or such a directory or file in a store. What is there decides.\n' +
     'Of several versions the newest whole one is shown. Every form that ElasticDL ever wrote is read.',
   operands: 'FILE|DIR|URI',
-  options: [versionOrLatest, numbering],
+  options: [checkpointOrLatest, numbering],
   examples: [
     'holdfast elasticdl inspect ./checkpoint_dir',
     'holdfast elasticdl inspect ./checkpoint_dir/version-100/variables-0-of-2.ckpt --json',

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { ProgressEvent } from '@holdfast/core/contract';
 import type { ShardSet } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, versionOrLatest } from '../common-options.ts';
+import { buffer, checkpointOrLatest } from '../common-options.ts';
 import { withShards } from '../elasticdl/open-shards.ts';
 import { form, numbering } from '../elasticdl/options.ts';
 import { type Division, openRepartitionTarget } from '../elasticdl/repartition-target.ts';
@@ -41,7 +41,7 @@ export const elasticdlRepartition: Command = {
     'one with nothing but such files, --replace=everything of any, after it has asked (or with --apply).\n' +
     "With --index it writes one server's file, whole or not at all; ElasticDL wants all M in the directory.",
   operands: 'FROM [OUT] --to M',
-  options: [to, index, layout, versionOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
+  options: [to, index, layout, checkpointOrLatest, form, ...REPLACE_OPTIONS, numbering, buffer],
   examples: [
     'holdfast elasticdl repartition ./checkpoint_dir ./checkpoint_dir_8 --to 8',
     'holdfast elasticdl repartition "file://$PWD/run" ./ckpt --to 3 --version 100',

@@ -1,4 +1,5 @@
 import type { Command } from '../command.ts';
+import { annotate } from './annotate.ts';
 import { certify } from './certify.ts';
 import { commit } from './commit.ts';
 import { completionCommand } from './completion.ts';
@@ -35,6 +36,7 @@ import { versionCommand } from './version.ts';
 export const COMMANDS: readonly Command[] = [
   save,
   commit,
+  annotate,
   preempt,
   elect,
   restore,

@@ -3,9 +3,10 @@ import {
   LEASE_TTL_MS_MAX,
   LEASE_TTL_MS_MIN,
   type Lease,
+  referenceText,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { versionOrLatest } from '../common-options.ts';
+import { checkpointOrLatest, versionOf } from '../common-options.ts';
 import { formatRoughDuration, formatTime, printable, shellQuote } from '../format.ts';
 import { type JsonObject, jsonId, jsonTime, jsonVersion } from '../json.ts';
 import { expectingRun, requireRun, withRun } from '../open-run.ts';
@@ -32,7 +33,7 @@ export const lease: Command = {
     'For jobs that read by other means: restore takes a lease by itself. It ends by itself, whether its reader lives or not,\n' +
     'and is never extended: to hold on longer, take another before it ends. --release and --list do what they say instead.',
   operands: 'URI',
-  options: [versionOrLatest, duration, reader, release, listing],
+  options: [checkpointOrLatest, duration, reader, release, listing],
   examples: [
     'holdfast lease "file://$PWD/run" --version 1200 --for 2h --reader eval',
     'holdfast lease "file://$PWD/run" --list',
@@ -60,8 +61,8 @@ async function runLease(call: Call): Promise<CommandResult> {
 }
 
 async function take(call: Call, manager: CheckpointManager): Promise<CommandResult> {
-  const version = call.get(versionOrLatest);
-  if (typeof version === 'bigint') call.subject.version = version;
+  const version = call.get(checkpointOrLatest);
+  if (version !== undefined && version !== 'latest') call.subject.version = versionOf(version);
   const options = {
     version,
     ttlMs: call.get(duration) as number,
@@ -92,7 +93,7 @@ async function giveBack(call: Call, manager: CheckpointManager): Promise<Command
 }
 
 async function showAll(call: Call, manager: CheckpointManager): Promise<CommandResult> {
-  const given = call.get(versionOrLatest);
+  const given = call.get(checkpointOrLatest);
   const version = given === 'latest' ? (await manager.latest())?.version : given;
   const leases = await manager.leases({ version, signal: call.signal });
   if (leases.length === 0) await requireRun(manager, call.subject.uri as string, call);
@@ -103,6 +104,7 @@ async function showAll(call: Call, manager: CheckpointManager): Promise<CommandR
 }
 
 function tableOf(leases: readonly Lease[], call: Call): string {
+  const areOfOne = new Set(leases.map(({ checkpoint }) => checkpoint.lineage)).size < 2;
   const [titles, ...rows] = renderTable(
     [
       { title: 'VERSION', align: 'right' },
@@ -113,7 +115,7 @@ function tableOf(leases: readonly Lease[], call: Call): string {
       { title: 'ID', align: 'left' },
     ],
     leases.map((each) => [
-      String(each.version),
+      referenceText(areOfOne ? { version: each.version } : each.checkpoint),
       printable(each.reader),
       each.host === '' ? '' : `${printable(each.host)}:${each.pid}`,
       `${formatRoughDuration(each.ageMs)} ago`,

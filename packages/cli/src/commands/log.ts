@@ -1,5 +1,4 @@
-import type { LogEntry } from '@holdfast/core/contract';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, checkpointName, type LogEntry } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { formatAge, formatPlural, formatVersions, printable } from '../format.ts';
 import { jsonId, jsonTime, toJson } from '../json.ts';
@@ -61,7 +60,7 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
       String(entry.seq),
       formatAge(entry.atMs, nowMs),
       printable(entry.kind),
-      versionsText(entry.checkpoints),
+      versionsText(entry.checkpoints, entry.lineage),
       entry.lineage <= 1 ? String(entry.epoch) : `${entry.lineage}.${entry.epoch}`,
       shorten(printable(entry.attempt)),
       `${printable(entry.process.host)}:${entry.process.pid}`,
@@ -71,12 +70,14 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
   return [call.style('bold', titles as string), ...rows].join('\n');
 }
 
-/** Collection takes hundreds at once: how many, and which as far as they fit. */
-export function versionsText(ids: LogEntry['checkpoints']): string {
-  const versions = ids.map(({ version }) => version);
-  if (versions.length < 2) return versions.join('');
-  const ascending = versions.sort((a, b) => (a < b ? -1 : 1));
-  return `${formatPlural(versions.length, 'version')}: ${formatVersions(ascending)}`;
+/**
+ * Collection takes hundreds at once: how many, and which as far as they fit. Those of another lineage than the decision's are shown with it.
+ */
+export function versionsText(ids: LogEntry['checkpoints'], lineage: number): string {
+  const ascending = ids.toSorted((a, b) => (a.version < b.version ? -1 : 1));
+  const names = ascending.map((id) => checkpointName(id, id.lineage !== lineage));
+  if (names.length < 2) return names.join('');
+  return `${formatPlural(names.length, 'version')}: ${formatVersions(names)}`;
 }
 
 // A drawn attempt is 128 bits of hex: its beginning tells it from the others.

@@ -137,7 +137,7 @@ function headline(event: ProgressEvent, { from, to }: Ends): string | null {
 }
 
 function describe(result: MirrorResult, ends: Ends, call: Call, durationMs: number): CommandResult {
-  const { copied, present, skipped } = result;
+  const { copied, present, annotated, skipped } = result;
   const sizeBytes = copied.reduce((sum, each) => sum + each.sizeBytes, 0);
   const reusedBytes = copied.reduce((sum, each) => sum + each.reusedBytes, 0);
   const text = [
@@ -145,6 +145,7 @@ function describe(result: MirrorResult, ends: Ends, call: Call, durationMs: numb
     ...(copied.length > 0 ? [formatBytes(sizeBytes), ...elapsedAndRate(durationMs, sizeBytes)] : []),
     ...(reusedBytes > 0 ? [`${formatBytes(reusedBytes)} had been sent before`] : []),
     ...(present.length > 0 ? [`${formatCount(present.length)} there already`] : []),
+    ...(annotated.length > 0 ? [`${formatCount(annotated.length)} annotated`] : []),
     ...(skipped.length > 0 ? [`${formatCount(skipped.length)} skipped`] : []),
   ];
   return {
@@ -159,6 +160,7 @@ function describe(result: MirrorResult, ends: Ends, call: Call, durationMs: numb
         reusedBytes: each.reusedBytes,
       })),
       present: present.map(jsonVersion),
+      annotated: annotated.map(jsonVersion),
       skipped: skipped.map((each) => ({ version: jsonVersion(each.version), reason: each.reason })),
       sizeBytes,
       durationMs: Math.round(durationMs),

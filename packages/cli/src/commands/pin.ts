@@ -1,7 +1,6 @@
 import type { Call, Command, CommandResult } from '../command.ts';
-import { label, requiredVersion, version } from '../common-options.ts';
+import { checkpoint, givenText, jsonGiven, label, requiredCheckpoint } from '../common-options.ts';
 import { printable } from '../format.ts';
-import { jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 
@@ -13,7 +12,7 @@ export const pin: Command = {
   summary: 'Keep a version until it is unpinned, whatever the rules say',
   description: 'A version may have several labels; it is kept while it has one.',
   operands: 'URI --version V',
-  options: [version, { ...label, help: `why, such as paper; default: ${LABEL_DEFAULT}` }],
+  options: [checkpoint, { ...label, help: `why, such as paper; default: ${LABEL_DEFAULT}` }],
   examples: ['holdfast pin "file://$PWD/run" --version 1200 --label paper'],
   isSilentWhenQuiet: true,
   isOneDecision: true,
@@ -22,13 +21,13 @@ export const pin: Command = {
 
 async function runPin(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const given = requiredVersion(call);
+  const given = requiredCheckpoint(call);
   const name = call.get(label) ?? LABEL_DEFAULT;
   await withRun(call, { uri }, (manager) =>
     expectingRun(call, manager, () => manager.pin(given, name, { signal: call.signal })),
   );
   return {
-    text: `${call.style('green', 'pinned')}  version ${given}   ${printable(name)}`,
-    json: { uri: call.subject.uri ?? null, version: jsonVersion(given), label: name },
+    text: `${call.style('green', 'pinned')}  version ${givenText(given)}   ${printable(name)}`,
+    json: { uri: call.subject.uri ?? null, ...jsonGiven(given), label: name },
   };
 }

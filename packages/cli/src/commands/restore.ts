@@ -6,7 +6,7 @@ import {
   type RestoreResult,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency, versionOrLatest } from '../common-options.ts';
+import { buffer, checkpointOrLatest, concurrency, versionOf } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { emptyRun, expectingRun, withRun } from '../open-run.ts';
@@ -39,7 +39,7 @@ export const restore: Command = {
     'without a terminal it needs --apply. Runs, mount points, home directories and the working\n' +
     'directory are never replaced, nor is what holds one. Nothing is restored into a run.',
   operands: 'URI DIR',
-  options: [versionOrLatest, only, ...REPLACE_OPTIONS, onCorrupt, concurrency, buffer],
+  options: [checkpointOrLatest, only, ...REPLACE_OPTIONS, onCorrupt, concurrency, buffer],
   examples: [
     'holdfast restore "file://$PWD/run" ./resume',
     'holdfast restore "file://$PWD/run" ./resume --version 1200 --replace',
@@ -61,8 +61,8 @@ export async function restoreInto(
   const { uri, rest } = takeUriFirst(call.command, call.operands, call.env, ['DIR']);
   const directory = rest[0] as string;
   call.subject.path = directory;
-  const given = call.get(versionOrLatest);
-  if (typeof given === 'bigint') call.subject.version = given;
+  const given = call.get(checkpointOrLatest);
+  if (given !== undefined && given !== 'latest') call.subject.version = versionOf(given);
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
     const replace = await replaceOf(directory);
@@ -98,11 +98,12 @@ async function explainFailure<T>(
       // Only advice depends on it: if the list cannot be read now, the damage is still what is to be told.
       const others = await manager.list(call).catch(() => []);
       const alternative = others.find(
-        (each) => each.state === 'live' && damaged !== undefined && each.version < damaged,
+        (each) =>
+          each.state === 'live' && !each.isLeftBehind && damaged !== undefined && each.version < damaged,
       );
       if (alternative !== undefined) call.subject.alternative = alternative.version;
     }
-    const isLatest = typeof call.get(versionOrLatest) !== 'bigint';
+    const isLatest = typeof call.get(checkpointOrLatest) !== 'bigint';
     if (isLatest && isCheckpointError(error, 'NotFound') && error.context['run'] === undefined) {
       // Nothing that was ever committed, as opposed to nothing that can be restored.
       if ((await manager.list({ limit: 1, signal: call.signal })).length === 0)

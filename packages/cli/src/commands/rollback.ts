@@ -1,14 +1,15 @@
 import type { RollbackResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
+import { versionOf } from '../common-options.ts';
 import { formatPlural, formatVersions } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { usageError } from '../usage-error.ts';
-import { parseVersion } from '../values.ts';
+import { parseReference } from '../values.ts';
 
-const to = value('--to <v>', 'the version to go back to', parseVersion);
+const to = value('--to <v>', 'the version to go back to', parseReference);
 const reason = value('--reason <text>', 'why, for those who read the log later', (text) => text);
 
 export const rollback: Command = {
@@ -35,7 +36,7 @@ async function runRollback(call: Call): Promise<CommandResult> {
       `usage: holdfast rollback ${call.command.operands} [options]`,
     ]);
   }
-  call.subject.version = version;
+  call.subject.version = versionOf(version);
   const result = await withRun(call, { uri }, (manager) =>
     manager.rollback({ to: version, reason: why, signal: call.signal }),
   );

@@ -227,6 +227,7 @@ function describe(result: SaveResult, job: Job, call: Call, durationMs: number):
       id: jsonId(result.id),
       isCommitted: result.isCommitted,
       wasCommittedBefore: result.wasCommittedBefore,
+      isAnnotated: result.isAnnotated,
       sizeBytes: result.sizeBytes,
       referencedBytes: result.referencedBytes,
       suspicions: result.suspicions,
@@ -247,7 +248,10 @@ function textOf(result: SaveResult, job: Job, call: Call, durationMs: number): s
   }
   const who = position.count > 1 ? ` (writer ${position.index} of ${position.count})` : '';
   const head = `${call.style('green', 'committed')}  version ${result.version}${who}`;
-  if (result.wasCommittedBefore) return `${head}   already, with the same content; nothing was sent`;
+  if (result.wasCommittedBefore) {
+    const annotated = result.isAnnotated ? '; its metrics and metadata are recorded now' : '';
+    return `${head}   already, with the same content; nothing was sent${annotated}`;
+  }
   const { sizeBytes, referencedBytes } = result;
   const unchanged = referencedBytes > 0 ? `, ${formatBytes(referencedBytes)} unchanged` : '';
   const size = `${formatBytes(sizeBytes)} in ${formatPlural(result.fileCount, 'file')}${unchanged}`;

@@ -2,11 +2,13 @@ import {
   type CheckpointDetails,
   CheckpointError,
   type CheckpointManager,
+  type CheckpointReference,
+  checkpointName,
   isCheckpointError,
   type LogEntry,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { versionOrLatest } from '../common-options.ts';
+import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
 import { consistencyText, jsonWriters, writerLines } from '../consistency-text.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
 import { jsonSummary, toJson } from '../json.ts';
@@ -22,27 +24,31 @@ export const show: Command = {
   group: 'Look',
   summary: 'Show one checkpoint: its files, who committed it and when, its metadata',
   operands: 'URI',
-  options: [versionOrLatest],
+  options: [checkpointOrLatest],
   examples: ['holdfast show "file://$PWD/run"', 'holdfast show "file://$PWD/run" --version 1200 --json'],
   run: runShow,
 };
 
 async function runShow(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const given = call.get(versionOrLatest) ?? 'latest';
-  if (given !== 'latest') call.subject.version = given;
+  const given = call.get(checkpointOrLatest) ?? 'latest';
+  if (given !== 'latest') call.subject.version = versionOf(given);
   const { details, entry } = await withRun(call, { uri }, (manager) => read(manager, given, call));
   return { text: textOf(details, entry, call), json: jsonOf(details, entry, call.subject.uri as string) };
 }
 
-async function read(manager: CheckpointManager, given: bigint | 'latest', { subject, signal }: Call) {
+async function read(
+  manager: CheckpointManager,
+  given: CheckpointReference | 'latest',
+  { subject, signal }: Call,
+) {
   const checkpoint = await (given === 'latest' ? manager.latest({ signal }) : manager.get(given, { signal }));
   if (checkpoint === null) {
     const uri = subject.uri as string;
     await requireRun(manager, uri, { signal });
     if (given === 'latest') throw emptyRun(uri);
-    throw new CheckpointError('NotFound', `no version ${given} in ${uri}`, {
-      context: { store: uri, version: given },
+    throw new CheckpointError('NotFound', `no version ${givenText(given)} in ${uri}`, {
+      context: { store: uri, version: versionOf(given) },
     });
   }
   const details = await checkpoint.details({ signal });
@@ -71,7 +77,9 @@ function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call):
   const rows: [string, string][] = [
     [
       'version',
-      [String(details.version), stateText(details, new Map())].filter((part) => part !== '').join('   '),
+      [checkpointName(details.id, details.isLeftBehind), stateText(details, new Map())]
+        .filter((part) => part !== '')
+        .join('   '),
     ],
     ['run', printable(call.subject.uri as string)],
     ['committed', when],

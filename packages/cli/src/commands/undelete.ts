@@ -1,6 +1,5 @@
 import type { Call, Command, CommandResult } from '../command.ts';
-import { requiredVersion, version } from '../common-options.ts';
-import { jsonVersion } from '../json.ts';
+import { checkpoint, givenText, jsonGiven, requiredCheckpoint } from '../common-options.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 
@@ -10,7 +9,7 @@ export const undelete: Command = {
   summary: 'Take back that a version was retired, while it has not been removed',
   description: 'The rules decide on it again at the next collection: pin it to keep it.',
   operands: 'URI --version V',
-  options: [version],
+  options: [checkpoint],
   examples: ['holdfast undelete "file://$PWD/run" --version 1200'],
   isSilentWhenQuiet: true,
   isOneDecision: true,
@@ -19,12 +18,12 @@ export const undelete: Command = {
 
 async function runUndelete(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const given = requiredVersion(call);
+  const given = requiredCheckpoint(call);
   await withRun(call, { uri }, (manager) =>
     expectingRun(call, manager, () => manager.undelete(given, { signal: call.signal })),
   );
   return {
-    text: `${call.style('green', 'taken back')}  version ${given}   the rules decide on it again; \`holdfast pin\` keeps it`,
-    json: { uri: call.subject.uri ?? null, version: jsonVersion(given) },
+    text: `${call.style('green', 'taken back')}  version ${givenText(given)}   the rules decide on it again; \`holdfast pin\` keeps it`,
+    json: { uri: call.subject.uri ?? null, ...jsonGiven(given) },
   };
 }

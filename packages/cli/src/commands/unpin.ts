@@ -1,7 +1,6 @@
 import type { Call, Command, CommandResult } from '../command.ts';
-import { label, requiredVersion, version } from '../common-options.ts';
+import { checkpoint, givenText, jsonGiven, label, requiredCheckpoint } from '../common-options.ts';
 import { printable } from '../format.ts';
-import { jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 
@@ -10,7 +9,7 @@ export const unpin: Command = {
   group: 'Keep tidy',
   summary: 'Take the pin of a version away: the rules decide on it again',
   operands: 'URI --version V',
-  options: [version, { ...label, help: 'only this one; default: all its labels' }],
+  options: [checkpoint, { ...label, help: 'only this one; default: all its labels' }],
   examples: [
     'holdfast unpin "file://$PWD/run" --version 1200 --label paper',
     'holdfast unpin "file://$PWD/run" --version 1200',
@@ -21,13 +20,13 @@ export const unpin: Command = {
 
 async function runUnpin(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const given = requiredVersion(call);
+  const given = requiredCheckpoint(call);
   const labels = await withRun(call, { uri }, (manager) =>
     expectingRun(call, manager, () => manager.unpin(given, call.get(label), { signal: call.signal })),
   );
   const names = labels.map(printable).join(', ');
   return {
-    text: `${call.style('green', 'unpinned')}  version ${given}${names === '' ? '   it had no pin' : `   ${names}`}`,
-    json: { uri: call.subject.uri ?? null, version: jsonVersion(given), labels },
+    text: `${call.style('green', 'unpinned')}  version ${givenText(given)}${names === '' ? '   it had no pin' : `   ${names}`}`,
+    json: { uri: call.subject.uri ?? null, ...jsonGiven(given), labels },
   };
 }

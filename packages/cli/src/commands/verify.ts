@@ -1,6 +1,6 @@
 import { CheckpointError, type VerifyResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, concurrency, versionOrLatest } from '../common-options.ts';
+import { buffer, checkpointOrLatest, concurrency, versionOf } from '../common-options.ts';
 import { formatBytes, formatPlural, printable, shellQuote } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
@@ -30,7 +30,7 @@ export const verify: Command = {
     'Exit status 5 when something is damaged or missing. Changes no object; that every byte of a version was verified is noted\n' +
     'in the run, and gc keeps the last such one.',
   operands: 'URI',
-  options: [versionOrLatest, level, quarantine, noRecord, concurrency, buffer],
+  options: [checkpointOrLatest, level, quarantine, noRecord, concurrency, buffer],
   examples: [
     'holdfast verify "file://$PWD/run"',
     'holdfast verify "file://$PWD/run" --version 1200 --level 0',
@@ -42,8 +42,8 @@ export const verify: Command = {
 
 async function runVerify(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const given = call.get(versionOrLatest);
-  if (typeof given === 'bigint') call.subject.version = given;
+  const given = call.get(checkpointOrLatest);
+  if (given !== undefined && given !== 'latest') call.subject.version = versionOf(given);
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri }, async (manager) => {
     await call.reporter.begin({

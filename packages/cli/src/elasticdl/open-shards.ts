@@ -3,10 +3,15 @@
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { CheckpointError, type CheckpointManager, isCheckpointError } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  type CheckpointManager,
+  type CheckpointReference,
+  isCheckpointError,
+} from '@holdfast/core/contract';
 import type { LatestOptions, Place, ShardSet } from '@holdfast/elasticdl';
 import type { Call } from '../command.ts';
-import { versionOrLatest } from '../common-options.ts';
+import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
 import { formatPlural, printable } from '../format.ts';
 import { emptyRun, withRun } from '../open-run.ts';
 import { isUri } from '../operands.ts';
@@ -15,6 +20,8 @@ import { usageError } from '../usage-error.ts';
 export interface OpenShardsOptions {
   /** See `withRun`. */
   readonly isPatient: boolean;
+  /** Chooses among the checkpoints of a run; only a run will do then. Default: that of `--version`, or the latest. */
+  readonly choose?: ((manager: CheckpointManager) => Promise<CheckpointReference>) | undefined;
 }
 
 /**
@@ -28,12 +35,19 @@ export async function withShards<T>(
   use: (set: ShardSet) => Promise<T>,
 ): Promise<T> {
   await assertDirectory(from);
-  const found = await withRunAt(call, from, options, (manager) => useRun(call, manager, use));
+  const { choose = async () => call.get(checkpointOrLatest) ?? 'latest' } = options;
+  const found = await withRunAt(call, from, options, (manager) => useRun(call, manager, choose, use));
   if (found !== null) return found.result;
+  if (options.choose) throw noRunToChooseFrom(from);
   return withPlace(call, from, async (place) => {
     await using set = await openVersionAt(call, place);
     return await use(set);
   });
+}
+
+function noRunToChooseFrom(from: string): CheckpointError {
+  const message = `there is no run at ${from}, and only the checkpoints of a run have metrics`;
+  return new CheckpointError('NotFound', message, { context: { run: 'missing' } });
 }
 
 /** What lies at a path or under a URI, taken as files of ElasticDL. Errors as `withShards`; `InvalidArgument` if a run is there, too. */
@@ -67,16 +81,17 @@ async function withRunAt<T>(
 async function useRun<T>(
   call: Call,
   manager: CheckpointManager,
+  choose: (manager: CheckpointManager) => Promise<CheckpointReference | 'latest'>,
   use: (set: ShardSet) => Promise<T>,
 ): Promise<T> {
   const uri = call.subject.uri as string;
-  const given = call.get(versionOrLatest) ?? 'latest';
-  if (given !== 'latest') call.subject.version = given;
+  const given = await choose(manager);
+  if (given !== 'latest') call.subject.version = versionOf(given);
   const checkpoint = given === 'latest' ? await manager.latest() : await manager.get(given);
   if (checkpoint === null) {
     if (given === 'latest') throw emptyRun(uri);
-    throw new CheckpointError('NotFound', `no version ${given} in ${uri}`, {
-      context: { store: uri, version: given },
+    throw new CheckpointError('NotFound', `no version ${givenText(given)} in ${uri}`, {
+      context: { store: uri, version: versionOf(given) },
     });
   }
   const { openCheckpointShards } = await import('@holdfast/elasticdl');
@@ -112,7 +127,7 @@ export async function openVersionAt(
 ): Promise<ShardSet> {
   const { findVersions, latestValid, openShards, openVersion } = await import('@holdfast/elasticdl');
   const { signal } = call;
-  const given = call.get(versionOrLatest) ?? 'latest';
+  const given = givenVersion(call);
   const versions = await findVersions(place, { signal });
   if (versions.length === 0) {
     const set = await openShards(place, { signal }).catch((error: unknown) => {
@@ -131,6 +146,16 @@ export async function openVersionAt(
       context: { path: where },
     },
   );
+}
+
+/** Files of ElasticDL are of no lineage: only a run can go back. */
+function givenVersion(call: Call): bigint | 'latest' {
+  const given = call.get(checkpointOrLatest) ?? 'latest';
+  if (given === 'latest') return given;
+  if (typeof given !== 'object') return versionOf(given);
+  throw usageError(`--version ${givenText(given)} names a lineage, and there is no run`, [
+    'give the version alone: only a run has lineages',
+  ]);
 }
 
 function nothingAt(place: Place, { message }: CheckpointError): CheckpointError {

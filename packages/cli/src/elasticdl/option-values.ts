@@ -10,6 +10,12 @@ export function parseRankedMetric(text: string): RankedMetric {
   return { metric: match[1] as string, mode: (match[2] ?? 'max') as 'min' | 'max' };
 }
 
+/** The same with the mode said: what is written stays, and a wrong guess would mislead. */
+export function parseDecidedMetric(text: string): RankedMetric {
+  if (/^.+:(min|max)$/.test(text)) return parseRankedMetric(text);
+  throw new BadValue(`"${text}" does not say what is best; write it like auc:max or loss:min`);
+}
+
 /** As many as 32 bits can name. */
 const ROW_COUNT_MAX = 2 ** 32;
 

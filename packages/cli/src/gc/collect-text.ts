@@ -1,6 +1,11 @@
 /** What a collection has done, for people. Pure. */
 
-import type { CollectResult, Postponed, SweepResult } from '@holdfast/core/contract';
+import {
+  type CollectResult,
+  checkpointName,
+  type Postponed,
+  type SweepResult,
+} from '@holdfast/core/contract';
 import { formatBytes, formatCount, formatPlural, formatVersions, printable } from '../format.ts';
 import type { Style } from '../style.ts';
 
@@ -42,7 +47,8 @@ function waitLines(postponed: readonly Postponed[]): string[] {
   const upwards = postponed.toSorted((a, b) => (a.version < b.version ? -1 : 1));
   const byReason = Map.groupBy(upwards, ({ reason }) => reason);
   return [...byReason].map(
-    ([reason, each]) => `waits  ${formatVersions(each.map(({ version }) => version))}   ${printable(reason)}`,
+    ([reason, each]) =>
+      `waits  ${formatVersions(each.map(({ id, isLeftBehind }) => checkpointName(id, isLeftBehind)))}   ${printable(reason)}`,
   );
 }
 

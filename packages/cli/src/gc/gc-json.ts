@@ -11,6 +11,7 @@ export function planJson(plan: RetentionPlan): JsonObject {
       id: jsonId(each.id),
       sizeBytes: each.sizeBytes,
       storedBytes: each.storedBytes,
+      isLeftBehind: each.isLeftBehind,
       state: each.state,
       verdict: each.verdict,
       reasons: each.reasons,
@@ -26,7 +27,9 @@ export function collectJson({ plan, retired, removed, postponed, swept }: Collec
     plan: planJson(plan),
     retired: retired.map(jsonVersion),
     removed: removed.map(jsonVersion),
-    postponed: postponed.map(({ version, reason }) => ({ version: jsonVersion(version), reason })),
+    postponed: postponed.map(({ id, version, isLeftBehind, reason }) => ({
+      ...{ version: jsonVersion(version), id: jsonId(id), isLeftBehind, reason },
+    })),
     swept: toJson(swept),
   };
 }

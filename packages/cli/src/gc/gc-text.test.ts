@@ -1,4 +1,10 @@
-import type { CollectResult, RetentionPlan, RetentionVerdict, SweepResult } from '@holdfast/core/contract';
+import type {
+  CollectResult,
+  Postponed,
+  RetentionPlan,
+  RetentionVerdict,
+  SweepResult,
+} from '@holdfast/core/contract';
 import { describe, expect, it } from 'vitest';
 import { plainStyle } from '../style.ts';
 import { collectText } from './collect-text.ts';
@@ -13,6 +19,7 @@ function verdict(version: number, what: RetentionVerdict['verdict'], reason: str
     version: BigInt(version),
     sizeBytes: 2 * GIB,
     storedBytes: GIB,
+    isLeftBehind: false,
     state: what === 'remove' || what === 'wait' ? 'retiring' : 'live',
     verdict: what,
     reasons: [reason],
@@ -46,6 +53,16 @@ const swept: SweepResult = {
 function collected(rest: Partial<CollectResult>): CollectResult {
   return { plan: plan([]), retired: [], removed: [], postponed: [], swept, ...rest };
 }
+
+function postponed(version: bigint, reason: string): Postponed {
+  return { id: { lineage: 1, epoch: 2, version }, version, isLeftBehind: false, reason };
+}
+
+/** A rollback left the second behind: its version was written anew. */
+const TWICE = [
+  verdict(7, 'keep', 'newest 2'),
+  { ...verdict(7, 'retire', 'no rule keeps it'), isLeftBehind: true },
+];
 
 const MIXED = [
   verdict(6, 'keep', 'newest 2; it is the latest'),
@@ -92,6 +109,14 @@ describe('planText', () => {
     ]);
   });
 
+  it('names what a rollback left behind with its lineage', () => {
+    expect(planText(plan(TWICE), plainStyle)).toMatch(/\nkeep .* 7\nretire .* 7@1\n/);
+    expect(explainText(plan(TWICE), plainStyle)).toMatch(/\n +7 .*\n +7@1 .*/);
+    const [left] = [{ ...postponed(7n, 'its grace'), isLeftBehind: true }];
+    const both = collected({ postponed: [left, postponed(7n, 'its grace')] });
+    expect(collectText(both, plainStyle)).toContain('waits  7@1 and 7   its grace');
+  });
+
   it('names the first and the last of many', () => {
     const many = Array.from({ length: 12 }, (_, index) => verdict(1200 - index * 100, 'keep', 'newest 12'));
     expect(planText(plan(many), plainStyle)).toContain('   100, 200, 300 … 1200\n');
@@ -136,9 +161,9 @@ describe('collectText', () => {
     }));
     const result = collected({
       postponed: [
-        { version: 4n, reason: 'its grace ends in 1 h' },
-        { version: 3n, reason: 'its grace ends in 1 h' },
-        { version: 1n, reason: 'eval-7 has a lease on it' },
+        postponed(4n, 'its grace ends in 1 h'),
+        postponed(3n, 'its grace ends in 1 h'),
+        postponed(1n, 'eval-7 has a lease on it'),
       ],
       swept: {
         ...swept,
@@ -172,6 +197,7 @@ describe('JSON', () => {
           id: { lineage: 1, epoch: 2, version: 6 },
           sizeBytes: 2 * GIB,
           storedBytes: GIB,
+          isLeftBehind: false,
           state: 'live',
           verdict: 'keep',
           reasons: ['newest 2; it is the latest'],
@@ -188,12 +214,14 @@ describe('JSON', () => {
     const result = collected({
       retired: [2n ** 60n],
       removed: [1n],
-      postponed: [{ version: 3n, reason: 'grace' }],
+      postponed: [postponed(3n, 'grace')],
     });
     expect(collectJson(result)).toMatchObject({
       retired: ['1152921504606846976'],
       removed: [1],
-      postponed: [{ version: 3, reason: 'grace' }],
+      postponed: [
+        { version: 3, id: { lineage: 1, epoch: 2, version: 3 }, isLeftBehind: false, reason: 'grace' },
+      ],
       swept: { objectCount: 0, held: [] },
     });
   });

@@ -1,6 +1,6 @@
 /** What a collection would do, for people: on one screen, or version by version. Pure. */
 
-import type { RetentionPlan, RetentionVerdict } from '@holdfast/core/contract';
+import { checkpointName, type RetentionPlan, type RetentionVerdict } from '@holdfast/core/contract';
 import { formatBytes, formatCount, formatVersions, printable } from '../format.ts';
 import type { Style } from '../style.ts';
 import { renderTable } from '../table.ts';
@@ -24,7 +24,7 @@ export function planText(plan: RetentionPlan, style: Style): string {
         verdict,
         formatCount(which.length),
         formatBytes(storedBytes(which)),
-        formatVersions(which.map((each) => each.version).reverse()),
+        formatVersions(which.map(({ id, isLeftBehind }) => checkpointName(id, isLeftBehind)).reverse()),
       ];
     }),
   );
@@ -41,7 +41,7 @@ export function explainText(plan: RetentionPlan, style: Style): string {
       { title: 'WHY', align: 'left' },
     ],
     plan.verdicts.map((each) => [
-      String(each.version),
+      checkpointName(each.id, each.isLeftBehind),
       formatBytes(each.storedBytes),
       each.verdict,
       printable(each.reasons.join('; ')),

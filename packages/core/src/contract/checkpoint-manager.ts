@@ -14,7 +14,13 @@
  */
 
 import type { AnnotationCalls } from './annotating.ts';
-import type { CheckpointDetails, CheckpointId, CheckpointSummary, VersionInput } from './checkpoint-facts.ts';
+import type {
+  CheckpointDetails,
+  CheckpointId,
+  CheckpointReference,
+  CheckpointSummary,
+  VersionInput,
+} from './checkpoint-facts.ts';
 import type { ProcessName } from './components.ts';
 import type { RandomSource } from './files.ts';
 import type { HistoryCalls } from './history.ts';
@@ -166,8 +172,11 @@ export interface CheckpointManager
   join(options?: JoinOptions): Promise<JoinResult>;
   /** Begins a checkpoint. Default version: one above the highest so far, 0 for the first (a lone writer only). */
   create(version?: VersionInput, options?: CallOptions): Promise<Checkpoint>;
-  /** A committed one; `null` if there is none of this version in the present lineage, or only a quarantined one. */
-  get(version: VersionInput, options?: CallOptions): Promise<Checkpoint | null>;
+  /**
+   * A committed one; `null` if there is none, or only a quarantined one. A version alone is looked for on the way to the latest; one that
+   * a rollback left behind is got by lineage and version.
+   */
+  get(checkpoint: CheckpointReference, options?: CallOptions): Promise<Checkpoint | null>;
   /**
    * What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run; three while its
    * catalog has but two entries, and where there is none. `StoreRegressed`: the catalog is lost.

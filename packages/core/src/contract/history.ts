@@ -1,12 +1,12 @@
 /** Going back, branching off, comparing, and keeping what others read. */
 
-import type { CheckpointId, VersionInput } from './checkpoint-facts.ts';
+import type { CheckpointId, CheckpointReference, VersionInput } from './checkpoint-facts.ts';
 import type { CheckpointManager } from './checkpoint-manager.ts';
 import type { WaitOptions } from './progress.ts';
 
 export interface RollbackOptions extends WaitOptions {
   /** Becomes the latest. */
-  to: VersionInput;
+  to: CheckpointReference;
   /** For people who read the log later: 1 to 1,000 characters, not only spaces. */
   reason: string;
 }
@@ -96,7 +96,7 @@ export interface DiffResult {
 
 export interface LeaseOptions extends WaitOptions {
   /** Default: the latest. */
-  version?: VersionInput | 'latest' | undefined;
+  version?: CheckpointReference | 'latest' | undefined;
   /** From when the store has it, by the store's clock: 1 s to 30 days. */
   ttlMs: number;
   /** Who reads, for people: 1 to 128 letters, digits, '.', '_' and '-', the first no dot or dash. Default: `reader`. */
@@ -146,8 +146,8 @@ export interface HistoryCalls {
    * `Corrupt`: a file that had to be read does not match its record.
    */
   diff(
-    before: VersionInput | 'latest',
-    after: VersionInput | 'latest',
+    before: CheckpointReference | 'latest',
+    after: CheckpointReference | 'latest',
     options?: DiffOptions,
   ): Promise<DiffResult>;
 
@@ -160,5 +160,5 @@ export interface HistoryCalls {
   /** Ends a claim before its time. `false`: there was none; it was released or has been swept. Safe to repeat. */
   releaseLease(id: string, options?: WaitOptions): Promise<boolean>;
   /** All claims on a version, or on all: of restores under way too, and those that have expired until they are swept. One GET each. */
-  leases(options?: WaitOptions & { version?: VersionInput | undefined }): Promise<Lease[]>;
+  leases(options?: WaitOptions & { version?: CheckpointReference | undefined }): Promise<Lease[]>;
 }

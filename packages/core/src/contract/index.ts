@@ -11,6 +11,7 @@ export * from './history.ts';
 export * from './object-key.ts';
 export * from './object-store.ts';
 export * from './ranges.ts';
+export * from './reference.ts';
 export * from './request-watch.ts';
 export * from './retention.ts';
 export * from './settings.ts';

@@ -1,6 +1,6 @@
 /** What a reader gives, and what it is told: restoring and verifying. */
 
-import type { CheckpointId, VersionInput } from './checkpoint-facts.ts';
+import type { CheckpointId, CheckpointReference } from './checkpoint-facts.ts';
 import type { Replace, RestoreTarget } from './files.ts';
 import type { WaitOptions } from './progress.ts';
 
@@ -14,7 +14,7 @@ export type RestoreDestination =
 
 export interface RestoreOptions extends WaitOptions {
   /** Default: the latest. */
-  version?: VersionInput | 'latest' | undefined;
+  version?: CheckpointReference | 'latest' | undefined;
   to: RestoreDestination;
   /** Only files that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`); an empty list: all. No match at all is `NotFound`. */
   only?: readonly string[] | undefined;
@@ -34,7 +34,7 @@ export interface RestoreResult {
 }
 
 export interface VerifyOptions extends WaitOptions {
-  version?: VersionInput | 'latest' | undefined;
+  version?: CheckpointReference | 'latest' | undefined;
   /**
    * 0: the records, and that every object is there with its size and, where the store tells it, its checksum; no payload is read.
    * 1: also the first part of each file, the last, and about one in 64 of the others, by chance. 2: every byte. Default 2.

@@ -1,6 +1,11 @@
 /** Which checkpoints are kept, and what becomes of the others. */
 
-import type { CheckpointId, CheckpointStateName, VersionInput } from './checkpoint-facts.ts';
+import type {
+  CheckpointId,
+  CheckpointReference,
+  CheckpointStateName,
+  VersionInput,
+} from './checkpoint-facts.ts';
 import type { WaitOptions } from './progress.ts';
 
 /**
@@ -41,6 +46,8 @@ export interface RetentionVerdict {
   readonly version: bigint;
   readonly sizeBytes: number;
   readonly storedBytes: number;
+  /** A rollback went back to before it; another checkpoint may have its version by now. */
+  readonly isLeftBehind: boolean;
   /** Before anything is done. */
   readonly state: CheckpointStateName;
   /** `keep`; `retire`: no rule keeps it; `remove`: it is retired and its grace is over; `wait`: it is retired and its grace is not over. */
@@ -76,7 +83,10 @@ export interface CollectOptions extends RetentionOptions {
 
 /** A checkpoint that was left for later, and why: its grace, a reader's lease. */
 export interface Postponed {
+  readonly id: CheckpointId;
   readonly version: bigint;
+  /** As in `RetentionVerdict`. */
+  readonly isLeftBehind: boolean;
   readonly reason: string;
 }
 
@@ -128,12 +138,12 @@ export interface RetentionCalls {
    * Keeps a checkpoint until it is unpinned, whatever the rules say. `label`: 1 to 200 printable characters, not only spaces. `NotFound`:
    * there is no such live version. Safe to repeat.
    */
-  pin(version: VersionInput, label: string, options?: WaitOptions): Promise<void>;
+  pin(checkpoint: CheckpointReference, label: string, options?: WaitOptions): Promise<void>;
   /** Takes one label away, or without one all. `NotFound`: there is no such version, or no such label. Resolves to the labels taken away. */
-  unpin(version: VersionInput, label?: string, options?: WaitOptions): Promise<readonly string[]>;
+  unpin(checkpoint: CheckpointReference, label?: string, options?: WaitOptions): Promise<readonly string[]>;
   /**
    * Takes back a retirement. Rules that do not keep it retire it again, so pin it next. `NotFound`: it is removed already, or was never
    * there. `Conflict`: it is not retired.
    */
-  undelete(version: VersionInput, options?: WaitOptions): Promise<void>;
+  undelete(checkpoint: CheckpointReference, options?: WaitOptions): Promise<void>;
 }

@@ -33,7 +33,6 @@ export {
   idText,
   parseVersion,
   type Reference,
-  referenceText,
   toReference,
   toVersion,
   VERSION_MAX,

@@ -58,11 +58,6 @@ export function toReference(input: CheckpointReference): Reference {
   );
 }
 
-/** `7`, or with its lineage `7@2`: for messages, and as it is given on a command line. */
-export function referenceText({ version, lineage }: Reference): string {
-  return lineage === undefined ? `${version}` : `${version}@${lineage}`;
-}
-
 function refusal(found: string, accepted: string): CheckpointError {
   return new CheckpointError('InvalidArgument', `version ${found} cannot be used: ${accepted}`);
 }

@@ -3,16 +3,16 @@
 import type { AnnotateOptions, CheckpointReference } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { ANNOTATED_METADATA_BYTES_MAX, METADATA_NAME_LENGTH_MAX } from '../contract/ranges.ts';
+import { referenceText } from '../contract/reference.ts';
 import {
   type CatalogCheckpoint,
   type CheckpointId,
   type Reference,
-  referenceText,
   type State,
   toReference,
 } from '../format/index.ts';
 import { type Annotation, annotationText, isEmptyAnnotation, metadataBytes } from '../plan/annotation.ts';
-import { checkpointText } from '../plan/select.ts';
+import { checkpointText, wasRemoved } from '../plan/select.ts';
 import { allReferredTo } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import { decide } from './decide.ts';
@@ -89,20 +89,16 @@ function requireAnnotatable(state: State, wanted: Reference): CatalogCheckpoint 
   const [other] = found;
   const context = { version: wanted.version };
   if (!other) {
-    const message = `version ${referenceText(wanted)} ${whyMissing(state, wanted)}`;
+    const what = wasRemoved(state, wanted) ? 'was removed' : 'is not in the catalog';
+    const message = `version ${referenceText(wanted)} ${what}`;
     throw new CheckpointError('NotFound', message, { context });
   }
-  const which = `version ${checkpointText(other)}`;
-  if (other.state === 'QUARANTINED')
-    throw new CheckpointError('Corrupt', `${which} is quarantined: ${other.reason}`, { context });
-  throw new CheckpointError('Conflict', `${which} is being retired: take it back first`, { context });
-}
-
-function whyMissing(state: State, { version, lineage }: Reference): string {
-  const wasRemoved = state.removedRing.some(
-    ({ id }) => id.version === version && (lineage === undefined || lineage === id.lineage),
-  );
-  return wasRemoved ? 'was removed' : 'is not in the catalog';
+  const name = checkpointText(other);
+  const isRetiring = other.state === 'RETIRING';
+  const what = isRetiring ? 'is being retired: take it back first' : `is quarantined: ${other.reason}`;
+  throw new CheckpointError(isRetiring ? 'Conflict' : 'Corrupt', `version ${name} ${what}`, {
+    context: { ...context, checkpoint: name, state: isRetiring ? 'retiring' : 'quarantined' },
+  });
 }
 
 function refusal(message: string): CheckpointError {

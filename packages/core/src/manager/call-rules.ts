@@ -3,6 +3,7 @@
 import type {
   AnnotateOptions,
   CheckpointId,
+  CheckpointReference,
   CommitMeta,
   CommitWaitOptions,
   ConsistencyOptions,
@@ -50,14 +51,18 @@ import {
 import type { CollectOptions, RetentionOptions } from '../contract/retention.ts';
 import { SETTINGS } from '../contract/settings.ts';
 import type { RebuildOptions } from '../contract/upkeep.ts';
-import { toVersion } from '../format/index.ts';
+import { toReference, toVersion } from '../format/index.ts';
 import { checkWriter } from './sources.ts';
 
 const LOG_LIMIT_MAX = 1000;
 
 export const version: Rule = (_, value) => void toVersion(value as VersionInput);
-export const versionOrLatest: Rule = (name, value) => {
+const versionOrLatest: Rule = (name, value) => {
   if (value !== 'latest') version(name, value);
+};
+const reference: Rule = (_, value) => void toReference(value as CheckpointReference);
+export const referenceOrLatest: Rule = (name, value) => {
+  if (value !== 'latest') reference(name, value);
 };
 export const writer: Rule = (name, value) => {
   plainObject(name, value);
@@ -145,7 +150,7 @@ export const CALL_RULES = {
   }),
   restore: rules<RestoreOptions>({
     ...wait,
-    version: optional(versionOrLatest),
+    version: optional(referenceOrLatest),
     to: destination,
     only: optional(listOf(text)),
     replace: optional(oneOf(true, false, 'everything')),
@@ -160,18 +165,21 @@ export const CALL_RULES = {
     watchIntervalMs: optional(duration(WATCH_INTERVAL_MS_MIN, WATCH_INTERVAL_MS_MAX)),
   }),
   fork: rules<ForkOptions>({ ...wait, version: optional(versionOrLatest) }),
-  rollback: rules<RollbackOptions>({ ...wait, to: version, reason: checkedThere }),
+  rollback: rules<RollbackOptions>({ ...wait, to: reference, reason: checkedThere }),
   diff: rules<DiffOptions>({ ...wait, tensors: optional(flag) }),
   lease: rules<LeaseOptions>({
     ...wait,
-    version: optional(versionOrLatest),
+    version: optional(referenceOrLatest),
     ttlMs: wholeNumber(LEASE_TTL_MS_MIN, LEASE_TTL_MS_MAX),
     reader: optional(anyText),
   }),
-  leases: rules<WaitOptions & VersionOptions>({ ...wait, version: optional(version) }),
+  leases: rules<WaitOptions & { version?: CheckpointReference | undefined }>({
+    ...wait,
+    version: optional(reference),
+  }),
   verify: rules<VerifyOptions>({
     ...wait,
-    version: optional(versionOrLatest),
+    version: optional(referenceOrLatest),
     level: optional(oneOf(0, 1, 2)),
     record: optional(flag),
     quarantine: optional(flag),

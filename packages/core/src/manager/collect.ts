@@ -87,9 +87,9 @@ async function retireAndRemove(
   const { answer: due } = await askRun(engine, catalog, (head) => planRemoval(head, planned), signal);
   const problems = await leaseProblems(engine, due.free, signal);
   const free = due.free.filter(({ id }) => !problems.has(idText(id)));
-  const leased = due.free.flatMap(({ id }): Postponed[] => {
+  const leased = due.free.flatMap(({ id, isLeftBehind }): Postponed[] => {
     const reason = problems.get(idText(id));
-    return reason === undefined ? [] : [{ version: id.version, reason }];
+    return reason === undefined ? [] : [{ id, version: id.version, isLeftBehind, reason }];
   });
   await removeAll(engine, catalog, free, collecting);
   return [...leased, ...due.waiting];
@@ -105,8 +105,13 @@ function planRemoval(
   const free = allCheckpoints(state).filter(({ id }) => due.has(idText(id)));
   const waiting = verdicts
     .filter(({ verdict }) => verdict === 'wait')
-    .map(({ version, reasons }): Postponed => ({ version, reason: reasons.join('; ') }));
-  return { free: free.map(({ id, retiringSeq }) => ({ id, retiringSeq })), waiting };
+    .map(({ id, version, isLeftBehind, reasons }): Postponed => {
+      return { id, version, isLeftBehind, reason: reasons.join('; ') };
+    });
+  const retired = free.map(({ id, retiringSeq, rolledBack }) => {
+    return { id, retiringSeq, isLeftBehind: rolledBack };
+  });
+  return { free: retired, waiting };
 }
 
 /** In batches, oldest first. As long as no other process decides anything in between, the first plan holds for all of them. */
@@ -150,6 +155,7 @@ async function retireAll(
 interface Retired {
   readonly id: CheckpointId;
   readonly retiringSeq: number;
+  readonly isLeftBehind: boolean;
 }
 
 /** Those that were taken back meanwhile, or retired anew, are left out. */

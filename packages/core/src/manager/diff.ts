@@ -1,6 +1,6 @@
 /** Compares two checkpoints of a run. */
 
-import type { CheckpointId, VersionInput } from '../contract/checkpoint-manager.ts';
+import type { CheckpointId, CheckpointReference } from '../contract/checkpoint-manager.ts';
 import type { DiffOptions, DiffResult, FileDiff } from '../contract/history.ts';
 import type { FileRecord } from '../format/index.ts';
 import { diffTensors, type FilePair, fileDiff, mayHoldTensors, pairFiles } from '../plan/diff.ts';
@@ -10,7 +10,7 @@ import type { Catalog, Head } from './catalog.ts';
 import { readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { readManifest } from './manifest.ts';
-import { leaseCheckpoint, wantedVersion } from './restore.ts';
+import { leaseCheckpoint, wantedReference } from './restore.ts';
 import { plannedEvent, transferOptions } from './session.ts';
 import { readFiles } from './slices.ts';
 
@@ -20,7 +20,7 @@ const HEADER_BUDGET_SHARE = 1 / 8;
 export async function diff(
   engine: Engine,
   catalog: Catalog,
-  [before, after]: readonly [VersionInput | 'latest', VersionInput | 'latest'],
+  [before, after]: readonly [CheckpointReference | 'latest', CheckpointReference | 'latest'],
   options: DiffOptions & { readonly signal: AbortSignal },
 ): Promise<DiffResult> {
   await readRun(engine, catalog, options.signal);
@@ -45,10 +45,10 @@ interface LeasedFiles {
 async function withFiles<T>(
   engine: Engine,
   catalog: Catalog,
-  { version, signal }: { version: VersionInput | 'latest'; signal: AbortSignal },
+  { version, signal }: { version: CheckpointReference | 'latest'; signal: AbortSignal },
   use: (files: LeasedFiles) => Promise<T>,
 ): Promise<T> {
-  const wanted = wantedVersion(version);
+  const wanted = wantedReference(version);
   const choose = ({ state }: Head) => chooseCheckpoint(state, wanted);
   const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, signal);
   const until = AbortSignal.any([signal, lease.lost]);

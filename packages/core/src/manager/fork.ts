@@ -7,7 +7,7 @@ import { countCheckpoints } from '../plan/state.ts';
 import type { Head, RunSide } from './catalog.ts';
 import { askRun } from './decide.ts';
 import { mirror } from './mirror.ts';
-import { wantedVersion } from './restore.ts';
+import { wantedReference } from './restore.ts';
 
 /** `options.signal` also fires when one of the managers is closed; `caller` is the caller's own. */
 export async function fork(
@@ -16,7 +16,7 @@ export async function fork(
   options: ForkOptions & { readonly signal: AbortSignal; readonly caller: AbortSignal | undefined },
 ): Promise<ForkResult> {
   const { signal, caller, onProgress } = options;
-  const wanted = wantedVersion(options.version);
+  const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, wanted)).id;
   const { answer: id, head: from } = await askRun(source.engine, source.catalog, choose, signal);
   await assertFresh(source, target, from.runId, signal);

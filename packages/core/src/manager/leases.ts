@@ -1,6 +1,6 @@
 /** Leases that a caller takes, lists and gives back itself: for readers that do not read through Holdfast. */
 
-import type { WaitOptions } from '../contract/checkpoint-manager.ts';
+import type { CheckpointReference, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { shown } from '../contract/checks.ts';
 import { CheckpointError, isCheckpointError, isStopOf, throwIfAborted } from '../contract/errors.ts';
 import type { Lease, LeaseOptions } from '../contract/history.ts';
@@ -11,7 +11,7 @@ import {
   leasesPrefix,
   parseLeaseKey,
   type ReadLease,
-  toVersion,
+  toReference,
 } from '../format/index.ts';
 import { chooseCheckpoint, requireLive } from '../plan/select.ts';
 import { findById } from '../plan/state.ts';
@@ -21,7 +21,7 @@ import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { leaseBytes, newLeaseKey, writeLease } from './lease.ts';
 import { deleteForTidiness, getOrNull, isUnreadable, unknownRecord } from './records.ts';
-import { wantedVersion } from './restore.ts';
+import { wantedReference } from './restore.ts';
 
 const READER_DEFAULT = 'reader';
 const READ_AT_ONCE = 16;
@@ -29,8 +29,8 @@ const KEY_END = '.json';
 
 export async function takeLease(engine: Engine, catalog: Catalog, options: LeaseOptions): Promise<Lease> {
   const { ttlMs, reader = READER_DEFAULT, signal } = options;
-  const version = wantedVersion(options.version);
-  const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, version)).id;
+  const wanted = wantedReference(options.version);
+  const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, wanted)).id;
   const { answer: id } = await catalog.ask(choose, signal);
   const key = newLeaseKey(engine, id, reader);
   const bytes = leaseBytes(engine, { id, reader, ttlMs });
@@ -97,11 +97,12 @@ export async function releaseLease(engine: Engine, id: string, { signal }: WaitO
 
 export async function callersLeases(
   engine: Engine,
-  options: WaitOptions & { version?: bigint | number | undefined },
+  { version: given, signal }: WaitOptions & { version?: CheckpointReference | undefined },
 ): Promise<Lease[]> {
-  const { version, signal } = options;
-  const prefix = version === undefined ? leasesPrefix : `${leasesPrefix}${toVersion(version)}.`;
-  return listLeases(engine, prefix, signal);
+  if (given === undefined) return listLeases(engine, leasesPrefix, signal);
+  const { version, lineage } = toReference(given);
+  const ofLineage = lineage === undefined ? '' : `${lineage}.`;
+  return listLeases(engine, `${leasesPrefix}${version}.${ofLineage}`, signal);
 }
 
 /**

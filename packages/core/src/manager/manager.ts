@@ -69,15 +69,15 @@ import type {
 import { completeSettings, type Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
 import type { BegunVersion, FsckResult, RebuildOptions, RebuildResult } from '../contract/upkeep.ts';
-import { type CatalogCheckpoint, toVersion } from '../format/index.ts';
+import { type CatalogCheckpoint, toReference, toVersion } from '../format/index.ts';
 import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
-import { findByVersion, latestOf, newestCheckpoints } from '../plan/state.ts';
+import { findReferredTo, latestOf, newestCheckpoints } from '../plan/state.ts';
 import { createThrottle, createTransfer, type Transfer } from '../transfer/index.ts';
 import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
-import { attempt, CALL_RULES, dedupe, processName, versionOrLatest, writer } from './call-rules.ts';
+import { attempt, CALL_RULES, dedupe, processName, referenceOrLatest, writer } from './call-rules.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
@@ -246,11 +246,11 @@ class Manager implements CheckpointManager {
     return new WritableCheckpoint(this.#engine, session, { closing: this.#closing.signal, summarise });
   }
 
-  async get(version: VersionInput, options: CallOptions = {}): Promise<Checkpoint | null> {
-    const wanted = toVersion(version);
+  async get(checkpoint: CheckpointReference, options: CallOptions = {}): Promise<Checkpoint | null> {
+    const wanted = toReference(checkpoint);
     const { signal } = this.#bounded(options, CALL_RULES.call);
     const { answer: found, head } = await this.#catalog.ask(
-      ({ state }) => findByVersion(state, wanted),
+      ({ state }) => findReferredTo(state, wanted),
       signal,
     );
     if (!found || found.state === 'QUARANTINED') return null;
@@ -309,12 +309,12 @@ class Manager implements CheckpointManager {
   }
 
   async diff(
-    before: VersionInput | 'latest',
-    after: VersionInput | 'latest',
+    before: CheckpointReference | 'latest',
+    after: CheckpointReference | 'latest',
     options: DiffOptions = {},
   ): Promise<DiffResult> {
-    versionOrLatest('before', before);
-    versionOrLatest('after', after);
+    referenceOrLatest('before', before);
+    referenceOrLatest('after', after);
     return diff(this.#engine, this.#catalog, [before, after], this.#bounded(options, CALL_RULES.diff));
   }
 
@@ -326,7 +326,7 @@ class Manager implements CheckpointManager {
     return releaseLease(this.#engine, id, this.#bounded(options, CALL_RULES.wait));
   }
 
-  async leases(options: WaitOptions & { version?: VersionInput | undefined } = {}): Promise<Lease[]> {
+  async leases(options: WaitOptions & { version?: CheckpointReference | undefined } = {}): Promise<Lease[]> {
     return callersLeases(this.#engine, this.#bounded(options, CALL_RULES.leases));
   }
 
@@ -358,16 +358,20 @@ class Manager implements CheckpointManager {
     return retention(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait));
   }
 
-  async pin(version: VersionInput, label: string, options: WaitOptions = {}): Promise<void> {
-    return pin(this.#engine, this.#catalog, { version, label }, this.#bounded(options, CALL_RULES.wait));
+  async pin(checkpoint: CheckpointReference, label: string, options: WaitOptions = {}): Promise<void> {
+    return pin(this.#engine, this.#catalog, { checkpoint, label }, this.#bounded(options, CALL_RULES.wait));
   }
 
-  async unpin(version: VersionInput, label?: string, options: WaitOptions = {}): Promise<readonly string[]> {
-    return unpin(this.#engine, this.#catalog, { version, label }, this.#bounded(options, CALL_RULES.wait));
+  async unpin(
+    checkpoint: CheckpointReference,
+    label?: string,
+    options: WaitOptions = {},
+  ): Promise<readonly string[]> {
+    return unpin(this.#engine, this.#catalog, { checkpoint, label }, this.#bounded(options, CALL_RULES.wait));
   }
 
-  async undelete(version: VersionInput, options: WaitOptions = {}): Promise<void> {
-    return undelete(this.#engine, this.#catalog, version, this.#bounded(options, CALL_RULES.wait));
+  async undelete(checkpoint: CheckpointReference, options: WaitOptions = {}): Promise<void> {
+    return undelete(this.#engine, this.#catalog, checkpoint, this.#bounded(options, CALL_RULES.wait));
   }
 
   async annotate(checkpoint: CheckpointReference, options: AnnotateOptions = {}): Promise<CheckpointId> {

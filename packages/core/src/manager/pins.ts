@@ -1,10 +1,12 @@
 /** What people decide of single checkpoints: keep this one, whatever the rules say; take that one back. */
 
-import type { VersionInput, WaitOptions } from '../contract/checkpoint-manager.ts';
+import type { CheckpointReference, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { shown } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import { type CatalogCheckpoint, type State, toVersion } from '../format/index.ts';
-import { allOfVersion } from '../plan/state.ts';
+import { referenceText } from '../contract/reference.ts';
+import { type CatalogCheckpoint, type Reference, type State, toReference } from '../format/index.ts';
+import { wasRemoved } from '../plan/select.ts';
+import { allReferredTo } from '../plan/state.ts';
 import type { Pin } from '../plan/transaction.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { askRun, decide, tellingWhatStands } from './decide.ts';
@@ -16,13 +18,13 @@ const LABEL = new RegExp(`^[^\\p{C}\\p{Zl}\\p{Zp}]{1,${LABEL_LENGTH_MAX}}$`, 'u'
 export async function pin(
   engine: Engine,
   catalog: Catalog,
-  { version, label }: { version: VersionInput; label: string },
+  { checkpoint, label }: { checkpoint: CheckpointReference; label: string },
   { signal }: WaitOptions,
 ): Promise<void> {
-  const wanted = toVersion(version);
+  const wanted = toReference(checkpoint);
   checkLabel(label);
   await decide(engine, catalog, ({ state }) => pinning(state, 'pin', requireLive(state, wanted), label), {
-    what: `the pin of version ${wanted}`,
+    what: `the pin of version ${referenceText(wanted)}`,
     signal,
   });
 }
@@ -30,10 +32,10 @@ export async function pin(
 export async function unpin(
   engine: Engine,
   catalog: Catalog,
-  { version, label }: { version: VersionInput; label: string | undefined },
+  { checkpoint, label }: { checkpoint: CheckpointReference; label: string | undefined },
   { signal }: WaitOptions,
 ): Promise<readonly string[]> {
-  const wanted = toVersion(version);
+  const wanted = toReference(checkpoint);
   if (label !== undefined) checkLabel(label);
   const { answer } = await askRun(engine, catalog, ({ state }) => requireThere(state, wanted), signal);
   const { pins } = answer;
@@ -45,9 +47,9 @@ export async function unpin(
   await tellingWhatStands(async (done) => {
     for (const label of labels) {
       const plan = (head: Head) => pinning(head.state, 'unpin', requireThere(head.state, wanted), label);
-      const what = `taking the pin "${label}" from version ${wanted}`;
+      const what = `taking the pin "${label}" from version ${referenceText(wanted)}`;
       await decide(engine, catalog, plan, { what, signal });
-      done.push(`the pin "${label}" was taken from version ${wanted}`);
+      done.push(`the pin "${label}" was taken from version ${referenceText(wanted)}`);
     }
   });
   return labels;
@@ -56,10 +58,10 @@ export async function unpin(
 export async function undelete(
   engine: Engine,
   catalog: Catalog,
-  version: VersionInput,
+  checkpoint: CheckpointReference,
   { signal }: WaitOptions,
 ): Promise<void> {
-  const wanted = toVersion(version);
+  const wanted = toReference(checkpoint);
   await decide(
     engine,
     catalog,
@@ -68,7 +70,7 @@ export async function undelete(
       const { id } = requireRetiring(state, wanted);
       return { kind: 'unretire', lineage, epoch, checkpoints: [id], reason: 'taken back' };
     },
-    { what: `taking version ${wanted} back`, signal },
+    { what: `taking version ${referenceText(wanted)} back`, signal },
   );
 }
 
@@ -85,30 +87,31 @@ function checkLabel(label: string): void {
   );
 }
 
-function requireThere(state: State, version: bigint): CatalogCheckpoint {
-  const [found] = allOfVersion(state, version);
+function requireThere(state: State, wanted: Reference): CatalogCheckpoint {
+  const [found] = allReferredTo(state, wanted);
   if (found) return found;
-  const wasRemoved = state.removedRing.some(({ id }) => id.version === version);
-  throw notFound(version, wasRemoved ? 'was removed' : 'is not in the catalog');
+  throw notFound(wanted, wasRemoved(state, wanted) ? 'was removed' : 'is not in the catalog');
 }
 
-function requireLive(state: State, version: bigint): CatalogCheckpoint {
-  const found = allOfVersion(state, version).find((each) => each.state === 'LIVE');
+function requireLive(state: State, wanted: Reference): CatalogCheckpoint {
+  const found = allReferredTo(state, wanted).find((each) => each.state === 'LIVE');
   if (found) return found;
-  const { state: is, reason } = requireThere(state, version);
+  const { state: is, reason } = requireThere(state, wanted);
   const what = is === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${reason}`;
-  throw notFound(version, what);
+  throw notFound(wanted, what);
 }
 
-function requireRetiring(state: State, version: bigint): CatalogCheckpoint {
-  const found = allOfVersion(state, version).find((each) => each.state === 'RETIRING');
+function requireRetiring(state: State, wanted: Reference): CatalogCheckpoint {
+  const found = allReferredTo(state, wanted).find((each) => each.state === 'RETIRING');
   if (found) return found;
-  const is = requireThere(state, version).state.toLowerCase();
-  throw new CheckpointError('Conflict', `version ${version} is not retired: it is ${is}`, {
-    context: { version },
+  const is = requireThere(state, wanted).state.toLowerCase();
+  throw new CheckpointError('Conflict', `version ${referenceText(wanted)} is not retired: it is ${is}`, {
+    context: { version: wanted.version },
   });
 }
 
-function notFound(version: bigint, what: string): CheckpointError {
-  return new CheckpointError('NotFound', `version ${version} ${what}`, { context: { version } });
+function notFound(wanted: Reference, what: string): CheckpointError {
+  return new CheckpointError('NotFound', `version ${referenceText(wanted)} ${what}`, {
+    context: { version: wanted.version },
+  });
 }

@@ -1,9 +1,20 @@
 /** From the catalog to bytes in a destination: choose, lease, manifest, verified ranges, publish. */
 
-import type { RestoreDestination, RestoreOptions, RestoreResult } from '../contract/checkpoint-manager.ts';
+import type {
+  CheckpointReference,
+  RestoreDestination,
+  RestoreOptions,
+  RestoreResult,
+} from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { LeftDirectory, RestoreTarget, SinkFile } from '../contract/files.ts';
-import { type CatalogCheckpoint, type FileRecord, type Manifest, toVersion } from '../format/index.ts';
+import {
+  type CatalogCheckpoint,
+  type FileRecord,
+  type Manifest,
+  type Reference,
+  toReference,
+} from '../format/index.ts';
 import { refersToReceipts } from '../plan/file-lists.ts';
 import {
   chooseCheckpoint,
@@ -31,9 +42,9 @@ export async function restore(
   catalog: Catalog,
   options: RestoreOptions,
 ): Promise<RestoreResult> {
-  const version = wantedVersion(options.version);
+  const reference = wantedReference(options.version);
   const skipped: { version: bigint; reason: string }[] = [];
-  let wanted = (head: Head) => chooseCheckpoint(head.state, version);
+  let wanted = (head: Head) => chooseCheckpoint(head.state, reference);
   for (;;) {
     const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, wanted, options.signal);
     try {
@@ -59,9 +70,9 @@ export async function restore(
   }
 }
 
-/** The version asked for, checked. */
-export function wantedVersion(version: RestoreOptions['version']): bigint | 'latest' {
-  return version === undefined || version === 'latest' ? 'latest' : toVersion(version);
+/** What is asked for, checked. */
+export function wantedReference(given: CheckpointReference | 'latest' | undefined): Reference | 'latest' {
+  return given === undefined || given === 'latest' ? 'latest' : toReference(given);
 }
 
 /** Chooses on the newest state, takes a lease, and chooses again if the checkpoint was retired meanwhile. */

@@ -2,7 +2,7 @@
 
 import { CheckpointError } from '../contract/errors.ts';
 import type { RollbackOptions, RollbackResult } from '../contract/history.ts';
-import { type CatalogCheckpoint, type CheckpointId, toVersion } from '../format/index.ts';
+import { type CatalogCheckpoint, type CheckpointId, toReference } from '../format/index.ts';
 import { requireRollbackTarget } from '../plan/select.ts';
 import { checkpointsAtHand, onPathAbove } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
@@ -16,7 +16,8 @@ export async function rollback(
   catalog: Catalog,
   { to, reason, signal }: RollbackOptions,
 ): Promise<RollbackResult> {
-  const version = toVersion(to);
+  const wanted = toReference(to);
+  const { version } = wanted;
   checkReason(reason);
   let leaves: number | undefined;
   let planned: { id: CheckpointId; left: readonly CheckpointId[] } | undefined;
@@ -29,7 +30,7 @@ export async function rollback(
         context: { store: engine.store.uri, version },
       });
     }
-    const { id } = requireRollbackTarget(state, version);
+    const { id } = requireRollbackTarget(state, wanted);
     planned = { id, left: onPathAbove(state, version).map((each) => each.id) };
     return { kind: 'rollback', lineage, checkpoint: id, reason } as const;
   };

@@ -5,7 +5,7 @@ import { type CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { CatalogCheckpoint, FileRecord, Manifest } from '../format/index.ts';
 import { receiptPlaces, refersToReceipts } from '../plan/file-lists.ts';
 import { chooseCheckpoint, requireById, requireLive } from '../plan/select.ts';
-import { allOfVersion } from '../plan/state.ts';
+import { allReferredTo } from '../plan/state.ts';
 import type { VerifyItem } from '../transfer/index.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { decide } from './decide.ts';
@@ -14,7 +14,7 @@ import { inBatches } from './in-batches.ts';
 import { readManifest } from './manifest.ts';
 import { ListedSizes } from './receipts.ts';
 import { getByDigest } from './records.ts';
-import { leaseCheckpoint, wantedVersion } from './restore.ts';
+import { leaseCheckpoint, wantedReference } from './restore.ts';
 import { plannedCheckpoint, transferOptions } from './session.ts';
 import { readNamedSlices } from './slices.ts';
 
@@ -32,11 +32,11 @@ export async function verify(
   options: VerifyOptions,
 ): Promise<VerifyResult> {
   const level = options.level ?? 2;
-  const version = wantedVersion(options.version);
+  const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => {
     // One that a rollback left behind can be damaged as well, and stand in the way of collection.
-    const [found] = version === 'latest' ? [] : allOfVersion(state, version);
-    return found?.rolledBack ? found : chooseCheckpoint(state, version);
+    const [found] = wanted === 'latest' ? [] : allReferredTo(state, wanted);
+    return found?.rolledBack ? found : chooseCheckpoint(state, wanted);
   };
   const { checkpoint, lease } = await leaseCheckpoint(engine, catalog, choose, options.signal);
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;

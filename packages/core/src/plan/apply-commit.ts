@@ -3,12 +3,12 @@
  * succeeded, whatever has happened to epoch and version since.
  */
 
+import { referenceText } from '../contract/reference.ts';
 import {
   bytesEqual,
   type CatalogCheckpoint,
   type CheckpointId,
   idEquals,
-  referenceText,
   type State,
 } from '../format/index.ts';
 import { type Applied, type CommitAnswer, rejected } from './decision.ts';

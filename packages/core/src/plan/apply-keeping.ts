@@ -1,12 +1,7 @@
 /** Decisions about checkpoints that exist: verified, quarantined, pinned, annotated, retired, taken back, removed. */
 
-import {
-  type CatalogCheckpoint,
-  type CheckpointId,
-  idEquals,
-  referenceText,
-  type State,
-} from '../format/index.ts';
+import { referenceText } from '../contract/reference.ts';
+import { type CatalogCheckpoint, type CheckpointId, idEquals, type State } from '../format/index.ts';
 import { annotated, annotationProblem } from './annotation.ts';
 import { type Decision, type Rejected, rejected } from './decision.ts';
 import { findById, hasOtherLive, newestLive, pushBounded, REMOVED_RING_LENGTH } from './state.ts';

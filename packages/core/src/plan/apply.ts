@@ -3,7 +3,8 @@
  * Each clause is a rule of docs/format.md; the order of the clauses matters, most of all in `commit`.
  */
 
-import { idEquals, referenceText, type State } from '../format/index.ts';
+import { referenceText } from '../contract/reference.ts';
+import { idEquals, type State } from '../format/index.ts';
 import { applyCommit } from './apply-commit.ts';
 import { applyKeeping } from './apply-keeping.ts';
 import { type Decision, rejected } from './decision.ts';

@@ -45,9 +45,10 @@ export function planRetention(
   const judged = judgeLive(state, live, policy, storeNowMs);
   const verdicts = checkpoints
     .map((checkpoint): RetentionVerdict => {
-      const { id, sizeBytes, storedBytes } = checkpoint;
+      const { id, sizeBytes, storedBytes, rolledBack: isLeftBehind } = checkpoint;
       const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, storeNowMs, live.length, graceMs);
-      return { id, version: id.version, sizeBytes, storedBytes, state: stateName(checkpoint), ...judgement };
+      const state = stateName(checkpoint);
+      return { id, version: id.version, sizeBytes, storedBytes, isLeftBehind, state, ...judgement };
     })
     .reverse();
   const totalBytes = sumBytes(verdicts);

@@ -2,30 +2,45 @@
 
 import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
-import { type CatalogCheckpoint, type CheckpointId, referenceText, type State } from '../format/index.ts';
-import { allOfVersion, countLivePath, findById, findByVersion, latestOf, newestLive } from './state.ts';
+import { checkpointName, referenceText } from '../contract/reference.ts';
+import type { CatalogCheckpoint, CheckpointId, Reference, State } from '../format/index.ts';
+import {
+  allOfVersion,
+  allReferredTo,
+  countLivePath,
+  findById,
+  findReferredTo,
+  latestOf,
+  newestLive,
+} from './state.ts';
 
 /** The checkpoint asked for, or the latest. `NotFound` says what there is instead. */
-export function chooseCheckpoint(state: State, version: bigint | 'latest'): CatalogCheckpoint {
-  const found = version === 'latest' ? latestOf(state) : findByVersion(state, version);
-  if (found && (version === 'latest' || found.state !== 'QUARANTINED')) return found;
+export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): CatalogCheckpoint {
+  const found = wanted === 'latest' ? latestOf(state) : findReferredTo(state, wanted);
+  if (found && (wanted === 'latest' || found.state !== 'QUARANTINED')) return found;
   if (found) {
-    throw new CheckpointError('Corrupt', `version ${version} is quarantined: ${found.reason}`, {
-      context: { version: version as bigint },
-    });
+    const message = `version ${checkpointText(found)} is quarantined: ${found.reason}`;
+    throw new CheckpointError('Corrupt', message, { context: { version: found.id.version } });
   }
+  if (wanted === 'latest') throw missing('there is no checkpoint to take', state);
+  const { version } = wanted;
+  const left = wanted.lineage === undefined ? allOfVersion(state, version).map(checkpointText) : [];
+  const how =
+    left.length === 0 ? '' : ` on the way to the latest (a rollback left ${left.join(' and ')} behind)`;
+  throw missing(`there is no version ${referenceText(wanted)}${how}`, state, version);
+}
+
+function missing(what: string, state: State, version?: bigint): CheckpointError {
   const newest = newestLive(state)?.id.version;
   const have =
     newest === undefined ? 'nothing is committed yet' : `the newest of ${countLivePath(state)} is ${newest}`;
-  const wanted = version === 'latest' ? 'there is no checkpoint to take' : `there is no version ${version}`;
-  throw new CheckpointError('NotFound', `${wanted}: ${have}`, {
-    context: version === 'latest' ? {} : { version },
-  });
+  const context = version === undefined ? {} : { version };
+  return new CheckpointError('NotFound', `${what}: ${have}`, { context });
 }
 
-/** `7`, and with its lineage where a rollback left it behind: what a version alone names is on the way to the latest. */
+/** As `checkpointName`. */
 export function checkpointText({ id, rolledBack }: Pick<CatalogCheckpoint, 'id' | 'rolledBack'>): string {
-  return referenceText(rolledBack ? id : { version: id.version });
+  return checkpointName(id, rolledBack);
 }
 
 /** The checkpoint of this id; `NotFound` once it is removed. */
@@ -42,33 +57,41 @@ export function requireLive(checkpoint: CatalogCheckpoint): CatalogCheckpoint {
   const { id, state, reason } = checkpoint;
   if (state === 'LIVE') return checkpoint;
   const what = state === 'RETIRING' ? 'is being retired by retention' : `is quarantined: ${reason}`;
-  throw new CheckpointError('NotFound', `version ${id.version} ${what}`, {
+  throw new CheckpointError('NotFound', `version ${checkpointText(checkpoint)} ${what}`, {
     context: { version: id.version },
   });
+}
+
+/** As far back as the catalog remembers. */
+export function wasRemoved(state: State, { version, lineage }: Reference): boolean {
+  const isMeant = (id: CheckpointId) => lineage === undefined || id.lineage === lineage;
+  return state.removedRing.some(({ id }) => id.version === version && isMeant(id));
 }
 
 /**
  * The checkpoint of this version that a rollback may go back to. `NotFound`: it is not there any more, or not on the way to the latest.
  * `Conflict`: readers are not offered it.
  */
-export function requireRollbackTarget(state: State, version: bigint): CatalogCheckpoint {
-  const found = findByVersion(state, version);
+export function requireRollbackTarget(state: State, wanted: Reference): CatalogCheckpoint {
+  const { version } = wanted;
+  const name = referenceText(wanted);
   const context = { version };
+  const [found] = allReferredTo(state, wanted);
+  if (found?.rolledBack) {
+    throw new CheckpointError('NotFound', `version ${name} was left behind by an earlier rollback`, {
+      context,
+    });
+  }
   if (found?.state === 'LIVE') return found;
   if (found) {
     const what =
       found.state === 'RETIRING' ? 'is being retired: take it back first' : `is quarantined: ${found.reason}`;
-    throw new CheckpointError('Conflict', `version ${version} ${what}`, { context });
+    throw new CheckpointError('Conflict', `version ${name} ${what}`, { context });
   }
-  if (allOfVersion(state, version).length > 0) {
-    throw new CheckpointError('NotFound', `version ${version} was left behind by an earlier rollback`, {
-      context,
-    });
+  if (wasRemoved(state, wanted)) {
+    throw new CheckpointError('NotFound', `version ${name} was removed`, { context });
   }
-  if (state.removedRing.some(({ id }) => id.version === version)) {
-    throw new CheckpointError('NotFound', `version ${version} was removed`, { context });
-  }
-  return chooseCheckpoint(state, version); // says what there is instead
+  return chooseCheckpoint(state, wanted); // says what there is instead
 }
 
 /** The newest live checkpoint committed before `damaged`; `undefined` when there is none. */

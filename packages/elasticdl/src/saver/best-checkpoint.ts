@@ -2,8 +2,8 @@ import type { CallOptions, CheckpointManager, CheckpointSummary } from '@holdfas
 import { checkRanked, gain, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 /**
- * By a metric, best first: all that can be restored, that is live ones that no rollback left behind. Those that were saved without the
- * metric do not count; of equals the newer one is the better, for it has learnt more. Empty: there is no checkpoint at all. At most two
+ * By a metric, best first: all that can be restored, that is live ones that no rollback left behind. Those that have no such
+ * metric, from their save or annotated since, do not count; of equals the newer one is the better, for it has learnt more. Empty: there is no checkpoint at all. At most two
  * requests.
  *
  * `InvalidArgument`: there are checkpoints, and none has the metric; the message names those that there are. Or the mode is none.

@@ -36,8 +36,8 @@ export class EarlyStopper {
 
   /**
    * With the evaluations that the run's checkpoints hold, oldest first, so that a job that was restarted goes on counting. What retention
-   * has removed is not among them, nor what a rollback left behind, what is quarantined, or what was saved without the metric (for a
-   * function: without any). Keep the best by the metric (`keepBest`), or the first evaluation after the restart is held against a worse one.
+   * has removed is not among them, nor what a rollback left behind, what is quarantined, or what lacks the metric (for a
+   * function: any). Metrics that were annotated after the save count too. Keep the best by the metric (`keepBest`), or the first evaluation after the restart is held against a worse one.
    * At most two requests.
    */
   static async fromCheckpoints(
