@@ -40,6 +40,7 @@ describe('save, look, restore', () => {
       id: { lineage: 1, epoch: 2, version: 1 },
       isCommitted: true,
       wasCommittedBefore: false,
+      isAnnotated: false,
       sizeBytes: 301_005,
       referencedBytes: 301_005,
       suspicions: ['none of the 3 files has changed since version 0'],

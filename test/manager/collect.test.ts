@@ -41,7 +41,7 @@ describe('collect', () => {
     const policy = { keepLast: 2 };
     const first = await manager.collect({ policy });
     expect([first.retired, first.removed, first.swept.objectCount]).toEqual([[1n], [], 0]);
-    expect(first.postponed).toEqual([
+    expect(first.postponed).toMatchObject([
       { version: 1n, reason: expect.stringContaining('it can be taken back until 2026-11-21 15:03:00 UTC') },
     ]);
     expect(verdictsOf(first.plan)).toEqual(['3 keep', '2 keep', '1 retire']);
@@ -158,9 +158,9 @@ describe('collect', () => {
     await manager.collect({ policy: NEWEST });
     await quarantineVersion(run.bucket, 2n, 'a bit is wrong');
     const { removed, postponed } = await manager.collect({ policy: AT_ONCE, force: true });
-    expect([removed, postponed]).toEqual([
-      [],
-      [{ version: 1n, reason: expect.stringContaining('no other checkpoint is live: take one back first') }],
+    expect(removed).toEqual([]);
+    expect(postponed).toMatchObject([
+      { version: 1n, reason: expect.stringContaining('no other checkpoint is live: take one back first') },
     ]);
     await manager.undelete(1);
     expect(await restores(manager, 1)).toBe(true);
@@ -194,7 +194,7 @@ describe('leases', () => {
     await using manager = run.open();
     const held = await manager.collect({ policy: AT_ONCE });
     expect([held.retired, held.removed]).toEqual([[1n], []]);
-    expect(held.postponed).toEqual([
+    expect(held.postponed).toMatchObject([
       { version: 1n, reason: 'reader evaluation holds a lease that ends at 2026-11-21 14:12:00 UTC' },
     ]);
     await run.clock.advance(10 * 60_000);

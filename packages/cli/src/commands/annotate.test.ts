@@ -157,7 +157,7 @@ describe('two checkpoints of one version', () => {
     expect(await done('gc', uri, '--keep', '1', '--apply', '--force')).toMatch(/retired 0, removed 0/);
     await done('unpin', uri, '--version', '2@1');
     expect(await done('gc', uri, '--keep', '1', '--apply', '--force')).toMatch(/^waits {2}2@1 {3}/);
-    await refused(7, 'version 2 is not retired: it is live', 'undelete', uri, '--version', '2@2');
+    await refused(7, 'version 2@2 is not retired: it is live', 'undelete', uri, '--version', '2@2');
     expect(await done('undelete', uri, '--version', '2@1')).toMatch(/^taken back {2}version 2@1 /);
   });
 

@@ -104,7 +104,8 @@ test('the examples of --help work, one after the other', async () => {
       expect([code, stderr.includes('holdfast:')], example).toEqual([0, false]);
     }
   }
-  const kept = 'checkpoint_dir checkpoint_dir_8 ckpt dense.json dense.safetensors for_server_2 history';
+  const kept =
+    'best.json best.safetensors checkpoint_dir checkpoint_dir_8 ckpt dense.json dense.safetensors for_server_2 history';
   const names = `${kept} model.json model.safetensors run`;
   expect((await readdir(here)).sort().join(' ')).toBe(names);
 });
@@ -440,6 +441,7 @@ describe('import', () => {
         fileCount: 2,
         modelVersion: version,
         wasCommittedBefore: true,
+        isAnnotated: false,
         notes: [],
       })),
       skipped: [{ version: 100, folder: 'version-100', reason: expect.stringContaining('lacks shard 1') }],
