@@ -103,7 +103,7 @@ async function explainFailure<T>(
       );
       if (alternative !== undefined) call.subject.alternative = alternative.version;
     }
-    const isLatest = typeof call.get(checkpointOrLatest) !== 'bigint';
+    const isLatest = (call.get(checkpointOrLatest) ?? 'latest') === 'latest';
     if (isLatest && isCheckpointError(error, 'NotFound') && error.context['run'] === undefined) {
       // Nothing that was ever committed, as opposed to nothing that can be restored.
       if ((await manager.list({ limit: 1, signal: call.signal })).length === 0)
