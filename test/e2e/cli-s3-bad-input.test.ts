@@ -150,7 +150,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
 
     test('a profile that is not there', async () => {
       const ended = await cli(['list', withQuery(bucket.uri, { profile: 'nobody' })], bucket.env);
-      expectError(ended, 'Denied', 8, 'no credentials were found', 'nobody');
+      expectError(ended, 'InvalidConfig', 2, 'the profile "nobody" is in neither ~/.aws/config');
     });
   });
 

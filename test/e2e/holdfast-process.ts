@@ -24,6 +24,8 @@ export interface Ended {
 }
 
 export interface RunOptions {
+  /** The program and its arguments up to the command; default: the sources. */
+  program?: readonly string[];
   cwd?: string;
   env?: Record<string, string>;
   /** Told what has come on standard error so far, each time more comes. */
@@ -39,7 +41,7 @@ export function cleanEnv(extra: Record<string, string> = {}): Record<string, str
 
 /** `holdfast` with these arguments. */
 export function holdfast(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
-  return run([...HOLDFAST, ...args], options);
+  return run([...(options.program ?? HOLDFAST), ...args], options);
 }
 
 /** The same command line under a pseudo terminal that answers with `input`; both streams come as one text. */

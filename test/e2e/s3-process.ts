@@ -6,6 +6,7 @@ import { type Ended, holdfast, type RunOptions, underMounts } from './holdfast-p
 /** What must be in no output: filled as secrets are made. */
 const SECRETS = new Set<string>();
 const OUTPUTS: string[] = [];
+const INTERRUPTED = 130;
 
 /** A machine of a cloud would find credentials of its own. */
 const NO_METADATA = { AWS_EC2_METADATA_DISABLED: 'true' };
@@ -51,12 +52,37 @@ export function expectNoSecretTold(): void {
 /** `words`: in the message, in this order. */
 export function expectError(ended: Ended, code: string, exit: number, ...words: string[]): void {
   expect(ended.stderr).toMatch(new RegExp(`\\(${code}, exit ${exit}\\)\n$`));
+  expectWords(ended.stderr, words);
+  expect(ended.code).toBe(exit);
+}
+
+function expectWords(text: string, words: readonly string[]): void {
   let from = 0;
   for (const word of words) {
-    expect(ended.stderr.slice(from)).toContain(word);
-    from = ended.stderr.indexOf(word, from) + word.length;
+    expect(text.slice(from)).toContain(word);
+    from = text.indexOf(word, from) + word.length;
   }
-  expect(ended.code).toBe(exit);
+}
+
+/** What the command says before it tries again, `words` in this order; then it is stopped, and has not waited for the time to be over. */
+export async function expectRepeat(
+  args: readonly string[],
+  env: Env,
+  { words, program }: { words: readonly string[]; program: readonly string[] },
+): Promise<void> {
+  let isStopped = false;
+  const ended = await cli(args, env, {
+    program,
+    onStderr: (text, kill) => {
+      if (isStopped || !text.includes('\n')) return;
+      isStopped = true; // a second signal would end it at once
+      kill('SIGINT');
+    },
+  });
+  const [note = ''] = ended.stderr.split('\n');
+  expect(note).toMatch(/^trying again: .*: Unavailable: /);
+  expectWords(note, words);
+  expect(ended.code).toBe(INTERRUPTED);
 }
 
 /** For a process: code that runs before its own. */

@@ -14,13 +14,24 @@ export interface TestProxy {
 }
 
 export interface ProxyOptions {
-  /** Where it finds every name, on this machine. */
+  /** Where it finds every name, on this machine; a tunnel too. Without it, a tunnel leads to this machine only. */
   readonly portOfAll?: number | undefined;
   /** It answers so, status line and headers, instead of doing what it is asked; `hang up`: not at all. */
   readonly refusal?: ((login: string) => string) | 'hang up' | undefined;
 }
 
-export async function startProxy({ portOfAll, refusal }: ProxyOptions = {}): Promise<TestProxy> {
+/** Starts one for this test. */
+export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy> {
+  const proxy = await startLastingProxy(options);
+  onTestFinished(proxy.stop);
+  return proxy;
+}
+
+/** The same for callers that stop it: several tests in a row. */
+export async function startLastingProxy({
+  portOfAll,
+  refusal,
+}: ProxyOptions = {}): Promise<TestProxy & { stop(): Promise<void> }> {
   const asked: string[] = [];
   const logins: (string | undefined)[] = [];
   const sockets = new Set<Socket>();
@@ -42,17 +53,17 @@ export async function startProxy({ portOfAll, refusal }: ProxyOptions = {}): Pro
   });
   server.on('connection', keep);
   server.on('connect', (request: IncomingMessage, client: Socket) => {
-    if (!refuses(request, client)) tunnel(request, client, keep);
+    if (!refuses(request, client)) tunnel(request, client, { keep, portOfAll });
   });
   await new Promise<void>((resolve) => {
     server.listen(0, '127.0.0.1', resolve);
   });
-  onTestFinished(async () => {
+  const stop = async () => {
     for (const socket of sockets) socket.destroy();
-    await new Promise((resolve) => server.close(resolve));
-  });
+    await new Promise<void>((resolve) => server.close(() => resolve()));
+  };
   const { port } = server.address() as AddressInfo;
-  return { url: `http://127.0.0.1:${port}`, port, asked, logins };
+  return { url: `http://127.0.0.1:${port}`, port, asked, logins, stop };
 }
 
 function passOn(request: IncomingMessage, response: ServerResponse, portOfAll: number | undefined): void {
@@ -67,13 +78,17 @@ function passOn(request: IncomingMessage, response: ServerResponse, portOfAll: n
   request.pipe(onward);
 }
 
-function tunnel(request: IncomingMessage, client: Socket, keep: (socket: Socket) => void): void {
+function tunnel(
+  request: IncomingMessage,
+  client: Socket,
+  { keep, portOfAll }: { keep(socket: Socket): void; portOfAll: number | undefined },
+): void {
   const [host, port] = (request.url ?? '').split(':');
-  if (host !== '127.0.0.1') {
+  if (host !== '127.0.0.1' && portOfAll === undefined) {
     client.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
     return;
   }
-  const onward = connect(Number(port), host, () => {
+  const onward = connect(portOfAll ?? Number(port), '127.0.0.1', () => {
     client.write('HTTP/1.1 200 Connection Established\r\n\r\n');
     onward.pipe(client).pipe(onward);
   });

@@ -4,6 +4,7 @@ import { createServer, request as httpRequest, type IncomingMessage, type Server
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { buffer as readBytes } from 'node:stream/consumers';
+import { TLSSocket } from 'node:tls';
 import {
   type CallOptions,
   type CheckpointError,
@@ -175,9 +176,15 @@ async function answer(
   if (seen === undefined) return;
   const reply = await script(seen, onSeen(seen));
   if (reply === 'silence') return;
-  if (reply === 'reset') socket.resetAndDestroy();
+  if (reply === 'reset') breakOff(socket);
   else if ('raw' in reply) socket.end(reply.raw, 'latin1');
   else response.writeHead(reply.status ?? 200, withLength(reply)).end(reply.body);
+}
+
+/** Node resets no connection that speaks TLS. */
+function breakOff(socket: Socket): void {
+  if (socket instanceof TLSSocket) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 function withLength({ headers = {}, body = '' }: Answer): Readonly<Record<string, string>> {

@@ -8,13 +8,13 @@ import { promisify } from 'node:util';
 export interface Certificates {
   /** Of the authority, which a client has to trust. */
   readonly caPath: string;
-  /** For 127.0.0.1 and localhost, signed by the authority. */
+  /** For 127.0.0.1, localhost and what else was asked for, signed by the authority. */
   readonly certificatePath: string;
   readonly keyPath: string;
 }
 
 // An authority of its own: some clients refuse a server whose certificate is the authority itself.
-const CONFIG = `
+const configOf = (hostnames: readonly string[]) => `
 [req]
 distinguished_name = name
 prompt = no
@@ -28,15 +28,18 @@ subjectKeyIdentifier = hash
 basicConstraints = critical, CA:FALSE
 keyUsage = critical, digitalSignature
 extendedKeyUsage = serverAuth
-subjectAltName = IP:127.0.0.1, DNS:localhost
+subjectAltName = ${['IP:127.0.0.1', 'DNS:localhost', ...hostnames.map((name) => `DNS:${name}`)].join(', ')}
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 `;
 
 /** Writes them into `directory`, under the names that MinIO looks for, valid for two days. Needs `openssl`. */
-export async function makeCertificates(directory: string): Promise<Certificates> {
+export async function makeCertificates(
+  directory: string,
+  hostnames: readonly string[] = [],
+): Promise<Certificates> {
   await mkdir(directory, { recursive: true });
-  await writeFile(join(directory, 'openssl.cnf'), CONFIG);
+  await writeFile(join(directory, 'openssl.cnf'), configOf(hostnames));
   const openssl = (line: string) => promisify(execFile)('openssl', line.split(' '), { cwd: directory });
   await openssl('ecparam -name prime256v1 -genkey -noout -out ca.key');
   await openssl('req -x509 -new -key ca.key -days 2 -out ca.crt -config openssl.cnf -extensions authority');

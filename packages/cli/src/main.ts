@@ -21,7 +21,6 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 
-// Not `process.exit`: what was written to a pipe is to arrive.
 process.exitCode = await runCli(process.argv.slice(2), {
   env: process.env,
   stdout: process.stdout,
@@ -31,3 +30,10 @@ process.exitCode = await runCli(process.argv.slice(2), {
   ask: process.stdin.isTTY === true && process.stderr.isTTY === true ? askAtTerminal : null,
   listenForInterrupt,
 });
+
+// What was written to a pipe is to arrive. What a library has left behind, such as a process that was to give credentials, is not waited for.
+const written = [process.stdout, process.stderr].map(
+  (stream) => new Promise<void>((resolve) => stream.write('', () => resolve())),
+);
+await Promise.all(written);
+process.exit();

@@ -3,6 +3,7 @@
 export { atATime } from './at-a-time.ts';
 export { type Trust, trustedCertificates } from './certificates.ts';
 export { assertCrcOfParts, crcOfParts } from './crc-of-parts.ts';
+export { CredentialsError, credentialsFailure } from './credentials-error.ts';
 export { deleteEach } from './delete-each.ts';
 export {
   codeOfStatus,
@@ -32,6 +33,7 @@ export {
   replaced,
 } from './object-answers.ts';
 export { LOGIN_ADVICE, Proxies, ProxyRefusal } from './proxy.ts';
+export { type Expiring, Renewed } from './renewed.ts';
 export { Secret } from './secret.ts';
 export { type Call, StoreCalls } from './store-calls.ts';
 export { type FromEnvironment, firstOf, StoreUri, type StoreUriForm } from './store-uri.ts';

@@ -18,7 +18,7 @@ const OAUTH_ERRORS: readonly unknown[] = [
 ];
 
 const NETWORK =
-  /^(ECONN\w+|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE|UND_ERR_\w+|TimeoutError|AbortError|REQUEST_SEND_ERROR)$/;
+  /^(ECONN\w+|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EPIPE|network_error|UND_ERR_\w+|TimeoutError|AbortError|REQUEST_SEND_ERROR)$/;
 
 const LOOKED_AT_MAX = 32;
 
@@ -44,7 +44,9 @@ export class LibraryFailure extends Error {
     this.status = status;
     this.isTemporary =
       status === undefined
-        ? all.some((each) => NETWORK.test(String(each.code)) || NETWORK.test(String(each.name)))
+        ? all.some(({ code, name, errorCode }) =>
+            [code, name, errorCode].some((word) => NETWORK.test(String(word))),
+          )
         : status >= 500 || status === 429 || status === 408;
     this.stack = [`LibraryFailure: ${this.message}`, ...framesOf(error)].join('\n');
   }
@@ -57,6 +59,9 @@ interface Facts {
   readonly statusCode?: unknown;
   readonly response?: { readonly status?: unknown; readonly data?: { readonly error?: unknown } };
   readonly $metadata?: { readonly httpStatusCode?: unknown };
+  /** Of Microsoft's library. */
+  readonly errorCode?: unknown;
+  readonly errorNo?: unknown;
   readonly errorResponse?: { readonly error?: unknown; readonly errorCodes?: unknown };
   readonly cause?: unknown;
   readonly errors?: unknown;
@@ -92,10 +97,13 @@ function factsOf(all: readonly Facts[]): Pick<LibraryFailure, 'kind' | 'code' | 
   };
 }
 
-function oauthCodes({ response, errorResponse }: Facts): string[] {
-  const words = [response?.data?.error, errorResponse?.error].filter((word) => OAUTH_ERRORS.includes(word));
-  const [number] = Array.isArray(errorResponse?.errorCodes) ? (errorResponse.errorCodes as unknown[]) : [];
-  return [...(Number.isSafeInteger(number) ? [`AADSTS${number}`] : []), ...(words as string[])];
+function oauthCodes({ response, errorResponse, errorCode, errorNo }: Facts): string[] {
+  const told = [response?.data?.error, errorResponse?.error, errorCode];
+  const words = told.filter((word) => OAUTH_ERRORS.includes(word));
+  const [number = errorNo] = Array.isArray(errorResponse?.errorCodes)
+    ? (errorResponse.errorCodes as unknown[])
+    : [];
+  return [...(/^[0-9]{4,10}$/.test(String(number)) ? [`AADSTS${number}`] : []), ...(words as string[])];
 }
 
 /** Of Node and of the system. */

@@ -2,7 +2,7 @@
 
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import type { AzureConfig } from './config.ts';
-import { IdentityTokens } from './identity.ts';
+import { type IdentityTokens, identityTokens } from './identity.ts';
 import { readSas } from './shared-access.ts';
 
 /** A request that still lacks its credentials. */
@@ -48,7 +48,7 @@ export interface Authorization {
 export function authorizationOf({ account, credentials }: AzureConfig): Authorization {
   if (credentials.kind === 'key') return new SharedKey(account, credentials.key.reveal());
   if (credentials.kind === 'sas') return new Sas(credentials.token.reveal());
-  return new Bearer(new IdentityTokens());
+  return new Bearer(identityTokens(credentials.identity));
 }
 
 /** What a request has that no other may learn: a signature, a token, a key of the customer's. */
@@ -173,8 +173,9 @@ class Bearer implements Authorization {
     return { query: '', headers: { 'x-ms-copy-source-authorization': `Bearer ${token}` } };
   }
 
-  renew(signal: AbortSignal | undefined): Promise<boolean> {
-    return this.#tokens.renew(signal);
+  async renew(signal: AbortSignal | undefined): Promise<boolean> {
+    const before = await this.#tokens.current(signal);
+    return (await this.#tokens.renew(before, signal)) !== before;
   }
 }
 

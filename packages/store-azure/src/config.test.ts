@@ -32,7 +32,7 @@ describe('the URI', () => {
       container: 'runs',
       root: 'gpt/large/',
       endpoint: 'https://acct.blob.core.windows.net',
-      credentials: { kind: 'identity' },
+      credentials: { kind: 'identity', identity: { kind: 'machine' } },
       contentMd5: false,
       proxies: expect.any(Proxies),
     });
@@ -61,7 +61,7 @@ describe('the URI', () => {
       encryptionScope: 'scope-1',
       contentMd5: true,
       ca: '/etc/ca.pem',
-      credentials: { kind: 'identity' },
+      credentials: { kind: 'identity', identity: { kind: 'machine' } },
     });
   });
 

@@ -15,12 +15,13 @@ import {
   parseConnectionString,
   sharedAccessSignature,
 } from './connection-string.ts';
+import { type AzureIdentity, identityIn } from './identity-config.ts';
 
-/** `key`: of the account, in base64. `sas`: a query without '?'. `identity`: what `DefaultAzureCredential` finds, looked for when needed. */
+/** `key`: of the account, in base64. `sas`: a query without '?'. `identity`: tokens of Microsoft Entra ID. */
 export type AzureCredentials =
   | { readonly kind: 'key'; readonly key: Secret }
   | { readonly kind: 'sas'; readonly token: Secret }
-  | { readonly kind: 'identity' };
+  | { readonly kind: 'identity'; readonly identity: AzureIdentity };
 
 export interface AzureConfig {
   /** For messages: without the settings. */
@@ -151,7 +152,8 @@ function credentialsOf(
   },
 ): AzureCredentials {
   const auth = given.choice('auth', ['auto', 'key', 'sas', 'identity']);
-  if (auth === 'identity') return { kind: 'identity' };
+  const ofIdentity = { kind: 'identity', identity: identityIn(env) } as const;
+  if (auth === 'identity') return ofIdentity;
   const own = env['AZURE_STORAGE_KEY'] ? (env['AZURE_STORAGE_ACCOUNT'] ?? account) : undefined;
   if (connection === undefined && auth !== 'sas' && own !== undefined && own !== account)
     throw given.invalid(
@@ -165,7 +167,7 @@ function credentialsOf(
         ? 'has auth=key, but neither AZURE_STORAGE_KEY nor AZURE_STORAGE_CONNECTION_STRING has a key'
         : 'has auth=sas, but neither AZURE_STORAGE_SAS_TOKEN nor AZURE_STORAGE_CONNECTION_STRING has a SAS',
     );
-  return chosen ?? { kind: 'identity' };
+  return chosen ?? ofIdentity;
 }
 
 function keyOf(env: AzureEnvironment): AzureCredentials | undefined {

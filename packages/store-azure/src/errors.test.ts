@@ -1,6 +1,7 @@
+import { CredentialsError } from '@holdfast/cloud-http';
 import { describe, expect, it } from 'vitest';
 import { parseAzureConfig } from './config.ts';
-import { CredentialsError, foreignSuccess, refusalOf, storeError } from './errors.ts';
+import { foreignSuccess, refusalOf, storeError } from './errors.ts';
 
 const SAS = 'sv=2024-11-04&st=2026-01-01T00:00:00Z&se=2026-06-01T00:00:00Z&sp=r&sig=canary';
 const KEY = Buffer.from('a key of an account').toString('base64');
@@ -216,7 +217,10 @@ describe('a refusal of credentials', () => {
     [false, 'Denied'],
     [true, 'Unavailable'],
   ])('that could not be had, for now: %s, is %s', (isTemporary, expected) => {
-    const cause = new CredentialsError('no credentials were found; set some', { isTemporary });
+    const cause = new CredentialsError(
+      isTemporary ? 'Unavailable' : 'Denied',
+      'no credentials were found; set some',
+    );
     const error = storeError(cause, 'read', subject());
     expect([error.code, error.message]).toEqual([
       expected,

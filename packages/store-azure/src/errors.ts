@@ -1,9 +1,9 @@
 import {
+  CredentialsError,
   codeOfStatus,
-  contextOf,
+  credentialsFailure,
   foreignError,
   HttpRefusal,
-  nameOf,
   objectError,
   plainText,
   type RefusedAnswer,
@@ -18,17 +18,6 @@ import type { AzureConfig } from './config.ts';
 /** What a call was about, and what the store was opened with, for its message. */
 export interface AzureSubject extends StoreSubject {
   readonly config: AzureConfig;
-}
-
-/** No credentials could be had: nothing was sent to the store. */
-export class CredentialsError extends Error {
-  readonly isTemporary: boolean;
-
-  constructor(message: string, { cause, isTemporary }: { cause?: unknown; isTemporary: boolean }) {
-    super(message, { cause });
-    this.name = 'CredentialsError';
-    this.isTemporary = isTemporary;
-  }
 }
 
 export class AzureRefusal extends HttpRefusal {
@@ -184,13 +173,7 @@ const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
 /** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
 export function storeError(error: unknown, action: string, subject: AzureSubject): CheckpointError {
   if (error instanceof AzureRefusal) return azureError(error, action, subject);
-  if (error instanceof CredentialsError) {
-    const what = `cannot ${action} ${nameOf(subject)}: ${error.message}`;
-    return new CheckpointError(error.isTemporary ? 'Unavailable' : 'Denied', what, {
-      context: contextOf(subject),
-      cause: error.cause,
-    });
-  }
+  if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);
   return requestError(error, action, subject, serverHint(subject.config));
 }
 

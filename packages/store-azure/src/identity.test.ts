@@ -1,102 +1,126 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { CredentialsError } from './errors.ts';
-import { IdentityTokens } from './identity.ts';
+import { CredentialsError } from '@holdfast/cloud-http';
+import { describe, expect, it } from 'vitest';
+import { identityTokens } from './identity.ts';
+import { type AzureIdentity, identityIn } from './identity-config.ts';
 
-const HOUR_MS = 3_600_000;
+const APPLICATION = { AZURE_TENANT_ID: 't', AZURE_CLIENT_ID: 'c' };
+const MACHINE = { kind: 'machine' } as const;
 
-/** Gives out token-1, token-2, …, each for an hour. */
-function issuer() {
-  const issued = { count: 0, isDown: false };
+/** Fails as the library does: with its kind and, where it has one, a cause with facts. */
+async function failureOf(identity: AzureIdentity, error: Error, wasGiven = false): Promise<CredentialsError> {
+  let isDown = !wasGiven;
   const getToken = async () => {
-    if (issued.isDown) throw new Error('down');
-    issued.count += 1;
-    return { token: `token-${issued.count}`, expiresOnTimestamp: Date.now() + HOUR_MS };
+    if (isDown) throw error;
+    return { token: 'token', expiresOnTimestamp: Date.now() - 1 };
   };
-  return { issued, tokens: new IdentityTokens(async () => ({ getToken })) };
+  const tokens = identityTokens(identity, async () => ({ getToken }));
+  if (wasGiven) await tokens.current();
+  isDown = true;
+  const found = await tokens.current().catch((thrown: unknown) => thrown);
+  if (!(found instanceof CredentialsError)) throw new Error(`not a CredentialsError: ${found}`);
+  return found;
 }
 
-describe('tokens', () => {
-  beforeEach(() => {
-    vi.useFakeTimers({ now: Date.UTC(2026, 10, 21) });
-  });
-  afterEach(() => {
-    vi.useRealTimers();
+const caused = (facts: object) =>
+  Object.assign(new Error('words with a canary', { cause: Object.assign(new Error('canary'), facts) }), {
+    name: 'AuthenticationRequiredError',
   });
 
-  it('one is used until five minutes before it ends', async () => {
-    const { tokens } = issuer();
-    expect(await tokens.current(undefined)).toBe('token-1');
-    vi.setSystemTime(Date.now() + HOUR_MS - 5 * 60_000 - 1);
-    expect(await tokens.current(undefined)).toBe('token-1');
-    vi.setSystemTime(Date.now() + 1);
-    expect(await tokens.current(undefined)).toBe('token-2');
+describe('a token that is not given', () => {
+  const secret = identityIn({ ...APPLICATION, AZURE_CLIENT_SECRET: 's' });
+
+  it.each<[string, Error, string, string]>([
+    [
+      'a wrong secret',
+      caused({ name: 'ServerError', errorCode: 'invalid_client', errorNo: '7000215', status: 401 }),
+      'Denied',
+      'no token is given for the client secret of AZURE_CLIENT_SECRET (AuthenticationRequiredError, AADSTS7000215, HTTP 401); check AZURE_TENANT_ID',
+    ],
+    [
+      'a service that stumbles',
+      caused({ name: 'ServerError', errorCode: 'server_error', status: 503 }),
+      'Unavailable',
+      'at present from the client secret',
+    ],
+    [
+      'no network',
+      caused({ name: 'ClientAuthError', errorCode: 'network_error' }),
+      'Unavailable',
+      'at present from the client secret',
+    ],
+    [
+      'an authority that cannot be asked',
+      Object.assign(new Error('endpoints_resolution_error'), { name: 'CredentialUnavailableError' }),
+      'Unavailable',
+      'at present from the client secret',
+    ],
+    ['a proxy that wants a login', caused({ status: 407 }), 'Denied', 'the proxy wants credentials'],
+    [
+      'a file of another form',
+      new Error('canary: not a PEM-encoded certificate'),
+      'InvalidConfig',
+      'the client secret of AZURE_CLIENT_SECRET cannot be used (Error)',
+    ],
+    ['a file that is not there', caused({ code: 'ENOENT' }), 'InvalidConfig', 'cannot be read'],
+  ])('%s', async (_name, error, code, words) => {
+    const failure = await failureOf(secret, error);
+    expect([failure.code, failure.message]).toEqual([code, expect.stringContaining(words)]);
+    expect(failure.message).not.toContain('canary');
   });
 
-  it('many who wait ask once', async () => {
-    const { tokens, issued } = issuer();
-    const found = await Promise.all(Array.from({ length: 20 }, () => tokens.current(undefined)));
-    expect(new Set(found)).toEqual(new Set(['token-1']));
-    expect(issued.count).toBe(1);
-  });
-
-  it('renew: says whether there is another one', async () => {
-    const { tokens } = issuer();
-    await tokens.current(undefined);
-    expect(await tokens.renew(undefined)).toBe(true);
-    const token = { token: 'always', expiresOnTimestamp: Date.now() + HOUR_MS };
-    const same = new IdentityTokens(async () => ({ getToken: async () => token }));
-    await same.current(undefined);
-    expect(await same.renew(undefined)).toBe(false);
-  });
-
-  it('who stops waiting does not stop the others', async () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const tokens = new IdentityTokens(async () => ({
-      getToken: async () => {
-        await promise;
-        return { token: 'late', expiresOnTimestamp: Date.now() + HOUR_MS };
-      },
-    }));
-    const controller = new AbortController();
-    const stopped = tokens.current(controller.signal);
-    const other = tokens.current(undefined);
-    controller.abort();
-    await expect(stopped).rejects.toMatchObject({ code: 'Aborted' });
-    resolve();
-    expect(await other).toBe('late');
-  });
-
-  it('one that cannot be renewed is used to its end; from then on it is a matter of time', async () => {
-    const { tokens, issued } = issuer();
-    await tokens.current(undefined);
-    issued.isDown = true;
-    vi.setSystemTime(Date.now() + HOUR_MS - 1);
-    expect(await tokens.current(undefined)).toBe('token-1');
-    vi.setSystemTime(Date.now() + 1);
-    await expect(tokens.current(undefined)).rejects.toMatchObject({
-      isTemporary: true,
-      message: 'the token has expired, and no other could be had (Error)',
-    });
-    issued.isDown = false;
-    expect(await tokens.current(undefined)).toBe('token-2');
-  });
-
-  it('none: says so in one line, with what can be done, and looks again at the next request', async () => {
-    let isFound = false;
-    const tokens = new IdentityTokens(async () => ({
-      getToken: async () => {
-        if (!isFound)
-          throw new Error('ChainedTokenCredential authentication failed.\nCaused by: a hundred lines');
-        return { token: 'found', expiresOnTimestamp: Date.now() + HOUR_MS };
-      },
-    }));
-    const error = await tokens.current(undefined).catch((thrown: unknown) => thrown);
-    expect(error).toBeInstanceOf(CredentialsError);
-    expect((error as CredentialsError).isTemporary).toBe(false);
-    expect((error as Error).message).toBe(
+  it('anywhere on the machine: says what can be done, in one line', async () => {
+    const error = new Error('ChainedTokenCredential authentication failed.\nCaused by: a hundred lines');
+    expect((await failureOf(MACHINE, error)).message).toBe(
       'no credentials were found (Error); set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, sign in with `az login`, or give the machine an identity',
     );
-    isFound = true;
-    expect(await tokens.current(undefined)).toBe('found');
+  });
+
+  it('although there was one before, is a matter of time', async () => {
+    expect(await failureOf(MACHINE, new Error('down'), true)).toMatchObject({
+      code: 'Unavailable',
+      message: 'the token has expired, and no other could be had (Error)',
+    });
+  });
+});
+
+describe('who asks for tokens', () => {
+  const path = '/etc/identity.pem';
+
+  it.each<[string, Record<string, string>, object]>([
+    ['nothing', {}, MACHINE],
+    ['a secret without a tenant', { AZURE_CLIENT_ID: 'c', AZURE_CLIENT_SECRET: 's' }, MACHINE],
+    ['a secret', { ...APPLICATION, AZURE_CLIENT_SECRET: 's' }, { kind: 'secret' }],
+    [
+      'a certificate',
+      { ...APPLICATION, AZURE_CLIENT_CERTIFICATE_PATH: path, AZURE_CLIENT_SEND_CERTIFICATE_CHAIN: 'True' },
+      { kind: 'certificate', path, sendsChain: true },
+    ],
+    ['a token in a file', { ...APPLICATION, AZURE_FEDERATED_TOKEN_FILE: path }, { kind: 'workload', path }],
+    [
+      'a secret beside a token, of which the token is wanted',
+      {
+        ...APPLICATION,
+        ...{ AZURE_CLIENT_SECRET: 's', AZURE_FEDERATED_TOKEN_FILE: path },
+        AZURE_TOKEN_CREDENTIALS: 'WorkloadIdentityCredential',
+      },
+      { kind: 'workload', path },
+    ],
+    [
+      'a secret where only tools of developers are wanted',
+      { ...APPLICATION, AZURE_CLIENT_SECRET: 's', AZURE_TOKEN_CREDENTIALS: 'dev' },
+      MACHINE,
+    ],
+  ])('%s', (_name, env, expected) => {
+    expect(identityIn(env)).toMatchObject(expected);
+  });
+
+  it('a tenant that cannot be one is InvalidConfig, and is not repeated', () => {
+    const env = { AZURE_TENANT_ID: 'canary canary', AZURE_CLIENT_ID: 'c', AZURE_CLIENT_SECRET: 's' };
+    expect(() => identityIn(env)).toThrow(
+      expect.objectContaining({
+        code: 'InvalidConfig',
+        message: 'AZURE_TENANT_ID is neither the id nor the domain of a tenant',
+      }),
+    );
   });
 });

@@ -1,91 +1,111 @@
 /** Tokens of Microsoft Entra ID, from wherever the machine has an identity. */
 
-import type { AccessToken, TokenCredential } from '@azure/identity';
-import { LibraryFailure, LOGIN_ADVICE } from '@holdfast/cloud-http';
-import { unlessAborted } from '@holdfast/core/contract';
-import { CredentialsError } from './errors.ts';
+import type { TokenCredential, TokenCredentialOptions } from '@azure/identity';
+import { CredentialsError, type Expiring, LibraryFailure, LOGIN_ADVICE, Renewed } from '@holdfast/cloud-http';
+import type { AzureIdentity } from './identity-config.ts';
 
 /** For blobs of every cloud. */
 const SCOPE = 'https://storage.azure.com/.default';
 
-/** A token is replaced so long before it ends: the longest request may take it along. */
-const RENEWED_MS_BEFORE_END = 5 * 60_000;
+/** By where the identity comes from: how it is called, and what to look at when it gives no token. */
+const SOURCES: Readonly<Record<AzureIdentity['kind'], { readonly name: string; readonly advice: string }>> = {
+  secret: {
+    name: 'the client secret of AZURE_CLIENT_SECRET',
+    advice: 'check AZURE_TENANT_ID and AZURE_CLIENT_ID, and whether the secret is over',
+  },
+  certificate: {
+    name: 'the certificate of AZURE_CLIENT_CERTIFICATE_PATH',
+    advice: 'check AZURE_TENANT_ID and AZURE_CLIENT_ID, and whether the certificate is known there',
+  },
+  workload: {
+    name: 'the workload identity of AZURE_FEDERATED_TOKEN_FILE',
+    advice: 'check AZURE_TENANT_ID and AZURE_CLIENT_ID, and the federated credential of the application',
+  },
+  machine: {
+    name: 'the identity of the machine',
+    advice:
+      'set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, sign in with `az login`, or give the machine an identity',
+  },
+};
 
-/** The library asks one place after another, each with timeouts of its own. */
-const LOOKUP_TIMEOUT_MS = 60_000;
+export type IdentityTokens = Renewed<string>;
 
-const ADVICE =
-  'set AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN or AZURE_STORAGE_CONNECTION_STRING, sign in with `az login`, or give the machine an identity';
-
-export class IdentityTokens {
-  readonly #find: () => Promise<TokenCredential>;
-  #credential: Promise<TokenCredential> | undefined;
-  #token: AccessToken | undefined;
-  /** One lookup serves all who wait for it. */
-  #lookup: Promise<AccessToken> | undefined;
-
-  /** `find`: the credentials of the machine, looked for at the first request. */
-  constructor(find: () => Promise<TokenCredential> = defaultCredential) {
-    this.#find = find;
-  }
-
-  /** One that is valid; if it can be had, for some minutes yet. `CredentialsError`: there is none. */
-  async current(signal: AbortSignal | undefined): Promise<string> {
-    const token = this.#token;
-    if (token === undefined) return (await this.#shared(signal)).token;
-    const leftMs = token.expiresOnTimestamp - Date.now();
-    if (leftMs > RENEWED_MS_BEFORE_END) return token.token;
-    try {
-      return (await this.#shared(signal)).token;
-    } catch (error) {
-      if (leftMs <= 0 || !(error instanceof CredentialsError)) throw error;
-      return token.token; // the next request tries again
-    }
-  }
-
-  /** Asks for another one. False: it is the same as before. */
-  async renew(signal: AbortSignal | undefined): Promise<boolean> {
-    const before = this.#token?.token;
-    return (await this.#shared(signal)).token !== before;
-  }
-
-  #shared(signal: AbortSignal | undefined): Promise<AccessToken> {
-    this.#lookup ??= this.#fetch().finally(() => {
-      this.#lookup = undefined;
-    });
-    return unlessAborted(this.#lookup, signal);
-  }
-
-  async #fetch(): Promise<AccessToken> {
-    try {
-      this.#credential ??= this.#find();
-      const credential = await this.#credential;
-      const token = await credential.getToken(SCOPE, { abortSignal: AbortSignal.timeout(LOOKUP_TIMEOUT_MS) });
-      if (token === null) throw new Error('there is no token');
-      this.#token = token;
-      return token;
-    } catch (error) {
-      const failure = new LibraryFailure(error);
-      const reason = failure.message;
-      if (failure.status === 407)
-        throw new CredentialsError(
-          `no token can be had: the proxy wants credentials (${reason}); ${LOGIN_ADVICE}`,
-          {
-            isTemporary: false,
-          },
-        );
-      // Where there has been a token before, there will be one again.
-      const what =
-        this.#token === undefined
-          ? `no credentials were found (${reason}); ${ADVICE}`
-          : `the token has expired, and no other could be had (${reason})`;
-      throw new CredentialsError(what, { cause: failure, isTemporary: this.#token !== undefined });
-    }
-  }
+/** `find`: a credential of the library, anew for each token: one that was refused is not to come back from its memory. */
+export function identityTokens(
+  identity: AzureIdentity,
+  find: (identity: AzureIdentity, signal: AbortSignal) => Promise<TokenCredential> = credentialOf,
+): IdentityTokens {
+  return new Renewed({
+    fetch: async (signal) => tokenOf(await find(identity, signal)),
+    source: () => SOURCES[identity.kind].name,
+    failure: (error, wasGiven) => failureOf(error, identity, wasGiven),
+  });
 }
 
-/** The library is loaded only by those who need it: it takes a third of a second. */
-async function defaultCredential(): Promise<TokenCredential> {
-  const { DefaultAzureCredential } = await import('@azure/identity');
-  return new DefaultAzureCredential();
+async function tokenOf(credential: TokenCredential): Promise<Expiring<string>> {
+  const given = await credential.getToken(SCOPE);
+  if (given === null) throw new Error('there is no token');
+  return { value: given.token, expiresAtMs: given.expiresOnTimestamp };
+}
+
+/**
+ * The library is loaded only by those who need it: it takes a third of a second. Its chain tells every failure of the environment as
+ * "HTTP 400", also one of the network: so what the environment names is asked directly.
+ */
+async function credentialOf(identity: AzureIdentity, signal: AbortSignal): Promise<TokenCredential> {
+  const library = await import('@azure/identity');
+  const additionalPolicies = [{ policy: stoppedBy(signal), position: 'perRetry' as const }];
+  if (identity.kind === 'machine') return new library.DefaultAzureCredential({ additionalPolicies });
+  const { tenantId, clientId } = identity;
+  const options = { additionalPolicies, retryOptions: { maxRetries: 0 } }; // repeating is the engine's business
+  if (identity.kind === 'secret')
+    return new library.ClientSecretCredential(tenantId, clientId, identity.secret.reveal(), options);
+  if (identity.kind === 'workload')
+    return new library.WorkloadIdentityCredential({
+      ...options,
+      tenantId,
+      clientId,
+      tokenFilePath: identity.path,
+    });
+  const { path: certificatePath, password, sendsChain: sendCertificateChain } = identity;
+  const certificatePassword = password?.reveal();
+  return new library.ClientCertificateCredential(
+    tenantId,
+    clientId,
+    { certificatePath, ...(certificatePassword !== undefined && { certificatePassword }) },
+    { ...options, sendCertificateChain },
+  );
+}
+
+type Policy = NonNullable<TokenCredentialOptions['additionalPolicies']>[number]['policy'];
+
+/** The library takes no signal for what it sends. */
+function stoppedBy(signal: AbortSignal): Policy {
+  return {
+    name: 'stopped-when-late',
+    sendRequest: (request, next) => {
+      request.abortSignal = signal;
+      return next(request);
+    },
+  };
+}
+
+function failureOf(error: unknown, { kind }: AzureIdentity, wasGiven: boolean): CredentialsError {
+  const failure = new LibraryFailure(error);
+  const { message, status, code, isTemporary } = failure;
+  const { name, advice } = SOURCES[kind];
+  const told = (to: CredentialsError['code'], what: string) => new CredentialsError(to, what, failure);
+  if (status === 407)
+    return told('Denied', `no token can be had: the proxy wants credentials (${message}); ${LOGIN_ADVICE}`);
+  // Where there has been a token before, there will be one again.
+  if (wasGiven) return told('Unavailable', `the token has expired, and no other could be had (${message})`);
+  if (kind === 'machine') return told('Denied', `no credentials were found (${message}); ${advice}`);
+  // So the library calls an authority that it could not ask for its endpoints.
+  const isAway = isTemporary || failure.kind === 'CredentialUnavailableError';
+  if (isAway)
+    return told('Unavailable', `no token can be had at present from ${name} (${message}); ${advice}`);
+  if (code === 'ENOENT' || code === 'EACCES')
+    return told('InvalidConfig', `a file that ${name} takes cannot be read (${message}); ${advice}`);
+  if (status === undefined) return told('InvalidConfig', `${name} cannot be used (${message}); ${advice}`);
+  return told('Denied', `no token is given for ${name} (${message}); ${advice}`);
 }

@@ -8,7 +8,7 @@ import {
   type TransportAnswer,
 } from '@holdfast/cloud-http';
 import type { GcsConfig } from './config.ts';
-import type { Credentials } from './credentials.ts';
+import type { Tokens } from './credentials.ts';
 import { type SettingHeaders, settingHeaders } from './headers.ts';
 
 export interface GcsRequest extends SendOptions {
@@ -23,15 +23,15 @@ export interface GcsRequest extends SendOptions {
 export class GcsConnection {
   readonly settings: SettingHeaders;
   readonly #transport: HttpTransport;
-  readonly #credentials: Credentials | undefined;
+  readonly #tokens: Tokens | undefined;
   readonly #server: ReturnType<typeof serverOf>;
   readonly #customerKey: string | undefined;
 
-  /** `credentials`: none where nobody asks for them. */
-  constructor(config: GcsConfig, transport: HttpTransport, credentials: Credentials | undefined) {
+  /** `tokens`: none where the server asks for none. */
+  constructor(config: GcsConfig, transport: HttpTransport, tokens: Tokens | undefined) {
     this.settings = settingHeaders(config);
     this.#transport = transport;
-    this.#credentials = credentials;
+    this.#tokens = tokens;
     this.#server = serverOf(new URL(config.endpoint));
     this.#customerKey = config.customerKey?.reveal();
   }
@@ -41,13 +41,12 @@ export class GcsConnection {
    * one.
    */
   async send(request: GcsRequest): Promise<TransportAnswer> {
-    const token = await this.#credentials?.token(request.signal);
+    const token = await this.#tokens?.current(request.signal);
     try {
       return await this.#sendWith(token, request);
     } catch (error) {
       if (token === undefined || !(error instanceof HttpRefusal) || error.status !== 401) throw error;
-      this.#credentials?.forget(token);
-      const renewed = await this.#credentials?.token(request.signal);
+      const renewed = await this.#tokens?.renew(token, request.signal);
       if (renewed === token) throw error;
       return this.#sendWith(renewed, request);
     }

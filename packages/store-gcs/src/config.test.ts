@@ -26,6 +26,7 @@ describe('the URI', () => {
       root: 'gpt/large/',
       endpoint: 'https://storage.googleapis.com',
       auth: true,
+      tokensFrom: 'the login of gcloud or the service account of the machine',
       uploads: 'multipart',
       proxies: expect.any(Proxies),
     });
@@ -51,6 +52,7 @@ describe('the URI', () => {
       root: 'x/',
       endpoint: 'https://storage-pod.p.googleapis.com',
       auth: true,
+      tokensFrom: 'the login of gcloud or the service account of the machine',
       uploads: 'compose',
       userProject: 'example.com:team-1',
       storageClass: 'NEARLINE',

@@ -18,6 +18,8 @@ export interface GcsConfig {
   readonly endpoint: string;
   /** Requests carry a token of the default credentials. */
   readonly auth: boolean;
+  /** What gives the tokens, for messages. */
+  readonly tokensFrom: string;
   /** How objects larger than one `create` are sent. */
   readonly uploads: UploadStrategy;
   /** Project that pays for the requests. */
@@ -80,6 +82,9 @@ export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfi
     root: prefix === '' ? '' : `${prefix}/`,
     endpoint: endpoint ?? GOOGLE,
     auth,
+    tokensFrom: env.GOOGLE_APPLICATION_CREDENTIALS
+      ? 'the file of GOOGLE_APPLICATION_CREDENTIALS'
+      : 'the login of gcloud or the service account of the machine',
     // No emulator has the XML API's uploads in parts.
     uploads: uploads === 'auto' ? (isEmulator ? 'compose' : 'multipart') : uploads,
     userProject: uri.matching('userProject', /^[a-z0-9][a-z0-9.:-]*$/),

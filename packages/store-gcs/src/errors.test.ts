@@ -1,6 +1,7 @@
 import type { RefusedAnswer, TransportAnswer, TransportRequest } from '@holdfast/cloud-http';
+import { CredentialsError } from '@holdfast/cloud-http';
 import { describe, expect, it } from 'vitest';
-import { CredentialsError, foreignSuccess, gcsError, isErrorOfSuccess, refusalOf } from './errors.ts';
+import { foreignSuccess, gcsError, isErrorOfSuccess, refusalOf } from './errors.ts';
 
 const OBJECT = { store: 'gs://runs/gpt', key: 'a/b' };
 const GOOGLE = { 'x-guploader-uploadid': 'U1' };

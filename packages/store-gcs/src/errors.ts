@@ -1,8 +1,9 @@
 import {
+  CredentialsError,
   codeOfStatus,
+  credentialsFailure,
   foreignError,
   HttpRefusal,
-  nameOf,
   objectError,
   plainText,
   type RefusedAnswer,
@@ -80,17 +81,6 @@ export function isErrorOfSuccess({ method }: TransportRequest, { status, body }:
 /** A success in a form that GCS does not have: whoever answered is no GCS. */
 export function foreignSuccess({ status, headers }: TransportAnswer): HttpRefusal {
   return new HttpRefusal({ status, headers, hasBody: true }, { code: '', message: '', requestId: undefined });
-}
-
-/** No token could be had. Its message never holds a secret. */
-export class CredentialsError extends Error {
-  readonly code: 'Denied' | 'InvalidConfig' | 'Unavailable';
-
-  constructor(code: CredentialsError['code'], message: string) {
-    super(message);
-    this.name = 'CredentialsError';
-    this.code = code;
-  }
 }
 
 /** Reasons of the JSON API and codes of the XML API. What is not here is judged by its HTTP status. */
@@ -243,14 +233,7 @@ const NEEDS_BUCKET: readonly string[] = ['create', 'list', 'begin an upload to',
 /** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
 export function gcsError(error: unknown, action: string, subject: GcsSubject): CheckpointError {
   if (error instanceof HttpRefusal) return judged(error, action, subject);
-  if (error instanceof CredentialsError) {
-    const context = subject.key === undefined ? {} : { key: subject.key };
-    const what = `cannot ${action} ${nameOf(subject)}: ${error.message}`;
-    return new CheckpointError(error.code, what, {
-      context: { store: subject.store, ...context },
-      cause: error,
-    });
-  }
+  if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);
   return requestError(error, action, subject);
 }
 

@@ -4,7 +4,7 @@ import { HttpTransport, trustedCertificates } from '@holdfast/cloud-http';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { GcsConnection } from './client.ts';
 import { type GcsEnvironment, parseGcsConfig } from './config.ts';
-import { Credentials } from './credentials.ts';
+import { defaultTokens } from './credentials.ts';
 import { isErrorOfSuccess, refusalOf } from './errors.ts';
 import { GcsStore } from './store.ts';
 
@@ -24,5 +24,8 @@ export async function openGcsStore(uri: string, env: GcsEnvironment): Promise<Ob
     refusalOf,
     isRefusedSuccess: isErrorOfSuccess,
   });
-  return new GcsStore(config, new GcsConnection(config, transport, auth ? new Credentials() : undefined));
+  return new GcsStore(
+    config,
+    new GcsConnection(config, transport, auth ? defaultTokens(config.tokensFrom) : undefined),
+  );
 }

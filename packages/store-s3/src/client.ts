@@ -5,6 +5,7 @@
 
 import { S3Client } from '@aws-sdk/client-s3';
 import {
+  CredentialsError,
   type HttpTransport,
   isLoopback,
   LibraryFailure,
@@ -15,8 +16,8 @@ import {
 import { loadConfig, NODE_REGION_CONFIG_FILE_OPTIONS, NODE_REGION_CONFIG_OPTIONS } from '@smithy/core/config';
 import { escapeUriPath, type HttpHandler, HttpRequest } from '@smithy/core/protocols';
 import { SignatureV4 } from '@smithy/signature-v4';
-import type { AwsCredentialIdentity } from '@smithy/types';
-import type { S3Config, S3Credentials } from './config.ts';
+import type { S3Config } from './config.ts';
+import { Credentials } from './credentials.ts';
 import { S3Refusal } from './errors.ts';
 import { type Operation, settingHeaders } from './headers.ts';
 import { type CommandOptions, SdkRequestHandler } from './sdk-request-handler.ts';
@@ -59,6 +60,8 @@ interface Endpoint {
 export class S3Connection {
   readonly #config: S3Config;
   readonly #transport: HttpTransport;
+  readonly #ofCredentials: HttpTransport;
+  readonly #credentials: Credentials;
   readonly #sdk: S3Client;
   readonly #signer: SignatureV4;
   readonly #headers: ReturnType<typeof settingHeaders>;
@@ -69,16 +72,21 @@ export class S3Connection {
   /** How often region, clock or credentials were put right. */
   #correctionCount = 0;
 
-  constructor(config: S3Config, transport: HttpTransport) {
+  /** `ofCredentials`: to what gives credentials, whose refusals are `RefusedCredentials`. */
+  constructor(config: S3Config, transport: HttpTransport, ofCredentials: HttpTransport) {
     this.#config = config;
     this.#transport = transport;
     this.#headers = settingHeaders(config);
+    this.#ofCredentials = ofCredentials;
     const region = () => this.#currentRegion();
+    this.#credentials = new Credentials(config, { transport: ofCredentials, region });
+    // Marked, or the SDK keeps a second copy of them.
+    const credentials = Object.assign(this.#credentials.provider, { memoized: true });
     this.#sdk = new S3Client({
       region,
       ...(config.endpoint !== undefined && { endpoint: config.endpoint }),
       ...(config.profile !== undefined && { profile: config.profile }),
-      ...(config.credentials !== undefined && { credentials: identityOf(config.credentials) }),
+      credentials,
       forcePathStyle: config.pathStyle,
       requestHandler: new SdkRequestHandler(transport) as HttpHandler,
       sha256: Sha256,
@@ -97,7 +105,7 @@ export class S3Connection {
       { step: 'build', name: 'settingHeaders' },
     );
     this.#signer = new SignatureV4({
-      credentials: this.#sdk.config.credentials,
+      credentials,
       region,
       service: 's3',
       sha256: Sha256,
@@ -121,7 +129,7 @@ export class S3Connection {
     return this.#remedied(async () => {
       const options: CommandOptions = signal === undefined ? {} : { abortSignal: signal };
       const output = await call(this.#sdk, options).catch((error: unknown) => {
-        throw options.transportError === undefined ? new LibraryFailure(error) : options.transportError.error;
+        throw options.transportError === undefined ? failureOf(error) : options.transportError.error;
       });
       return { output, headers: options.answerHeaders ?? {} };
     });
@@ -132,9 +140,9 @@ export class S3Connection {
     return this.#wasMoved;
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#sdk.destroy();
-    return this.#transport.close();
+    await Promise.all([this.#transport.close(), this.#ofCredentials.close()]);
   }
 
   async #signed(request: ObjectRequest): Promise<HttpRequest> {
@@ -157,7 +165,7 @@ export class S3Connection {
     }
     const signingDate = new Date(Date.now() + this.#clockOffsetMs);
     return this.#signer.sign(unsigned, { signingDate }).catch((error: unknown) => {
-      throw new LibraryFailure(error);
+      throw failureOf(error);
     }) as Promise<HttpRequest>;
   }
 
@@ -180,7 +188,7 @@ export class S3Connection {
   #remedyFor(refusal: S3Refusal): (() => boolean | Promise<boolean>) | undefined {
     const { code, status, region } = refusal;
     if (code === 'RequestTimeTooSkewed') return () => this.#adjustClock(refusal);
-    if (code === 'ExpiredToken' || code === 'InvalidToken') return () => this.#refreshCredentials();
+    if (code === 'ExpiredToken' || code === 'InvalidToken') return () => this.#credentials.renew();
     if (region === undefined || ![301, 307, 400, 403].includes(status)) return undefined;
     return () => this.#moveTo(region);
   }
@@ -205,13 +213,6 @@ export class S3Connection {
     this.#clockOffsetMs = offsetMs;
     this.#sdk.config.systemClockOffset = offsetMs;
     return true;
-  }
-
-  async #refreshCredentials(): Promise<boolean> {
-    if (this.#config.credentials !== undefined) return false;
-    const before = await this.#sdk.config.credentials();
-    const after = await this.#sdk.config.credentials({ forceRefresh: true });
-    return after.sessionToken !== before.sessionToken || after.accessKeyId !== before.accessKeyId;
   }
 
   async #currentRegion(): Promise<string> {
@@ -239,9 +240,9 @@ export class S3Connection {
   }
 }
 
-function identityOf({ accessKeyId, secretAccessKey, sessionToken }: S3Credentials): AwsCredentialIdentity {
-  const token = sessionToken === undefined ? {} : { sessionToken: sessionToken.reveal() };
-  return { accessKeyId, secretAccessKey: secretAccessKey.reveal(), ...token };
+/** The SDK's own errors are not told: they quote what it has read. */
+function failureOf(error: unknown): Error {
+  return error instanceof CredentialsError ? error : new LibraryFailure(error);
 }
 
 function endpointOf(url: URL, payload: S3Config['payload']): Endpoint {

@@ -20,6 +20,7 @@ describe('the URI', () => {
       bucket: 'runs',
       root: 'gpt/large/',
       pathStyle: false,
+      credentialsKind: 'any',
       bucketKey: false,
       requestPayer: false,
       checksum: 'full',

@@ -1,6 +1,9 @@
 import { firstOf, isInTheClear, Proxies, Secret, StoreUri, serverOf } from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
 
+/** What the environment points at where it has no keys. `any`: nothing, so that all places are looked at. */
+export type S3CredentialsKind = 'web-identity' | 'container' | 'any';
+
 /** Static credentials; everything else that AWS tools understand is found by the SDK's default chain. */
 export interface S3Credentials {
   readonly accessKeyId: string;
@@ -21,6 +24,8 @@ export interface S3Config {
   readonly pathStyle: boolean;
   readonly profile?: string | undefined;
   readonly credentials?: S3Credentials | undefined;
+  /** Where they are looked for without `credentials` and `profile`: for messages. */
+  readonly credentialsKind: S3CredentialsKind;
   /** Path of a PEM file with certificates to trust beside the usual ones. */
   readonly ca?: string | undefined;
   /** Path of a PEM file with all certificates to trust: `AWS_CA_BUNDLE`. */
@@ -87,8 +92,9 @@ export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
     region: uri.matching('region', /^[a-z0-9-]+$/i, firstOf(env, 'AWS_REGION', 'AWS_DEFAULT_REGION')),
     endpoint,
     pathStyle: uri.flag('pathStyle', endpoint !== undefined),
-    profile: given.profile ?? env.AWS_PROFILE,
+    profile: given.profile ?? (env.AWS_PROFILE || undefined),
     credentials: given.profile === undefined ? credentialsOf(env) : undefined,
+    credentialsKind: kindOf(env),
     ca: uri.absolutePath('ca'),
     caBundle: env.AWS_CA_BUNDLE || undefined,
     ...encryptionOf(uri, env, endpoint),
@@ -113,6 +119,13 @@ function assertBucket(uri: S3Uri, bucket: string): void {
     throw uri.invalid(
       `has something else where a bucket's name is due: 3 to 63 letters, digits, ".", "-" or "_"`,
     );
+}
+
+function kindOf(env: S3Environment): S3CredentialsKind {
+  if (env.AWS_WEB_IDENTITY_TOKEN_FILE) return 'web-identity';
+  return env.AWS_CONTAINER_CREDENTIALS_FULL_URI || env.AWS_CONTAINER_CREDENTIALS_RELATIVE_URI
+    ? 'container'
+    : 'any';
 }
 
 function credentialsOf(env: S3Environment): S3Credentials | undefined {

@@ -1,6 +1,8 @@
 import {
+  CredentialsError,
   codeOfStatus,
   contextOf,
+  credentialsFailure,
   foreignError,
   HttpRefusal,
   LibraryFailure,
@@ -206,6 +208,7 @@ const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another k
 /** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
 export function storeError(error: unknown, action: string, subject: S3Subject): CheckpointError {
   if (error instanceof S3Refusal) return s3Error(error, action, subject);
+  if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);
   return error instanceof LibraryFailure
     ? sdkError(error, action, subject)
     : requestError(error, action, subject);

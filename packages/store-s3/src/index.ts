@@ -5,6 +5,7 @@ import type { ObjectStore } from '@holdfast/core/contract';
 import { S3Connection } from './client.ts';
 import { parseS3Config, type S3Environment } from './config.ts';
 import { isErrorOfSuccess, refusalOf } from './errors.ts';
+import { RefusedCredentials } from './sdk-request-handler.ts';
 import { S3Store } from './store.ts';
 
 export { parseS3Config, type S3Config, type S3Credentials, type S3Environment } from './config.ts';
@@ -18,11 +19,17 @@ export async function openS3Store(uri: string, env: S3Environment): Promise<Obje
   const config = parseS3Config(uri, env);
   const { ca, caBundle, proxies } = config;
   const bundle = caBundle === undefined ? undefined : { path: caBundle, variable: 'AWS_CA_BUNDLE' };
+  const trusted = await trustedCertificates({ ca, bundle });
   const transport = new HttpTransport({
-    ca: await trustedCertificates({ ca, bundle }),
+    ca: trusted,
     proxies,
     refusalOf,
     isRefusedSuccess: isErrorOfSuccess,
   });
-  return new S3Store(config, new S3Connection(config, transport));
+  const ofCredentials = new HttpTransport({
+    ca: trusted,
+    proxies,
+    refusalOf: (answer, body) => new RefusedCredentials(answer, body),
+  });
+  return new S3Store(config, new S3Connection(config, transport, ofCredentials));
 }

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { HttpTransport, TransportAnswer } from '@holdfast/cloud-http';
+import type { HttpTransport, RefusedAnswer, TransportAnswer } from '@holdfast/cloud-http';
 import {
   type HttpHandler,
   type HttpHandlerOptions,
@@ -15,6 +15,56 @@ export interface CommandOptions extends HttpHandlerOptions {
   answerHeaders?: Readonly<Record<string, string>>;
   /** What the transport failed with, as it is: the SDK hangs things on errors. */
   transportError?: { readonly error: unknown };
+}
+
+/** What refuses credentials has said so, with a status and in its own words: the SDK reads them. */
+export class RefusedCredentials extends Error {
+  readonly answer: RefusedAnswer;
+  readonly body: string;
+
+  constructor(answer: RefusedAnswer, body: string) {
+    super(`HTTP ${answer.status}`);
+    this.name = 'RefusedCredentials';
+    this.answer = answer;
+    this.body = body;
+  }
+}
+
+/** A transport, whose refusals are `RefusedCredentials`, for services that give credentials: STS, single sign-on. */
+export class CredentialsRequestHandler implements HttpHandler {
+  /** Of those who ask now: the SDK hands none on. */
+  signal: AbortSignal | undefined;
+  readonly #transport: HttpTransport;
+
+  constructor(transport: HttpTransport) {
+    this.#transport = transport;
+  }
+
+  async handle(request: HttpRequest): Promise<{ response: HttpResponse }> {
+    const { signal } = this;
+    const { status, headers, body } = await this.#transport
+      .send(toTransportRequest(request), { signal })
+      .catch((error: unknown) => {
+        if (error instanceof RefusedCredentials)
+          return { ...error.answer, body: new TextEncoder().encode(error.body) };
+        throw error;
+      });
+    return {
+      response: new HttpResponse({
+        statusCode: status,
+        headers: { ...headers },
+        body: Readable.from([body]),
+      }),
+    };
+  }
+
+  updateHttpClientConfig(): void {
+    // The transport is configured by the store's URI alone.
+  }
+
+  httpHandlerConfigs(): Record<string, never> {
+    return {};
+  }
 }
 
 /** The store's transport as the SDK wants it. A refusal is thrown by the transport, so the SDK sees only answers of success. */

@@ -110,6 +110,17 @@ describe('retrying', () => {
     expect([error.code, error.message]).toEqual(['TimedOut', 'the deadline; the last try: later']);
   });
 
+  test('a deadline that comes in a later try tells what the one before failed with', async () => {
+    const operation = async (attempt: number) => {
+      throw attempt === 0 ? down() : new CheckpointError('TimedOut', 'the deadline');
+    };
+    const error = await failure(retrying(operation, policy()));
+    expect([error.code, error.message]).toEqual([
+      'TimedOut',
+      'the deadline; the last try: the store is down',
+    ]);
+  });
+
   test('used up: the last error, exhausted, with the number of tries in its message', async () => {
     let calls = 0;
     const operation = async () => {

@@ -69,15 +69,17 @@ export async function retrying<T>(
   policy: RetryPolicy,
 ): Promise<T> {
   let failedAtMs: number | undefined;
+  let last: CheckpointError | undefined;
   for (let attempt = 0; ; attempt += 1) {
-    throwIfAborted(policy.signal);
     try {
+      throwIfAborted(policy.signal);
       const result = await operation(attempt);
       policy.budget?.succeeded();
       return result;
     } catch (error) {
-      if (!isCheckpointError(error) || error.status !== 'temporary') throw error;
+      if (!isCheckpointError(error) || error.status !== 'temporary') throw withLastTry(error, last);
       throwIfAborted(policy.signal);
+      last = error;
       failedAtMs ??= policy.clock.monotonicMs();
       await prepareRepeat(error, { attempt, failedAtMs }, policy);
     }
@@ -128,12 +130,17 @@ export async function pauseBeforeRepeat(
   try {
     await clock.sleep(delayMs, signal);
   } catch (stopped) {
-    if (error === undefined || !isCheckpointError(stopped, 'TimedOut')) throw stopped;
-    throw new CheckpointError('TimedOut', `${stopped.message}; the last try: ${error.message}`, {
-      context: error.context,
-      cause: error,
-    });
+    throw withLastTry(stopped, error);
   }
+}
+
+/** A try that takes all the time that is left says nothing of what was wrong; the one before may. */
+function withLastTry(stopped: unknown, last: CheckpointError | undefined): unknown {
+  if (last === undefined || !isCheckpointError(stopped, 'TimedOut')) return stopped;
+  return new CheckpointError('TimedOut', `${stopped.message}; the last try: ${last.message}`, {
+    context: last.context,
+    cause: last,
+  });
 }
 
 function exhausted(error: CheckpointError, what: string): CheckpointError {

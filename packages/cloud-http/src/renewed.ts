@@ -1,0 +1,120 @@
+/** Credentials that end: asked for once for all who wait, replaced in time, and used to their end where no others can be had. */
+
+import { unlessAborted } from '@holdfast/core/contract';
+import { CredentialsError } from './credentials-error.ts';
+
+/** They are replaced when they have so long left: the longest request may take them along. */
+const RENEWED_MS_BEFORE_END = 5 * 60_000;
+/** Until then old ones are better than none. */
+const LAST_USE_MS = 10_000;
+/** Not more often: they may have less than five minutes from the start, and what gives them may be away for a while. */
+const PAUSE_MS = 10_000;
+/** Libraries have timeouts of their own for each request, and none for all that they send. */
+const TIMEOUT_MS = 20_000;
+
+export interface Expiring<T> {
+  readonly value: T;
+  /** Absent: it does not say. */
+  readonly expiresAtMs?: number | undefined;
+}
+
+export interface RenewedOptions<T> {
+  /** `signal`: they are late; what can be stopped is to stop. What cannot is waited for by the next call. */
+  readonly fetch: (signal: AbortSignal) => Promise<Expiring<T>>;
+  /** What is asked, as it stands behind "no credentials came within 20 s from"; told when it is late. */
+  readonly source: () => string;
+  /** What a failure means. `wasGiven`: there have been credentials before. */
+  readonly failure: (error: unknown, wasGiven: boolean) => CredentialsError | Promise<CredentialsError>;
+  readonly now?: (() => number) | undefined;
+}
+
+export class Renewed<T> {
+  readonly #options: RenewedOptions<T>;
+  readonly #now: () => number;
+  #last: Expiring<T> | undefined;
+  #renewAtMs = 0;
+  #pending: Promise<T> | undefined;
+  /** Goes on when it is late, so that there is never a second beside it. */
+  #work: { readonly given: Promise<T>; readonly controller: AbortController } | undefined;
+
+  constructor(options: RenewedOptions<T>) {
+    this.#options = options;
+    this.#now = options.now ?? Date.now;
+  }
+
+  /** Those to send with. `CredentialsError` if there are none to be had. */
+  async current(signal?: AbortSignal | undefined): Promise<T> {
+    const last = this.#last;
+    const nowMs = this.#now();
+    const usableUntilMs = (last?.expiresAtMs ?? Number.POSITIVE_INFINITY) - LAST_USE_MS;
+    if (last !== undefined && nowMs < Math.min(this.#renewAtMs, usableUntilMs)) return last.value;
+    try {
+      return await this.#shared(signal);
+    } catch (error) {
+      if (last !== undefined && nowMs < usableUntilMs && error instanceof CredentialsError) return last.value;
+      throw error;
+    }
+  }
+
+  /** Others than these, which the store did not take; the same, if no others are given. */
+  async renew(refused: T, signal?: AbortSignal | undefined): Promise<T> {
+    if (this.#last !== undefined && this.#last.value !== refused) return this.current(signal);
+    return this.#shared(signal);
+  }
+
+  #shared(signal: AbortSignal | undefined): Promise<T> {
+    this.#pending ??= this.#fetch().finally(() => {
+      this.#pending = undefined;
+    });
+    return unlessAborted(this.#pending, signal);
+  }
+
+  async #fetch(): Promise<T> {
+    try {
+      return await this.#inTime();
+    } catch (error) {
+      this.#renewAtMs = this.#now() + PAUSE_MS;
+      throw error instanceof CredentialsError
+        ? error
+        : await this.#options.failure(error, this.#last !== undefined);
+    }
+  }
+
+  async #inTime(): Promise<T> {
+    const { given, controller } = this.#begun();
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        const what = `no credentials came within ${TIMEOUT_MS / 1000} s from ${this.#options.source()}`;
+        reject(new CredentialsError('Unavailable', what));
+        controller.abort();
+      }, TIMEOUT_MS);
+    });
+    try {
+      return await Promise.race([given, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #begun(): { readonly given: Promise<T>; readonly controller: AbortController } {
+    if (this.#work !== undefined) return this.#work;
+    const controller = new AbortController();
+    const given = this.#options
+      .fetch(controller.signal)
+      .then((expiring) => this.#take(expiring))
+      .finally(() => {
+        this.#work = undefined;
+      });
+    given.catch(() => undefined); // no call waits for a late failure
+    this.#work = { given, controller };
+    return this.#work;
+  }
+
+  #take(given: Expiring<T>): T {
+    this.#last = given;
+    const renewAtMs = (given.expiresAtMs ?? Number.POSITIVE_INFINITY) - RENEWED_MS_BEFORE_END;
+    this.#renewAtMs = Math.max(renewAtMs, this.#now() + PAUSE_MS);
+    return given.value;
+  }
+}

@@ -1,0 +1,86 @@
+/** Where credentials are looked for, in words, and what a failure to have them means. */
+
+import { CredentialsError, LibraryFailure, LOGIN_ADVICE } from '@holdfast/cloud-http';
+import { loadSharedConfigFiles } from '@smithy/core/config';
+import type { S3Config, S3CredentialsKind } from './config.ts';
+
+export interface CredentialsSource {
+  readonly name: string;
+  readonly advice: string;
+}
+
+const ANY = 'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role';
+
+const OF_MACHINE: Readonly<Record<S3CredentialsKind, CredentialsSource>> = {
+  'web-identity': {
+    name: 'the web identity of AWS_WEB_IDENTITY_TOKEN_FILE',
+    advice: 'check AWS_ROLE_ARN and whom that role trusts, and that the file has a token that is valid',
+  },
+  container: {
+    name: 'the role of the container',
+    advice: 'check AWS_CONTAINER_CREDENTIALS_FULL_URI, or the role of the task or pod',
+  },
+  any: { name: 'the default chain of AWS', advice: ANY },
+};
+
+export function credentialsSource({ profile, credentialsKind }: S3Config): CredentialsSource {
+  if (profile === undefined) return OF_MACHINE[credentialsKind];
+  return { name: `the profile "${profile}"`, advice: 'check ~/.aws/config and ~/.aws/credentials' };
+}
+
+/** The first that a profile has says what it is. */
+const KINDS: readonly (readonly [setting: string, name: string, advice: string])[] = [
+  ['role_arn', 'the role', 'check role_arn and whom that role trusts'],
+  ['sso_session', 'the single sign-on', 'run `aws sso login`'],
+  ['sso_start_url', 'the single sign-on', 'run `aws sso login`'],
+  ['login_session', 'the login', 'run `aws login`'],
+  ['credential_process', 'the credential_process', 'run it by hand to see what it says'],
+];
+
+/** The SDK's words are not told, as they quote what it has read: what a profile is, is seen in the profile. */
+export async function failureOf(
+  error: unknown,
+  { profile }: S3Config,
+  { source, wasGiven }: { readonly source: CredentialsSource; readonly wasGiven: boolean },
+): Promise<CredentialsError> {
+  const failure = new LibraryFailure(error);
+  if (wasGiven && failure.status === undefined) {
+    // Many of the SDK's errors do not say whether they may pass. Where there were credentials before, there will be some again.
+    const what = `the credentials have expired, and ${source.name} gives no others (${failure.message})`;
+    return new CredentialsError('Unavailable', what, failure);
+  }
+  if (profile === undefined) return judged(failure, source);
+  const settings = await settingsOf(profile);
+  if (Object.keys(settings).length === 0) {
+    const what = `${source.name} is in neither ~/.aws/config nor ~/.aws/credentials; set AWS_PROFILE or profile= to one that is`;
+    return new CredentialsError('InvalidConfig', what, failure);
+  }
+  const [, name, advice = source.advice] = KINDS.find(([setting]) => settings[setting] !== undefined) ?? [];
+  return judged(failure, { name: name === undefined ? source.name : `${name} of ${source.name}`, advice });
+}
+
+async function settingsOf(profile: string): Promise<Readonly<Record<string, string | undefined>>> {
+  try {
+    const { configFile, credentialsFile } = await loadSharedConfigFiles({ ignoreCache: true });
+    return { ...configFile[profile], ...credentialsFile[profile] };
+  } catch {
+    return {}; // what cannot be read has no profile
+  }
+}
+
+function judged(failure: LibraryFailure, { name, advice }: CredentialsSource): CredentialsError {
+  const { code, status, isTemporary, message } = failure;
+  const error = (to: CredentialsError['code'], what: string) => new CredentialsError(to, what, failure);
+  if (status === 407)
+    return error(
+      'Denied',
+      `no credentials can be had: the proxy wants credentials (${message}); ${LOGIN_ADVICE}`,
+    );
+  if (isTemporary)
+    return error('Unavailable', `no credentials can be had at present from ${name} (${message})`);
+  if (code === 'ENOENT' || code === 'EACCES' || code === 'EISDIR')
+    return error('InvalidConfig', `a file that ${name} takes cannot be read (${message}); ${advice}`);
+  if (status !== undefined)
+    return error('Denied', `no credentials are given by ${name} (${message}); ${advice}`);
+  return error('Denied', `no credentials were found in ${name} (${message}); ${advice}`);
+}
