@@ -269,6 +269,31 @@ describe('DirectFile', () => {
     expect(Buffer.compare(await readFile(path), bytes)).toBe(0);
   });
 
+  it.each(['read', 'write'] as const)(
+    'a %s of several system calls that has begun ends before the file closes',
+    async (operation) => {
+      const { promise: gate, resolve: finish } = Promise.withResolvers<void>();
+      let calls = 0;
+      const oneByte = async (descriptor: number, transfer: Transfer) => {
+        calls++;
+        await gate;
+        return nodeFileSystem[operation](descriptor, { ...transfer, lengthBytes: 1 });
+      };
+      await writeFile(path, 'abc');
+      const { fileSystem, open } = traced({ [operation]: oneByte });
+      const file = await DirectFile.open(path, constants.O_RDWR, { fileSystem });
+      const buffer = Buffer.from('xyz');
+      const working = file[operation](0, buffer);
+      const closing = file.close();
+      finish();
+      await working;
+      await closing;
+      expect(calls).toBe(3);
+      expect(open.size).toBe(0);
+      expect(await readFile(path, 'utf8')).toBe(buffer.toString());
+    },
+  );
+
   it('truncate, chmod and mode act on the file', async () => {
     const file = await DirectFile.open(path, CREATE, { mode: 0o600 });
     expect(Number((await file.stat()).mode) & 0o777).toBe(0o600);

@@ -48,7 +48,7 @@ export class DirectFile {
   #directDescriptor: Promise<number | null> | null;
   /** Memory that a direct call refused: its address is not aligned, or the file system has no O_DIRECT after all. */
   readonly #refused = new WeakSet<ArrayBufferLike>();
-  #transfers = 0;
+  #calls = 0;
   #whenIdle: (() => void) | null = null;
   #closing: Promise<void> | null = null;
 
@@ -69,26 +69,30 @@ export class DirectFile {
    * Fills `buffer` from `offsetBytes` on; less only where the file ends. Resolves to the number of bytes.
    * Fastest if `buffer` lies in a `WebAssembly.Memory`, whose address is aligned to pages, and offset and `byteOffset` are aligned too.
    */
-  async read(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<number> {
-    let doneBytes = 0;
-    while (doneBytes < buffer.byteLength) {
-      check();
-      const count = await this.#transfer('read', buffer, doneBytes, offsetBytes + doneBytes);
-      if (count === 0) break;
-      doneBytes += count;
-    }
-    return doneBytes;
+  read(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<number> {
+    return this.#use(async () => {
+      let doneBytes = 0;
+      while (doneBytes < buffer.byteLength) {
+        check();
+        const count = await this.#transfer('read', buffer, doneBytes, offsetBytes + doneBytes);
+        if (count === 0) break;
+        doneBytes += count;
+      }
+      return doneBytes;
+    });
   }
 
   /** Writes all of `buffer` at `offsetBytes`. Ranges that are written at the same time must not overlap. Not durable before `datasync`. */
-  async write(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<void> {
-    let doneBytes = 0;
-    while (doneBytes < buffer.byteLength) {
-      check();
-      const count = await this.#transfer('write', buffer, doneBytes, offsetBytes + doneBytes);
-      if (count === 0) throw noProgress();
-      doneBytes += count;
-    }
+  write(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<void> {
+    return this.#use(async () => {
+      let doneBytes = 0;
+      while (doneBytes < buffer.byteLength) {
+        check();
+        const count = await this.#transfer('write', buffer, doneBytes, offsetBytes + doneBytes);
+        if (count === 0) throw noProgress();
+        doneBytes += count;
+      }
+    });
   }
 
   /** All bytes written so far, the size, and what else is needed to read them are durable. After an error the file is not to be trusted. */
@@ -121,14 +125,17 @@ export class DirectFile {
     });
   }
 
-  /** Waits for calls under way: a descriptor closed under a running write may by then be another file's. Safe to repeat. */
+  /**
+   * Waits for calls that have begun, up to their last system call: a descriptor closed under a running
+   * write may by then belong to another file. Later calls are `Aborted`. Safe to repeat.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#closeDescriptors();
     return this.#closing;
   }
 
   async #closeDescriptors(): Promise<void> {
-    if (this.#transfers > 0) {
+    if (this.#calls > 0) {
       await new Promise<void>((resolve) => {
         this.#whenIdle = resolve;
       });
@@ -141,22 +148,21 @@ export class DirectFile {
     }
   }
 
-  #transfer(
+  /** One system call of a `read` or `write`, which keeps the file open. */
+  async #transfer(
     operation: 'read' | 'write',
     buffer: Uint8Array,
     start: number,
     offsetBytes: number,
   ): Promise<number> {
-    return this.#use(async () => {
-      const rest = Math.min(buffer.byteLength - start, CALL_BYTES_MAX);
-      const lengthBytes = this.#directLength(buffer, start, rest, offsetBytes);
-      if (lengthBytes > 0) {
-        const count = await this.#transferDirect(operation, { buffer, start, lengthBytes, offsetBytes });
-        if (count !== null) return count;
-      }
-      const transfer = { buffer, start, lengthBytes: rest, offsetBytes };
-      return uninterrupted(() => this.#fileSystem[operation](this.#descriptor, transfer));
-    });
+    const rest = Math.min(buffer.byteLength - start, CALL_BYTES_MAX);
+    const lengthBytes = this.#directLength(buffer, start, rest, offsetBytes);
+    if (lengthBytes > 0) {
+      const count = await this.#transferDirect(operation, { buffer, start, lengthBytes, offsetBytes });
+      if (count !== null) return count;
+    }
+    const transfer = { buffer, start, lengthBytes: rest, offsetBytes };
+    return uninterrupted(() => this.#fileSystem[operation](this.#descriptor, transfer));
   }
 
   /** How much of a transfer may go past the page cache. */
@@ -193,12 +199,12 @@ export class DirectFile {
 
   async #use<T>(work: () => Promise<T>): Promise<T> {
     if (this.#closing !== null) throw new CheckpointError('Aborted', 'the file is closed');
-    this.#transfers++;
+    this.#calls++;
     try {
       return await work();
     } finally {
-      this.#transfers--;
-      if (this.#transfers === 0) this.#whenIdle?.();
+      this.#calls--;
+      if (this.#calls === 0) this.#whenIdle?.();
     }
   }
 }

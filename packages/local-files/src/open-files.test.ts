@@ -11,6 +11,7 @@ let directory: string;
 let opened: string[];
 let descriptors: Set<number>;
 let gate: Promise<void> | null;
+let roomBytes: number;
 const fileSystem: FileSystem = {
   ...nodeFileSystem,
   open: async (path, flags) => {
@@ -35,6 +36,7 @@ beforeEach(async () => {
   opened = [];
   descriptors = new Set();
   gate = null;
+  roomBytes = 1;
 });
 afterEach(() => rm(directory, { recursive: true }));
 
@@ -44,9 +46,9 @@ function readFrom(files: OpenFiles, name: string, identity = '1'): Promise<strin
     { path, identity },
     () => DirectFile.open(path, constants.O_RDONLY, { fileSystem }),
     async (file) => {
-      const bytes = new Uint8Array(1);
-      await file.read(0, bytes);
-      return String.fromCharCode(...bytes);
+      const bytes = new Uint8Array(roomBytes);
+      const count = await file.read(0, bytes);
+      return String.fromCharCode(...bytes.subarray(0, count));
     },
   );
 }
@@ -87,6 +89,19 @@ test('a file that is pushed out or dropped while it is read is closed after the 
   resolve();
   expect(await Promise.all(reads)).toEqual(['a', 'b', 'a']);
   await closing;
+  expect(descriptors.size).toBe(0);
+});
+
+test('a file that is pushed out or dropped between two system calls of one read is read to its end', async () => {
+  const files = new OpenFiles(1);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  gate = promise;
+  roomBytes = 10; // more than the file has: a second call finds its end
+  const reads = [readFrom(files, 'a'), readFrom(files, 'b')];
+  files.drop(join(directory, 'b'));
+  resolve();
+  expect(await Promise.all(reads)).toEqual(['a', 'b']);
+  await files.close();
   expect(descriptors.size).toBe(0);
 });
 
