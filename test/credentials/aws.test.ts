@@ -165,7 +165,8 @@ describeOnMinio('credentials of AWS', {}, (server) => {
   }
 
   let count = 0;
-  const save = (env: Env, uri = bucket.uri.replace('/run?', `/run-${++count}?`)) =>
+  const nextUri = () => bucket.uri.replace('/run?', `/run-${++count}?`);
+  const save = (env: Env, uri = nextUri()) =>
     cli(['save', source, uri, '--version', '1'], env, { program: PACKED });
 
   test('keys of the environment', async () => {
@@ -189,6 +190,15 @@ describeOnMinio('credentials of AWS', {}, (server) => {
     expect([saved.code, saved.stderr]).toEqual([0, expect.not.stringContaining('(')]);
     expect(services.given).toEqual(kind.asked);
   });
+
+  test.each(['a role with a source profile', 'single sign-on'])(
+    '$0, from sources, as the library loads the SDK',
+    async (name) => {
+      const env = await environment(KINDS.find((kind) => kind.name === name) ?? {});
+      expect(await cli(['save', source, nextUri(), '--version', '1'], env)).toMatchObject({ code: 0 });
+      expect(services.given).toHaveLength(1);
+    },
+  );
 
   test('single sign-on whose token is over gets another one', async () => {
     const own = { clientId: 'c', clientSecret: 's', refreshToken: SSO_REFRESH_TOKEN };
@@ -318,6 +328,20 @@ describeOnMinio('credentials of AWS', {}, (server) => {
       words: ['no credentials came within 20 s from the profile "role"'],
     },
     {
+      name: 'a container that does not answer',
+      kind: 'a container',
+      instead: ['container', 'silence'],
+      ...late,
+      words: ['no credentials came within 20 s from the role of the container'],
+    },
+    {
+      name: 'a container that says something else',
+      kind: 'a container',
+      instead: ['container', { body: 'canary-words-of-sts' }],
+      ...denied,
+      words: ['the role of the container (SyntaxError)', 'check AWS_CONTAINER_CREDENTIALS_FULL_URI'],
+    },
+    {
       name: 'a process that does not end',
       config: '[profile process]\ncredential_process = cat\n',
       env: { AWS_PROFILE: 'process' },
@@ -348,6 +372,18 @@ describeOnMinio('credentials of AWS', {}, (server) => {
       kind: 'a web identity of the environment',
       instead: ['AssumeRoleWithWebIdentity', 'reset'],
       words: ['at present from the web identity of AWS_WEB_IDENTITY_TOKEN_FILE'],
+    },
+    {
+      name: 'a container that stumbles',
+      kind: 'a container',
+      instead: ['container', { status: 503 }],
+      words: ['at present from the role of the container'],
+    },
+    {
+      name: 'a container that hangs up',
+      kind: 'a container',
+      instead: ['container', 'reset'],
+      words: ['at present from the role of the container'],
     },
   ])('$name: is asked again', async ({ kind, instead, words }) => {
     if (instead !== undefined) services.instead.set(...instead);

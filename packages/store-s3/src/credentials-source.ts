@@ -40,7 +40,7 @@ const KINDS: readonly (readonly [setting: string, name: string, advice: string])
 /** The SDK's words are not told, as they quote what it has read: what a profile is, is seen in the profile. */
 export async function failureOf(
   error: unknown,
-  { profile }: S3Config,
+  { profile, credentialsKind }: S3Config,
   { source, wasGiven }: { readonly source: CredentialsSource; readonly wasGiven: boolean },
 ): Promise<CredentialsError> {
   const failure = new LibraryFailure(error);
@@ -49,7 +49,10 @@ export async function failureOf(
     const what = `the credentials have expired, and ${source.name} gives no others (${failure.message})`;
     return new CredentialsError('Unavailable', what, failure);
   }
-  if (profile === undefined) return judged(failure, source);
+  if (profile === undefined) {
+    const mayPass = credentialsKind === 'container' && isAway(error);
+    return judged(failure, source, mayPass);
+  }
   const settings = await settingsOf(profile);
   if (Object.keys(settings).length === 0) {
     const what = `${source.name} is in neither ~/.aws/config nor ~/.aws/credentials; set AWS_PROFILE or profile= to one that is`;
@@ -68,16 +71,24 @@ async function settingsOf(profile: string): Promise<Readonly<Record<string, stri
   }
 }
 
-function judged(failure: LibraryFailure, { name, advice }: CredentialsSource): CredentialsError {
-  const { code, status, isTemporary, message } = failure;
+/** Of a container's service the SDK tells a refusal by what it said of itself; of one that it did not reach, no more than words. */
+function isAway(error: unknown): boolean {
+  return error instanceof Error && error.name === 'CredentialsProviderError' && !('Code' in error);
+}
+
+function judged(
+  failure: LibraryFailure,
+  { name, advice }: CredentialsSource,
+  mayPass = failure.isTemporary,
+): CredentialsError {
+  const { code, status, message } = failure;
   const error = (to: CredentialsError['code'], what: string) => new CredentialsError(to, what, failure);
   if (status === 407)
     return error(
       'Denied',
       `no credentials can be had: the proxy wants credentials (${message}); ${LOGIN_ADVICE}`,
     );
-  if (isTemporary)
-    return error('Unavailable', `no credentials can be had at present from ${name} (${message})`);
+  if (mayPass) return error('Unavailable', `no credentials can be had at present from ${name} (${message})`);
   if (code === 'ENOENT' || code === 'EACCES' || code === 'EISDIR')
     return error('InvalidConfig', `a file that ${name} takes cannot be read (${message}); ${advice}`);
   if (status !== undefined)

@@ -1,6 +1,7 @@
 /** Credentials as AWS tools find them. What asks for them is loaded when the first request is sent. */
 
 import { type Expiring, type HttpTransport, Renewed } from '@holdfast/cloud-http';
+import { unlessAborted } from '@holdfast/core/contract';
 import type { AwsCredentialIdentity } from '@smithy/types';
 import type { S3Config, S3Credentials } from './config.ts';
 import { credentialsSource, failureOf } from './credentials-source.ts';
@@ -28,7 +29,7 @@ export class Credentials {
       fetch: async (signal) => {
         requestHandler.signal = signal;
         provider ??= providerOf(config, options.region, requestHandler);
-        return expiring(await (await provider)({ forceRefresh: true }));
+        return expiring(await (await provider)({ forceRefresh: true, signal }));
       },
       source: () => source.name,
       failure: (error, wasGiven) => failureOf(error, config, { source, wasGiven }),
@@ -47,11 +48,14 @@ export class Credentials {
   }
 }
 
-type Provider = (options: { readonly forceRefresh: boolean }) => Promise<AwsCredentialIdentity>;
+type Provider = (options: {
+  readonly forceRefresh: boolean;
+  readonly signal: AbortSignal;
+}) => Promise<AwsCredentialIdentity>;
 
 /** A profile that is named is asked alone: what it does not give is not to come from the machine, whose rights are others. */
 async function providerOf(
-  { profile }: S3Config,
+  { profile, credentialsKind }: S3Config,
   region: () => Promise<string>,
   requestHandler: CredentialsRequestHandler,
 ): Promise<Provider> {
@@ -62,12 +66,32 @@ async function providerOf(
     parentClientConfig: { region, requestHandler, logger: SILENT, profile },
     ...(profile !== undefined && { profile }),
   };
+  if (profile === undefined && credentialsKind === 'container') return containerProvider(init);
   if (profile === undefined) {
     const { defaultProvider } = await import('@aws-sdk/credential-provider-node');
     return defaultProvider(init as Parameters<typeof defaultProvider>[0]) as Provider;
   }
   const { fromIni } = await import('@aws-sdk/credential-provider-ini');
   return () => fromIni(init as Parameters<typeof fromIni>[0])();
+}
+
+/**
+ * The SDK's chain passes over what a container's service answers. As there, a default profile comes first. A request to it may hang for
+ * ever: it is given up when it is late.
+ */
+async function containerProvider(init: object): Promise<Provider> {
+  const [{ fromIni }, { fromHttp }] = await Promise.all([
+    import('@aws-sdk/credential-provider-ini'),
+    import('@aws-sdk/credential-provider-http'),
+  ]);
+  return async ({ signal }) => {
+    try {
+      return await fromIni(init as Parameters<typeof fromIni>[0])();
+    } catch (error) {
+      if ((error as { tryNextLink?: unknown }).tryNextLink !== true) throw error;
+    }
+    return unlessAborted(fromHttp({ ...init, maxRetries: 0 } as Parameters<typeof fromHttp>[0])(), signal);
+  };
 }
 
 function expiring(value: AwsCredentialIdentity): Expiring<AwsCredentialIdentity> {
