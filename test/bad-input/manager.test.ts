@@ -283,6 +283,7 @@ describe('opening', () => {
     store: [],
     files: OPTIONAL,
     attempt: OPTIONAL,
+    life: OPTIONAL,
     writer: OPTIONAL,
     settings: OBJECT,
     retention: ['undefined', 'null', '{}'],

@@ -46,7 +46,9 @@ describe('save, look, restore', () => {
       suspicions: ['none of the 3 files has changed since version 0'],
       fileCount: 3,
       writer: { index: 0, count: 1 },
+      life: null,
       missingWriters: [],
+      voided: [],
       durationMs: expect.any(Number),
     });
   });
@@ -166,7 +168,7 @@ describe('save, look, restore', () => {
     });
     const directory = place.path('out');
     const restored = { ...head, directory, sizeBytes: 301_005, fileCount: 3, skipped: [], durationMs };
-    expect(await asJson('restore', uri, directory)).toEqual(restored);
+    expect(await asJson('restore', uri, directory)).toEqual({ ...restored, life: null, voided: [] });
   });
 
   it('versions above 2^53 are strings in JSON and exact everywhere', async () => {
@@ -295,6 +297,7 @@ describe('several writers', () => {
       'holdfast: version 5 is not complete: writers 0, 2 have not delivered (waited 1 s)',
       '  writer 0 never joined; writer 2 never joined',
       `  your files are safe in the store; \`holdfast commit ${place.uri} --version 5\` finishes it once they deliver`,
+      '  a later save of this writer voids it, unless both pass the same --life',
       '  (Incomplete, exit 3)',
     ]);
     const asJson = json((await holdfast([...args, '--json', '--attempt', 'job-2'])).stdout);

@@ -54,7 +54,13 @@ const keepLast = (count: number): Policy => ({ keepLast: count, keepEvery: 0n, k
 
 const run: Run = { runId: RUN_ID, policy: keepLast(5), createdAtMs: AT_MS };
 
-const claim: Claim = { writer: 1, incarnation: 2, nonce: 'c0ffee', host: 'node-7.example', pid: 4711 };
+const claim: Claim = { writer: 1, incarnation: 2, nonce: 'c0ffee', host: 'node-7.example', pid: 4711, life: '' };
+
+const claimOfLife: Claim = {
+  ...claim,
+  format: { kind: 'claim', major: 1, minor: 1 },
+  life: 'ps-0 of job 17, start 3: Ω',
+};
 
 const receipt: Receipt = {
   id: ID,
@@ -466,6 +472,7 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'receipt-paused.json': { kind: 'receipt', value: pausedReceipt },
   'manifest-polluted.json': { kind: 'manifest', value: takenManifest },
   'claim.json': { kind: 'claim', value: claim },
+  'claim-of-life.json': { kind: 'claim', value: claimOfLife },
   'receipt.json': { kind: 'receipt', value: receipt },
   'receipt-newer-minor.json': { kind: 'receipt', value: newerMinor },
   'manifest.json': { kind: 'manifest', value: manifest },

@@ -183,7 +183,11 @@ describe('annotate that cannot be', () => {
     ['no name', { metrics: {}, metadata: {} }, 'there is nothing to record'],
     ['NaN', { metrics: { auc: Number.NaN } }, 'metric "auc" is NaN; it takes a finite number'],
     ['infinity', { metrics: { auc: -1 / 0 } }, 'metric "auc" is -Infinity; it takes a finite number'],
-    ['text for a number', { metrics: { auc: '1' as never } }, 'metric "auc" is "1"; it takes a finite number'],
+    [
+      'text for a number',
+      { metrics: { auc: '1' as never } },
+      'metric "auc" is "1"; it takes a finite number',
+    ],
     ['a number for text', { metadata: { n: 1 as never } }, 'metadata "n" is of type number; it takes text'],
     ['a metric without a name', { metrics: { '': 1 } }, 'the name of a metric is empty'],
     ['metadata without a name', { metadata: { '': 'x' } }, 'the name of metadata is empty'],

@@ -29,8 +29,8 @@ export const SMALL_ENGINE = 'an engine of small dimensions';
 export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   'a commit does not ask for the epoch': {
     file: 'plan/apply-commit.ts',
-    find: 'if (id.lineage !== state.lineage || id.epoch !== state.epoch) {',
-    replace: 'if (id.lineage !== state.lineage) {',
+    find: 'const passed = inEpochProblem(state, id);',
+    replace: 'const passed = inEpochProblem(state, { ...id, epoch: state.epoch });',
     seed: 27,
   },
   'a commit does not ask whether the version is above the highest': {
@@ -110,8 +110,8 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a restarted writer does not register': {
     file: 'manager/join.ts',
-    find: 'const isRegistered = incarnation === 0 ||',
-    replace: 'const isRegistered = true ||',
+    find: 'const joined = isFirst ? head :',
+    replace: 'const joined = true ? head :',
     seed: 25,
   },
   'a takeover whose reply was lost is begun anew': {

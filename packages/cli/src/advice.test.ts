@@ -41,7 +41,9 @@ describe('adviceFor', () => {
     expect(adviceFor(error, situation('save', { uri: 's3://runs/gpt' }))).toEqual([
       'writer 0 last uploaded 4 min ago; writer 3 never joined',
       'your files are safe in the store; `holdfast commit s3://runs/gpt --version 1200` finishes it once they deliver',
+      'a later save of this writer voids it, unless both pass the same --life',
     ]);
+    expect(adviceFor(error, situation('save', { uri: 's3://runs/gpt', hasLife: true }))).toHaveLength(2);
     expect(adviceFor(error, situation('commit', { uri: 's3://runs/gpt' }))[1]).toBe(
       '`holdfast commit s3://runs/gpt --version 1200` finishes it once they deliver',
     );
@@ -101,6 +103,31 @@ describe('adviceFor', () => {
     );
   });
 
+  it('Fenced: only a writer whose attempt has passed is told to stop the job', () => {
+    const fenced = (
+      overtakenBy: NonNullable<ErrorContext['overtakenBy']>,
+      subject: Subject = {},
+      command = 'save',
+    ) => {
+      const error = new CheckpointError('Fenced', 'x', { context: { overtakenBy, writer: 1 } });
+      return adviceFor(error, situation(command, { uri: 'memory://a', ...subject })).join('\n');
+    };
+    expect(fenced('attempt', { isLoneWriter: false })).toMatch(/^stop this job/);
+    expect(fenced('process')).toBe(
+      'another process of writer 1 joined later, and only the last one counts\n' +
+        'if one trainer starts both processes, pass --life ID to each; else stop the older trainer',
+    );
+    expect(fenced('process', { hasLife: true })).toContain('restore and start it under a new --life');
+    expect(fenced('rollback')).toMatch(
+      /was rolled back: .*\nstart it again from `holdfast restore memory:\/\/a DIR`$/,
+    );
+    expect(fenced('rollback', { hasLife: true })).toMatch(/under a new --life$/);
+    for (const command of ['commit', 'pin', 'gc', 'verify'])
+      expect(fenced('attempt', {}, command)).toBe(
+        'the run has gone on meanwhile, and nothing was changed; run it again',
+      );
+  });
+
   it('commands for ElasticDL: what was written or committed, and no advice about restoring', () => {
     const corrupt = (command: string) =>
       adviceFor(new CheckpointError('Corrupt', 'x'), situation(command, { path: './out' })).join('\n');
@@ -125,16 +152,20 @@ describe('adviceFor', () => {
   });
 
   it('OutcomeUnknown that was asked about once more: what the store said decides what to do', () => {
-    const advice = (of: string, isDelivered: boolean | null) => {
+    const advice = (of: string, isDelivered: boolean | null, count = 1) => {
+      const progress = new ProgressState();
+      const writer = { index: 0, count };
+      progress.apply({ type: 'joined', version: 5n, writer, epoch: 1, tookOver: false }, 0);
       const asked = { outcome: 'pending', of, isDelivered, detail: 'x', ended: 'interrupted' };
       const context = { token: 'hf1-abc', version: 5n, asked };
       const error = new CheckpointError('OutcomeUnknown', 'x', { context });
-      return adviceFor(error, situation('save', { uri: 'memory://a' }));
+      return adviceFor(error, situation('save', { uri: 'memory://a' }, progress));
     };
     const tells = '`holdfast recover memory://a hf1-abc` tells what became of it';
     const finishes = '`holdfast commit memory://a --version 5` finishes it';
     expect(advice('commit', true)).toEqual(['your files are safe in the store', finishes, tells]);
     expect(advice('commit', null)).toEqual([finishes, tells]);
+    expect(advice('commit', true, 2)[1]).toBe(`${finishes} once every writer has delivered`);
     expect(advice('commit', false)).toEqual(['save it again; delete nothing', tells]);
     expect(advice('decision', null)).toEqual(['run it again to make sure; delete nothing', tells]);
   });

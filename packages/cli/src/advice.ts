@@ -118,25 +118,43 @@ function incomplete(error: CheckpointError, { command: name, subject }: Situatio
   const shown = missing.slice(0, 8).map(({ detail }) => printable(detail));
   if (missing.length > shown.length) shown.push(`${missing.length - shown.length} more`);
   const finish = `${finishCommand(error, subject)} finishes it once they deliver`;
+  const ends = name === 'save' && subject.hasLife !== true;
   return [
     ...(shown.length > 0 ? [shown.join('; ')] : []),
     name === 'save' ? `your files are safe in the store; ${finish}` : finish,
+    ...(ends ? ['a later save of this writer voids it, unless both pass the same --life'] : []),
   ];
 }
 
-function fenced(_: CheckpointError, { command: name, subject }: Situation): string[] {
+function fenced({ context }: CheckpointError, { command: name, subject }: Situation): string[] {
   if (name === 'mirror' || name === 'fork') {
     return ['another mirror, or a job, writes there now; run it again if this one is to take over'];
   }
-  const stop = 'stop this job: nothing it saves can be committed any more';
-  if (subject.isLoneWriter !== true) return [stop];
-  return [
-    'a save without --attempt takes the run over, and another one did so meanwhile',
-    'give processes of one job the same --attempt, and they work side by side',
-  ];
+  const isWriter = name === 'save' || name === 'elasticdl import' || subject.hasLife === true;
+  if (!isWriter) return ['the run has gone on meanwhile, and nothing was changed; run it again'];
+  switch (context.overtakenBy) {
+    case 'process':
+      return [
+        `another process of ${context.writer === undefined ? 'this writer' : `writer ${context.writer}`} joined later, and only the last one counts`,
+        subject.hasLife === true
+          ? 'if this trainer is the one that is to go on, restore and start it under a new --life'
+          : 'if one trainer starts both processes, pass --life ID to each; else stop the older trainer',
+      ];
+    case 'rollback':
+      return [
+        'the run was rolled back: what this trainer has learnt since is left behind',
+        `start it again from ${command('restore', subject.uri ?? 'URI', 'DIR')}${subject.hasLife === true ? ', under a new --life' : ''}`,
+      ];
+    default:
+      if (subject.isLoneWriter !== true) return ['stop this job: nothing it saves can be committed any more'];
+      return [
+        'a save without --attempt takes the run over, and another one did so meanwhile',
+        'give processes of one job the same --attempt, and they work side by side',
+      ];
+  }
 }
 
-function outcomeUnknown(error: CheckpointError, { subject }: Situation): string[] {
+function outcomeUnknown(error: CheckpointError, { subject, progress }: Situation): string[] {
   const token = error.context.token;
   if (token === undefined || subject.uri === undefined) return [general(error)];
   const asked = askedOf(error);
@@ -145,7 +163,8 @@ function outcomeUnknown(error: CheckpointError, { subject }: Situation): string[
   if (asked.of !== 'commit') return ['run it again to make sure; delete nothing', tells];
   if (asked.isDelivered === false) return ['save it again; delete nothing', tells];
   const safe = asked.isDelivered ? ['your files are safe in the store'] : [];
-  return [...safe, `${finishCommand(error, subject)} finishes it`, tells];
+  const others = (progress.writer?.count ?? 1) === 1 ? '' : ' once every writer has delivered';
+  return [...safe, `${finishCommand(error, subject)} finishes it${others}`, tells];
 }
 
 function corrupt(error: CheckpointError, { command: name, subject }: Situation): string[] | null {

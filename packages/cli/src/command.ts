@@ -79,6 +79,8 @@ export interface Subject {
   path?: string;
   /** The run was entered without an attempt id of the caller's. */
   isLoneWriter?: boolean;
+  /** It acts for a trainer whose life has a name. */
+  hasLife?: boolean;
   /** From here on a collection may have changed something. */
   isCollecting?: boolean;
   /** The newest checkpoint that could be taken instead. */

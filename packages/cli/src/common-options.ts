@@ -8,6 +8,7 @@ import { usageError } from './usage-error.ts';
 import {
   durationBetween,
   parseChoice,
+  parseLife,
   parseMeta,
   parseMetric,
   parseRate,
@@ -87,6 +88,11 @@ export const attempt = value(
   '--attempt <id>',
   'id of this start of the job: the same in all its processes, never used again',
   (text) => text,
+);
+export const life = value(
+  '--life <id>',
+  'name of the trainer, new at each of its starts: all that it starts is one writer; or "parent"',
+  parseLife,
 );
 export const timeout = value(
   '--timeout <duration>',

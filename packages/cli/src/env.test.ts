@@ -51,6 +51,11 @@ describe('optionFromEnvironment', () => {
   });
 });
 
+const textOf = (path: string) =>
+  path.endsWith('boot_id')
+    ? '0a1b2c3d-e4f5\n'
+    : `7 (a (b) c) S 1 ${Array.from({ length: 17 }, () => '0').join(' ')} 9876 0 0\n`;
+
 describe('resolveJob', () => {
   const none = { writer: null, attempt: null };
   const slurm = { SLURM_JOB_ID: '4711', SLURM_PROCID: '2', SLURM_NTASKS: '4' };
@@ -96,7 +101,7 @@ describe('resolveJob', () => {
       writer: { value: { index: 0, count: 1 }, source: '--writer' },
       attempt: { value: 'mine', source: '--attempt' },
     };
-    expect(resolveJob(given, slurm)).toEqual(given);
+    expect(resolveJob(given, slurm)).toEqual({ ...given, life: null });
   });
 
   it('torchrun gives the writer and no attempt, and the error explains why', () => {
@@ -112,6 +117,20 @@ describe('resolveJob', () => {
     expect(resolveJob({ writer: null, attempt }, { ...slurm, ...torchrun }).writer.value).toEqual({
       index: 1,
       count: 2,
+    });
+  });
+
+  it('a life needs an attempt, and is taken as it stands but for the word "parent"', () => {
+    const life = (value: string, source = '--life') => ({ ...none, life: { value, source } });
+    const error = errorOf(() => resolveJob(life('ps-0'), {}));
+    expect(error.message).toBe(
+      '--life needs an attempt id: without one each call begins an attempt of its own',
+    );
+    expect(resolveJob(life('ps-0'), slurm).life).toEqual({ value: 'ps-0', source: '--life' });
+    const table = { parentPid: 7, readLink: () => 'pid:[42]', readText: textOf };
+    expect(resolveJob(life('parent', 'HOLDFAST_LIFE'), slurm, table).life).toEqual({
+      value: 'parent-0a1b2c3d-e4f5-42-7-9876',
+      source: 'the parent process (HOLDFAST_LIFE)',
     });
   });
 

@@ -6,6 +6,7 @@
 import type { CheckpointError, WriterPosition } from '@holdfast/core/contract';
 import { launcherAttempt, launcherWriter, underTorchrun } from './launcher.ts';
 import { type Option, readOption } from './option.ts';
+import { type ProcessTable, parentLife, thisSystem } from './parent-life.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { usageError } from './usage-error.ts';
 
@@ -40,21 +41,40 @@ export function canRedraw(env: Environment, isTerminal: boolean): boolean {
 export interface Job {
   readonly writer: Sourced<WriterPosition>;
   readonly attempt: Sourced<string> | null;
+  /** Of the trainer; `null`: this process is a life of its own. */
+  readonly life: Sourced<string> | null;
 }
 
 /**
- * The writer and the attempt from what was given, else from the launcher. `InvalidArgument`: several writers without an attempt.
- * `InvalidConfig`: a launcher's variables that make no sense.
+ * The writer and the attempt from what was given, else from the launcher. `InvalidArgument`: several writers, or a life, without an attempt.
+ * `InvalidConfig`: a launcher's variables that make no sense. For a life also as `parentLife`.
  */
 export function resolveJob(
-  given: { writer: Sourced<WriterPosition> | null; attempt: Sourced<string> | null },
+  given: {
+    writer: Sourced<WriterPosition> | null;
+    attempt: Sourced<string> | null;
+    life?: Sourced<string> | null;
+  },
   env: Environment,
+  system: ProcessTable = thisSystem,
 ): Job {
   const writer = given.writer ??
     launcherWriter(env) ?? { value: { index: 0, count: 1 }, source: 'the default' };
   const attempt = given.attempt ?? launcherAttempt(env);
   if (writer.value.count > 1 && attempt === null) throw attemptMissing(writer, env);
-  return { writer, attempt };
+  if (given.life && attempt === null) throw attemptOfLifeMissing(given.life);
+  return { writer, attempt, life: given.life ? resolveLife(given.life, system) : null };
+}
+
+function resolveLife(given: Sourced<string>, system: ProcessTable): Sourced<string> {
+  if (given.value !== 'parent') return given;
+  return { value: parentLife(system, given.source), source: `the parent process (${given.source})` };
+}
+
+function attemptOfLifeMissing({ source }: Sourced<string>): CheckpointError {
+  return usageError(`${source} needs an attempt id: without one each call begins an attempt of its own`, [
+    'pass --attempt ID, or set HOLDFAST_ATTEMPT, to the same value in every call of this start of the job',
+  ]);
 }
 
 function attemptMissing(writer: Sourced<WriterPosition>, env: Environment): CheckpointError {

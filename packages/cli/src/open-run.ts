@@ -45,6 +45,7 @@ export async function withRun<T>(
   const manager = await openCheckpointManager(uri, {
     env: call.env,
     attempt: job?.attempt?.value,
+    life: job?.life?.value,
     writer: job?.writer.value,
     retention: rules,
     settings: {

@@ -3,6 +3,8 @@
 import {
   type CheckpointReference,
   type KeepBest,
+  LIFE_ACCEPTED,
+  lifeProblem,
   SPAN_MS_MAX,
   WORLD_SIZE_MAX,
   type WriterPosition,
@@ -184,6 +186,13 @@ export function checkedWriter(index: number, count: number): WriterPosition {
     );
   }
   return { index, count };
+}
+
+/** The name of a life, or the word `parent`. */
+export function parseLife(text: string): string {
+  const problem = lifeProblem(text) ?? (text.startsWith('--') ? 'looks like an option' : null);
+  if (problem !== null) throw new BadValue(`the life ${problem}; it takes ${LIFE_ACCEPTED}, or "parent"`);
+  return text;
 }
 
 /** `yes` or `no`, as a flag in the environment, or `everything`. */

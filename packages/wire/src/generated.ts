@@ -86,6 +86,11 @@ export interface Claim {
   /** Informational: host and process id, for people who look for a lost writer. */
   readonly host: string;
   readonly pid: number;
+  /**
+   * Name of the trainer's process on whose behalf this one acts. Several processes of one life are one writer:
+   * they share this incarnation. Absent: the process is a life by itself.
+   */
+  readonly life: string;
 }
 
 /** One file of a checkpoint and where its bytes lie. */
@@ -479,6 +484,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'nonce', kind: 'scalar', type: 'string' },
     { name: 'host', kind: 'scalar', type: 'string' },
     { name: 'pid', kind: 'scalar', type: 'uint32' },
+    { name: 'life', kind: 'scalar', type: 'string' },
   ],
   File: [
     { name: 'name', kind: 'scalar', type: 'string' },

@@ -1,6 +1,7 @@
 import type { Call, Command, CommandResult } from '../command.ts';
 import { timeout, version } from '../common-options.ts';
 import { formatBytes, formatPlural } from '../format.ts';
+import { JOB_OPTIONS, jobOfLife } from '../job.ts';
 import { jsonSummary } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
@@ -11,11 +12,13 @@ export const commit: Command = {
   summary: 'Finish a version whose writers have all delivered',
   description:
     'Any machine can do it: no writer has to be alive. Without --version: the highest that was begun.\n' +
-    'It looks once; --timeout makes it wait for writers that are still to deliver.',
+    'It looks once; --timeout makes it wait for writers that are still to deliver.\n' +
+    '--life (with --attempt and --writer): it succeeds only if the checkpoint has the files of this life.',
   operands: 'URI',
   options: [
     version,
     { ...timeout, help: 'how long to wait for writers, such as 30s or 10m, up to 7d; default 0: look once' },
+    ...JOB_OPTIONS,
   ],
   examples: [
     'holdfast commit "file://$PWD/pair" --version 1',
@@ -30,7 +33,8 @@ async function runCommit(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const given = call.get(version);
   if (given !== undefined) call.subject.version = given;
-  const summary = await withRun(call, { uri }, async (manager) => {
+  const job = jobOfLife(call);
+  const summary = await withRun(call, { uri, ...(job && { job }), isPatient: false }, async (manager) => {
     await call.reporter.begin({ verb: 'committed', headline: () => null });
     const timeoutMs = call.get(timeout) ?? 0;
     return expectingRun(call, manager, () =>

@@ -58,7 +58,9 @@ async function runRecover(call: Call): Promise<CommandResult> {
   const uriWord = shellQuote(call.subject.uri as string);
   const next =
     outcome === 'pending' && id !== null && result.isDelivered !== false
-      ? [`  \`holdfast commit ${uriWord} --version ${id.version}\` settles it`]
+      ? [
+          `  \`holdfast commit ${uriWord} --version ${id.version}\` settles it once all writers have delivered`,
+        ]
       : [];
   return {
     text: [head, `  ${printable(result.detail)}`, ...next].join('\n'),

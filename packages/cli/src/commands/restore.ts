@@ -8,6 +8,7 @@ import {
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, checkpointOrLatest, concurrency, versionOf } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
+import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { emptyRun, expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
@@ -39,7 +40,7 @@ export const restore: Command = {
     'without a terminal it needs --apply. Runs, mount points, home directories and the working\n' +
     'directory are never replaced, nor is what holds one. Nothing is restored into a run.',
   operands: 'URI DIR',
-  options: [checkpointOrLatest, only, ...REPLACE_OPTIONS, onCorrupt, concurrency, buffer],
+  options: [checkpointOrLatest, only, ...REPLACE_OPTIONS, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],
   examples: [
     'holdfast restore "file://$PWD/run" ./resume',
     'holdfast restore "file://$PWD/run" ./resume --version 1200 --replace',
@@ -63,10 +64,15 @@ export async function restoreInto(
   call.subject.path = directory;
   const given = call.get(checkpointOrLatest);
   if (given !== undefined && given !== 'latest') call.subject.version = versionOf(given);
+  const job = jobOfLife(call);
+  const voided = new VoidedWarnings(call);
   const beganMs = call.clock.monotonicMs();
-  const result = await withRun(call, { uri, isPatient: true }, async (manager) => {
+  const result = await withRun(call, { uri, ...(job && { job }), isPatient: true }, async (manager) => {
     const replace = await replaceOf(directory);
-    await call.reporter.begin({ verb: 'restored', headline: (event) => headline(event, call) });
+    await call.reporter.begin({
+      verb: 'restored',
+      headline: (event) => (voided.take(event) ? null : headline(event, call)),
+    });
     const { signal } = call;
     const { onProgress } = call.reporter;
     return explainFailure(call, manager, () =>
@@ -81,7 +87,8 @@ export async function restoreInto(
       }),
     );
   });
-  return describe(result, call, call.clock.monotonicMs() - beganMs);
+  const { text, json } = describe(result, call, call.clock.monotonicMs() - beganMs);
+  return { text, json: { ...json, life: job?.life?.value ?? null, voided: voided.json } };
 }
 
 /** Finds out what an error needs to be explained: what could be restored instead. */

@@ -2,6 +2,7 @@ import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency } from '../common-options.ts';
 import { printable } from '../format.ts';
+import { JOB_OPTIONS } from '../job.ts';
 import { flag } from '../option.ts';
 import { onCorrupt, restoreInto } from './restore.ts';
 
@@ -18,9 +19,10 @@ export const resume: Command = {
     'As `restore`, for the first line of a job script: DIR may hold what an earlier one has put there.\n' +
     'With --or-start-fresh a run without any checkpoint is a success too, and the job begins anew. Every\n' +
     'other failure (a wrong secret, no network, a lost catalog, damage) is still one: a script that goes\n' +
-    'on after it would train from the beginning beside a checkpoint that is there.',
+    'on after it would train from the beginning beside a checkpoint that is there.\n' +
+    '--life (with --attempt and --writer): as of restore.',
   operands: 'URI DIR',
-  options: [orStartFresh, onCorrupt, concurrency, buffer],
+  options: [orStartFresh, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],
   examples: [
     'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh || exit 1',
     'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh --json',

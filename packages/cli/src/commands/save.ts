@@ -8,7 +8,6 @@ import {
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
 import {
-  attempt,
   buffer,
   concurrency,
   limitRate,
@@ -16,11 +15,11 @@ import {
   metric,
   timeout,
   version as versionOption,
-  writer,
 } from '../common-options.ts';
 import { CONSISTENCY_OPTIONS, consistencyOf } from '../consistency-options.ts';
-import { type Job, resolveJob } from '../env.ts';
+import type { Job } from '../env.ts';
 import { formatBytes, formatPlural, formatRoughDuration, formatWriters, printable } from '../format.ts';
+import { JOB_OPTIONS, jobOf, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
 import { takeUriLast } from '../operands.ts';
@@ -68,11 +67,14 @@ export const save: Command = {
     'DIR: every file below it. FILE: under its own name, without the directory.\n' +
     'Each of several writers saves its own files with the same --version and --attempt;\n' +
     'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.\n' +
+    'A trainer that starts a command for each save passes the same --life to all of them: else each takes\n' +
+    'the place of the one before, and what that has delivered and is not committed is void.\n' +
+    '--life parent: the process that starts the command, by its id and start time (Linux).\n' +
     'Rules (--keep and those after it) become those of the run, for all its writers; they are applied\n' +
     'after each commit, in the background.',
   operands: 'DIR|FILE... URI',
   options: [
-    ...[version, writer, attempt, timeout, noWait, metric, meta],
+    ...[version, ...JOB_OPTIONS, timeout, noWait, metric, meta],
     ...[dedupe, onStale, shouldChange, afterSigterm],
     ...CONSISTENCY_OPTIONS,
     ...RETENTION_OPTIONS,
@@ -96,19 +98,23 @@ async function runSave(call: Call): Promise<CommandResult> {
     call.env,
     'DIR or FILE',
   );
-  const job = jobOf(call);
+  const job = savingJob(call);
   outlastSigterm(call);
   const rules = rulesToSet(call);
   const options = { ...saveOptions(call, job), ...sourcesOf(rest) };
   call.subject.path = rest[0] as string;
   call.subject.isLoneWriter = job.attempt === null;
+  const voided = new VoidedWarnings(call);
   const beganMs = call.clock.monotonicMs();
   const result = await withRun(call, { uri, job, rules }, async (manager) => {
     if (isUriFromEnvironment) call.messages.detail(`run ${uri} from HOLDFAST_URI`);
-    await call.reporter.begin({ verb: 'saved', headline: (event, state) => headline(event, state, call) });
+    await call.reporter.begin({
+      verb: 'saved',
+      headline: (event, state) => (voided.take(event) ? null : headline(event, state, call)),
+    });
     return manager.save({ ...options, signal: call.signal, onProgress: call.reporter.onProgress });
   });
-  return describe(result, job, call, call.clock.monotonicMs() - beganMs);
+  return describe(result, { job, voided }, call, call.clock.monotonicMs() - beganMs);
 }
 
 /** Whoever ends a job sends SIGTERM to all its processes, and leaves them some time: enough, perhaps, for this save. */
@@ -119,12 +125,9 @@ function outlastSigterm(call: Call): void {
   call.outlastSigterm(forMs, `holdfast: SIGTERM: the save goes on for up to ${time}; Ctrl-C ends it`);
 }
 
-function jobOf(call: Call): Job {
-  const job = resolveJob({ writer: call.sourced(writer), attempt: call.sourced(attempt) }, call.env);
+function savingJob(call: Call): Job {
+  const job = jobOf(call);
   const { index, count } = job.writer.value;
-  call.messages.detail(`writer ${index} of ${count} from ${job.writer.source}`);
-  if (job.attempt !== null)
-    call.messages.detail(`attempt ${printable(job.attempt.value)} from ${job.attempt.source}`);
   if (count > 1 && call.get(version) === undefined) {
     throw usageError(`writer ${index} of ${count} needs --version`, [
       'only a lone writer can take the next one: several would each choose for themselves',
@@ -217,7 +220,12 @@ function deliveredText(
   return `delivered  version ${given}${position === null ? '' : ` (writer ${position.index} of ${position.count})`}   ${formatBytes(sizeBytes)}`;
 }
 
-function describe(result: SaveResult, job: Job, call: Call, durationMs: number): CommandResult {
+function describe(
+  result: SaveResult,
+  { job, voided }: { job: Job; voided: VoidedWarnings },
+  call: Call,
+  durationMs: number,
+): CommandResult {
   const position = job.writer.value;
   return {
     text: textOf(result, job, call, durationMs),
@@ -233,7 +241,9 @@ function describe(result: SaveResult, job: Job, call: Call, durationMs: number):
       suspicions: result.suspicions,
       fileCount: result.fileCount,
       writer: { index: position.index, count: position.count },
+      life: job.life?.value ?? null,
       missingWriters: result.missingWriters,
+      voided: voided.json,
       durationMs: Math.round(durationMs),
     },
   };

@@ -168,6 +168,8 @@ export interface ErrorContext {
   takeoverToken?: string | undefined;
   /** What a call of several decisions had decided before it failed, in words. It stands. */
   done?: readonly string[];
+  /** `Fenced`: what came after the caller: another attempt, a rollback, or a later process of the same writer. */
+  overtakenBy?: 'attempt' | 'rollback' | 'process';
   /** `Incomplete`: the writers that have not delivered. */
   missing?: readonly { writer: number; detail: string }[];
   [detail: string]: unknown;

@@ -1,10 +1,24 @@
 /** What a call tells while it goes on, and how it is stopped. */
 
 import type { CheckpointId, WriterPosition } from './checkpoint-facts.ts';
+import type { ProcessName } from './components.ts';
 
 export interface WaitOptions {
   signal?: AbortSignal | undefined;
   onProgress?: ((event: ProgressEvent) => void) | undefined;
+}
+
+/** Receipts that count no more, because a later process of their writer has joined. */
+export interface VoidedDeliveries {
+  readonly writer: number;
+  /** Ascending. Empty: the run is so large that they were not looked for to the end. */
+  readonly versions: readonly bigint[];
+  /** All of them were found. */
+  readonly isComplete: boolean;
+  /** That delivered them; `pid` 0: not known. */
+  readonly process: ProcessName;
+  /** Of that process; empty: it named none. */
+  readonly life: string;
 }
 
 export type ProgressEvent =
@@ -18,6 +32,11 @@ export type ProgressEvent =
       readonly epoch: number;
       readonly tookOver: boolean;
     }
+  /**
+   * This process has taken the place of an earlier one of its writer. What that one had delivered and no commit has used yet never will
+   * be. Processes of one trainer share a `life`, and do not replace each other.
+   */
+  | ({ readonly type: 'voided' } & VoidedDeliveries)
   /**
    * Known once the files are planned. `sizeBytes` counts streams of unknown length as 0. `files` is empty where a checkpoint has so many
    * that their names are read only as the transfer goes on.

@@ -1,7 +1,7 @@
 /** What a writer gives, and what it is told: joining, saving, committing. */
 
 import type { CheckpointId, Consistency, VersionInput, WriterPosition } from './checkpoint-facts.ts';
-import type { WaitOptions } from './progress.ts';
+import type { ProgressEvent, WaitOptions } from './progress.ts';
 import type { Staging } from './staging.ts';
 
 /** What `commit` and `save` may record besides the files. With several writers: the union; the lowest writer wins a clash. */
@@ -28,6 +28,8 @@ export interface JoinOptions {
   /** Default: the manager's. */
   writer?: WriterPosition | undefined;
   signal?: AbortSignal | undefined;
+  /** Told of what is `voided`, and of nothing else. */
+  onProgress?: ((event: ProgressEvent) => void) | undefined;
 }
 
 export interface JoinResult {

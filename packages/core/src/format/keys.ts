@@ -112,6 +112,11 @@ export function claimPrefix(lineage: number, epoch: number): string {
   return `${writersPrefix}${uint32(lineage, 'lineage')}.${uint32(epoch, 'epoch')}/`;
 }
 
+/** Claims of one writer. */
+export function claimsOfWriterPrefix(at: Omit<ClaimKeyParts, 'incarnation'>): string {
+  return `${claimPrefix(at.lineage, at.epoch)}${uint32(at.writer, 'writer')}.`;
+}
+
 export function claimKey(parts: ClaimKeyParts): string {
   return `${claimPrefix(parts.lineage, parts.epoch)}${lifeText(parts)}.json`;
 }

@@ -11,7 +11,7 @@ const HEAD_LENGTH = '{"checksum":"sha256:'.length + 64 + 1;
 const PAYLOAD_KEY = 'version_7/1.2/3.0-0123abcd/model/weights.bin';
 const MANIFEST_KEY = 'version_7/1.2/manifest-0123456789abcdef.json';
 
-const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711 };
+const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711, life: '' };
 const receipt: Receipt = {
   id: { lineage: 1, epoch: 2, version: 7n },
   writer: 3,

@@ -7,6 +7,8 @@ import type { Checkpoint, File, FileList, Manifest, Receipt, Taken } from '@hold
 import {
   compareUtf8,
   LEASE_TTL_MS_MAX,
+  LIFE_ACCEPTED,
+  lifeProblem,
   SPAN_MS_MAX,
   TIME_MS_MAX,
   WORLD_SIZE_MAX,
@@ -77,6 +79,10 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   },
   'Checkpoint.storedBytes': atLeast(0),
   'CheckpointId.version': atLeast(0),
+  'Claim.life': {
+    accepted: `${LIFE_ACCEPTED}, or none`,
+    holds: (value) => value === '' || lifeProblem(value as string) === null,
+  },
   'Claim.writer': WRITER,
   'File.blake3': {
     accepted: '32 bytes or none',

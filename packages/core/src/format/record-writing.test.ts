@@ -6,7 +6,7 @@ import type { Claim, Receipt } from './record-types.ts';
 
 const HEAD_LENGTH = '{"checksum":"sha256:'.length + 64 + 1;
 
-const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711 };
+const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711, life: '' };
 const receipt: Receipt = {
   id: { lineage: 1, epoch: 2, version: 7n },
   writer: 3,

@@ -93,6 +93,7 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'PageRef.count': fc.integer({ min: 1, max: 2 ** 32 - 1 }),
   'PageRef.seq': fc.integer({ min: 1, max: 10 ** 15 }),
   'PageRef.sha256': bytesOf(32),
+  'Claim.life': fc.constantFrom('', 'ps-0', 'é'.repeat(256), '\u{10ffff} \u2028'),
   'PageRef.topOnPath': fc.bigInt({ min: -1n, max: 2n ** 63n - 1n }),
   'Policy.graceMs': span,
   'Policy.keepEvery': int64,
@@ -191,7 +192,7 @@ function allowed(message: string, value: object, isInline: boolean): object {
 
 const NO_SUMS = { partCrc32c: new Uint8Array(0), blake3: new Uint8Array(0) };
 
-const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711 };
+const claim: Claim = { writer: 3, incarnation: 1, nonce: 'ab12', host: 'node-7', pid: 4711, life: '' };
 const receipt: Receipt = {
   id: { lineage: 1, epoch: 2, version: 7n },
   writer: 3,
@@ -276,7 +277,7 @@ describe('layout', () => {
   });
 
   test('a record with no field but its format is whole', () => {
-    const empty: Claim = { writer: 0, incarnation: 0, nonce: '', host: '', pid: 0 };
+    const empty: Claim = { writer: 0, incarnation: 0, nonce: '', host: '', pid: 0, life: '' };
     const { bytes } = encodeRecord('claim', empty);
     expect(tailOf(bytes)).toBe(',"format":{"kind":"claim","major":1}}\n');
     expect(decodeRecord('claim', bytes, where)).toEqual({
@@ -294,17 +295,18 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   return fileLists.length + receipts.length + newInState > 0 ? 2 : 1;
 }
 
-/** What came with minor 1: when bytes were taken, and metadata that was annotated. */
+/** What came with minor 1: when bytes were taken, metadata that was annotated, and lives. */
 function isOfMinor1(value: RecordTypes[RecordKind]): boolean {
   const {
     taken,
     writers = [],
     state,
     checkpoints = [],
-  } = value as Partial<Receipt & Manifest & CatalogEntry & CatalogPage>;
+    life = '',
+  } = value as Partial<Receipt & Manifest & CatalogEntry & CatalogPage & Claim>;
   const isTaken = [taken, ...writers.map((share) => share.taken)].some((each) => each !== undefined);
   const annotated = [...checkpoints, ...(state?.checkpoints ?? [])];
-  return isTaken || annotated.some((each) => Object.keys(each.annotatedMetadata).length > 0);
+  return life !== '' || isTaken || annotated.some((each) => Object.keys(each.annotatedMetadata).length > 0);
 }
 
 describe.each(KINDS)('%s', (kind) => {

@@ -20,6 +20,7 @@ import {
   type CatalogCheckpoint,
   type CatalogEntry,
   type CatalogPage,
+  type Claim,
   type Manifest,
   MESSAGE_OF_KIND,
   type Receipt,
@@ -146,8 +147,9 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   return 1;
 }
 
-/** A record says by its minor what an older reader may find in it that it does not know. 1: `taken`, `annotatedMetadata`. */
+/** A record says by its minor what an older reader may find in it that it does not know. 1: `taken`, `annotatedMetadata`, `life`. */
 function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
+  if (kind === 'claim') return (value as Claim).life ? 1 : 0;
   const says = (each: Pick<Receipt, 'taken'>) => each.taken !== undefined;
   if (kind === 'receipt') return says(value as Receipt) ? 1 : 0;
   if (kind === 'manifest') return (value as Manifest).writers?.some(says) ? 1 : 0;

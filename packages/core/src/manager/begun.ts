@@ -2,15 +2,17 @@
 
 import type { CheckpointId, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
+import type { ObjectInfo } from '../contract/object-store.ts';
 import type { BegunVersion } from '../contract/upkeep.ts';
-import { parseCheckpointPrefix, type State, versionsPrefix } from '../format/index.ts';
+import type { State } from '../format/index.ts';
 import { chooseReceipts } from '../plan/assemble.ts';
 import { isUncommittable } from '../plan/state.ts';
 import type { Catalog, Head } from './catalog.ts';
+import { listClaims } from './claims.ts';
 import { readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
-import { listClaims } from './join.ts';
 import { describeEach, listRecordedUploads, Traces } from './missing-writers.ts';
+import { listVersions } from './version-listing.ts';
 
 export async function begun(
   engine: Engine,
@@ -67,49 +69,21 @@ async function listBegun(
     found.set(id.version, traces);
     return traces;
   };
+  const visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) => {
+    const traces = tracesOf(id);
+    traces?.addObject(object, storeTimeMs);
+    return traces !== undefined;
+  };
   const [uploads] = await Promise.all([
     listRecordedUploads(engine, signal),
-    listVersions(engine, tracesOf, signal),
+    listVersions(engine, visit, { signal }),
   ]);
   for (const upload of uploads) tracesOf(upload.id)?.addUpload(upload);
   const listed = [...found].map(([version, traces]) => ({ version, traces }));
   return listed.filter(({ traces }) => !traces.isEmpty).sort((a, b) => (a.version < b.version ? -1 : 1));
 }
 
-function isOpen(state: State, id: CheckpointId): boolean {
+/** Its writers can still finish it. */
+export function isOpen(state: State, id: CheckpointId): boolean {
   return id.lineage === state.lineage && id.epoch === state.epoch && !isUncommittable(state, id);
-}
-
-/** Sorts after every key below a version's directory. */
-const LAST_CHARACTER = '\u{10ffff}';
-
-async function listVersions(
-  engine: Engine,
-  tracesOf: (id: CheckpointId | null) => Traces | undefined,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  let startAfter: string | undefined;
-  do {
-    const pages = engine.records.list(versionsPrefix, { startAfter, signal });
-    startAfter = undefined;
-    for await (const { objects, storeTimeMs } of pages) {
-      let isWanted = false;
-      for (const object of objects) {
-        const traces = tracesOf(parseCheckpointPrefix(object.key));
-        traces?.addObject(object, storeTimeMs);
-        isWanted ||= traces !== undefined;
-      }
-      const only = isWanted ? '' : sharedDirectory(objects.map(({ key }) => key));
-      if (only === '') continue;
-      startAfter = `${only}${LAST_CHARACTER}`; // a version of very many files, which nobody asks for
-      break;
-    }
-  } while (startAfter !== undefined);
-}
-
-/** `version_{v}/` if all the keys, which are sorted, lie below it; else empty. */
-function sharedDirectory(keys: readonly string[]): string {
-  const [first = ''] = keys;
-  const directory = first.slice(0, first.indexOf('/') + 1);
-  return keys.at(-1)?.startsWith(directory) ? directory : '';
 }

@@ -41,6 +41,7 @@ import {
 } from '../contract/checks.ts';
 import type { ProcessName } from '../contract/components.ts';
 import type { DiffOptions, ForkOptions, LeaseOptions, RollbackOptions } from '../contract/history.ts';
+import { LIFE_ACCEPTED, lifeProblem } from '../contract/life.ts';
 import type { CallOptions } from '../contract/object-store.ts';
 import {
   LEASE_TTL_MS_MAX,
@@ -72,6 +73,11 @@ export const attempt: Rule = rule(
   (value) =>
     typeof value === 'string' && value.trim() !== '' && value.length <= 256 && !value.startsWith('drawn-'),
   '1 to 256 characters, not only spaces, that do not begin with "drawn-"',
+);
+/** The word is the command's, which replaces it: taken as it stands, all trainers would be one. */
+export const life: Rule = rule(
+  (value) => typeof value === 'string' && lifeProblem(value) === null && value !== 'parent',
+  `${LIFE_ACCEPTED}, and not "parent"`,
 );
 export const processName: Rule = (name, value) => {
   plainObject(name, value);
@@ -126,7 +132,7 @@ function rules<T>(of: Rules<T>): Rules<T> {
 export const CALL_RULES = {
   call,
   wait,
-  join: rules<JoinOptions>({ ...call, writer: optional(writer) }),
+  join: rules<JoinOptions>({ ...wait, writer: optional(writer) }),
   list: rules<ListCheckpointsOptions>({ ...call, limit: optional(wholeNumber(1)) }),
   save: rules<SaveOptions>({
     ...commitWait,

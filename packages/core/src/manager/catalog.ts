@@ -4,7 +4,7 @@
  * Nobody ever looks for the outcome of a write in "its" slot: the newest state holds the ids of the last transactions, and they tell.
  */
 
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, type ErrorContext } from '../contract/errors.ts';
 import {
   type CatalogEntry,
   catalogKey,
@@ -293,12 +293,14 @@ function assertKept(seq: number, listed: readonly number[], problem: (seq: numbe
 /** A decision that no repeat changes, as the error that the caller gets. */
 export function rejectionError(
   rejection: Rejected,
-  context: { store: string; version?: bigint; attempt?: string },
+  context: { store: string; version?: bigint; attempt?: string; writer?: number },
 ): CheckpointError {
   const { reason, message } = rejection;
+  const overtakenBy = OVERTAKEN_BY[reason];
   const code = (
     {
       fenced: 'Fenced',
+      'rolled-back': 'Fenced',
       superseded: 'Fenced',
       stale: 'Conflict',
       abandoned: 'Conflict',
@@ -309,5 +311,11 @@ export function rejectionError(
       refused: 'Conflict',
     } as const
   )[reason];
-  return new CheckpointError(code, message, { context });
+  return new CheckpointError(code, message, { context: { ...context, ...(overtakenBy && { overtakenBy }) } });
 }
+
+const OVERTAKEN_BY: Readonly<Partial<Record<Rejected['reason'], ErrorContext['overtakenBy']>>> = {
+  fenced: 'attempt',
+  'rolled-back': 'rollback',
+  superseded: 'process',
+};

@@ -248,7 +248,7 @@ async function settle(
   throw new CheckpointError(
     'Fenced',
     `version ${id.version} was committed without the files of this process: another process of writer ${own.position.index} delivered it`,
-    { context: context(engine, id) },
+    { context: { ...context(engine, id), writer: own.position.index, overtakenBy: 'process' } },
   );
 }
 

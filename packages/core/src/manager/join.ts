@@ -5,10 +5,12 @@
 
 import type { WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import { claimKey, claimPrefix, encodeRecord, parseClaimKey, runKey, type State } from '../format/index.ts';
-import { isPastAttempt, TXN_RING_LENGTH } from '../plan/state.ts';
+import { encodeRecord, runKey, type State } from '../format/index.ts';
+import { inEpochProblem, supersededProblem } from '../plan/epoch.ts';
+import { incarnationOf, isPastAttempt, TXN_RING_LENGTH } from '../plan/state.ts';
 import type { WriterLife } from '../plan/transaction.ts';
 import { type Catalog, type Head, rejectionError } from './catalog.ts';
+import { type ClaimPlace, claim, highestOfEach, listClaims } from './claims.ts';
 import { withDeadline } from './deadline.ts';
 import { tellingWhatStands, unknownDecision } from './decide.ts';
 import { type Engine, newId } from './engine.ts';
@@ -16,6 +18,7 @@ import { assertNotLost } from './lost-catalog.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
 import { readRunRecord } from './run-rules.ts';
 import type { SendMemory } from './sending.ts';
+import { type OnVoided, tellVoided } from './voided.ts';
 
 export interface Attempt {
   readonly id: string;
@@ -47,6 +50,8 @@ export interface Membership {
   readonly attempt: Attempt;
   readonly writer: WriterPosition;
   readonly incarnation: number;
+  /** Other processes may share the incarnation: those of the same trainer. */
+  readonly life: string | undefined;
   /** It began a new epoch, which fenced the one before. */
   readonly tookOver: boolean;
 }
@@ -66,9 +71,12 @@ export function chooseAttempt(engine: Engine, given: string | undefined, writer:
 interface Joining {
   readonly attempt: Attempt;
   readonly writer: WriterPosition;
+  readonly life?: string | undefined;
   /** Throws if there is nothing to join for. Called before the run is taken over. */
   readonly check?: ((state: State) => void) | undefined;
   readonly signal: AbortSignal | undefined;
+  /** Told what the processes before this one had delivered in vain. It costs requests: absent, nobody looks. */
+  readonly onVoided?: OnVoided | undefined;
 }
 
 export function join(engine: Engine, catalog: Catalog, joining: Joining): Promise<Membership> {
@@ -78,12 +86,12 @@ export function join(engine: Engine, catalog: Catalog, joining: Joining): Promis
 async function joinAs(
   engine: Engine,
   catalog: Catalog,
-  { attempt, writer, check, signal }: Joining,
+  { attempt, writer, life, check, signal, onVoided }: Joining,
   done: string[],
 ): Promise<Membership> {
   const { clock, settings } = engine;
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'joining the run', signal };
-  return withDeadline(bounds, async (until) => {
+  const { membership, state, isNew } = await withDeadline(bounds, async (until) => {
     let tookOver = false;
     for (let round = 0; ; round++) {
       const head = await catalog.read(until);
@@ -97,12 +105,26 @@ async function joinAs(
       }
       const { lineage, epoch } = head.state;
       checkWorldSize(head, attempt, writer);
-      const incarnation = await claim(engine, { lineage, epoch, writer: writer.index, signal: until });
-      const isRegistered = incarnation === 0 || (await register(engine, catalog, { head, signal: until }));
-      if (isRegistered) return { runId: head.runId, lineage, epoch, attempt, writer, incarnation, tookOver };
+      const place = { lineage, epoch, writer: writer.index };
+      const { incarnation, isNew } = await claim(engine, place, life, until);
+      const own = { ...place, incarnation };
+      // A first process is registered by being the first. That a later one has come, each of its decisions finds out.
+      const isFirst = incarnation === 0 && life === undefined;
+      const joined = isFirst ? head : await registerOwn(engine, catalog, own, until);
+      if (joined) {
+        const { runId } = head;
+        const membership = { runId, lineage, epoch, attempt, writer, incarnation, life, tookOver };
+        return { membership, state: joined.state, isNew };
+      }
       await backOff(engine, round, until);
     }
   });
+  if (isNew && onVoided) {
+    const { lineage, epoch, incarnation } = membership;
+    const own = { lineage, epoch, writer: writer.index, incarnation };
+    await tellVoided(engine, state, { ...own, onVoided, signal });
+  }
+  return membership;
 }
 
 function checkWorldSize(head: Head, attempt: Attempt, writer: WriterPosition): void {
@@ -178,7 +200,7 @@ export function fencedAttempt(engine: Engine, head: Head, attempt: Attempt): Che
   return new CheckpointError(
     'Fenced',
     `attempt "${attempt.id}" has passed: attempt "${head.state.attempt}" has taken the run over (epoch ${head.state.epoch})`,
-    { context: { store: engine.store.uri, attempt: attempt.id } },
+    { context: { store: engine.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
   );
 }
 
@@ -188,7 +210,7 @@ function unknownTurn(engine: Engine, { state }: Head, attempt: Attempt): Checkpo
   return new CheckpointError(
     'Fenced',
     `whether attempt "${attempt.id}" has had its turn cannot be known: ${others}; start the process again`,
-    { context: { store: engine.store.uri, attempt: attempt.id } },
+    { context: { store: engine.store.uri, attempt: attempt.id, overtakenBy: 'attempt' } },
   );
 }
 
@@ -208,65 +230,44 @@ async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
   return readRunRecord(engine, created.isOurs ? bytes : created.bytes).runId;
 }
 
-/** Claims the next incarnation of a writer in this epoch: the highest claimed so far plus one. */
-async function claim(
+/**
+ * Sees to it that the own claim counts, whichever process made it. Resolves to the state in which it does; `null`: start again with a
+ * fresh read. `Fenced`: a later claim counts already, or lineage or epoch has passed.
+ */
+export async function registerOwn(
   engine: Engine,
-  at: { lineage: number; epoch: number; writer: number; signal: AbortSignal },
-): Promise<number> {
-  const { lineage, epoch, writer, signal } = at;
-  const lives = await listClaims(engine, { lineage, epoch, signal });
-  let incarnation =
-    1 + Math.max(-1, ...lives.filter((life) => life.writer === writer).map((life) => life.incarnation));
+  catalog: Catalog,
+  own: ClaimPlace & WriterLife,
+  signal: AbortSignal,
+): Promise<Head | null> {
+  let head: Head | null = await catalog.read(signal);
   for (;;) {
-    const { bytes } = encodeRecord('claim', {
-      format: undefined,
-      writer,
-      incarnation,
-      nonce: newId(engine),
-      host: engine.process.host,
-      pid: engine.process.pid,
-    });
-    const key = claimKey({ lineage, epoch, writer, incarnation });
-    const created = await createRecord(engine, key, bytes, signal);
-    if (created.isOurs) return incarnation;
-    incarnation++;
+    assertNotOvertaken(engine, head, own);
+    if (incarnationOf(head.state, own.writer) === own.incarnation) return head;
+    head = await register(engine, catalog, { head, own, signal });
+    if (!head) return null;
   }
 }
 
-export interface ListedClaim extends WriterLife {
-  readonly createdAtMs: number;
-  readonly storeTimeMs: number;
+function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPlace & WriterLife): void {
+  const rejected = inEpochProblem(state, own) ?? supersededProblem(state, own);
+  const context = { store: engine.store.uri, attempt: state.attempt, writer: own.writer };
+  if (rejected) throw rejectionError(rejected, context);
 }
 
-/** Every life of every writer in an epoch. */
-export async function listClaims(
-  engine: Engine,
-  at: { lineage: number; epoch: number; signal: AbortSignal | undefined },
-): Promise<ListedClaim[]> {
-  const lives: ListedClaim[] = [];
-  for await (const page of engine.records.list(claimPrefix(at.lineage, at.epoch), { signal: at.signal })) {
-    for (const object of page.objects) {
-      const life = parseClaimKey(object.key);
-      if (life) lives.push({ ...life, createdAtMs: object.createdAtMs, storeTimeMs: page.storeTimeMs });
-    }
-  }
-  return lives;
-}
-
-/** Makes every claim of this epoch count. `false`: start again with a fresh read. */
+/** Makes every claim of this epoch count. Resolves to the newest state; `null`: start again with a fresh read. */
 async function register(
   engine: Engine,
   catalog: Catalog,
-  { head, signal }: { head: Head; signal: AbortSignal },
-): Promise<boolean> {
-  const { lineage, epoch } = head.state;
-  const lives = await listClaims(engine, { lineage, epoch, signal });
-  const claims = highestOfEach(lives);
+  { head, own, signal }: { head: Head; own: ClaimPlace; signal: AbortSignal },
+): Promise<Head | null> {
+  const { lineage, epoch } = own;
+  const claims = highestOfEach(await listClaims(engine, { lineage, epoch, signal }));
   const result = await catalog.append(
     { id: newId(engine), kind: 'register', lineage, epoch, claims },
-    { runId: head.runId, signal },
+    { runId: head.runId, head, signal },
   );
-  if (result.kind === 'committed') return true;
+  if (result.kind === 'committed') return result.head;
   if (result.kind === 'unknown' && signal.aborted) {
     throw unknownDecision(
       engine,
@@ -274,18 +275,10 @@ async function register(
       result,
     );
   }
-  if (result.kind === 'unknown') return false;
-  if (result.decision.kind === 'already') return true;
+  if (result.kind === 'unknown') return null;
   if (result.decision.kind === 'rejected') {
-    throw rejectionError(result.decision, { store: engine.store.uri, attempt: head.state.attempt });
+    const context = { store: engine.store.uri, attempt: head.state.attempt, writer: own.writer };
+    throw rejectionError(result.decision, context);
   }
-  return false;
-}
-
-function highestOfEach(lives: readonly WriterLife[]): WriterLife[] {
-  const highest = new Map<number, number>();
-  for (const { writer, incarnation } of lives) {
-    highest.set(writer, Math.max(incarnation, highest.get(writer) ?? 0));
-  }
-  return [...highest].map(([writer, incarnation]) => ({ writer, incarnation }));
+  return result.decision.kind === 'already' ? result.head : null;
 }

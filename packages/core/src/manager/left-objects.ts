@@ -1,6 +1,6 @@
 /**
- * Objects that former lives of a writer have finished for a checkpoint that is still open: whoever was killed after some of its files need
- * not send those again. As with parts that were left, what decides is a checksum that the store keeps; the transfer compares it with what
+ * Objects that other processes of a writer, and this one, have finished for a checkpoint that is still open: a writer that was killed
+ * after some of its files need not send those again. As with parts that were left, what decides is a checksum that the store keeps; the transfer compares it with what
  * the source holds now.
  */
 
@@ -9,7 +9,7 @@ import { checkpointPrefix, parsePayloadKey } from '../format/index.ts';
 import type { FinishedObject } from '../transfer/index.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
-import type { UploadPurpose } from './upload-records.ts';
+import { mayGoOnWith, type UploadOwner } from './upload-records.ts';
 
 /** To ask for a smaller one takes as long as to send it. */
 const SIZE_BYTES_MIN = 1024 * 1024;
@@ -24,17 +24,17 @@ interface Left {
 
 export class LeftObjects {
   readonly #engine: Engine;
-  readonly #life: Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'>;
+  readonly #owner: UploadOwner;
   readonly #sizeBytesMin: number;
   #byName: Promise<Map<string, Left[]>> | undefined;
 
-  constructor(engine: Engine, life: Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'>) {
+  constructor(engine: Engine, owner: UploadOwner) {
     this.#engine = engine;
-    this.#life = life;
+    this.#owner = owner;
     this.#sizeBytesMin = Math.min(SIZE_BYTES_MIN, engine.settings.partSizeBytesMin);
   }
 
-  /** Those of younger lives first; one listing for all files, one request for each object. Without an answer of the store, none. */
+  /** Those of later incarnations first; one listing for all files, one request for each object. Without an answer of the store, none. */
   async find(name: string, sizeBytes: number, signal: AbortSignal): Promise<FinishedObject[]> {
     if (sizeBytes < this.#sizeBytesMin) return [];
     const { clock, settings, logger } = this.#engine;
@@ -62,14 +62,14 @@ export class LeftObjects {
   }
 
   async #list(signal: AbortSignal): Promise<Map<string, Left[]>> {
-    const { id, writer, incarnation } = this.#life;
+    const { id, writer } = this.#owner;
     const byName = new Map<string, Left[]>();
     for await (const { objects } of this.#engine.records.list(`${checkpointPrefix(id)}${writer}.`, {
       signal,
     })) {
       for (const { key, sizeBytes } of objects) {
         const payload = parsePayloadKey(key);
-        if (payload?.writer !== writer || payload.incarnation >= incarnation) continue;
+        if (payload?.writer !== writer || !mayGoOnWith(this.#owner, payload.incarnation)) continue;
         const ofName = byName.get(payload.name) ?? [];
         ofName.push({ key, sizeBytes, incarnation: payload.incarnation });
         byName.set(payload.name, ofName);

@@ -1,6 +1,7 @@
 /**
- * Uploads in parts that former lives of a writer have left, by their records. Only those of the same checkpoint: what they sent then is
- * likely to be what is saved now, and nobody but this writer may use it. Whether it is the same is for the transfer to compare.
+ * Uploads in parts that earlier processes of a writer have left, by their records, or that another process of the same life has under
+ * way. Only those of the same checkpoint: what they sent is likely to be what is saved now, and nobody but this writer may use it.
+ * Whether it is the same is for the transfer to compare.
  */
 
 import type { ProgressEvent } from '../contract/checkpoint-manager.ts';
@@ -19,28 +20,31 @@ import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { LeftObjects } from './left-objects.ts';
-import { recordingOf, type UploadPurpose } from './upload-records.ts';
+import { mayGoOnWith, recordingOf, type UploadOwner } from './upload-records.ts';
 
 /** Records beyond these are not looked at: what they would save is not worth an endless search. */
 const RECORDS_MAX = 1024;
 const READ_AT_ONCE = 16;
 
-/** Whose uploads, for which checkpoint. */
-type Life = Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'>;
-type Left = LeftUpload & Pick<UploadRecord, 'name' | 'sizeBytes' | 'partSizeBytes' | 'incarnation'>;
+type Left = LeftUpload &
+  Pick<UploadRecord, 'name' | 'sizeBytes' | 'partSizeBytes' | 'incarnation'> & { readonly recordKey: string };
 
-/** How the uploads of one save are recorded, and go on where a former life was interrupted; nothing is sent that it had finished. */
+/** How the uploads of one save are recorded, and go on where another process was interrupted; nothing is sent that it had finished. */
 export function recorderOf(
   engine: Engine,
-  life: Life,
+  owner: UploadOwner,
   onProgress: ((event: ProgressEvent) => void) | undefined,
-): (name: string) => Pick<UploadItem, 'onBegun' | 'onEnded' | 'takeLeft' | 'findFinished' | 'onKept'> {
-  const { version } = life.id;
-  if (life.incarnation === 0) return (name) => recordingOf(engine, { ...life, name });
-  const finished = new LeftObjects(engine, life);
-  const left = engine.store.capabilities.resumesUploads ? new LeftUploads(engine, life) : undefined;
+): (
+  name: string,
+) => Pick<UploadItem, 'isShared' | 'onBegun' | 'onEnded' | 'takeLeft' | 'findFinished' | 'onKept'> {
+  const { isShared, ...whose } = owner;
+  const { version } = owner.id;
+  if (owner.incarnation === 0 && !isShared) return (name) => recordingOf(engine, { ...whose, name });
+  const finished = new LeftObjects(engine, owner);
+  const left = engine.store.capabilities.resumesUploads ? new LeftUploads(engine, owner) : undefined;
   return (name) => ({
-    ...recordingOf(engine, { ...life, name }),
+    isShared,
+    ...recordingOf(engine, { ...whose, name }),
     takeLeft: left && (({ signal, ...sizes }) => left.take({ name, ...sizes }, signal)),
     findFinished: ({ sizeBytes, signal }) => finished.find(name, sizeBytes, signal),
     onKept: (keptBytes) => {
@@ -52,12 +56,12 @@ export function recorderOf(
 
 class LeftUploads {
   readonly #engine: Engine;
-  readonly #life: Life;
+  readonly #owner: UploadOwner;
   #found: Promise<Left[]> | undefined;
 
-  constructor(engine: Engine, life: Life) {
+  constructor(engine: Engine, owner: UploadOwner) {
     this.#engine = engine;
-    this.#life = life;
+    this.#owner = owner;
   }
 
   /** Each is given once; those of younger lives first. The records are read at the first call. */
@@ -67,9 +71,13 @@ class LeftUploads {
   ): Promise<LeftUpload | undefined> {
     this.#found ??= this.#find(signal);
     const found = await this.#found;
+    const { uploads } = this.#engine;
     const at = found.findIndex(
-      ({ name, sizeBytes, partSizeBytes }) =>
-        name === wanted.name && sizeBytes === wanted.sizeBytes && partSizeBytes === wanted.partSizeBytes,
+      ({ name, sizeBytes, partSizeBytes, recordKey }) =>
+        name === wanted.name &&
+        sizeBytes === wanted.sizeBytes &&
+        partSizeBytes === wanted.partSizeBytes &&
+        !uploads.isOpenHere(recordKey),
     );
     return at === -1 ? undefined : found.splice(at, 1)[0];
   }
@@ -97,7 +105,7 @@ class LeftUploads {
 
   async #listKeys(signal: AbortSignal): Promise<string[]> {
     const keys: string[] = [];
-    const { id, writer } = this.#life;
+    const { id, writer } = this.#owner;
     const prefix = `${uploadsPrefix}${uploadIdPrefix(id, writer)}`;
     for await (const { objects } of this.#engine.records.list(prefix, { signal })) {
       keys.push(...objects.map(({ key }) => key));
@@ -106,32 +114,32 @@ class LeftUploads {
     return keys.slice(0, RECORDS_MAX);
   }
 
-  /** `null`: it is gone by now, nobody can read it, or it is of no use to this life. */
+  /** `null`: it is gone by now, nobody can read it, or it is of no use to this process. */
   async #read(key: string, signal: AbortSignal): Promise<Left | null> {
     const { records, store, uploads } = this.#engine;
     try {
       const { bytes } = await records.get(key, { maxBytes: recordBytesMax(key), signal });
       const record = decodeRecord('upload', bytes, { key, store: store.uri });
       if (!this.#isOwn(record)) return null;
-      return { ...record, onResumed: (upload) => uploads.adopt(upload, key) };
+      return { ...record, recordKey: key, onResumed: (upload) => uploads.adopt(upload, key) };
     } catch (error) {
       if (!isCheckpointError(error) || error.status !== 'permanent') throw error;
       return null;
     }
   }
 
-  /** The key is compared too: only below it nothing can be collected while this life may still commit. */
+  /** The key is compared too: only below it nothing can be collected while this process may still commit. */
   #isOwn({ id, writer, incarnation, name, key }: UploadRecord): boolean {
-    const life = this.#life;
+    const owner = this.#owner;
     const parsed = parsePayloadKey(key);
     return (
       id !== undefined &&
-      idEquals(id, life.id) &&
-      writer === life.writer &&
-      incarnation < life.incarnation &&
+      idEquals(id, owner.id) &&
+      writer === owner.writer &&
+      mayGoOnWith(owner, incarnation) &&
       parsed !== null &&
-      idEquals(parsed.id, life.id) &&
-      parsed.writer === life.writer &&
+      idEquals(parsed.id, owner.id) &&
+      parsed.writer === owner.writer &&
       parsed.name === name
     );
   }

@@ -77,13 +77,14 @@ import { createThrottle, createTransfer, type Transfer } from '../transfer/index
 import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
-import { attempt, CALL_RULES, dedupe, processName, referenceOrLatest, writer } from './call-rules.ts';
+import { attempt, CALL_RULES, dedupe, life, processName, referenceOrLatest, writer } from './call-rules.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
 import { waitAtMost } from './deadline.ts';
 import { diff } from './diff.ts';
 import type { Engine } from './engine.ts';
+import { finishVersion } from './finish-version.ts';
 import { fork } from './fork.ts';
 import { fsck } from './fsck.ts';
 import { callersLeases, releaseLease, takeLease } from './leases.ts';
@@ -98,7 +99,7 @@ import { restore } from './restore.ts';
 import { planOnly, retention, setRetention } from './retention.ts';
 import { rollback } from './rollback.ts';
 import { RunRules } from './run-rules.ts';
-import { finishVersion, save } from './save.ts';
+import { save } from './save.ts';
 import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
@@ -116,6 +117,12 @@ export interface CheckpointManagerOptions {
    * without one draws its own. 1 to 256 characters, not only spaces, that do not begin with `drawn-`.
    */
   attempt?: string | undefined;
+  /**
+   * Name of the trainer's process for which this one acts: for programs that are started for each save. All processes of one life are one
+   * writer, and none takes the place of another. A trainer that has lost its state needs a new one: it is never used again. It takes 1 to
+   * 256 characters, not only spaces, none of them a control character, and needs `attempt`. Default: this process is a life of its own.
+   */
+  life?: string | undefined;
   /** Default: writer 0 of 1. */
   writer?: WriterPosition | undefined;
   settings?: Partial<Settings> | undefined;
@@ -177,7 +184,8 @@ export function openWithLimits(
     dedupe: options.dedupe ?? 'auto',
     recordLimits,
   };
-  return new Manager(engine, { transfer, throttle }, writer, options.attempt);
+  const whose = { writer, attempt: options.attempt, life: options.life };
+  return new Manager(engine, { transfer, throttle }, whose);
 }
 
 /** Settings and rules of retention have checks of their own. */
@@ -185,6 +193,7 @@ const OPENING: Rules<CheckpointManagerOptions> = {
   store: aStore,
   files: optional(having('scan', 'openSource', 'openTarget')),
   attempt: optional(attempt),
+  life: optional(life),
   writer: optional(writer),
   settings: () => undefined,
   retention: () => undefined,
@@ -216,14 +225,13 @@ class Manager implements CheckpointManager {
   constructor(
     engine: Engine,
     { transfer, throttle }: { transfer: Transfer; throttle: Throttle },
-    writer: WriterPosition,
-    attempt: string | undefined,
+    whose: { writer: WriterPosition; attempt: string | undefined; life: string | undefined },
   ) {
     this.throttle = throttle;
     this.#engine = engine;
     this.#transfer = transfer;
     this.#catalog = new Catalog(engine);
-    this.#writers = new WriterRegistry(engine, this.#catalog, writer, attempt);
+    this.#writers = new WriterRegistry(engine, this.#catalog, whose);
   }
 
   get uri(): string {
@@ -231,8 +239,8 @@ class Manager implements CheckpointManager {
   }
 
   async join(options: JoinOptions = {}): Promise<JoinResult> {
-    const { writer, signal } = this.#bounded(options, CALL_RULES.join);
-    const membership = await this.#writers.join(writer, signal);
+    const bounded = this.#bounded(options, CALL_RULES.join);
+    const membership = await this.#writers.join(bounded.writer, bounded);
     const { epoch, lineage, tookOver } = membership;
     return { epoch, lineage, tookOver };
   }
@@ -285,13 +293,16 @@ class Manager implements CheckpointManager {
   async commit(
     options: CommitWaitOptions & { version?: VersionInput | undefined } = {},
   ): Promise<CheckpointSummary> {
-    return this.#summary(
-      await finishVersion(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.commit)),
-    );
+    const bounded = this.#bounded(options, CALL_RULES.commit);
+    const as = this.#writers.sharedLife;
+    return this.#summary(await finishVersion(this.#engine, this.#catalog, { ...bounded, as }));
   }
 
   async restore(options: RestoreOptions): Promise<RestoreResult> {
-    return restore(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.restore));
+    const bounded = this.#bounded(options, CALL_RULES.restore);
+    // Restored before it has joined, a life could save beside what its former life delivers meanwhile.
+    if (this.#writers.sharedLife) await this.#writers.join(undefined, bounded);
+    return restore(this.#engine, this.#catalog, bounded);
   }
 
   async mirrorFrom(source: CheckpointManager, options: MirrorOptions = {}): Promise<MirrorResult> {

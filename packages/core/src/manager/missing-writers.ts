@@ -13,8 +13,8 @@ import {
   uploadsPrefix,
   type WriterLife,
 } from '../format/index.ts';
+import { type ListedClaim, listClaims } from './claims.ts';
 import type { Engine } from './engine.ts';
-import { type ListedClaim, listClaims } from './join.ts';
 
 /** Ages are by the store's own clock. */
 export class Traces {

@@ -52,14 +52,25 @@ export async function readReceipt(
   life: WriterLife,
   signal: AbortSignal | undefined,
 ): Promise<StoredReceipt> {
+  const found = await findReceipt(engine, id, life, signal);
+  if (found) return found;
+  const key = receiptKey(id, life.writer, life.incarnation);
+  // It was listed, so it had been there: whoever deletes receipts has passed this epoch, and the next look will say so.
+  throw new CheckpointError('Unavailable', `${key} was listed but cannot be read`, {
+    context: { store: engine.store.uri, key },
+  });
+}
+
+/** `undefined`: it is not there. */
+export async function findReceipt(
+  engine: Engine,
+  id: CheckpointId,
+  life: WriterLife,
+  signal: AbortSignal | undefined,
+): Promise<StoredReceipt | undefined> {
   const key = receiptKey(id, life.writer, life.incarnation);
   const bytes = await getOrNull(engine.records, key, signal);
-  if (!bytes) {
-    // It was listed, so it had been there: whoever deletes receipts has passed this epoch, and the next look will say so.
-    throw new CheckpointError('Unavailable', `${key} was listed but cannot be read`, {
-      context: { store: engine.store.uri, key },
-    });
-  }
+  if (!bytes) return undefined;
   return {
     key,
     sha256: sha256(bytes),

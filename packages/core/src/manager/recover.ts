@@ -2,7 +2,7 @@
 
 import type { RecoverResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import { bytesEqual, sha256 } from '../format/index.ts';
+import { bytesEqual, parseReceiptKey, sha256 } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import type { CommitAnswer } from '../plan/decision.ts';
 import { TXN_RING_LENGTH } from '../plan/state.ts';
@@ -30,8 +30,10 @@ export async function recover(
     });
   }
   if (content.of === 'decision') return ofDecision(content, head);
-  const { id, manifestSha256 } = content;
-  const precheck = ({ state }: Head) => precheckCommit(state, id, undefined, manifestSha256);
+  const { id, manifestSha256, receiptKey } = content;
+  // Once a later process of the writer counts, the receipt of this one never will.
+  const own = (receiptKey !== undefined && parseReceiptKey(receiptKey)) || undefined;
+  const precheck = ({ state }: Head) => precheckCommit(state, id, own, manifestSha256);
   const { answer } = await catalog.ask(precheck, signal, head);
   return ofCommit({ engine, catalog }, content, answer, signal);
 }
@@ -48,7 +50,10 @@ async function ofCommit(
   const own = receiptKey === undefined ? undefined : { key: receiptKey, sha256: receiptSha256 };
   if (!answer) {
     const isDelivered = own === undefined ? null : await isThere(engine, own, signal);
-    const next = isDelivered === false ? 'its files are not delivered' : '`commit` settles it';
+    const next =
+      isDelivered === false
+        ? 'its files are not delivered'
+        : '`commit` settles it once all writers have delivered';
     const detail = `version ${id.version} is not committed, but still can be: ${next}`;
     return { ...result('pending', detail), isDelivered };
   }

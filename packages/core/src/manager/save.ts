@@ -2,10 +2,8 @@
 
 import type {
   CheckpointId,
-  CommitWaitOptions,
   SaveOptions,
   SaveResult,
-  VersionInput,
   WriterPosition,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
@@ -17,12 +15,9 @@ import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import { totalBytes } from '../plan/stored-file.ts';
 import type { UploadedFile } from '../transfer/index.ts';
 import { recordAnnotation } from './annotate.ts';
-import { highestDelivered } from './begun.ts';
 import { Capture, checkCapture } from './capture.ts';
 import type { Catalog } from './catalog.ts';
-import { readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
-import { finalise } from './finalise.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { plannedEvent, SaveSession, transferOptions } from './session.ts';
@@ -81,11 +76,20 @@ async function begin(
   try {
     return await writers.begin({ version, writer: call.writer }, call.options);
   } catch (error) {
-    // Others may have committed it since, with what a former life of this writer had delivered.
-    const meanwhile = isCheckpointError(error, 'Conflict') ? await look() : null;
+    // It may have been committed since, with what another process of this writer had delivered.
+    const meanwhile = isRefusal(error) ? await look().catch((found) => refusedAgain(found, error)) : null;
     if (meanwhile) return meanwhile;
     throw error;
   }
+}
+
+function isRefusal(error: unknown): boolean {
+  return isCheckpointError(error, 'Conflict') || isCheckpointError(error, 'Fenced');
+}
+
+/** Who was overtaken is told so, whatever the version holds by now. An error of the store leaves open what it holds. */
+function refusedAgain(found: unknown, first: unknown): never {
+  throw isRefusal(found) && isCheckpointError(first, 'Fenced') ? first : found;
 }
 
 async function saveIn(
@@ -128,7 +132,10 @@ async function finish(
   return { ...result, isCommitted: true, missingWriters: [] };
 }
 
-/** This version is decided already: success if the content is the same, `Conflict` if not; `null`: it is open. */
+/**
+ * This version is decided already: success if the content is the same, `Conflict` if not; `null`: it is open. `Fenced`: the attempt has
+ * passed. That is asked last: a process that repeats what has succeeded learns that it has.
+ */
 async function committedBefore(
   engine: Engine,
   catalog: Catalog,
@@ -138,15 +145,15 @@ async function committedBefore(
   const { version, writer, capture, options } = call;
   const asked = await catalog.ask(({ state }) => findByVersion(state, version), options.signal);
   const { answer: committed, head } = asked;
-  const attempt = writers.attempt(writer);
-  if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
   const context = { store: engine.store.uri, version };
+  const attempt = writers.attempt(writer);
+  const isPast = isPastAttempt(head.state, attempt.id);
+  const refusal = (message: string) =>
+    isPast ? fencedAttempt(engine, head, attempt) : new CheckpointError('Conflict', message, { context });
   if (!committed) {
     const { top } = head.state;
-    if (version > top) return null;
-    throw new CheckpointError('Conflict', `version ${version} is not above ${top}, the highest committed`, {
-      context,
-    });
+    if (version > top && !isPast) return null;
+    throw refusal(`version ${version} is not above ${top}, the highest committed`);
   }
   const share = await unlessRemoved(catalog, committed.id, options.signal, () =>
     committedShare(engine, committed, call),
@@ -157,9 +164,7 @@ async function committedBefore(
     return engine.transfer.checksum(items, transferOptions({ signal }));
   });
   if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share.files, files)) {
-    throw new CheckpointError('Conflict', `version ${version} is committed already, with other content`, {
-      context,
-    });
+    throw refusal(`version ${version} is committed already, with other content`);
   }
   return {
     id: committed.id,
@@ -208,26 +213,4 @@ async function annotateWithNews(
   if (isEmptyAnnotation(news)) return false;
   await recordAnnotation(engine, catalog, id, { ...news, signal });
   return true;
-}
-
-/** Finishes a version whose writers have all delivered. */
-export async function finishVersion(
-  engine: Engine,
-  catalog: Catalog,
-  options: Bounded<CommitWaitOptions & { version?: VersionInput | undefined }>,
-): Promise<CatalogCheckpoint> {
-  const { signal } = options;
-  const head = await readRun(engine, catalog, signal);
-  const version =
-    options.version === undefined ? await highestDelivered(engine, head, signal) : toVersion(options.version);
-  const { answer: committed } = await catalog.ask(({ state }) => findByVersion(state, version), signal);
-  if (committed) return committed;
-  const { lineage, epoch } = head.state;
-  return finalise(engine, catalog, {
-    id: { lineage, epoch, version },
-    runId: head.runId,
-    timeoutMs: options.timeoutMs ?? 0, // nobody waits on this call, unless it is told to
-    signal,
-    onProgress: options.onProgress,
-  });
 }

@@ -109,10 +109,10 @@ export class SaveSession {
     known: KnownFiles | undefined,
     options: WaitOptions & Pick<TransferOptions, 'endsFast'>,
   ): Promise<UploadedFile[]> {
-    const { writer, incarnation } = this.membership;
+    const { writer, incarnation, life } = this.membership;
     const nonce = this.#engine.random.hex(NONCE_DIGITS);
-    const life = { id: this.id, writer: writer.index, incarnation };
-    const recorderFor = recorderOf(this.#engine, life, options.onProgress);
+    const owner = { id: this.id, writer: writer.index, incarnation, isShared: life !== undefined };
+    const recorderFor = recorderOf(this.#engine, owner, options.onProgress);
     const items = sources.map(({ name, source }) => {
       let sends = 0;
       const key = () =>

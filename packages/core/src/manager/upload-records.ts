@@ -23,6 +23,17 @@ export interface UploadPurpose {
   readonly sizeBytes: number;
 }
 
+/** Whose uploads, for which checkpoint. */
+export interface UploadOwner extends Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'> {
+  /** Other processes may send as the same incarnation, at the same time. */
+  readonly isShared: boolean;
+}
+
+/** What an incarnation has sent is its own affair while it may still be sending, unless the owner is a process of the same life. */
+export function mayGoOnWith(owner: UploadOwner, incarnation: number): boolean {
+  return incarnation < owner.incarnation || (owner.isShared && incarnation === owner.incarnation);
+}
+
 export class UploadRecords {
   readonly #engine: RecordIo;
   /** Of uploads under way. */
@@ -54,6 +65,11 @@ export class UploadRecords {
   /** An upload that another process has recorded under `key` goes on in this one. */
   adopt(upload: Upload, key: string): void {
     this.#keys.set(upload, key);
+  }
+
+  /** This process has not ended the upload that is recorded under `key`. */
+  isOpenHere(key: string): boolean {
+    return [...this.#keys.values()].includes(key);
   }
 
   /** The upload is completed or aborted. Its record is deleted in passing, together with others that are due by then. */

@@ -1,15 +1,23 @@
 /** The writers that live in this process. Each joins once and keeps its place for life. */
 
-import type { ProgressEvent, WriterPosition } from '../contract/checkpoint-manager.ts';
+import type { ProgressEvent, VoidedDeliveries, WriterPosition } from '../contract/checkpoint-manager.ts';
+import { silentLogger } from '../contract/components.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type State, VERSION_MAX } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
 import { NewestManifests } from './bases.ts';
 import { type Catalog, rejectionError } from './catalog.ts';
 import type { Engine } from './engine.ts';
+import type { LifeInAttempt } from './finish-version.ts';
 import { type Attempt, chooseAttempt, join, joinToSave, type Membership } from './join.ts';
 import { SaveSession } from './session.ts';
 import { checkWriter } from './sources.ts';
+
+/** What a call that may join brings along. */
+interface JoinCall {
+  readonly signal: AbortSignal;
+  readonly onProgress?: ((event: ProgressEvent) => void) | undefined;
+}
 
 interface Place {
   readonly joined: Promise<Membership>;
@@ -23,11 +31,27 @@ export class WriterRegistry {
   readonly #manifests: NewestManifests;
   readonly #default: WriterPosition;
   readonly #givenAttempt: string | undefined;
+  readonly #life: string | undefined;
   readonly #places = new Map<number, Place>();
   #attempt: Attempt | undefined;
   #count: number | undefined;
 
-  constructor(engine: Engine, catalog: Catalog, writer: WriterPosition, attempt: string | undefined) {
+  /** `InvalidArgument`: a life within an attempt that is drawn: no two processes could be of it. */
+  constructor(
+    engine: Engine,
+    catalog: Catalog,
+    {
+      writer,
+      attempt,
+      life,
+    }: { writer: WriterPosition; attempt?: string | undefined; life?: string | undefined },
+  ) {
+    if (life !== undefined && attempt === undefined)
+      throw new CheckpointError(
+        'InvalidArgument',
+        `life "${life}" needs an attempt id: without one each process begins an attempt of its own`,
+      );
+    this.#life = life;
     this.#engine = engine;
     this.#catalog = catalog;
     this.#manifests = new NewestManifests(engine);
@@ -46,8 +70,15 @@ export class WriterRegistry {
     return this.#attempt;
   }
 
-  async join(writer: WriterPosition | undefined, signal: AbortSignal): Promise<Membership> {
-    return (await this.#join(this.position(writer), signal)).membership;
+  /** `undefined`: this process is a life of its own. */
+  get sharedLife(): LifeInAttempt | undefined {
+    if (this.#life === undefined) return undefined;
+    const writer = this.#default;
+    return { life: this.#life, attempt: this.attempt(writer), writer };
+  }
+
+  async join(writer: WriterPosition | undefined, options: JoinCall): Promise<Membership> {
+    return (await this.#join(this.position(writer), options)).membership;
   }
 
   /**
@@ -56,12 +87,12 @@ export class WriterRegistry {
    */
   async begin(
     wanted: { version: bigint | undefined; writer: WriterPosition | undefined },
-    options: { signal: AbortSignal; onProgress?: ((event: ProgressEvent) => void) | undefined },
+    options: JoinCall,
   ): Promise<SaveSession> {
     const writer = this.position(wanted.writer);
     assertVersionNamed(wanted.version, writer);
     const check = wanted.version === undefined ? (state: State) => this.#next(state.top) : undefined;
-    const { place, membership } = await joinToSave(this.#join(writer, options.signal, check));
+    const { place, membership } = await joinToSave(this.#join(writer, options, check));
     const { lineage, epoch, incarnation } = membership;
     const idIn = (state: State) => {
       const version = wanted.version ?? this.#next(max(state.top, place.highestBegun));
@@ -104,7 +135,7 @@ export class WriterRegistry {
 
   async #join(
     writer: WriterPosition,
-    signal: AbortSignal,
+    options: JoinCall,
     check?: (state: State) => void,
   ): Promise<{ place: Place; membership: Membership }> {
     this.#count ??= writer.count;
@@ -115,7 +146,7 @@ export class WriterRegistry {
       );
     }
     const known = this.#places.get(writer.index);
-    const place = known ?? { joined: this.#joinOnce(writer, signal, check), highestBegun: -1n };
+    const place = known ?? { joined: this.#joinOnce(writer, options, check), highestBegun: -1n };
     this.#places.set(writer.index, place);
     try {
       return { place, membership: await place.joined };
@@ -125,18 +156,22 @@ export class WriterRegistry {
         this.#places.delete(writer.index);
       }
       // Another call of this process began the join, and was stopped: this one was not.
-      if (known && wasStopped(error) && !signal.aborted) return this.#join(writer, signal, check);
+      if (known && wasStopped(error) && !options.signal.aborted) return this.#join(writer, options, check);
       throw error;
     }
   }
 
   #joinOnce(
     writer: WriterPosition,
-    signal: AbortSignal,
+    { signal, onProgress }: JoinCall,
     check: ((state: State) => void) | undefined,
   ): Promise<Membership> {
     const attempt = this.attempt(writer);
-    return join(this.#engine, this.#catalog, { attempt, writer, check, signal });
+    const isHeard = onProgress !== undefined || this.#engine.logger !== silentLogger;
+    const onVoided = isHeard
+      ? (voided: VoidedDeliveries) => onProgress?.({ type: 'voided', ...voided })
+      : undefined;
+    return join(this.#engine, this.#catalog, { attempt, writer, life: this.#life, check, signal, onVoided });
   }
 }
 

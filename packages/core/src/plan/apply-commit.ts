@@ -12,6 +12,7 @@ import {
   type State,
 } from '../format/index.ts';
 import { type Applied, type CommitAnswer, rejected } from './decision.ts';
+import { inEpochProblem, supersededProblem } from './epoch.ts';
 import { boundedReason } from './reason.ts';
 import { findById, incarnationOf, isAbandoned } from './state.ts';
 import type { Commit, WriterLife } from './transaction.ts';
@@ -30,20 +31,13 @@ export function precheckCommit(
   if (present) return { kind: 'present', checkpoint: present };
   const gone = removedBefore(state, id, manifestSha256);
   if (gone) return gone;
-  if (id.lineage !== state.lineage || id.epoch !== state.epoch) {
-    return rejected(
-      'fenced',
-      `lineage ${id.lineage}, epoch ${id.epoch} has passed: attempt "${state.attempt}" owns the run at lineage ${state.lineage}, epoch ${state.epoch}`,
-    );
-  }
+  const passed = inEpochProblem(state, id);
+  if (passed) return passed;
   if (isAbandoned(state, id)) return rejected('abandoned', `version ${id.version} was abandoned`);
   if (id.version <= state.top) {
     return rejected('stale', `version ${id.version} is not above ${state.top}, the highest committed`);
   }
-  if (own && own.incarnation < incarnationOf(state, own.writer)) {
-    return rejected('superseded', `a newer process of writer ${own.writer} has registered`);
-  }
-  return undefined;
+  return own && supersededProblem(state, own);
 }
 
 function removedBefore(

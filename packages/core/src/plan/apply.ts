@@ -8,6 +8,7 @@ import { idEquals, type State } from '../format/index.ts';
 import { applyCommit } from './apply-commit.ts';
 import { applyKeeping } from './apply-keeping.ts';
 import { type Decision, rejected } from './decision.ts';
+import { inEpochProblem } from './epoch.ts';
 import {
   ABANDONED_LENGTH,
   attemptHash,
@@ -39,19 +40,10 @@ function decide(state: State, txn: Decided, seq: number): Decision {
     case 'rollback':
       return rollback(state, txn);
     default: {
-      const passed = epochPassed(state, txn);
-      return passed ?? decideInEpoch(state, txn, seq);
+      // Everything but takeover and rollback needs the lineage and epoch of its issuer to be current.
+      return inEpochProblem(state, txn) ?? decideInEpoch(state, txn, seq);
     }
   }
-}
-
-/** Everything but takeover and rollback needs the lineage and epoch of its issuer to be current. */
-function epochPassed(state: State, txn: { lineage: number; epoch: number }): Decision | undefined {
-  if (txn.lineage === state.lineage && txn.epoch === state.epoch) return undefined;
-  return rejected(
-    'fenced',
-    `lineage ${txn.lineage}, epoch ${txn.epoch} has passed: the run is at lineage ${state.lineage}, epoch ${state.epoch}`,
-  );
 }
 
 type InEpochTxn = Exclude<Decided, Takeover | Rollback | { kind: 'commit' }>;
@@ -131,7 +123,7 @@ function abandon(state: State, txn: Abandon): Decision {
 function rollback(state: State, txn: Rollback): Decision {
   if (state.lineage !== txn.lineage) {
     return rejected(
-      'fenced',
+      'rolled-back',
       `lineage ${txn.lineage} has been left already: the run is at lineage ${state.lineage}`,
     );
   }

@@ -3,8 +3,10 @@
 import type { CatalogCheckpoint, State } from '../format/index.ts';
 
 export type RejectReason =
-  /** The lineage, the epoch or the attempt has passed. Final. */
+  /** The epoch or the attempt has passed. Final. */
   | 'fenced'
+  /** The lineage has passed. Final. */
+  | 'rolled-back'
   /** A newer life of the same writer is registered. Final. */
   | 'superseded'
   /** The version is not above the highest committed, and this id is not among the committed. Final. */

@@ -50,7 +50,7 @@ export interface SweepPlan {
   readonly fileLists: readonly ListedObject[];
   readonly receipts: readonly ListedObject[];
   readonly manifests: readonly ListedObject[];
-  /** Of writers whose lineage or epoch has passed. */
+  /** Of an epoch that has passed. Those of a passed lineage stay: they tell which lives began before the rollback. */
   readonly claims: readonly ListedObject[];
   /** Their writers can still finish them. */
   readonly unfinished: readonly ListedObject[];
@@ -89,7 +89,7 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
   for (const object of listing.claims) {
     const claim = parseClaimKey(object.key);
     if (claim === null) plan.foreign.push(object);
-    else if (hasPassed(claim, state)) plan.claims.push(object);
+    else if (claim.epoch < state.epoch) plan.claims.push(object);
   }
   for (const object of listing.leases) if (parseLeaseKey(object.key) === null) plan.foreign.push(object);
   return plan;
@@ -161,10 +161,6 @@ function mayBeOfSkipped(id: CheckpointId, { skippedManifests }: State): boolean 
     if (!skipped) return true;
     return id.lineage < skipped.lineage || (id.lineage === skipped.lineage && id.version <= skipped.version);
   });
-}
-
-function hasPassed(at: { lineage: number; epoch: number }, state: State): boolean {
-  return at.lineage < state.lineage || at.epoch < state.epoch;
 }
 
 /** `StoreRegressed` names the first key of a lineage or epoch that the catalog has not come to. */

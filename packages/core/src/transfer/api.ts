@@ -118,6 +118,11 @@ export interface UploadItem {
    */
   readonly known?: KnownFiles | undefined;
   /**
+   * Other processes may send to an upload of this file while it is under way. So what became of it is compared with the source as a
+   * whole, and where it is something else, or gone, the file is sent again under a fresh key. Default: only where it was left by another.
+   */
+  readonly isShared?: boolean | undefined;
+  /**
    * An upload in parts has begun. No part is sent before this resolves; if it rejects, the upload is aborted and the error is the
    * attempt's own. `signal`: the caller has stopped, or another file has failed.
    */

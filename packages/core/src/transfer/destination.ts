@@ -114,7 +114,9 @@ export class StoreDestination implements Destination {
     const begin = ({ signal }: RequestCall) =>
       this.#run.store.beginUpload(this.#item.key(), { partSizeBytes, sizeBytes, signal });
     const upload = await this.#run.request(what, begin, { onLate: abort });
-    const parts = new StoreParts(this.#item, upload, this.#run);
+    // No other process goes on with what a stream holds.
+    const item = sizeBytes === undefined ? { ...this.#item, isShared: false } : this.#item;
+    const parts = new StoreParts(item, upload, this.#run);
     try {
       await this.#item.onBegun?.(upload, { sizeBytes, signal: this.#run.signal });
     } catch (error) {

@@ -22,9 +22,10 @@ interface Made {
 }
 
 /**
- * One attempt to send a file in parts, begun here or left by a former life of the writer, which may still be at it. So of an upload that
- * was left, a part is kept only where it is what this process read from its own source, and what becomes of it all is compared as a whole.
- * Whatever goes wrong with it, short of a store that is away, means that the file is sent again under a key of this life.
+ * One attempt to send a file in parts, begun here or left by another process of the writer, which may still be at it. Of an upload that
+ * was left, a part is kept only where it is what this process read from its own source. Where another process may send to it, what
+ * becomes of it all is compared as a whole; and whatever goes wrong with it, short of a store that is away, means that the file is sent
+ * again under a key of this process.
  */
 export class StoreParts implements PartsDestination {
   readonly #item: UploadItem;
@@ -33,6 +34,8 @@ export class StoreParts implements PartsDestination {
   readonly #receipts: PartReceipt[] = [];
   /** Parts that were there when the upload was resumed, by index; absent: it was begun here. */
   readonly #left: ReadonlyMap<number, PartReceipt> | undefined;
+  /** Another process may send parts to it, complete it or abort it. */
+  readonly #isShared: boolean;
   #keptBytes = 0;
   /** Why nothing can come of it any more. */
   #lost: CheckpointError | undefined;
@@ -43,6 +46,7 @@ export class StoreParts implements PartsDestination {
     this.#upload = upload;
     this.#run = run;
     this.#left = left && new Map(left.map((part) => [part.index, part]));
+    this.#isShared = left !== undefined || item.isShared === true;
   }
 
   get key(): string {
@@ -102,9 +106,14 @@ export class StoreParts implements PartsDestination {
     return this.#run.request(`part ${index} of "${this.#name}"`, send, extras);
   }
 
-  /** Of an error that would be final for an upload of our own. Of one that was left it is so too where the store is away, or we stop. */
+  /** An error that is final for an upload of our own. For one that is shared it is so too where the store is away, or we stop. */
   #verdict(error: unknown): CheckpointError {
-    if (!this.#left || !isCheckpointError(error) || error.status !== 'permanent' || this.#run.signal.aborted)
+    if (
+      !this.#isShared ||
+      !isCheckpointError(error) ||
+      error.status !== 'permanent' ||
+      this.#run.signal.aborted
+    )
       throw error;
     return toSendAgain(error, this.key);
   }
@@ -112,7 +121,7 @@ export class StoreParts implements PartsDestination {
   async #makeRight(whole: Whole): Promise<void> {
     const { object, isAcknowledged } = await this.#make(whole);
     if (object.sizeBytes !== whole.sizeBytes) throw wrongSize(this.key, whole.sizeBytes, object.sizeBytes);
-    if (this.#left) assertLike(isAcknowledged ? await this.#head() : object, whole, isAcknowledged);
+    if (this.#isShared) assertLike(isAcknowledged ? await this.#head() : object, whole, isAcknowledged);
   }
 
   #make(whole: Whole): Promise<Made> {
@@ -129,15 +138,14 @@ export class StoreParts implements PartsDestination {
   }
 
   /**
-   * A late copy of a part we sent twice has replaced it: the same bytes under another name. Of an upload that was left, its former owner
-   * may have sent others: then only a checksum tells.
+   * A late copy of a part we sent twice has replaced it: the same bytes under another name. Another process may have sent
+   * others: then only a checksum tells.
    */
   async #completeListed(error: unknown, whole: Whole): Promise<ObjectInfo> {
     if (!isCheckpointError(error, 'InvalidArgument')) throw error;
     const what = `list of the parts of "${this.#name}"`;
     const listed = await this.#run.request(what, ({ signal }) => this.#upload.listParts({ signal }));
-    const isSame = (own: PartReceipt, index: number) =>
-      isSamePart(own, listed[index], this.#left !== undefined);
+    const isSame = (own: PartReceipt, index: number) => isSamePart(own, listed[index], this.#isShared);
     if (!this.#receipts.every(isSame)) throw toSendAgain(error, this.key);
     return this.#complete(listed.slice(0, this.#receipts.length), whole);
   }
@@ -170,7 +178,7 @@ function isLeftPiece(left: PartReceipt, { bytes, crc32c }: Piece): boolean {
 }
 
 /**
- * What was made of an upload that was left, against our own source. Where the store keeps no checksum of objects, its word that it made
+ * What was made of a shared upload, against our own source. Where the store keeps no checksum of objects, its word that it made
  * the object out of the parts we named is enough: each of them was compared when it was kept or sent. An object that was only found there
  * may be of other bytes.
  */
@@ -179,7 +187,7 @@ function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): v
   if (isLike && found.sizeBytes === whole.sizeBytes) return;
   const said = `${found.sizeBytes} bytes${found.crc32c === undefined ? '' : `, ${hexCrc(found.crc32c)}`}`;
   const expected = `${whole.sizeBytes} bytes, ${hexCrc(whole.crc32c)}`;
-  const message = `an upload that was left became an object of ${said}, which cannot be told to be the ${expected} of the source`;
+  const message = `an upload that another process may have sent to became an object of ${said}, which cannot be told to be the ${expected} of the source`;
   const context = { key: found.key, expected, found: said };
   throw new CheckpointError('Corrupt', message, { context, status: 'temporary' });
 }

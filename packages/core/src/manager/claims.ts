@@ -1,0 +1,201 @@
+/** Claims: which incarnation of its writer a process is, and which trainer's life it serves. */
+
+import { CheckpointError } from '../contract/errors.ts';
+import {
+  type Claim,
+  claimKey,
+  claimPrefix,
+  claimsOfWriterPrefix,
+  decodeRecord,
+  encodeRecord,
+  parseClaimKey,
+} from '../format/index.ts';
+import type { WriterLife } from '../plan/transaction.ts';
+import { type Engine, newId } from './engine.ts';
+import { inBatches } from './in-batches.ts';
+import { createRecord, getOrNull } from './records.ts';
+
+const READ_AT_ONCE = 16;
+
+/** Where a writer claims. */
+export interface ClaimPlace {
+  readonly lineage: number;
+  readonly epoch: number;
+  readonly writer: number;
+}
+
+export interface Claimed {
+  readonly incarnation: number;
+  /** This call has made the claim. Otherwise another process of the same life has. */
+  readonly isNew: boolean;
+}
+
+/**
+ * The incarnation of a process. A process of a life that has the highest claim shares it; any other process claims the next one.
+ * `Fenced`: the life has claimed before a rollback, or only below the highest claim, so a later life has taken its place.
+ * A claim that is taken means that another process was faster, perhaps one of this very life: the claims are listed again.
+ */
+export async function claim(
+  engine: Engine,
+  place: ClaimPlace,
+  life: string | undefined,
+  signal: AbortSignal,
+): Promise<Claimed> {
+  for (;;) {
+    const found = await findClaim(engine, place, life, signal);
+    if (found.isOwn) return { incarnation: found.highest, isNew: false };
+    const incarnation = found.highest + 1;
+    if (await create(engine, { ...place, incarnation }, life, signal)) return { incarnation, isNew: true };
+  }
+}
+
+/** The incarnation that processes of a life share; `null`: none of them has claimed one. `Fenced` as in `claim`. */
+export async function ownClaim(
+  engine: Engine,
+  place: ClaimPlace,
+  life: string,
+  signal: AbortSignal,
+): Promise<number | null> {
+  const { highest, isOwn } = await findClaim(engine, place, life, signal);
+  return isOwn ? highest : null;
+}
+
+/** `highest` −1: the writer has no claim here. */
+async function findClaim(
+  engine: Engine,
+  place: ClaimPlace,
+  life: string | undefined,
+  signal: AbortSignal,
+): Promise<{ highest: number; isOwn: boolean }> {
+  if (life !== undefined) await assertNotRolledBack(engine, place, life, signal);
+  const [highest = -1, ...lower] = await listIncarnations(engine, place, signal);
+  if (life === undefined || highest === -1) return { highest, isOwn: false };
+  if ((await lifeOf(engine, { ...place, incarnation: highest }, signal)) === life)
+    return { highest, isOwn: true };
+  await assertNotSuperseded(engine, place, { life, lower }, signal);
+  return { highest, isOwn: false };
+}
+
+async function create(
+  engine: Engine,
+  place: ClaimPlace & WriterLife,
+  life: string | undefined,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { writer, incarnation } = place;
+  const { host, pid } = engine.process;
+  const value = { writer, incarnation, nonce: newId(engine), host, pid, life: life ?? '' };
+  const { bytes } = encodeRecord('claim', { format: undefined, ...value });
+  return (await createRecord(engine, claimKey(place), bytes, signal)).isOurs;
+}
+
+/** A life has the state of its lineage: what it saves must not follow what the rollback went back to. */
+async function assertNotRolledBack(
+  engine: Engine,
+  place: ClaimPlace,
+  life: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const lineages = Array.from({ length: place.lineage - 1 }, (_, index) => index + 1);
+  const found = await inBatches(lineages, READ_AT_ONCE, async (lineage) => {
+    const former = { ...place, lineage };
+    const incarnations = await listIncarnations(engine, former, signal);
+    return isAmong(engine, former, { life, incarnations }, signal);
+  });
+  if (!found.includes(true)) return;
+  const message = `life "${life}" of writer ${place.writer} began before the run was rolled back, and its state is left behind`;
+  throw refusal(engine, place, 'rollback', message);
+}
+
+async function assertNotSuperseded(
+  engine: Engine,
+  place: ClaimPlace,
+  { life, lower }: { life: string; lower: readonly number[] },
+  signal: AbortSignal,
+): Promise<void> {
+  if (!(await isAmong(engine, place, { life, incarnations: lower }, signal))) return;
+  const message = `another life of writer ${place.writer} has taken the place of life "${life}"`;
+  throw refusal(engine, place, 'process', message);
+}
+
+function refusal(
+  { store }: Engine,
+  { writer }: ClaimPlace,
+  overtakenBy: 'rollback' | 'process',
+  message: string,
+): CheckpointError {
+  return new CheckpointError('Fenced', message, { context: { store: store.uri, writer, overtakenBy } });
+}
+
+async function isAmong(
+  engine: Engine,
+  place: ClaimPlace,
+  { life, incarnations }: { life: string; incarnations: readonly number[] },
+  signal: AbortSignal,
+): Promise<boolean> {
+  const lives = await inBatches(incarnations, READ_AT_ONCE, (incarnation) =>
+    lifeOf(engine, { ...place, incarnation }, signal),
+  );
+  return lives.includes(life);
+}
+
+async function lifeOf(
+  engine: Engine,
+  place: ClaimPlace & WriterLife,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  return (await readClaim(engine, place, signal))?.life;
+}
+
+/** `null`: a sweep has deleted it, because its epoch has passed. */
+export async function readClaim(
+  engine: Engine,
+  place: ClaimPlace & WriterLife,
+  signal: AbortSignal | undefined,
+): Promise<Claim | null> {
+  const key = claimKey(place);
+  const bytes = await getOrNull(engine.records, key, signal);
+  return bytes && decodeRecord('claim', bytes, { key, store: engine.store.uri });
+}
+
+/** Of one writer, highest first. One list page per 1,000. */
+async function listIncarnations(engine: Engine, place: ClaimPlace, signal: AbortSignal): Promise<number[]> {
+  const claims = await listBelow(engine, claimsOfWriterPrefix(place), signal);
+  return claims.map(({ incarnation }) => incarnation).sort((a, b) => b - a);
+}
+
+export interface ListedClaim extends WriterLife {
+  readonly createdAtMs: number;
+  readonly storeTimeMs: number;
+}
+
+/** Every incarnation of every writer in an epoch. */
+export function listClaims(
+  engine: Engine,
+  at: { lineage: number; epoch: number; signal: AbortSignal | undefined },
+): Promise<ListedClaim[]> {
+  return listBelow(engine, claimPrefix(at.lineage, at.epoch), at.signal);
+}
+
+async function listBelow(
+  engine: Engine,
+  prefix: string,
+  signal: AbortSignal | undefined,
+): Promise<ListedClaim[]> {
+  const claims: ListedClaim[] = [];
+  for await (const page of engine.records.list(prefix, { signal })) {
+    for (const object of page.objects) {
+      const found = parseClaimKey(object.key);
+      if (found) claims.push({ ...found, createdAtMs: object.createdAtMs, storeTimeMs: page.storeTimeMs });
+    }
+  }
+  return claims;
+}
+
+export function highestOfEach(claims: readonly WriterLife[]): WriterLife[] {
+  const highest = new Map<number, number>();
+  for (const { writer, incarnation } of claims) {
+    highest.set(writer, Math.max(incarnation, highest.get(writer) ?? 0));
+  }
+  return [...highest].map(([writer, incarnation]) => ({ writer, incarnation }));
+}

@@ -1,0 +1,109 @@
+/** `commit()`: finishes a version whose writers have all delivered, for all of them or for one life. */
+
+import type { CommitWaitOptions, VersionInput, WriterPosition } from '../contract/checkpoint-manager.ts';
+import { CheckpointError } from '../contract/errors.ts';
+import { type CatalogCheckpoint, type CheckpointId, toVersion } from '../format/index.ts';
+import { receiptPlaces } from '../plan/file-lists.ts';
+import { findByVersion, isPastAttempt } from '../plan/state.ts';
+import { highestDelivered } from './begun.ts';
+import type { Catalog, Head } from './catalog.ts';
+import { type ClaimPlace, ownClaim, readClaim } from './claims.ts';
+import { readRun } from './decide.ts';
+import type { Engine } from './engine.ts';
+import { finalise } from './finalise.ts';
+import { type Attempt, fencedAttempt, registerOwn } from './join.ts';
+import { readManifest } from './manifest.ts';
+import { findReceipt, type OwnReceipt } from './receipts.ts';
+
+/** Whose files the commit has to have. */
+export interface LifeInAttempt {
+  readonly life: string;
+  readonly attempt: Attempt;
+  readonly writer: WriterPosition;
+}
+
+/**
+ * `as`: success then means that the commit has the files of this life, as its `save` would have said. Without it any commit is a success.
+ * A life that has never joined does not join here: it would void what another life has delivered.
+ */
+export async function finishVersion(
+  engine: Engine,
+  catalog: Catalog,
+  options: CommitWaitOptions & {
+    signal: AbortSignal;
+    version?: VersionInput | undefined;
+    as?: LifeInAttempt | undefined;
+  },
+): Promise<CatalogCheckpoint> {
+  const { signal, as } = options;
+  const head = await readRun(engine, catalog, signal);
+  const version =
+    options.version === undefined ? await highestDelivered(engine, head, signal) : toVersion(options.version);
+  const { answer: committed } = await catalog.ask(({ state }) => findByVersion(state, version), signal);
+  if (committed) {
+    if (as) await assertOf(engine, committed, as, signal);
+    return committed;
+  }
+  const { lineage, epoch } = head.state;
+  const id = { lineage, epoch, version };
+  return finalise(engine, catalog, {
+    id,
+    runId: head.runId,
+    own: as && (await receiptOf(engine, catalog, { head, id, as, signal })),
+    timeoutMs: options.timeoutMs ?? 0, // nobody waits on this call, unless it is told to
+    signal,
+    onProgress: options.onProgress,
+  });
+}
+
+/** From here on the claim of the life counts, as long as no later one does: only with this receipt is there a commit. */
+async function receiptOf(
+  engine: Engine,
+  catalog: Catalog,
+  { head, id, as, signal }: { head: Head; id: CheckpointId; as: LifeInAttempt; signal: AbortSignal },
+): Promise<OwnReceipt> {
+  const { life, attempt, writer } = as;
+  const place = { lineage: id.lineage, epoch: id.epoch, writer: writer.index };
+  if (isPastAttempt(head.state, attempt.id)) throw fencedAttempt(engine, head, attempt);
+  const isCurrent = head.state.attempt === attempt.id;
+  const incarnation = isCurrent ? await ownClaim(engine, place, life, signal) : null;
+  if (incarnation === null) throw notDelivered(engine, as, id);
+  await registerOwn(engine, catalog, { ...place, incarnation }, signal);
+  const receipt = await findReceipt(engine, id, { writer: writer.index, incarnation }, signal);
+  if (!receipt) throw notDelivered(engine, as, id);
+  return { ...receipt, position: writer, incarnation };
+}
+
+/** `Conflict`: another life of this writer is in it, or it is not known which. */
+async function assertOf(
+  engine: Engine,
+  committed: CatalogCheckpoint,
+  { life, writer }: LifeInAttempt,
+  signal: AbortSignal,
+): Promise<void> {
+  const manifest = await readManifest(engine, committed, signal);
+  const own = receiptPlaces(manifest).find((each) => each.writer === writer.index);
+  const { lineage, epoch, version } = committed.id;
+  const place: ClaimPlace = { lineage, epoch, writer: writer.index };
+  const claim = own && (await readClaim(engine, { ...place, incarnation: own.incarnation }, signal));
+  if (claim?.life === life) return;
+  const why =
+    claim === null
+      ? `and whether it has the files of life "${life}" is not known: the claims of its epoch are deleted`
+      : `without the files of life "${life}" of writer ${writer.index}`;
+  throw new CheckpointError('Conflict', `version ${version} is committed already, ${why}`, {
+    context: { store: engine.store.uri, version, writer: writer.index },
+  });
+}
+
+function notDelivered(
+  { store }: Engine,
+  { life, attempt, writer }: LifeInAttempt,
+  { version }: CheckpointId,
+): CheckpointError {
+  return new CheckpointError(
+    'NotFound',
+    `life "${life}" of writer ${writer.index} has not delivered version ${version} in attempt "${attempt.id}"`,
+    { context: { store: store.uri, version, writer: writer.index, attempt: attempt.id } },
+  );
+}

@@ -1,0 +1,108 @@
+/**
+ * What a process takes away by joining: the receipts that earlier processes of its writer have delivered, and that no commit has used
+ * yet, count no more. For people: nothing is decided by it.
+ */
+
+import type { VoidedDeliveries } from '../contract/checkpoint-manager.ts';
+import { throwIfAborted, toCheckpointError } from '../contract/errors.ts';
+import { parseReceiptKey, type State } from '../format/index.ts';
+import type { WriterLife } from '../plan/transaction.ts';
+import { isOpen } from './begun.ts';
+import { type ClaimPlace, readClaim } from './claims.ts';
+import { withDeadline } from './deadline.ts';
+import type { Engine } from './engine.ts';
+import { listVersions } from './version-listing.ts';
+
+/** A restarted writer of a large run must not list for minutes. */
+const PAGE_COUNT_MAX = 32;
+
+export type OnVoided = (voided: VoidedDeliveries) => void;
+
+/** `state`: one in which the own claim counts. What the store does not answer is told as not known, and is no error. */
+export async function tellVoided(
+  engine: Engine,
+  state: State,
+  options: ClaimPlace &
+    WriterLife & { readonly onVoided: OnVoided; readonly signal: AbortSignal | undefined },
+): Promise<void> {
+  const { incarnation, signal, onVoided } = options;
+  if (incarnation === 0) return;
+  const { clock, settings } = engine;
+  const what = 'looking for what earlier processes had delivered';
+  const bounds = { clock, timeoutMs: settings.stallTimeoutMs, what, signal };
+  try {
+    const voided = await withDeadline(bounds, (until) =>
+      findVoided(engine, state, { ...options, signal: until }),
+    );
+    if (voided === null) return;
+    engine.logger.log('warn', voidedText(voided));
+    onVoided(voided);
+  } catch (error) {
+    throwIfAborted(signal);
+    const { message } = toCheckpointError(error);
+    engine.logger.log('warn', `what earlier processes of this writer had delivered is not known: ${message}`);
+  }
+}
+
+/** `null`: nothing was voided. */
+async function findVoided(
+  engine: Engine,
+  state: State,
+  own: ClaimPlace & WriterLife & { readonly signal: AbortSignal },
+): Promise<VoidedDeliveries | null> {
+  const { writer, signal } = own;
+  const found = new Map<number, bigint[]>();
+  const isListed = await listVersions(
+    engine,
+    ({ key }, id) => {
+      if (id === null || !isOpen(state, id)) return false;
+      const receipt = parseReceiptKey(key);
+      if (receipt?.writer === writer && receipt.incarnation < own.incarnation)
+        found.set(receipt.incarnation, [...(found.get(receipt.incarnation) ?? []), id.version]);
+      return true;
+    },
+    { signal, pageCountMax: PAGE_COUNT_MAX },
+  );
+  // Those of still earlier processes were voided by this one, and told then.
+  const incarnation = Math.max(...found.keys());
+  const versions = found.get(incarnation);
+  if (versions === undefined) return isListed || state.worldSize === 1 ? null : await unlisted(engine, own);
+  const by = await processOf(engine, { ...own, incarnation }, signal);
+  return { writer, versions: versions.sort((a, b) => (a < b ? -1 : 1)), isComplete: isListed, ...by };
+}
+
+async function unlisted(
+  engine: Engine,
+  own: ClaimPlace & WriterLife & { readonly signal: AbortSignal },
+): Promise<VoidedDeliveries> {
+  const by = await processOf(engine, { ...own, incarnation: own.incarnation - 1 }, own.signal);
+  return { writer: own.writer, versions: [], isComplete: false, ...by };
+}
+
+async function processOf(
+  engine: Engine,
+  place: ClaimPlace & WriterLife,
+  signal: AbortSignal,
+): Promise<Pick<VoidedDeliveries, 'process' | 'life'>> {
+  const claim = await readClaim(engine, place, signal);
+  return { process: { host: claim?.host ?? '', pid: claim?.pid ?? 0 }, life: claim?.life ?? '' };
+}
+
+/** One sentence for a log. */
+export function voidedText({ writer, versions, isComplete, process, life }: VoidedDeliveries): string {
+  const { host, pid } = process;
+  const who = `${pid === 0 ? 'an earlier process' : `process ${pid}`}${host && ` on ${host}`}${life && ` (life "${life}")`}`;
+  const list =
+    versions.length === 0
+      ? 'whatever'
+      : `${isComplete ? '' : 'among others '}${versionsText(versions)}, which`;
+  return `${list} ${who} had delivered as writer ${writer} can no longer be committed: this process has taken its place`;
+}
+
+const SHOWN_MAX = 16;
+
+function versionsText(versions: readonly bigint[]): string {
+  const shown = versions.slice(0, SHOWN_MAX).join(', ');
+  const more = versions.length > SHOWN_MAX ? ` and ${versions.length - SHOWN_MAX} more` : '';
+  return `${versions.length === 1 ? 'version' : 'versions'} ${shown}${more}`;
+}

@@ -1,0 +1,24 @@
+/** Whether a writer still owns its place: what each of its decisions asks, and what a process asks when it joins. */
+
+import type { State } from '../format/index.ts';
+import { type Rejected, rejected } from './decision.ts';
+import { incarnationOf } from './state.ts';
+import type { WriterLife } from './transaction.ts';
+
+/** `undefined`: lineage and epoch are current. */
+export function inEpochProblem(
+  state: State,
+  at: { readonly lineage: number; readonly epoch: number },
+): Rejected | undefined {
+  if (at.lineage === state.lineage && at.epoch === state.epoch) return undefined;
+  const now = `the run is at lineage ${state.lineage}, epoch ${state.epoch}`;
+  const passed = `lineage ${at.lineage}, epoch ${at.epoch} has passed`;
+  if (at.epoch === state.epoch) return rejected('rolled-back', `${passed}: it was rolled back, and ${now}`);
+  return rejected('fenced', `${passed}: attempt "${state.attempt}" owns the run, and ${now}`);
+}
+
+/** `undefined`: no later process of the same writer is registered. */
+export function supersededProblem(state: State, own: WriterLife): Rejected | undefined {
+  if (own.incarnation >= incarnationOf(state, own.writer)) return undefined;
+  return rejected('superseded', `a newer process of writer ${own.writer} has registered`);
+}
