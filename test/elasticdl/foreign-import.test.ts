@@ -95,12 +95,12 @@ describe('one checkpoint', () => {
   });
 
   test('the version is the one given, else that of the directory, else the one in the files', async () => {
-    await using named = await openDirectoryShards(await writeVersion({ version: 0, count: 1 }, 'version-5'));
+    await using named = await openDirectoryShards(await writeVersion({ version: 4, count: 1 }, 'version-5'));
     await using unnamed = await openDirectoryShards(await writeVersion({ version: 6, count: 1 }, 'model'));
     expect(await importCheckpoint(named, manager)).toMatchObject({
       version: 5n,
-      modelVersion: 0,
-      notes: [`the files of ${join(root, 'version-5')} say version 0`],
+      modelVersion: 4,
+      notes: [`the files of ${join(root, 'version-5')} say version 4`],
     });
     expect(await importCheckpoint(unnamed, manager)).toMatchObject({ version: 6n, notes: [] });
     expect(await importCheckpoint(unnamed, manager, { version: 2n ** 62n })).toMatchObject({

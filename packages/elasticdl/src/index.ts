@@ -46,8 +46,10 @@ export {
 export {
   type FoundVersion,
   findVersions,
+  type OpenFileOptions,
   type OpenOptions,
   openFound,
+  openShardFile,
   openShards,
   openVersion,
   type Place,
@@ -76,5 +78,6 @@ export {
 } from './scatter/repartition.ts';
 export { type RestoreShardOptions, restoreShard } from './scatter/restore-shard.ts';
 export { type ReadingOptions, type ScatterOptions, scatterModel } from './scatter/scatter-model.ts';
+export { findSuspicions, type SuspicionOptions } from './scatter/suspicions.ts';
 export type * from './shard-set.ts';
 export type * from './sink.ts';

@@ -20,6 +20,8 @@ export interface ShardSet extends AsyncDisposable {
   readonly version: bigint | null;
   /** Of a checkpoint of a run: what each writer said of the moment of its bytes. Elsewhere nothing tells. */
   readonly writers?: readonly WriterState[] | undefined;
+  /** Opens another whole version of the same job, to compare with; `null`: there is none. Missing: none is known. */
+  readonly openOther?: ((signal: AbortSignal | undefined) => Promise<ShardSet | null>) | undefined;
   /** At least one. */
   readonly shards: readonly ShardFile[];
   /** Closes every source. Safe to repeat. */

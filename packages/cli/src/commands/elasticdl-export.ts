@@ -6,6 +6,7 @@ import { consistencyText, jsonWriters } from '../consistency-text.ts';
 import { withShards } from '../elasticdl/open-shards.ts';
 import { parseDecidedMetric, parseRowCount, parseTableRows } from '../elasticdl/option-values.ts';
 import { numbering } from '../elasticdl/options.ts';
+import { suspicionTeller } from '../elasticdl/suspicion.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonVersion } from '../json.ts';
 import { emptyRun } from '../open-run.ts';
@@ -38,7 +39,7 @@ export const elasticdlExport: Command = {
   group: 'ElasticDL',
   summary: 'Write all shards of a checkpoint of ElasticDL as one safetensors file',
   description:
-    'FROM is a directory or a URI, as for inspect. A variable becomes a tensor of its name.\n' +
+    'FROM is a directory, a URI or a whole model in one file, as for inspect. A variable becomes a tensor of its name.\n' +
     'A table becomes two, TABLE.ids and TABLE.values, row by row, unless it is to be dense.\n' +
     'OUT.json beside it tells what the tables are, and so does the metadata of the file itself.\n' +
     '--best chooses as `holdfast elasticdl best` does: live checkpoints that a restart could load.\n' +
@@ -66,8 +67,9 @@ async function runExport(call: Call): Promise<CommandResult> {
   return withShards(call, from, { isPatient: true, choose: chooseBest(call) }, async (set) => {
     const { exportSafetensors } = await import('@holdfast/elasticdl');
     await call.reporter.begin({ verb: 'exported', headline: (event) => headline(event, set, out) });
-    const result = await exportSafetensors(set, out, optionsOf(call));
-    return describe(call, set, result, call.clock.monotonicMs() - beganMs);
+    const { suspicions, onSuspicion } = suspicionTeller(call);
+    const result = await exportSafetensors(set, out, { ...optionsOf(call), onSuspicion });
+    return describe(call, set, { ...result, suspicions }, call.clock.monotonicMs() - beganMs);
   });
 }
 
@@ -107,8 +109,12 @@ function headline(event: ProgressEvent, set: ShardSet, out: string): string | nu
   return `${printable(set.where)} → ${printable(out)}   ${what}`;
 }
 
-function describe(call: Call, set: ShardSet, result: ExportResult, durationMs: number): CommandResult {
-  const { path, jsonPath, sizeBytes, tensors, dropped } = result;
+interface Exported extends ExportResult {
+  readonly suspicions: readonly string[];
+}
+
+function describe(call: Call, set: ShardSet, result: Exported, durationMs: number): CommandResult {
+  const { path, jsonPath, sizeBytes, tensors, dropped, suspicions } = result;
   const version = set.version ?? BigInt(result.version);
   const writers = set.writers ?? [];
   const consistency = consistencyText({ writers });
@@ -134,6 +140,7 @@ function describe(call: Call, set: ShardSet, result: ExportResult, durationMs: n
       sizeBytes,
       tensors: tensors.map(({ name, dtype, shape }) => ({ name, dtype, shape })),
       dropped,
+      suspicions,
       durationMs: Math.round(durationMs),
     },
   };

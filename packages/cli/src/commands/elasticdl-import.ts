@@ -1,10 +1,11 @@
 import { CheckpointError, type CheckpointManager, type ProgressEvent } from '@holdfast/core/contract';
-import type { ImportAllResult, ImportResult, Place } from '@holdfast/elasticdl';
+import type { FoundVersion, ImportAllResult, ImportResult, Place } from '@holdfast/elasticdl';
 import type { Call, Command, CommandResult } from '../command.ts';
 import { buffer, concurrency, limitRate, meta, metric, version } from '../common-options.ts';
 import { sum } from '../elasticdl/model-summary.ts';
-import { openVersionAt, withForeignPlace } from '../elasticdl/open-shards.ts';
+import { openFileAt, openVersionAt, withForeignPlace } from '../elasticdl/open-shards.ts';
 import { numbering } from '../elasticdl/options.ts';
+import { tellSuspicion } from '../elasticdl/suspicion.ts';
 import { formatBytes, formatCount, formatPlural, printable } from '../format.ts';
 import { type JsonObject, jsonId, jsonVersion } from '../json.ts';
 import { withRun } from '../open-run.ts';
@@ -23,9 +24,10 @@ export const elasticdlImport: Command = {
   summary: 'Save what ElasticDL has written as checkpoints of a run, byte for byte',
   description:
     'DIR or URI is a version as ElasticDL writes it, or holds versions: the newest whole one is taken.\n' +
+    'FILE is a whole model in one file, such as model_v110.chkpt, as ElasticDL wrote it until November 2019.\n' +
     'Structure and ids are checked before anything is committed.\n' +
     'Repeating is free: what is there already is not sent again.',
-  operands: 'DIR|URI RUN',
+  operands: 'FILE|DIR|URI RUN',
   options: [version, all, as, metric, meta, numbering, concurrency, buffer, limitRate],
   examples: [
     'holdfast elasticdl import ./checkpoint_dir "file://$PWD/run" --metric auc=0.81 --metric loss=0.43',
@@ -36,15 +38,20 @@ export const elasticdlImport: Command = {
 };
 
 async function runImport(call: Call): Promise<CommandResult> {
-  const [from = '', uri = ''] = takeOperands(call.command, call.operands, ['DIR or URI', 'RUN']);
+  const [from = '', uri = ''] = takeOperands(call.command, call.operands, ['FILE, DIR or URI', 'RUN']);
   checkOptions(call);
   const beganMs = call.clock.monotonicMs();
-  return withForeignPlace(call, from, (place) =>
+  return withForeignPlace(call, from, (place, file) =>
     withRun(call, { uri, isPatient: true }, async (manager) => {
       await call.reporter.begin({ verb: 'saved', headline: (event) => headline(event, call) });
+      if (file !== null && call.get(all)) {
+        throw usageError('--all takes versions of a directory, and one file was given', [
+          'leave --all out, or give the directory',
+        ]);
+      }
       const result = call.get(all)
         ? await importEach(call, place, manager)
-        : await importOne(call, place, manager);
+        : await importOne(call, { place, file }, manager);
       return describe(call, place.where(''), result, call.clock.monotonicMs() - beganMs);
     }),
   );
@@ -64,12 +71,18 @@ async function importEach(call: Call, place: Place, manager: CheckpointManager):
   return importAll(place, manager, optionsOf(call));
 }
 
-async function importOne(call: Call, place: Place, manager: CheckpointManager): Promise<ImportAllResult> {
+async function importOne(
+  call: Call,
+  { place, file }: { readonly place: Place; readonly file: string | null },
+  manager: CheckpointManager,
+): Promise<ImportAllResult> {
   const { importCheckpoint } = await import('@holdfast/elasticdl');
   const skipped: ImportAllResult['skipped'][number][] = [];
-  await using set = await openVersionAt(call, place, ({ version: newer, folder }, reason) => {
+  const onSkipped = ({ version: newer, folder }: FoundVersion, reason: string) => {
     skipped.push({ version: newer, folder, reason });
-  });
+  };
+  await using set =
+    file === null ? await openVersionAt(call, place, onSkipped) : await openFileAt(call, place, file);
   const metrics = checked('InvalidArgument', '--metric', () => pairsToRecord(call.get(metric) ?? []));
   const result = await importCheckpoint(set, manager, { ...optionsOf(call), version: call.get(as), metrics });
   return { imported: [result], skipped };
@@ -92,6 +105,7 @@ function headline(event: ProgressEvent, call: Call): string | null {
 
 function describe(call: Call, from: string, result: ImportAllResult, durationMs: number): CommandResult {
   const { imported, skipped } = result;
+  for (const reason of imported.flatMap(({ suspicions }) => suspicions)) tellSuspicion(call, reason);
   for (const note of imported.flatMap(({ notes }) => notes)) call.messages.note(`note: ${printable(note)}`);
   const sizeBytes = sum(imported.filter((each) => !each.wasCommittedBefore).map((each) => each.sizeBytes));
   const json = {
@@ -152,5 +166,6 @@ function jsonOf(result: ImportResult): JsonObject {
     wasCommittedBefore: result.wasCommittedBefore,
     isAnnotated: result.isAnnotated,
     notes: result.notes,
+    suspicions: result.suspicions,
   };
 }

@@ -6,6 +6,7 @@ import { buffer, checkpointOrLatest } from '../common-options.ts';
 import { withShards } from '../elasticdl/open-shards.ts';
 import { form, numbering } from '../elasticdl/options.ts';
 import { type Division, openRepartitionTarget } from '../elasticdl/repartition-target.ts';
+import { suspicionTeller } from '../elasticdl/suspicion.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonVersion } from '../json.ts';
 import { takeOperands } from '../operands.ts';
@@ -35,7 +36,7 @@ export const elasticdlRepartition: Command = {
   group: 'ElasticDL',
   summary: 'Divide a checkpoint of ElasticDL anew, among another number of parameter servers',
   description:
-    'FROM is a directory or a URI, as for inspect. Without OUT it is the working directory.\n' +
+    'FROM is a directory, a URI or a whole model in one file, as for inspect. Without OUT it is the working directory.\n' +
     'Writes OUT/version-N/variables-i-of-M.ckpt; ElasticDL takes it as --checkpoint_dir_for_init.\n' +
     'The version appears whole or not at all. One that exists is refused; --replace takes the place of\n' +
     'one with nothing but such files, --replace=everything of any, after it has asked (or with --apply).\n' +
@@ -62,8 +63,10 @@ async function runRepartition(call: Call): Promise<CommandResult> {
     const directory = join(out, versionFolder(version, wanted.naming));
     call.subject.path = directory;
     const division = { ...wanted, directory };
-    const files = await divide(call, set, division);
-    const written = { from: set.where, division, version, fromCount: set.shards.length, files };
+    const { suspicions, onSuspicion } = suspicionTeller(call);
+    const files = await divide(call, set, division, onSuspicion);
+    const fromCount = set.shards.length;
+    const written = { from: set.where, division, version, fromCount, files, suspicions };
     return describe(call, written, call.clock.monotonicMs() - beganMs);
   });
 }
@@ -92,7 +95,12 @@ async function versionOf(call: Call, { version, shards: [first] }: ShardSet): Pr
   return BigInt((await readShardLayout(first.source, options)).version);
 }
 
-async function divide(call: Call, set: ShardSet, division: Division): Promise<readonly WrittenFile[]> {
+async function divide(
+  call: Call,
+  set: ShardSet,
+  division: Division,
+  onSuspicion: (reason: string) => void,
+): Promise<readonly WrittenFile[]> {
   const { count, index: only, naming } = division;
   const { extensionOf, repartition } = await import('@holdfast/elasticdl');
   const target = await openRepartitionTarget(call, division);
@@ -105,6 +113,7 @@ async function divide(call: Call, set: ShardSet, division: Division): Promise<re
     numbering: call.get(numbering),
     bufferBytes: call.get(buffer),
     signal: call.signal,
+    onSuspicion,
     onProgress: call.reporter.onProgress,
   });
   return files;
@@ -132,10 +141,11 @@ interface Written {
   readonly version: bigint;
   readonly fromCount: number;
   readonly files: readonly WrittenFile[];
+  readonly suspicions: readonly string[];
 }
 
 function describe(call: Call, written: Written, durationMs: number): CommandResult {
-  const { from, division, version, fromCount, files } = written;
+  const { from, division, version, fromCount, files, suspicions } = written;
   const { directory, index: only } = division;
   const sizeBytes = files.reduce((sum, file) => sum + file.sizeBytes, 0);
   const text = [
@@ -155,6 +165,7 @@ function describe(call: Call, written: Written, durationMs: number): CommandResu
       index: only ?? null,
       files: files.map(({ name, sizeBytes: bytes }) => ({ name, sizeBytes: bytes })),
       sizeBytes,
+      suspicions,
       durationMs: Math.round(durationMs),
     },
   };

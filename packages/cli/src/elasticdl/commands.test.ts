@@ -156,6 +156,7 @@ bias:0     float32   [3]     12 B
       where: join(root, 'version-100'),
       version: 100,
       writers: [],
+      suspicions: [],
       shards: [
         { ...shard, name: 'variables-0-of-2.ckpt', sizeBytes: 122, variableCount: 1 },
         { ...shard, name: 'variables-1-of-2.ckpt', sizeBytes: 88, variableCount: 0 },
@@ -300,7 +301,7 @@ describe('repartition', () => {
     await refused(2, 'as an option: --buffer ', ...repartition, wide, out, '--to', '1', '--buffer', '16MiB');
     await refused(2, '"S5" is none of S4, S7', ...repartition, root, out, '--to', '1', '--form', 'S5');
     const file = join(root, 'version-100', 'variables-0-of-2.ckpt');
-    await refused(2, 'is a file, and this takes whole checkpoints', ...repartition, file, out, '--to', '1');
+    await refused(2, 'is one shard of 2; open the directory', ...repartition, file, out, '--to', '1');
     await truncate(file, 100);
     await refused(5, 'nothing was written', ...repartition, root, out, '--to', '1');
     expect(await readdir(out).catch(() => [])).toEqual([]);
@@ -326,6 +327,7 @@ describe('export', () => {
       jsonPath: out.replace(/safetensors$/, 'json'),
       version: 100,
       writers: [],
+      suspicions: [],
       modelVersion: 100,
       sizeBytes: (await stat(out)).size,
       tensors: [
@@ -443,6 +445,7 @@ describe('import', () => {
         wasCommittedBefore: true,
         isAnnotated: false,
         notes: [],
+        suspicions: [],
       })),
       skipped: [{ version: 100, folder: 'version-100', reason: expect.stringContaining('lacks shard 1') }],
       sizeBytes: 0,

@@ -32,6 +32,8 @@ export interface Inspected {
   readonly shards: readonly ShardSummary[];
   /** `null`: the shards are no one checkpoint. */
   readonly model: ModelSummary | null;
+  /** In words, what looks as if a file had been cut off. */
+  readonly suspicions: readonly string[];
 }
 
 /** Line by line: a shard may have millions of variables. */
@@ -54,7 +56,14 @@ function* titled(lines: Iterable<string>, style: Style): Iterable<string> {
   }
 }
 
-function factsOf({ where, version, writers, shards, model }: Inspected): [name: string, text: string][] {
+function factsOf({
+  where,
+  version,
+  writers,
+  shards,
+  model,
+  suspicions,
+}: Inspected): [name: string, text: string][] {
   const forms = [...new Set(shards.map(({ form }) => form))];
   const versions = [...new Set(shards.map((each) => each.version))];
   const [inFiles = 0, another] = versions;
@@ -68,6 +77,7 @@ function factsOf({ where, version, writers, shards, model }: Inspected): [name: 
     ...(consistency === null ? [] : [['consistency', consistency] as [string, string]]),
     ['size', `${size} in ${formatPlural(shards.length, 'file')}`],
     ...(model === null ? [] : [['holds', holdsText(model)] as [string, string]]),
+    ...suspicions.map((reason): [string, string] => ['suspicious', printable(reason)]),
   ];
 }
 

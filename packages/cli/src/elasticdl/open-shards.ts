@@ -1,15 +1,16 @@
 /** Where the commands for ElasticDL find shards: a directory, a run, or what ElasticDL has written into a store. */
 
 import { stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { basename, dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import {
+  type Checkpoint,
   CheckpointError,
   type CheckpointManager,
   type CheckpointReference,
   isCheckpointError,
 } from '@holdfast/core/contract';
-import type { LatestOptions, Place, ShardSet } from '@holdfast/elasticdl';
+import type { LatestOptions, OpenFileOptions, Place, ShardSet } from '@holdfast/elasticdl';
 import type { Call } from '../command.ts';
 import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
 import { formatPlural, printable } from '../format.ts';
@@ -26,7 +27,8 @@ export interface OpenShardsOptions {
 
 /**
  * Opens the shards that FROM names, gives them to `use`, and closes them. Of several versions it is that of `--version`, or the newest whole one.
- * `NotFound`: nothing is there. `Corrupt`: what is there is no whole checkpoint. `InvalidArgument`: FROM is a file.
+ * A file is a checkpoint too, unless it is one shard of several (`InvalidArgument`). `NotFound`: nothing is there. `Corrupt`: what is there
+ * is no whole checkpoint.
  */
 export async function withShards<T>(
   call: Call,
@@ -34,7 +36,9 @@ export async function withShards<T>(
   options: OpenShardsOptions,
   use: (set: ShardSet) => Promise<T>,
 ): Promise<T> {
-  await assertDirectory(from);
+  const file = await fileAt(from);
+  if (file !== null && options.choose) throw noRunToChooseFrom(from);
+  if (file !== null) return withFile(call, file, {}, use);
   const { choose = async () => call.get(checkpointOrLatest) ?? 'latest' } = options;
   const found = await withRunAt(call, from, options, (manager) => useRun(call, manager, choose, use));
   if (found !== null) return found.result;
@@ -50,15 +54,19 @@ function noRunToChooseFrom(from: string): CheckpointError {
   return new CheckpointError('NotFound', message, { context: { run: 'missing' } });
 }
 
-/** What lies at a path or under a URI, taken as files of ElasticDL. Errors as `withShards`; `InvalidArgument` if a run is there, too. */
+/**
+ * What lies at a path or under a URI, taken as files of ElasticDL; `file`: the one that was named. Errors as `withShards`; `InvalidArgument`
+ * if a run is there, too.
+ */
 export async function withForeignPlace<T>(
   call: Call,
   from: string,
-  use: (place: Place) => Promise<T>,
+  use: (place: Place, file: string | null) => Promise<T>,
 ): Promise<T> {
-  await assertDirectory(from);
+  const file = await fileAt(from);
+  if (file !== null) return withPlace(call, file.directory, (place) => use(place, file.name));
   const found = await withRunAt(call, from, { isPatient: false }, async () => null);
-  if (found === null) return withPlace(call, from, use);
+  if (found === null) return withPlace(call, from, (place) => use(place, null));
   throw usageError(`${call.subject.uri} is a run already`, [
     '`holdfast mirror` copies a run, and `holdfast fork` one version of it',
   ]);
@@ -94,10 +102,80 @@ async function useRun<T>(
       context: { store: uri, version: versionOf(given) },
     });
   }
-  const { openCheckpointShards } = await import('@holdfast/elasticdl');
-  const where = `version ${checkpoint.version} of ${uri}`;
-  await using set = await openCheckpointShards(checkpoint, { where, signal: call.signal });
+  await using set = await shardsOf(call, checkpoint, () => openOtherOf(call, manager, checkpoint.version));
   return await use(set);
+}
+
+async function shardsOf(
+  call: Call,
+  checkpoint: Checkpoint,
+  openOther?: ShardSet['openOther'],
+): Promise<ShardSet> {
+  const { openCheckpointShards } = await import('@holdfast/elasticdl');
+  const where = `version ${checkpoint.version} of ${call.subject.uri}`;
+  return openCheckpointShards(checkpoint, { where, openOther, signal: call.signal });
+}
+
+/** The next older live one, else the next newer one; `null`: there is none. */
+async function openOtherOf(
+  call: Call,
+  manager: CheckpointManager,
+  version: bigint,
+): Promise<ShardSet | null> {
+  const { signal } = call;
+  const live = (await manager.list({ signal })).filter((each) => each.state === 'live' && !each.isLeftBehind);
+  const other =
+    live.find((each) => each.version < version) ?? live.findLast((each) => each.version > version);
+  const checkpoint = other === undefined ? null : await manager.get(other.id, { signal });
+  return checkpoint === null ? null : shardsOf(call, checkpoint);
+}
+
+/** One file of ElasticDL, at a path or in a store. */
+interface NamedFile {
+  /** A path or a URI. */
+  readonly directory: string;
+  readonly name: string;
+}
+
+/** Of an object, that tells a file from a prefix. */
+const FILE_NAME = /\.ch?kpt([?#]|$)/;
+
+/** `null`: it is no file. `NotFound`: there is nothing at this path. */
+export async function fileAt(from: string): Promise<NamedFile | null> {
+  const path = localPath(from);
+  if (path !== null) {
+    return (await isFile(path)) ? { directory: dirname(path), name: basename(path) } : null;
+  }
+  if (!FILE_NAME.test(from)) return null;
+  // The settings after a `?` are the store's.
+  const [, directory = from, name = '', settings = ''] = /^(.*)\/([^/?#]*)([?#].*)?$/.exec(from) ?? [];
+  return { directory: directory + settings, name };
+}
+
+/** Errors as `openShardFile`. */
+export async function withFile<T>(
+  call: Call,
+  { directory, name }: NamedFile,
+  options: OpenFileOptions,
+  use: (set: ShardSet) => Promise<T>,
+): Promise<T> {
+  return withPlace(call, directory, async (place) => {
+    await using set = await openFileAt(call, place, name, options);
+    return await use(set);
+  });
+}
+
+/** Errors as `openShardFile`; `NotFound`: it is not of the version of `--version`. */
+export async function openFileAt(
+  call: Call,
+  place: Place,
+  name: string,
+  options: OpenFileOptions = {},
+): Promise<ShardSet> {
+  const { openShardFile } = await import('@holdfast/elasticdl');
+  const given = givenVersion(call);
+  const set = await openShardFile(place, name, { ...options, signal: call.signal });
+  return matching(set, given);
 }
 
 /** Files of ElasticDL at a path or under a URI, whatever else is there. */
@@ -189,7 +267,7 @@ export function localPath(from: string): string | null {
 }
 
 /** Whether a local path is a file. `NotFound`: nothing is there. */
-export async function isFile(path: string): Promise<boolean> {
+async function isFile(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isFile();
   } catch (error) {
@@ -204,12 +282,4 @@ export async function isFile(path: string): Promise<boolean> {
       );
     throw new CheckpointError('NotFound', `there is nothing at ${path}`, { context: { path } });
   }
-}
-
-async function assertDirectory(from: string): Promise<void> {
-  const path = localPath(from);
-  if (path === null || !(await isFile(path))) return;
-  throw usageError(`${from} is a file, and this takes whole checkpoints`, [
-    'give the directory in which the shards lie',
-  ]);
 }

@@ -23,7 +23,7 @@ export async function denseRowCounts(
     const layout = await readShardLayout(source, { name, signal, ...(numbering && { numbering }) });
     layouts[file] = { name, layout };
   });
-  const { tables } = mergeLayouts(layouts);
+  const { tables } = mergeLayouts(layouts, set.version);
   const { kept } = storeTables(tables, options);
   const counts: [string, number][] = [];
   for (const table of tables) {

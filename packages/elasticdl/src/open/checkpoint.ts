@@ -11,6 +11,8 @@ import { openSet } from './open-set.ts';
 export interface CheckpointShardsOptions extends Pick<WaitOptions, 'signal'> {
   /** For messages: the run and the version. Default: the version alone. */
   readonly where?: string | undefined;
+  /** See `ShardSet`. */
+  readonly openOther?: ShardSet['openOther'];
 }
 
 const NAMED_MAX = 5;
@@ -22,7 +24,7 @@ const NAMED_MAX = 5;
  */
 export async function openCheckpointShards(
   checkpoint: Checkpoint,
-  { where = `version ${checkpoint.version}`, signal }: CheckpointShardsOptions = {},
+  { where = `version ${checkpoint.version}`, openOther, signal }: CheckpointShardsOptions = {},
 ): Promise<ShardSet> {
   const { files, writers } = await checkpoint.details({ signal });
   const [folder, names] = shardFolder(files, where);
@@ -30,6 +32,7 @@ export async function openCheckpointShards(
     where,
     version: checkpoint.version,
     writers,
+    openOther,
     names,
     open: (name: string) => checkpoint.openSource(folder + name, { signal }),
   };

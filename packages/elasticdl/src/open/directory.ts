@@ -1,4 +1,4 @@
-import { basename, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { throwIfAborted } from '@holdfast/core/contract';
 import {
   errnoOf,
@@ -28,6 +28,7 @@ export function directoryPlace(directory: string, fileSystem: FileSystem = nodeF
     list: (signal) => listDirectory(root, fileSystem, signal),
     open: (name) => localFiles.openSource(pathOf(name)),
     pathOf,
+    parent: () => (dirname(root) === root ? null : directoryPlace(dirname(root), fileSystem)),
   };
 }
 

@@ -10,10 +10,14 @@ import {
 import type { ShardSet } from '../shard-set.ts';
 import { type CheckOptions, checkShards } from './check.ts';
 import { openIfValid } from './latest.ts';
+import { parseShardFile, shardFile } from './names.ts';
 import { type FoundVersion, findVersions, openFound, type Place, twice } from './place.ts';
 import { sourceStream } from './source-stream.ts';
 
-export interface ImportOptions extends CheckOptions, CommitMeta, Pick<WaitOptions, 'onProgress'> {
+export interface ImportOptions
+  extends Omit<CheckOptions, 'onSuspicion'>,
+    CommitMeta,
+    Pick<WaitOptions, 'onProgress'> {
   /** Default: that of the directory's name or of the catalog; where neither tells, the one in the files. */
   readonly version?: bigint | undefined;
 }
@@ -23,10 +27,12 @@ export interface ImportResult extends SaveResult {
   readonly modelVersion: number;
   /** In words, what is odd about it. Empty: nothing is. */
   readonly notes: readonly string[];
+  /** In words, what looks as if a file had been cut off between two fields: see `findSuspicions`. */
+  readonly suspicions: readonly string[];
 }
 
 /**
- * Saves the shards as one checkpoint, by one writer, under the names that they have. Before that all of them are checked: see `checkShards`
+ * Saves the shards as one checkpoint, by one writer, under the names that they have, or a lone file of another name as `variables-0-of-1.ckpt`. Before that all of them are checked: see `checkShards`
  * for what is refused. What is committed is what was checked: a source that changes in between makes the save fail with `SourceChanged`. Safe
  * to repeat: a version that is there with the same content stays, and with other content it is `Conflict`. Other errors are those of `save`.
  */
@@ -35,20 +41,37 @@ export async function importCheckpoint(
   manager: CheckpointManager,
   options: ImportOptions = {},
 ): Promise<ImportResult> {
-  const { version } = await checkShards(set, options);
-  return saveChecked(set, version, manager, options);
+  return saveChecked(set, await checkToImport(set, options), manager, options);
+}
+
+interface Checked {
+  readonly modelVersion: number;
+  readonly suspicions: readonly string[];
+}
+
+/** `Corrupt` also for files without a version that are to become another one than 0: nothing could tell later which they are of. */
+async function checkToImport(set: ShardSet, options: ImportOptions): Promise<Checked> {
+  const suspicions: string[] = [];
+  const onSuspicion = (reason: string) => suspicions.push(reason);
+  const named = { ...set, version: set.version || options.version || null };
+  const { version } = await checkShards(named, { ...options, onSuspicion });
+  return { modelVersion: version, suspicions };
 }
 
 async function saveChecked(
   set: ShardSet,
-  modelVersion: number,
+  { modelVersion, suspicions }: Checked,
   manager: CheckpointManager,
   options: ImportOptions,
 ): Promise<ImportResult> {
   const { metrics, metadata, onProgress, signal } = options;
   const version = options.version ?? set.version ?? BigInt(modelVersion);
   const files = Object.fromEntries(
-    set.shards.map(({ name, source }) => [name, sourceStream(name, source, signal)]),
+    set.shards.map(({ name, index, count, source }) => {
+      // A model of one file may have any name; in a run it has that of the one shard which it is.
+      const saved = parseShardFile(name) === null ? shardFile(index, count) : name;
+      return [saved, sourceStream(name, source, signal)];
+    }),
   );
   const writer = { index: 0, count: 1 };
   // Who trained it is gone: a table that did not change is nobody's mistake now.
@@ -65,7 +88,7 @@ async function saveChecked(
   });
   const isOdd = version !== BigInt(modelVersion);
   const notes = isOdd ? [`the files of ${set.where} say version ${modelVersion}`] : [];
-  return { ...saved, modelVersion, notes };
+  return { ...saved, modelVersion, notes, suspicions };
 }
 
 export type ImportAllOptions = Omit<ImportOptions, 'version' | 'metrics'>;
@@ -91,7 +114,7 @@ export async function importAll(
   const imported: ImportResult[] = [];
   const skipped: ImportAllResult['skipped'][number][] = [];
   for (const found of versions) {
-    const outcome = await importFound(place, found, manager, options);
+    const outcome = await importFound(place, { found, versions }, manager, options);
     if (typeof outcome !== 'string') imported.push(outcome);
     else skipped.push({ version: found.version, folder: found.folder, reason: outcome });
   }
@@ -109,16 +132,18 @@ function assertEachOnce(place: Place, versions: readonly FoundVersion[]): void {
 /** Or why it is passed over. */
 async function importFound(
   place: Place,
-  found: FoundVersion,
+  { found, versions }: { readonly found: FoundVersion; readonly versions: readonly FoundVersion[] },
   manager: CheckpointManager,
   options: ImportAllOptions,
 ): Promise<ImportResult | string> {
-  const check = (set: ShardSet) => checkShards(set, options);
-  const valid = await openIfValid(() => openFound(place, found, options), check);
+  const check = (set: ShardSet) => checkToImport(set, options);
+  const newestFirst = versions.toReversed();
+  const open = () => openFound(place, found, { signal: options.signal, versions: newestFirst });
+  const valid = await openIfValid(open, check);
   if ('reason' in valid) return valid.reason;
   await using set = valid.set;
   try {
-    return await saveChecked(set, valid.seen.version, manager, options);
+    return await saveChecked(set, valid.seen, manager, options);
   } catch (error) {
     if (!isCheckpointError(error, 'Conflict')) throw error;
     await using held = await manager.get(found.version, options);

@@ -16,8 +16,9 @@ export interface LatestOptions extends CheckOptions {
  */
 export async function latestValid(place: Place, options: LatestOptions = {}): Promise<ShardSet | null> {
   const look = (set: ShardSet) => (options.deep ? checkShards(set, options) : Promise.resolve(null));
-  for (const found of await findVersions(place, options)) {
-    const valid = await openIfValid(() => openFound(place, found, options), look);
+  const versions = await findVersions(place, options);
+  for (const found of versions) {
+    const valid = await openIfValid(() => openFound(place, found, { ...options, versions }), look);
     if ('set' in valid) return valid.set;
     options.onSkipped?.(found, valid.reason);
   }

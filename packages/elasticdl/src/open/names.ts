@@ -29,11 +29,21 @@ export interface ShardName {
 
 const VERSION_MAX = 2n ** 63n - 1n;
 const VERSION_FOLDER = /^version[-_](\d+)$/;
+/** The one file of a model, as it was until 24 November 2019. */
+const MODEL_FILE = /^model_v(\d+)\.(?:ckpt|chkpt)$/;
 const SHARD_FILE = /^variables-(\d+)-of-(\d+)\.(?:ckpt|chkpt)$/;
 
 /** `null`: not a directory of a version. Leading zeros are read over, as Python's `int` does; above 2^63 - 1 it is no version. */
 export function parseVersionFolder(name: string): bigint | null {
-  const digits = VERSION_FOLDER.exec(name)?.[1];
+  return versionOf(VERSION_FOLDER.exec(name)?.[1]);
+}
+
+/** `null`: not such a file as `model_v110.chkpt`, which holds a whole model. */
+export function parseModelFile(name: string): bigint | null {
+  return versionOf(MODEL_FILE.exec(name)?.[1]);
+}
+
+function versionOf(digits: string | undefined): bigint | null {
   if (digits === undefined) return null;
   const version = BigInt(digits);
   return version <= VERSION_MAX ? version : null;

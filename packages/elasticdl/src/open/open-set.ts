@@ -15,6 +15,7 @@ export interface ShardPlace {
   readonly where: string;
   readonly version: bigint | null;
   readonly writers?: readonly WriterState[] | undefined;
+  readonly openOther?: ShardSet['openOther'];
   /** What lies there, shards or not. */
   readonly names: Iterable<string>;
   open(name: string): Promise<RandomSource>;
@@ -55,7 +56,7 @@ export async function openSet(place: ShardPlace, signal: AbortSignal | undefined
 
 /** A set of what is open already: all shards, by index. */
 export function setOf(
-  { where, version, writers }: Pick<ShardSet, 'where' | 'version' | 'writers'>,
+  { where, version, writers, openOther }: Pick<ShardSet, 'where' | 'version' | 'writers' | 'openOther'>,
   shards: readonly ShardFile[],
 ): ShardSet {
   let closing: Promise<void> | undefined;
@@ -63,7 +64,7 @@ export function setOf(
     closing ??= closeAll(shards);
     return closing;
   };
-  return { where, version, writers, shards, close, [Symbol.asyncDispose]: close };
+  return { where, version, writers, openOther, shards, close, [Symbol.asyncDispose]: close };
 }
 
 function closeAll(shards: readonly ShardFile[]): Promise<void> {

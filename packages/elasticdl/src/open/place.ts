@@ -3,8 +3,8 @@
 import { CheckpointError, isCheckpointError, type RandomSource } from '@holdfast/core/contract';
 import type { ShardSet } from '../shard-set.ts';
 import { type FoundShards, findShards } from './find-shards.ts';
-import { parseVersionFolder, versionFolder } from './names.ts';
-import { openSet } from './open-set.ts';
+import { parseModelFile, parseShardFile, parseVersionFolder, versionFolder } from './names.ts';
+import { openSet, setOf } from './open-set.ts';
 
 export interface Place {
   /** Its own name, without what leads to it. */
@@ -18,6 +18,8 @@ export interface Place {
   list(signal: AbortSignal | undefined): Promise<ReadonlyMap<string, readonly string[]>>;
   /** By folder, where it is in one, and name, joined by '/'. */
   open(name: string, signal: AbortSignal | undefined): Promise<RandomSource>;
+  /** What holds it; `null`: not known, or out of reach. */
+  parent(): Place | null;
   /** The same as a path of this machine, where it is one. */
   pathOf(name: string): string | undefined;
 }
@@ -31,6 +33,11 @@ export interface FoundVersion extends FoundShards {
 
 export interface OpenOptions {
   readonly signal?: AbortSignal | undefined;
+}
+
+export interface OpenFoundOptions extends OpenOptions {
+  /** What else was found there: one of them is what `openOther` of the set opens. */
+  readonly versions?: readonly FoundVersion[] | undefined;
 }
 
 /**
@@ -60,17 +67,45 @@ export async function openShards(place: Place, { signal }: OpenOptions = {}): Pr
     const message = `${place.where('')} holds versions, and no shard beside them: open one of ${foldersOf(versions)}`;
     throw new CheckpointError('NotFound', message);
   }
-  const { name } = place;
+  const version = parseVersionFolder(place.name);
   return openSet(
     {
       where: place.where(''),
-      version: parseVersionFolder(name),
+      version,
+      openOther: (until) => openBeside(place, version, until),
       names,
       open: (file) => place.open(file, signal),
       pathOf: (file) => place.pathOf(file),
     },
     signal,
   );
+}
+
+export interface OpenFileOptions extends OpenOptions {
+  /** Take one shard of several, too: to look at it, since it is no checkpoint. Default false. */
+  readonly isPartTaken?: boolean | undefined;
+}
+
+/**
+ * One file as a checkpoint: of any name, such as `model_v110.chkpt` of 2019, but not one shard of several (`InvalidArgument`). The version is
+ * that of its name, else of the directory's. Otherwise as `openShards`.
+ */
+export async function openShardFile(
+  place: Place,
+  name: string,
+  { signal, isPartTaken = false }: OpenFileOptions = {},
+): Promise<ShardSet> {
+  const { index, count } = parseShardFile(name) ?? { index: 0, count: 1 };
+  const where = place.where(name);
+  if (count !== 1 && !isPartTaken) {
+    const message = `${where} is one shard of ${count}; open the directory that holds them all`;
+    throw new CheckpointError('InvalidArgument', message, { context: { path: where } });
+  }
+  const folder = parseVersionFolder(place.name);
+  const version = parseModelFile(name) ?? folder;
+  const openOther = (until: AbortSignal | undefined) => openBeside(place, folder, until);
+  const source = await place.open(name, signal);
+  return setOf({ where, version, openOther }, [{ name, index, count, source, path: place.pathOf(name) }]);
 }
 
 /** The shards of one version below a place; errors as `openShards`. `InvalidArgument`: two directories are of this version. */
@@ -86,26 +121,51 @@ export async function openVersion(
     throw new CheckpointError('NotFound', `${place.where('')} has no version ${version}; ${there}`);
   }
   if (second !== undefined) throw twice(place, found, second);
-  return openFound(place, found, { signal });
+  return openFound(place, found, { signal, versions });
 }
 
 /** The shards of one that was found; errors as `openShards`, and `NotFound` if a file is gone since. */
 export function openFound(
   place: Place,
   { folder, version, shards }: FoundVersion,
-  { signal }: OpenOptions = {},
+  { signal, versions = [] }: OpenFoundOptions = {},
 ): Promise<ShardSet> {
   const inside = (name: string) => `${folder}/${name}`;
   return openSet(
     {
       where: place.where(folder),
       version,
+      openOther: (until) => openNearest(place, versions, version, until),
       names: shards.map(({ name }) => name),
       open: (name) => place.open(inside(name), signal),
       pathOf: (name) => place.pathOf(inside(name)),
     },
     signal,
   );
+}
+
+/** Of a place that is a version itself: another one in what holds it. */
+async function openBeside(
+  place: Place,
+  version: bigint | null,
+  signal: AbortSignal | undefined,
+): Promise<ShardSet | null> {
+  const parent = version === null ? null : place.parent();
+  if (parent === null || version === null) return null;
+  return openNearest(parent, await findVersions(parent, { signal }), version, signal);
+}
+
+/** The next older whole one, else the next newer one. */
+async function openNearest(
+  place: Place,
+  versions: readonly FoundVersion[],
+  version: bigint,
+  signal: AbortSignal | undefined,
+): Promise<ShardSet | null> {
+  const whole = versions.filter((each) => each.problem === null && each.version !== version);
+  const nearest =
+    whole.find((each) => each.version < version) ?? whole.findLast((each) => each.version > version);
+  return nearest === undefined ? null : openFound(place, nearest, { signal });
 }
 
 export function twice(place: Place, a: FoundVersion, b: FoundVersion): CheckpointError {

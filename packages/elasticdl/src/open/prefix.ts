@@ -35,6 +35,7 @@ export function prefixPlace(
     where: (folder) => (keyOf(folder) === '' ? store.uri : `${keyOf(folder)} in ${store.uri}`),
     open: (name, signal) => openObjectSource(store, keyOf(name), { ...options, signal }),
     pathOf: () => undefined,
+    parent: () => (root === '' ? null : prefixPlace(store, root.replace(/\/?[^/]*$/, ''), options)),
     async list(signal) {
       const below = root === '' ? '' : `${root}/`;
       const objects = await listObjects(store, below, { ...options, signal, countMax: OBJECTS_MAX });

@@ -115,3 +115,16 @@ test('an info that says otherwise than the rows is Corrupt', () => {
     'files do not agree on the elements of a row of table "e": a S7 says 5, a S7 has rows of 2 float32',
   );
 });
+
+test.each<[string, NamedLayout[]]>([
+  ['a S7 holds nothing, not even a version, and it is to be version 7', [named({ version: 0 })]],
+  ['a S7 tells no version, and it is to be version 7', [named({ version: 0, dense: [tensor] })]],
+])('%s', (message, files) => {
+  expect(() => mergeLayouts(files, 7n)).toThrow(expect.objectContaining({ code: 'Corrupt', message }));
+  expect(mergeLayouts(files, 0n).version).toBe(0);
+  expect(mergeLayouts(files).version).toBe(0);
+});
+
+test('a version that is another one than the name says is kept: the caller tells it', () => {
+  expect(mergeLayouts([named({ version: 4 })], 7n).version).toBe(4);
+});

@@ -42,9 +42,13 @@ const DTYPE_UNTOLD: Dtype = 'float32';
 /** What ElasticDL's embedding layer asks for unless it is told otherwise: for tables of forms that kept no infos. */
 const INITIALIZER_UNTOLD = 'uniform';
 
-/** `Corrupt`: files that do not belong together, or contradict each other. */
-export function mergeLayouts(files: readonly NamedLayout[]): MergedModel {
+/**
+ * `named`: the version that a directory or a catalog says it is. `Corrupt`: files that do not belong together, or contradict each other; or
+ * they tell no version, as an empty file does, where another one than 0 is named.
+ */
+export function mergeLayouts(files: readonly NamedLayout[], named: bigint | null = null): MergedModel {
   const version = commonVersion(files);
+  if (version === 0 && named !== null && named > 0n) throw versionless(files, named);
   assertOneSchema(files);
   const dense = new Map<string, Part<TensorPlace>>();
   for (const [file, { layout }] of files.entries()) {
@@ -70,6 +74,16 @@ function commonVersion(files: readonly NamedLayout[]): number {
     'Corrupt',
     `versions in model shards are not consistent: ${first?.name} has ${version}, ${other.name} has ${other.layout.version}`,
   );
+}
+
+function versionless(files: readonly NamedLayout[], named: bigint): CheckpointError {
+  const empty = files.find(
+    ({ layout }) => layout.dense.length + layout.tables.length + layout.infos.length === 0,
+  );
+  const name = (empty ?? files[0])?.name ?? '';
+  const found = empty === undefined ? 'tells no version' : 'holds nothing, not even a version';
+  const context = { name, expected: `version ${named}`, found };
+  return new CheckpointError('Corrupt', `${name} ${found}, and it is to be version ${named}`, { context });
 }
 
 /** Schemas that one program may have written its files with. */

@@ -15,6 +15,7 @@ import { type DenseMove, moveDense } from './move-dense.ts';
 import { moveRows } from './move-rows.ts';
 import { OnceSource } from './once-source.ts';
 import { MoveProgress } from './progress.ts';
+import { findSuspicions } from './suspicions.ts';
 
 export interface ReadingOptions {
   /**
@@ -27,6 +28,8 @@ export interface ReadingOptions {
   /** Needed only where the files do not tell; the error then says so. */
   readonly numbering?: DtypeNumbering | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Told of what looks as if a file had been cut off between two fields: see `findSuspicions`. Default: it is not looked for. */
+  readonly onSuspicion?: ((reason: string) => void) | undefined;
   /** `planned` once it is known what moves, by the files it is read from; then `bytes`, of these files. */
   readonly onProgress?: ((event: ProgressEvent) => void) | undefined;
 }
@@ -57,7 +60,7 @@ const SHARE = { idsInMemory: 1 / 4, structure: 1 / 16, arena: 1 / 2 } as const;
  * Every byte of a file is read once. Resolves when every sink has ended and every source has been proven; before that, nothing that the
  * sinks were given is to be trusted. After a failure nothing is under way any more.
  *
- * `Corrupt`: a file is damaged, or the files do not belong together; the message names file, variable or table, and place.
+ * `Corrupt`: a file is damaged, or the files do not belong together, or tell no version where the set says one; the message names file, variable or table, and place.
  * `InvalidArgument`: options, or rows too long for the memory. Whatever sinks and sources fail with.
  */
 export async function scatterModel(
@@ -98,7 +101,9 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
   const { set, options, bufferBytes, destinations, sinks, stop, spool } = scatter;
   const keepBytes = (bufferBytes * SHARE.structure) / set.shards.length;
   const sources = set.shards.map(({ source }) => new OnceSource(source, keepBytes));
-  const model = mergeLayouts(await readLayouts(scatter, sources));
+  const layouts = await readLayouts(scatter, sources);
+  const model = mergeLayouts(layouts, set.version);
+  await tellSuspicions(scatter, layouts, model);
   for (const source of sources) source.keepNoMore();
 
   const rowBytesMax = model.tables.reduce(
@@ -144,6 +149,17 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
   await eachAtOnce(sources, FILES_AT_ONCE, (source) => source.assertUnchanged());
   stop.signal.throwIfAborted();
   return { version: model.version };
+}
+
+async function tellSuspicions(
+  { set, options, stop }: Scatter,
+  layouts: readonly NamedLayout[],
+  model: MergedModel,
+): Promise<void> {
+  const { onSuspicion, numbering } = options;
+  if (onSuspicion === undefined) return;
+  const found = await findSuspicions(set, layouts, model, { numbering, signal: stop.signal });
+  for (const reason of found) onSuspicion(reason);
 }
 
 async function readLayouts(
