@@ -6,7 +6,7 @@ import {
   StoreUri,
   serverOf,
 } from '@holdfast/cloud-http';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
 import { namePrefix } from './blob-name.ts';
 import {
   accountKey,
@@ -69,6 +69,7 @@ const SAS_IN_URI = /([?&]|%3f|%26)sig(=|%3d)/i;
  * a secret. Pure: nothing is looked up. The prefix is percent-decoded and otherwise kept as it is; one '/' at its end is left out.
  */
 export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): AzureConfig {
+  checkStoreInput(uri, env);
   if (SAS_IN_URI.test(uri)) throw hasSas();
   const given: Uri = new StoreUri(uri, { scheme: 'az', form: FORM, settings: SETTINGS });
   const account = accountOf(given);

@@ -6,7 +6,7 @@ import {
   StoreUri,
   serverOf,
 } from '@holdfast/cloud-http';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
 
 export interface GcsConfig {
   /** For messages: without the settings. */
@@ -64,6 +64,7 @@ type GcsUri = StoreUri<keyof typeof SETTINGS>;
  * looked up. The prefix is percent-decoded and otherwise kept as it is, `//` included; one '/' at its end is left out.
  */
 export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfig {
+  checkStoreInput(text, env);
   const uri: GcsUri = new StoreUri(text, { scheme: 'gs', form: FORM, settings: SETTINGS });
   const { authority: bucket } = uri;
   assertBucket(uri, bucket);

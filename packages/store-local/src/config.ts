@@ -110,7 +110,9 @@ function decoded(text: string): string {
 }
 
 function completeOptions(options: LocalOptions): LocalConfig {
+  if (typeof options !== 'object' || options === null) throw invalid(DIRECTORY, 'is not given');
   const { directory } = options;
+  if (typeof directory !== 'string') throw invalid(DIRECTORY, 'is no text');
   if (!isAbsolute(directory)) throw invalid(DIRECTORY, 'is not an absolute path');
   if (directory.includes('\0')) throw invalid(DIRECTORY, 'has a NUL character in it');
   return {

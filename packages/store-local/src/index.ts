@@ -1,6 +1,14 @@
 /** The object store on a local directory. */
 
-import type { ObjectStore } from '@holdfast/core/contract';
+import {
+  callback,
+  checkOptions,
+  having,
+  type ObjectStore,
+  optional,
+  type Rules,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import {
   bucketMount,
   diskFileSystem,
@@ -29,6 +37,7 @@ export async function openLocalStore(
   components: LocalComponents = {},
 ): Promise<ObjectStore> {
   const config = parseLocalConfig(target);
+  checkOptions(components, COMPONENTS);
   const fileSystem = components.fileSystem ?? nodeFileSystem;
   try {
     const mount = await mountOfDirectory(fileSystem, await existingDirectory(config, fileSystem));
@@ -44,6 +53,14 @@ export async function openLocalStore(
     throw storeError(error, 'open', { store: config.uri });
   }
 }
+
+const COMPONENTS: Rules<LocalComponents> = {
+  fileSystem: optional(having('open', 'rename')),
+  clock: optional(having('nowMs')),
+  crc32c: optional(callback),
+  processes: optional(having('self')),
+  reserveBytes: optional(wholeNumber(0)),
+};
 
 async function resumeComponents({
   crc32c,

@@ -1,5 +1,5 @@
 import { firstOf, isInTheClear, Proxies, Secret, StoreUri, serverOf } from '@holdfast/cloud-http';
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
 
 /** What the environment points at where it has no keys. `any`: nothing, so that all places are looked at. */
 export type S3CredentialsKind = 'web-identity' | 'container' | 'any';
@@ -80,6 +80,7 @@ const ARCHIVE_CLASSES = ['GLACIER', 'DEEP_ARCHIVE'];
  * is looked up. The prefix is percent-decoded and otherwise kept as it is, `//` included; one '/' at its end is left out.
  */
 export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
+  checkStoreInput(text, env);
   const uri: S3Uri = new StoreUri(text, { scheme: 's3', form: FORM, settings: SETTINGS });
   const { authority: bucket, given } = uri;
   assertBucket(uri, bucket);

@@ -5,6 +5,7 @@ import {
   type CheckpointManagerOptions,
   createCheckpointManager,
 } from '@holdfast/core';
+import { plainObject } from '@holdfast/core/contract';
 import { filesBeside, localFiles } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
 import { openStore } from './open-store.ts';
@@ -23,6 +24,7 @@ export async function openCheckpointManager(
   uri: string,
   options: OpenOptions = {},
 ): Promise<CheckpointManager> {
+  plainObject('what openCheckpointManager is given', options);
   const { env, ...rest } = options;
   const store = await openStore(uri, env);
   try {

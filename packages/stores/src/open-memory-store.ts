@@ -1,5 +1,5 @@
 import { crc32c } from '@holdfast/core';
-import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { CheckpointError, checkStoreInput, type ObjectStore } from '@holdfast/core/contract';
 import { MemoryStore, memoryBucket } from '@holdfast/core/store';
 
 /**
@@ -7,6 +7,7 @@ import { MemoryStore, memoryBucket } from '@holdfast/core/store';
  * `InvalidConfig`: no name, or anything after it.
  */
 export function openMemoryStore(uri: string): ObjectStore {
+  checkStoreInput(uri);
   const name = /^memory:\/\/([A-Za-z0-9._-]{1,100})$/.exec(uri)?.[1];
   if (name === undefined) {
     throw new CheckpointError(

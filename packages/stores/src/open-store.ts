@@ -1,5 +1,5 @@
 import { crc32c } from '@holdfast/core';
-import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
+import { CheckpointError, checkStoreInput, type ObjectStore } from '@holdfast/core/contract';
 import { processEnvironment, type StoreEnvironment } from './env.ts';
 import { schemeOf } from './uri.ts';
 
@@ -98,6 +98,7 @@ export async function openStore(
   uri: string,
   env: StoreEnvironment = processEnvironment(),
 ): Promise<ObjectStore> {
+  checkStoreInput(uri, env);
   const adapter = adapters.get(schemeOf(uri));
   if (adapter === undefined) {
     const forms = storeUriForms().join(', ');

@@ -127,6 +127,25 @@ export function checkOptions<T extends object>(options: T, rules: Rules<T>, name
     accepting(option, (options as Record<string, unknown>)[option]);
 }
 
+/**
+ * The URI of a store, and the variables that fill what it leaves open. `InvalidConfig` says what is no text, and repeats none of
+ * it: a value in a wrong place may be a secret.
+ */
+export function checkStoreInput(uri: unknown, env: unknown = {}): void {
+  const refuse = (name: string, value: unknown, accepted: string) =>
+    new CheckpointError(
+      'InvalidConfig',
+      `${name} is ${value === null ? 'null' : `of type ${typeof value}`}; it takes ${accepted}`,
+    );
+  if (typeof uri !== 'string') throw refuse('the URI', uri, 'text, such as file:///abs/dir');
+  if (typeof env !== 'object' || env === null || Array.isArray(env))
+    throw refuse('the environment', env, 'an object of variables and their values');
+  for (const [variable, value] of Object.entries(env)) {
+    if (value !== undefined && typeof value !== 'string')
+      throw refuse(`the environment variable ${variable}`, value, 'text');
+  }
+}
+
 function isWhole(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }

@@ -1,4 +1,15 @@
-import { type Clock, compareUtf8, type ObjectInfo, systemClock } from '../contract/index.ts';
+import {
+  type Clock,
+  callback,
+  checkOptions,
+  compareUtf8,
+  having,
+  type ObjectInfo,
+  optional,
+  type Rules,
+  systemClock,
+  text,
+} from '../contract/index.ts';
 
 export interface MemoryBucketOptions {
   /** The store's URI is `memory://{name}`. Default: `unnamed`. */
@@ -13,6 +24,13 @@ export interface MemoryBucketOptions {
    */
   mayReuseKey?: ((reuse: KeyReuse) => boolean) | undefined;
 }
+
+const OPTIONS: Rules<MemoryBucketOptions> = {
+  name: optional(text),
+  crc32c: optional(callback),
+  clock: optional(having('nowMs')),
+  mayReuseKey: optional(callback),
+};
 
 export interface KeyReuse {
   readonly key: string;
@@ -69,6 +87,7 @@ export class MemoryBucket {
   #count = 0;
 
   constructor(options: MemoryBucketOptions = {}) {
+    checkOptions(options, OPTIONS);
     this.name = options.name ?? 'unnamed';
     this.crc32c = options.crc32c;
     this.clock = options.clock ?? systemClock;

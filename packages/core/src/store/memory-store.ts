@@ -4,14 +4,19 @@ import {
   CheckpointError,
   type CopyOptions,
   type CreateOptions,
+  checkOptions,
   type DeleteResult,
+  flag,
   type GetOptions,
   type ListOptions,
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
   type OpenUpload,
+  optional,
+  plainObject,
   type ReadOptions,
+  rule,
   type StoreCapabilities,
   type StoredObject,
   throwIfAborted,
@@ -43,6 +48,8 @@ export interface MemoryStoreOptions {
   copiesObjects?: boolean | undefined;
 }
 
+const aBucket = rule((value) => value instanceof MemoryBucket, 'a MemoryBucket');
+
 /**
  * The reference store: one client of a bucket in memory. A call has its effect at once, when it is made; bytes are copied on the way in
  * and out. Nothing outlives the process, so nothing is durable in it.
@@ -56,6 +63,8 @@ export class MemoryStore implements ObjectStore {
   #isClosed = false;
 
   constructor(bucket: MemoryBucket = new MemoryBucket(), options: MemoryStoreOptions = {}) {
+    aBucket('bucket', bucket);
+    checkOptions(options, { capabilities: optional(plainObject), copiesObjects: optional(flag) });
     this.bucket = bucket;
     this.uri = `memory://${bucket.name}`;
     const verifiesChecksums = bucket.crc32c !== undefined;
