@@ -8,7 +8,7 @@ import { openAzureStore } from '@holdfast/store-azure';
 import { openGcsStore } from '@holdfast/store-gcs';
 import { openLocalStore } from '@holdfast/store-local';
 import { openS3Store } from '@holdfast/store-s3';
-import { openCheckpointManager, openStore } from '@holdfast/stores';
+import { openCheckpointManager, openStore, registerStore } from '@holdfast/stores';
 import { afterAll, describe, expect, test } from 'vitest';
 import { expectRefused, type Odd } from './values.ts';
 
@@ -49,6 +49,14 @@ describe.each(OPENINGS)('%s', (_name, open, uri) => {
 test('openCheckpointManager by URI', async () => {
   await expectRefused([], async (value) => (await openCheckpointManager(value)).close());
   await expectRefused(OBJECT, async (value) => (await openCheckpointManager('memory://x', value)).close());
+});
+
+test('registerStore', async () => {
+  const adapter = { form: 'bad-input://name', open: openStore };
+  await expectRefused([], (value) => registerStore(value, adapter));
+  await expectRefused([], (value) => registerStore('bad-input', value));
+  await expectRefused([], (form) => registerStore('bad-input', { ...adapter, form }));
+  await expectRefused(['function'], (value) => registerStore('bad-input', { ...adapter, open: value }));
 });
 
 test('openLocalStore', async () => {

@@ -247,8 +247,8 @@ describe('options', () => {
   test.each<[AsyncSaverOptions, string]>([
     [{ whileSaving: 'no' as 'wait' }, 'whileSaving is "no"; it takes wait, skip'],
     [{ onStall: 'no' as 'warn' }, 'onStall is "no"; it takes warn, fail'],
-    [{ sloMs: 0 }, 'sloMs is 0; it takes whole milliseconds from 1 to 2147483647'],
-    [{ stallTimeoutMs: 2 ** 31 }, 'stallTimeoutMs is 2147483648; it takes whole milliseconds'],
+    [{ sloMs: 0 }, 'sloMs is 0; it takes a whole number from 1 to 2147483647'],
+    [{ stallTimeoutMs: 2 ** 31 }, 'stallTimeoutMs is 2147483648; it takes a whole number'],
   ])('%j is refused: %s', (options, message) => {
     expect(() => setUp(options)).toThrow(message);
   });

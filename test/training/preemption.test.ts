@@ -268,13 +268,13 @@ describe('notices', () => {
   it('what cannot be is InvalidArgument, and nobody listens', () => {
     const invalid = (message: string) => expect.objectContaining({ code: 'InvalidArgument', message });
     for (const deadlineMs of [-1, Number.NaN, 2 ** 31]) {
-      const message = `deadlineMs ${deadlineMs}: it is to be a number of milliseconds from 0 to 2147483647`;
+      const message = `deadlineMs is ${deadlineMs}; it takes milliseconds from 0 to 2147483647`;
       expect(() => scene({ deadlineMs })).toThrow(invalid(message));
       expect(() => scene().preemption.request({ deadlineMs })).toThrow(invalid(message));
     }
     for (const signal of ['SIGKILL', 'SIGSTOP', 'SIGNONE' as NodeJS.Signals] as const) {
       expect(() => scene({ signals: ['SIGUSR2', signal] })).toThrow(
-        invalid(`${signal} is no signal that a process can listen to`),
+        invalid(expect.stringContaining(`"${signal}"; it takes a signal that a process can listen to`)),
       );
     }
     expect(process.listenerCount('SIGUSR2')).toBe(0);

@@ -31,7 +31,8 @@ export class ScriptedSaver implements Saver {
     };
     const create = () => expect.unreachable('the saver saves');
     // The rest of a manager is not asked for.
-    this.manager = { throttle, create, latest: () => this.latest() } as unknown as CheckpointManager;
+    const asked = { latest: () => this.latest(), get: async () => null, list: async () => [] };
+    this.manager = { throttle, create, ...asked } as unknown as CheckpointManager;
   }
 
   begin(version: bigint, parts: Partial<SaveInFlight> = {}): void {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { CheckpointError } from '@holdfast/core/contract';
+import { anyText, CheckpointError } from '@holdfast/core/contract';
 
 /** With one slash too: joining paths has made `s3:/bucket` of `s3://bucket`. A single letter may be a drive. */
 const URI_LIKE = /^[a-z][a-z0-9+.-]+:\//i;
@@ -9,6 +9,7 @@ const URI_LIKE = /^[a-z][a-z0-9+.-]+:\//i;
  * would otherwise become a directory below the working directory. Such a text may hold a secret, and is not repeated.
  */
 export function localPath(path: string): string {
+  anyText('the path', path);
   if (path === '') throw invalid('the path is empty; "." is the working directory');
   if (path.includes('\0')) throw invalid('the path holds a NUL, which no name of a file has');
   if (URI_LIKE.test(path)) {

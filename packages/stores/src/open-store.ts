@@ -1,5 +1,13 @@
 import { crc32c } from '@holdfast/core';
-import { CheckpointError, checkStoreInput, type ObjectStore } from '@holdfast/core/contract';
+import {
+  anyText,
+  CheckpointError,
+  callback,
+  checkOptions,
+  checkStoreInput,
+  type ObjectStore,
+  text,
+} from '@holdfast/core/contract';
 import { processEnvironment, type StoreEnvironment } from './env.ts';
 import { schemeOf } from './uri.ts';
 
@@ -67,6 +75,8 @@ function missing(scheme: string, name: string): (error: unknown) => never {
  * again. `InvalidArgument`: no scheme, a form of another scheme, or a scheme that is taken.
  */
 export function registerStore(scheme: string, adapter: StoreAdapter): void {
+  anyText('the scheme', scheme);
+  checkOptions(adapter, { form: text, open: callback }, 'the adapter');
   if (!/^[a-z][a-z0-9+.-]*$/.test(scheme)) {
     throw new CheckpointError(
       'InvalidArgument',

@@ -1,5 +1,6 @@
 /** The manager of this process's train loops. */
 
+import { having, orNull } from '@holdfast/core/contract';
 import type { TrainingCheckpointManager } from './checkpoints.ts';
 
 let current: TrainingCheckpointManager | null = null;
@@ -9,6 +10,7 @@ let current: TrainingCheckpointManager | null = null;
  * keeps the manager with which it began. The manager stays the caller's: nobody closes it here.
  */
 export function setCheckpointManager(manager: TrainingCheckpointManager | null): void {
+  orNull(having('create', 'get', 'latest', 'list'))('manager', manager);
   current = manager;
 }
 

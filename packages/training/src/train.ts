@@ -3,7 +3,17 @@
  * step: snapshot, step, save, a look at who came and went. docs/training.md names what is different here, and why.
  */
 
-import { CheckpointError, type Logger } from '@holdfast/core/contract';
+import {
+  aLogger,
+  CheckpointError,
+  callback,
+  checkOptions,
+  having,
+  type Logger,
+  optional,
+  type Rules,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import type { TrainingCheckpointManager } from './checkpoints.ts';
 import type { Coordinator, World } from './coordinator.ts';
 import { NonRetryableException, RecoverableError, StopException, StopIteration } from './errors.ts';
@@ -42,6 +52,13 @@ export interface TrainOptions {
   preemption?: Preemption | undefined;
 }
 
+const OPTIONS: Rules<TrainOptions> = {
+  failuresMax: optional(wholeNumber(1)),
+  logger: optional(aLogger),
+  saver: optional(having('saveStreams', 'settled')),
+  preemption: optional(having('hold', 'request')),
+};
+
 /**
  * Trains until there is no data left, or the coordinator or a preemption ends it; resolves to the same state. Checkpoints are those of
  * `setCheckpointManager`, read once, at the call.
@@ -56,10 +73,11 @@ export async function train<S extends State>(
   state: S,
   options: TrainOptions = {},
 ): Promise<S> {
+  having('rendezvous', 'shouldStopTraining')('coordinator', coordinator);
+  callback('trainStep', trainStep);
+  having('save', 'load')('state', state);
+  checkOptions(options, OPTIONS);
   const { failuresMax = FAILURES_MAX_DEFAULT, logger = processWarnings, saver = null } = options;
-  if (!Number.isSafeInteger(failuresMax) || failuresMax < 1) {
-    throw new CheckpointError('InvalidArgument', `failuresMax is ${failuresMax}, not a whole number above 0`);
-  }
   const manager = getCheckpointManager();
   const preemption = options.preemption ?? null;
   checkSavers(manager, saver, preemption);

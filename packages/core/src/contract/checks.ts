@@ -146,6 +146,12 @@ export function checkStoreInput(uri: unknown, env: unknown = {}): void {
   }
 }
 
+/** See `ProcessName`. */
+export const aProcess: Rule = (name, value) => {
+  plainObject(name, value);
+  checkOptions(value as { host: string; pid: number }, { host: anyText, pid: wholeNumber(0) }, name);
+};
+
 function isWhole(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }

@@ -39,7 +39,6 @@ import {
   text,
   wholeNumber,
 } from '../contract/checks.ts';
-import type { ProcessName } from '../contract/components.ts';
 import type { DiffOptions, ForkOptions, LeaseOptions, RollbackOptions } from '../contract/history.ts';
 import { LIFE_ACCEPTED, lifeProblem } from '../contract/life.ts';
 import type { CallOptions } from '../contract/object-store.ts';
@@ -79,10 +78,6 @@ export const life: Rule = rule(
   (value) => typeof value === 'string' && lifeProblem(value) === null && value !== 'parent',
   `${LIFE_ACCEPTED}, and not "parent"`,
 );
-export const processName: Rule = (name, value) => {
-  plainObject(name, value);
-  checkOptions(value as ProcessName, { host: anyText, pid: wholeNumber(0) }, name);
-};
 /** Where what is accepted hangs together with other options: `capture.ts` and `rollback.ts` say it. */
 const checkedThere: Rule = () => undefined;
 /** Buffers, or a target: both are objects. What a buffer must be like depends on the file. */

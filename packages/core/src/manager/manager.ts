@@ -29,6 +29,7 @@ import type {
 import {
   aClock,
   aLogger,
+  aProcess,
   aRandom,
   aStore,
   checkOptions,
@@ -77,7 +78,7 @@ import { createThrottle, createTransfer, type Transfer } from '../transfer/index
 import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
-import { attempt, CALL_RULES, dedupe, life, processName, referenceOrLatest, writer } from './call-rules.ts';
+import { attempt, CALL_RULES, dedupe, life, referenceOrLatest, writer } from './call-rules.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
@@ -202,7 +203,7 @@ const OPENING: Rules<CheckpointManagerOptions> = {
   clock: optional(aClock),
   random: optional(aRandom),
   logger: optional(aLogger),
-  process: optional(processName),
+  process: optional(aProcess),
 };
 
 function throttleOf(given: Throttle | undefined, settings: Settings, clock: Clock): Throttle {

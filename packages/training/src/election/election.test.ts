@@ -15,7 +15,7 @@ describe('what is asked', () => {
   test('A14: an empty trainer id is InvalidArgument', async () => {
     await expect(election.requestSave('', 5000)).rejects.toMatchObject({
       code: 'InvalidArgument',
-      message: 'trainer id is empty',
+      message: 'trainer id is ""; it takes text that is not empty',
     });
   });
 
@@ -51,7 +51,7 @@ describe('what is asked', () => {
     async (blockMs) => {
       await expect(election.requestSave('0', blockMs)).rejects.toMatchObject({
         code: 'InvalidArgument',
-        message: `blockMs is ${blockMs}; it takes whole milliseconds from 1 to ${WEEK_MS}`,
+        message: `blockMs is ${blockMs}; it takes a whole number from 1 to ${WEEK_MS}`,
       });
     },
   );

@@ -1,6 +1,6 @@
 /** Who of the trainers exports the model: one at a time, for a while. Having been elected is a hint, never a lock. */
 
-import { type CallOptions, CheckpointError, isObjectKey } from '@holdfast/core/contract';
+import { type CallOptions, CheckpointError, isObjectKey, text, wholeNumber } from '@holdfast/core/contract';
 
 /** Shortest and longest time that one can be elected for. */
 export const BLOCK_MS_MIN = 1;
@@ -22,8 +22,7 @@ export interface Election {
 /** Both; `InvalidArgument` says what is accepted. */
 export function checkRequest(trainerId: string, blockMs: number): void {
   checkTrainerId(trainerId);
-  if (Number.isInteger(blockMs) && blockMs >= BLOCK_MS_MIN && blockMs <= BLOCK_MS_MAX) return;
-  throw invalid(`blockMs is ${blockMs}; it takes whole milliseconds from ${BLOCK_MS_MIN} to ${BLOCK_MS_MAX}`);
+  wholeNumber(BLOCK_MS_MIN, BLOCK_MS_MAX)('blockMs', blockMs);
 }
 
 /**
@@ -31,7 +30,7 @@ export function checkRequest(trainerId: string, blockMs: number): void {
  * dot, without slashes, backslashes and control characters.
  */
 export function checkTrainerId(trainerId: string): void {
-  if (trainerId === '') throw invalid('trainer id is empty');
+  text('trainer id', trainerId);
   if (isObjectKey(trainerId) && !/^\.|[/\\]/.test(trainerId)) return;
   throw invalid(
     `trainer id ${JSON.stringify(trainerId)} is no name of a directory: it takes 1 to 255 bytes of UTF-8 that do not begin with a dot, without slashes, backslashes and control characters`,

@@ -1,7 +1,13 @@
 import { join } from 'node:path';
 import {
+  abortSignal,
   CheckpointError,
+  callback,
+  checkOptions,
+  oneOf,
+  optional,
   type RandomSink,
+  type Rules,
   type SinkFile,
   type TargetOptions,
   throwIfAborted,
@@ -14,6 +20,13 @@ export interface ModelFiles {
   /** `name`: a relative path. All of `sizeBytes` are to be written, and the sink closed. */
   open(file: SinkFile): Promise<RandomSink>;
 }
+
+const OPTIONS: Rules<TargetOptions> = {
+  signal: optional(abortSignal),
+  replace: optional(oneOf(true, false, 'everything')),
+  isOwn: optional(callback),
+  onLeft: optional(callback),
+};
 
 /**
  * Writes a model into the directory `trainerId` below `directory`, and nowhere else: two trainers that were both elected leave two whole models.
@@ -29,6 +42,8 @@ export async function saveModel(
   options: TargetOptions = {},
 ): Promise<string> {
   checkTrainerId(trainerId);
+  callback('writeFiles', writeFiles);
+  checkOptions(options, OPTIONS);
   const path = join(localPath(directory), trainerId);
   const target = await localFiles.openTarget(path, options);
   const files = new OpenedFiles((file) => target.open(file));

@@ -1,6 +1,19 @@
 import { hostname } from 'node:os';
 import { type GrantOptions, type Grants, type SaveGrant, withGrants } from '@holdfast/core';
-import { type CallOptions, type ObjectStore, systemClock } from '@holdfast/core/contract';
+import {
+  aClock,
+  aLogger,
+  aProcess,
+  aRandom,
+  aStore,
+  type CallOptions,
+  checkOptions,
+  type ObjectStore,
+  optional,
+  plainObject,
+  type Rules,
+  systemClock,
+} from '@holdfast/core/contract';
 import { checkRequest, type Election, toldTooLate } from './election.ts';
 
 /** Clocks may run apart by a quarter before the next one is elected too early. */
@@ -13,6 +26,14 @@ interface Sight {
 }
 
 export type StoreElectionOptions = Omit<GrantOptions, 'signal'>;
+
+const OPTIONS: Rules<StoreElectionOptions> = {
+  settings: optional(plainObject),
+  clock: optional(aClock),
+  random: optional(aRandom),
+  logger: optional(aLogger),
+  process: optional(aProcess),
+};
 
 /**
  * An election on the store of a run, by numbered grants below `elections/`; nothing else runs. Another trainer is elected only after this
@@ -33,6 +54,8 @@ export class StoreElection implements Election {
 
   /** `store`: what `openStore(uri)` gives for the run. */
   constructor(store: ObjectStore, options: StoreElectionOptions = {}) {
+    aStore('store', store);
+    checkOptions(options, OPTIONS);
     this.#store = store;
     this.#options = { process: { host: hostname(), pid: process.pid }, ...options };
   }

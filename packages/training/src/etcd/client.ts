@@ -1,9 +1,14 @@
 /** etcd by its own HTTP gateway: https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/. Why no library: docs/decisions/0013-etcd.md. */
 
 import {
+  aClock,
+  anyText,
   CheckpointError,
   type Clock,
   isCheckpointError,
+  listOf,
+  optional,
+  type Rules,
   systemClock,
   throwIfAborted,
 } from '@holdfast/core/contract';
@@ -17,6 +22,8 @@ export interface EtcdOptions {
   readonly endpoints: readonly string[];
   readonly clock?: Clock | undefined;
 }
+
+export const ETCD_OPTIONS: Rules<EtcdOptions> = { endpoints: listOf(anyText), clock: optional(aClock) };
 
 /** Bounds of one call, whatever number of endpoints it tries. */
 export interface EtcdCall {

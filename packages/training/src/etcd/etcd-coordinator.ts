@@ -1,10 +1,17 @@
-import { CheckpointError } from '@holdfast/core/contract';
-import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
+import {
+  CheckpointError,
+  checkOptions,
+  optional,
+  type Rules,
+  TIMER_MS_MAX,
+  text,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import type { Coordinator, World } from '../coordinator.ts';
 import { CoordinatorDefaults } from '../coordinator-defaults.ts';
 import { StopException } from '../errors.ts';
 import type { State } from '../state.ts';
-import { type EtcdCall, EtcdClient, type EtcdOptions } from './client.ts';
+import { ETCD_OPTIONS, type EtcdCall, EtcdClient, type EtcdOptions } from './client.ts';
 import { EtcdWorld } from './etcd-world.ts';
 import {
   checkSamePolicy,
@@ -233,14 +240,21 @@ function jsonBytes(value: object): Uint8Array {
   return Buffer.from(JSON.stringify(value), 'utf8');
 }
 
+const OPTIONS: Rules<EtcdCoordinatorOptions> = {
+  ...ETCD_OPTIONS,
+  prefix: text,
+  maxWorkers: wholeNumber(1, WORKERS_MAX),
+  minWorkers: wholeNumber(1, WORKERS_MAX),
+  timeoutMs: optional(wholeNumber(1, TIMER_MS_MAX)),
+  lastCallMs: optional(wholeNumber(0, TIMER_MS_MAX)),
+  presenceSeconds: optional(wholeNumber(1, 3600)),
+};
+
 function settingsOf(options: EtcdCoordinatorOptions): Settings {
-  const { prefix, minWorkers, maxWorkers } = options;
+  checkOptions(options, OPTIONS);
+  const { minWorkers, maxWorkers } = options;
   const { timeoutMs = TIMEOUT_MS, lastCallMs = LAST_CALL_MS, presenceSeconds = PRESENCE_SECONDS } = options;
-  if (prefix === '') throw new CheckpointError('InvalidArgument', 'the prefix of a rendezvous is empty');
-  checkRange('maxWorkers', maxWorkers, 1, WORKERS_MAX);
-  checkRange('minWorkers', minWorkers, 1, maxWorkers);
-  checkRange('timeoutMs', timeoutMs, 1, TIMER_MS_MAX);
-  checkRange('lastCallMs', lastCallMs, 0, timeoutMs);
-  checkRange('presenceSeconds', presenceSeconds, 1, 3600);
+  wholeNumber(1, maxWorkers)('minWorkers', minWorkers);
+  wholeNumber(0, timeoutMs)('lastCallMs', lastCallMs);
   return { minWorkers, maxWorkers, timeoutMs, lastCallMs, presenceSeconds };
 }

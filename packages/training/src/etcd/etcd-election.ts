@@ -1,17 +1,32 @@
 /** The election by an etcd: a key that ends with the lease of who is elected. */
 
-import { type CallOptions, CheckpointError, isCheckpointError } from '@holdfast/core/contract';
+import {
+  type CallOptions,
+  checkOptions,
+  duration,
+  isCheckpointError,
+  optional,
+  type Rules,
+  TIMER_MS_MAX,
+  text,
+} from '@holdfast/core/contract';
 import { checkRequest, type Election, toldTooLate } from '../election/election.ts';
-import { type EtcdCall, EtcdClient, type EtcdOptions } from './client.ts';
+import { ETCD_OPTIONS, type EtcdCall, EtcdClient, type EtcdOptions } from './client.ts';
 
 const TIMEOUT_MS = 5000;
 
 export interface EtcdElectionOptions extends EtcdOptions {
   /** Whose holder saves: one for each model that trainers train together. A key of etcd's, not empty. */
   readonly key: string;
-  /** For all of `requestSave`. 5,000 if not given. */
+  /** For all of `requestSave`: 1 to 2^31 - 1. 5,000 if not given. */
   readonly timeoutMs?: number | undefined;
 }
+
+const OPTIONS: Rules<EtcdElectionOptions> = {
+  ...ETCD_OPTIONS,
+  key: text,
+  timeoutMs: optional(duration(1, TIMER_MS_MAX)),
+};
 
 /**
  * etcd counts the time, in whole seconds: an election lasts for `blockMs` rounded up, and for the server's shortest lease at least (2 seconds
@@ -24,12 +39,9 @@ export class EtcdElection implements Election {
   readonly #timeoutMs: number;
 
   /** `InvalidConfig`: endpoints that are none. `InvalidArgument`: a key or a timeout that is none. */
-  constructor({ key, timeoutMs = TIMEOUT_MS, ...options }: EtcdElectionOptions) {
-    if (key === '') throw new CheckpointError('InvalidArgument', 'the key of an election is empty');
-    if (!(timeoutMs > 0)) {
-      const message = `timeoutMs is ${timeoutMs}; it takes milliseconds above 0`;
-      throw new CheckpointError('InvalidArgument', message);
-    }
+  constructor(options: EtcdElectionOptions) {
+    checkOptions(options, OPTIONS);
+    const { key, timeoutMs = TIMEOUT_MS } = options;
     this.#client = new EtcdClient(options);
     this.#key = key;
     this.#timeoutMs = timeoutMs;

@@ -1,4 +1,4 @@
-import { CheckpointError } from '@holdfast/core/contract';
+import { byteArray, CheckpointError, having, shown } from '@holdfast/core/contract';
 import type { World } from '../coordinator.ts';
 
 /**
@@ -7,8 +7,10 @@ import type { World } from '../coordinator.ts';
  * such rank.
  */
 export async function broadcast(world: World, root: number, bytes: Uint8Array): Promise<Uint8Array> {
+  having('allGather')('world', world);
+  byteArray('bytes', bytes);
   if (!Number.isSafeInteger(root) || root < 0 || root >= world.size) {
-    const message = `broadcast from rank ${root}: the world has ranks 0 to ${world.size - 1}`;
+    const message = `broadcast from rank ${shown(root)}: the world has ranks 0 to ${world.size - 1}`;
     throw new CheckpointError('InvalidArgument', message);
   }
   const parts = await world.allGather(world.rank === root ? bytes : new Uint8Array());

@@ -65,8 +65,8 @@ test('requests with fields out of range are refused, by the name of the field', 
   expect(() => requestOf(frame({ ...join, id: -1 }))).toThrow(
     'id of a message is to be a whole number, not -1',
   );
-  expect(() => requestOf(frame({ ...join, minWorkers: 0 }))).toThrow('minWorkers 0: it is to be');
-  expect(() => requestOf(frame({ ...join, maxWorkers: 1 }))).toThrow('maxWorkers 1: it is to be');
+  expect(() => requestOf(frame({ ...join, minWorkers: 0 }))).toThrow('minWorkers is 0; it takes');
+  expect(() => requestOf(frame({ ...join, maxWorkers: 1 }))).toThrow('maxWorkers is 1; it takes');
   expect(() => requestOf(frame({ ...join, timeoutMs: 1.5 }))).toThrow('timeoutMs');
   expect(() => requestOf(frame({ id: 0, type: 'gather', seq: 0, call: 'reduce' }))).toThrow('reduce');
   expect(() => requestOf(frame({ id: 0, type: 'vote' }))).toThrow('seq');

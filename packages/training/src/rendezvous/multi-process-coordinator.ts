@@ -1,5 +1,14 @@
-import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
-import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
+import {
+  byteArray,
+  CheckpointError,
+  checkOptions,
+  isCheckpointError,
+  optional,
+  type Rules,
+  TIMER_MS_MAX,
+  text,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import type { Coordinator, World } from '../coordinator.ts';
 import { CoordinatorDefaults } from '../coordinator-defaults.ts';
 import { RecoverableError, StopException } from '../errors.ts';
@@ -29,6 +38,12 @@ export interface MultiProcessOptions {
   readonly timeoutMs?: number | undefined;
 }
 
+/** The numbers of workers and the time are the policy's. */
+const OPTIONS: Rules<Pick<MultiProcessOptions, 'host' | 'port'>> = {
+  host: optional(text),
+  port: wholeNumber(1, 65_535),
+};
+
 interface Target {
   readonly host: string;
   readonly port: number;
@@ -55,10 +70,10 @@ export class MultiProcessCoordinator extends CoordinatorDefaults implements Coor
    * there is no server; `TimedOut`: it does not answer.
    */
   static async connect(options: MultiProcessOptions): Promise<MultiProcessCoordinator> {
+    checkOptions(options, OPTIONS);
     const { minWorkers, maxWorkers, timeoutMs = TIMEOUT_MS } = options;
     const policy = { minWorkers, maxWorkers, timeoutMs };
     checkPolicy(policy);
-    checkRange('port', options.port, 1, 65_535);
     const target = { host: options.host ?? HOST, port: options.port };
     return new MultiProcessCoordinator(target, policy, await join(target, policy));
   }
@@ -171,7 +186,8 @@ class GroupCalls implements World {
 
   async #gather(call: GroupCall, bytes: Uint8Array): Promise<readonly Uint8Array[]> {
     if (this.#isOver) throw new RecoverableError('this world is over: there was a rendezvous since');
-    checkRange('number of bytes', bytes.length, 0, BODY_BYTES_MAX);
+    byteArray('bytes', bytes);
+    wholeNumber(0, BODY_BYTES_MAX)('the number of bytes', bytes.length);
     try {
       const answer = await this.#connection.call({ type: 'gather', call, seq: this.#gatherCount++ }, bytes);
       return expectOutcome(answer, 'gathered').parts;

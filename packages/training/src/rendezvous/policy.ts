@@ -1,6 +1,6 @@
 /** What all workers of a rendezvous agree on. */
 
-import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
+import { checkOptions, type Rules, TIMER_MS_MAX, wholeNumber } from '@holdfast/core/contract';
 
 export interface Policy {
   /** With fewer no world begins. 1 to `maxWorkers`. */
@@ -14,8 +14,13 @@ export interface Policy {
 export const WORKERS_MAX = 1024;
 
 /** `InvalidArgument` names what is out of range. */
-export function checkPolicy({ minWorkers, maxWorkers, timeoutMs }: Policy): void {
-  checkRange('minWorkers', minWorkers, 1, WORKERS_MAX);
-  checkRange('maxWorkers', maxWorkers, minWorkers, WORKERS_MAX);
-  checkRange('timeoutMs', timeoutMs, 1, TIMER_MS_MAX);
+export function checkPolicy(policy: Policy): void {
+  checkOptions(policy, POLICY);
+  wholeNumber(policy.minWorkers, WORKERS_MAX)('maxWorkers', policy.maxWorkers);
 }
+
+const POLICY: Rules<Policy> = {
+  minWorkers: wholeNumber(1, WORKERS_MAX),
+  maxWorkers: wholeNumber(1, WORKERS_MAX),
+  timeoutMs: wholeNumber(1, TIMER_MS_MAX),
+};

@@ -2,8 +2,15 @@
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
-import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
-import { checkRange, TIMER_MS_MAX } from '../check-range.ts';
+import {
+  CheckpointError,
+  checkOptions,
+  isCheckpointError,
+  optional,
+  type Rules,
+  TIMER_MS_MAX,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import { type Call, frameOf, type Tell } from './answers.ts';
 import { type Frame, FrameReader, writeFrame } from './frames.ts';
 import { Meeting } from './meeting.ts';
@@ -22,6 +29,11 @@ export interface RendezvousServerOptions {
   readonly lastCallMs?: number | undefined;
 }
 
+const OPTIONS: Rules<RendezvousServerOptions> = {
+  port: optional(wholeNumber(0, 65_535)),
+  lastCallMs: optional(wholeNumber(0, TIMER_MS_MAX)),
+};
+
 /**
  * Started by whoever starts the workers, or by any other process that outlives them; keeps nothing on disk. Everybody on this machine can
  * connect. Once a worker has said that training is done the server stays closed: one server, one job.
@@ -38,9 +50,8 @@ export class RendezvousServer implements AsyncDisposable {
 
   /** Resolves when workers can connect. `InvalidArgument`: an option is out of range. Rejects with the system's error if the port is taken. */
   static async start(options: RendezvousServerOptions = {}): Promise<RendezvousServer> {
+    checkOptions(options, OPTIONS);
     const { port = 0, lastCallMs = LAST_CALL_MS } = options;
-    checkRange('port', port, 0, 65_535);
-    checkRange('lastCallMs', lastCallMs, 0, TIMER_MS_MAX);
     const server = createServer({ noDelay: true });
     server.maxConnections = WORKERS_MAX;
     server.listen(port, HOST);

@@ -2,21 +2,32 @@
 
 import { toVersion } from '@holdfast/core';
 import {
+  abortSignal,
+  aClock,
+  aLogger,
   CheckpointError,
   type CheckpointManager,
   type Clock,
   type CommitMeta,
   type CommitWaitOptions,
+  callback,
+  checkOptions,
+  having,
   type Logger,
+  oneOf,
+  optional,
+  plainObject,
+  type Rules,
   type SaveOptions,
   type SaveResult,
   type Staging,
   type StaleOptions,
   systemClock,
+  TIMER_MS_MAX,
   throwIfAborted,
   type WriterPosition,
+  wholeNumber,
 } from '@holdfast/core/contract';
-import { TIMER_MS_MAX } from '../check-range.ts';
 import { processWarnings } from '../process-warnings.ts';
 import { MemoryStaging } from './memory-staging.ts';
 import { type FlightOptions, type Outcome, SaveFlight, type SaveHooks } from './save-flight.ts';
@@ -48,6 +59,16 @@ export interface AsyncSaverOptions {
   logger?: Logger | undefined;
   clock?: Clock | undefined;
 }
+
+const OPTIONS: Rules<AsyncSaverOptions> = {
+  staging: optional(having('stage')),
+  whileSaving: optional(oneOf('wait', 'skip')),
+  sloMs: optional(wholeNumber(1, TIMER_MS_MAX)),
+  stallTimeoutMs: optional(wholeNumber(1, TIMER_MS_MAX)),
+  onStall: optional(oneOf('warn', 'fail')),
+  logger: optional(aLogger),
+  clock: optional(aClock),
+};
 
 type CompleteOptions = Pick<FlightOptions, 'clock' | 'logger' | 'sloMs' | 'stallTimeoutMs' | 'onStall'> & {
   readonly staging: Staging;
@@ -100,13 +121,15 @@ export class AsyncSaver implements Saver, AsyncDisposable {
   #isClosed = false;
 
   constructor(manager: CheckpointManager, options: AsyncSaverOptions = {}) {
+    having('save')('manager', manager);
+    checkOptions(options, OPTIONS);
     this.manager = manager;
     this.#options = {
       staging: options.staging ?? new MemoryStaging(),
-      whileSaving: oneOf('whileSaving', options.whileSaving ?? 'wait', ['wait', 'skip']),
-      onStall: oneOf('onStall', options.onStall ?? 'warn', ['warn', 'fail']),
-      sloMs: options.sloMs === undefined ? null : milliseconds('sloMs', options.sloMs),
-      stallTimeoutMs: milliseconds('stallTimeoutMs', options.stallTimeoutMs ?? STALL_TIMEOUT_MS_DEFAULT),
+      whileSaving: options.whileSaving ?? 'wait',
+      onStall: options.onStall ?? 'warn',
+      sloMs: options.sloMs ?? null,
+      stallTimeoutMs: options.stallTimeoutMs ?? STALL_TIMEOUT_MS_DEFAULT,
       logger: options.logger ?? processWarnings,
       clock: options.clock ?? systemClock,
     };
@@ -134,10 +157,11 @@ export class AsyncSaver implements Saver, AsyncDisposable {
    * See `Saver`. A chunk may be reused once its write has resolved. A stream that is left open is ended, unless somebody still holds a writer
    * of it (`InvalidArgument`, as for a key that is opened twice).
    */
-  saveStreams(
+  async saveStreams(
     write: (open: OpenStream) => Promise<void>,
     options: StreamsSaveOptions = {},
   ): Promise<SaveStart> {
+    callback('write', write);
     return this.#begin(options, async (hooks) => {
       const { keys, staging, release } = await copyStreams(write, this.#options.staging, hooks.signal);
       try {
@@ -172,6 +196,8 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     options: StreamsSaveOptions,
     save: (hooks: SaveHooks) => Promise<SaveResult>,
   ): Promise<SaveStart> {
+    plainObject('the options of a save', options);
+    optional(abortSignal)('signal', options.signal);
     const calledMs = this.#options.clock.monotonicMs();
     if (this.#isClosed) {
       throw new CheckpointError('InvalidArgument', 'the saver is closed; it saves nothing any more');
@@ -259,19 +285,3 @@ const COPIED_ALREADY: AsyncIterable<Uint8Array> = {
     throw new CheckpointError('Unexpected', 'a stream that was copied before the save is read again');
   },
 };
-
-function oneOf<const T extends string>(option: string, value: T, known: readonly NoInfer<T>[]): T {
-  if (known.includes(value)) return value;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `${option} is ${JSON.stringify(value)}; it takes ${known.join(', ')}`,
-  );
-}
-
-function milliseconds(option: string, value: number): number {
-  if (Number.isSafeInteger(value) && value >= 1 && value <= TIMER_MS_MAX) return value;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `${option} is ${value}; it takes whole milliseconds from 1 to ${TIMER_MS_MAX}`,
-  );
-}

@@ -56,12 +56,3 @@ export function stageStillHeld(): CheckpointError {
     'the staging still holds the copies of a save that is under way; each saver takes one of its own',
   );
 }
-
-/** `InvalidArgument` unless it is a whole number of bytes from 1. */
-export function checkBytesMax(bytesMax: number): number {
-  if (Number.isSafeInteger(bytesMax) && bytesMax >= 1) return bytesMax;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `bytesMax is ${bytesMax}; it takes a whole number of bytes from 1`,
-  );
-}

@@ -4,12 +4,18 @@ import { constants } from 'node:fs';
 import { join } from 'node:path';
 import {
   type CallOptions,
+  checkOptions,
+  having,
   type NamedStagingSource,
+  optional,
   type RandomSource,
+  type Rules,
   type Stage,
   type Staging,
   systemRandom,
+  text,
   throwIfAborted,
+  wholeNumber,
 } from '@holdfast/core/contract';
 import {
   DirectFile,
@@ -19,7 +25,7 @@ import {
   localPath,
   nodeFileSystem,
 } from '@holdfast/local-files';
-import { checkBytesMax, stageOf, stageStillHeld } from './copied-source.ts';
+import { stageOf, stageStillHeld } from './copied-source.ts';
 import { copySources, type Room } from './copy-sources.ts';
 
 const NAME_PREFIX = '.holdfast-staging-';
@@ -37,6 +43,12 @@ export interface DirectoryStagingOptions {
   fileSystem?: FileSystem | undefined;
 }
 
+const OPTIONS: Rules<DirectoryStagingOptions> = {
+  directory: text,
+  bytesMax: optional(wholeNumber(1)),
+  fileSystem: optional(having('open', 'unlink')),
+};
+
 /**
  * The copies of a save lie in one file, which loses its name as soon as it is open: whatever becomes of the process, the file goes with it.
  * So `ls` does not show it, and `df` does. Nothing is made durable.
@@ -48,8 +60,9 @@ export class DirectoryStaging implements Staging {
   #isHeld = false;
 
   constructor(options: DirectoryStagingOptions) {
+    checkOptions(options, OPTIONS);
     this.directory = localPath(options.directory);
-    this.bytesMax = checkBytesMax(options.bytesMax ?? Number.MAX_SAFE_INTEGER);
+    this.bytesMax = options.bytesMax ?? Number.MAX_SAFE_INTEGER;
     this.#fileSystem = options.fileSystem ?? nodeFileSystem;
   }
 

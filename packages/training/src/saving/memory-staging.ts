@@ -4,12 +4,15 @@ import { setImmediate as eventLoopTurn } from 'node:timers/promises';
 import {
   type CallOptions,
   CheckpointError,
+  checkOptions,
   type NamedStagingSource,
+  optional,
   type Stage,
   type Staging,
   throwIfAborted,
+  wholeNumber,
 } from '@holdfast/core/contract';
-import { checkBytesMax, stageOf, stageStillHeld } from './copied-source.ts';
+import { stageOf, stageStillHeld } from './copied-source.ts';
 import { copySources, type Room } from './copy-sources.ts';
 
 const MIB = 1024 * 1024;
@@ -42,7 +45,8 @@ export class MemoryStaging implements Staging {
   #isHeld = false;
 
   constructor(options: MemoryStagingOptions = {}) {
-    this.bytesMax = checkBytesMax(options.bytesMax ?? BYTES_MAX_DEFAULT);
+    checkOptions(options, { bytesMax: optional(wholeNumber(1)) });
+    this.bytesMax = options.bytesMax ?? BYTES_MAX_DEFAULT;
   }
 
   /** Memory that it has now, in use or not. */

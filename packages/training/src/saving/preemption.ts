@@ -1,8 +1,21 @@
 /** The machine is to be taken away: what is left to do, until when, and what came of it. */
 
 import { constants } from 'node:os';
-import { CheckpointError, type Clock, type Logger, systemClock } from '@holdfast/core/contract';
-import { TIMER_MS_MAX } from '../check-range.ts';
+import {
+  aClock,
+  aLogger,
+  type Clock,
+  checkOptions,
+  duration,
+  having,
+  type Logger,
+  listOf,
+  optional,
+  type Rules,
+  rule,
+  systemClock,
+  TIMER_MS_MAX,
+} from '@holdfast/core/contract';
 import { processWarnings } from '../process-warnings.ts';
 import { secondsText } from './in-flight-text.ts';
 import {
@@ -27,6 +40,23 @@ export interface PreemptionOptions {
   /** Default: warnings become those of the process. */
   readonly logger?: Logger | undefined;
 }
+
+const deadline = duration(0, TIMER_MS_MAX);
+const processSignal = rule(
+  (value) =>
+    typeof value === 'string' &&
+    Object.hasOwn(constants.signals, value) &&
+    value !== 'SIGKILL' &&
+    value !== 'SIGSTOP',
+  'a signal that a process can listen to, such as SIGTERM',
+);
+const OPTIONS: Rules<PreemptionOptions> = {
+  saver: having('saveStreams', 'settled'),
+  deadlineMs: deadline,
+  signals: optional(listOf(processSignal)),
+  clock: optional(aClock),
+  logger: optional(aLogger),
+};
 
 /** Says that it is over; with an error, that what was to be saved is not. Safe to repeat: the first call counts. */
 export type ReleaseHold = (error?: unknown) => void;
@@ -65,9 +95,8 @@ export class Preemption implements Disposable {
 
   /** `InvalidArgument`: a deadline out of range, or a signal that nobody can listen to. */
   constructor(options: PreemptionOptions) {
+    checkOptions(options, OPTIONS);
     const { signals = ['SIGTERM'] } = options;
-    checkDeadline(options.deadlineMs);
-    for (const signal of signals) checkSignal(signal);
     this.saver = options.saver;
     this.finished = this.#end.promise;
     this.#deadlineMs = options.deadlineMs;
@@ -95,8 +124,9 @@ export class Preemption implements Disposable {
    * A notice by hand: of the cloud, or because the time of the job is up. Of several notices the earliest deadline counts. Default: the
    * `deadlineMs` of the constructor.
    */
-  request({ deadlineMs = this.#deadlineMs }: { readonly deadlineMs?: number | undefined } = {}): void {
-    checkDeadline(deadlineMs);
+  request(notice: { readonly deadlineMs?: number | undefined } = {}): void {
+    checkOptions(notice, { deadlineMs: optional(deadline) });
+    const { deadlineMs = this.#deadlineMs } = notice;
     if (this.#report !== null) return;
     this.#clock.sleep(deadlineMs, this.#isEnded.signal).then(
       () => this.#deadline.resolve(),
@@ -195,17 +225,4 @@ export class Preemption implements Disposable {
     // What has become durable since holds more than what failed.
     return this.#failure?.newestThen === this.saver.newest ? this.#failure.loss : null;
   }
-}
-
-function checkDeadline(deadlineMs: number): void {
-  if (deadlineMs >= 0 && deadlineMs <= TIMER_MS_MAX) return;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `deadlineMs ${deadlineMs}: it is to be a number of milliseconds from 0 to ${TIMER_MS_MAX}`,
-  );
-}
-
-function checkSignal(signal: NodeJS.Signals): void {
-  if (signal in constants.signals && signal !== 'SIGKILL' && signal !== 'SIGSTOP') return;
-  throw new CheckpointError('InvalidArgument', `${signal} is no signal that a process can listen to`);
 }

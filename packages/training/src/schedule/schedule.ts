@@ -3,7 +3,18 @@
  * has succeeded. A save that failed is due again at the next step.
  */
 
-import { CheckpointError } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  checkOptions,
+  having,
+  listOf,
+  oneOf,
+  optional,
+  plainObject,
+  rule,
+  shown,
+  text,
+} from '@holdfast/core/contract';
 
 /** Where training is, after a step. */
 export interface StepMoment {
@@ -47,7 +58,10 @@ export function beginSchedule(
   begin: StepMoment & { readonly nowMs: number },
   metrics: Iterable<Readonly<Record<string, number>>> = [],
 ): SavedUntil {
+  plainObject('begin', begin);
   assertStep(begin.step);
+  aTime('nowMs', begin.nowMs);
+  iterable('metrics', metrics);
   let saved: SavedUntil = { step: begin.step, atMs: begin.nowMs, ranges: {} };
   for (const each of metrics) saved = { ...saved, ranges: widen(saved.ranges, each, begin.step) };
   return saved;
@@ -55,6 +69,9 @@ export function beginSchedule(
 
 /** What is saved once the state as it was at `moment` has been saved, for whatever reason. */
 export function afterSave(saved: SavedUntil, moment: Moment): SavedUntil {
+  plainObject('saved', saved);
+  plainObject('saved.ranges', saved.ranges);
+  plainObject('moment', moment);
   assertStep(moment.step);
   const ranges = widen(saved.ranges, moment.metrics ?? {}, moment.step);
   return { step: moment.step, atMs: moment.nowMs, ranges };
@@ -69,6 +86,7 @@ export function everySteps(stepCount: number): StepSchedule {
 
 /** Whenever one of these steps was reached or passed since the last save. In any order; from 1, for at 0 nothing is done yet. */
 export function atSteps(steps: readonly number[]): StepSchedule {
+  iterable('steps', steps);
   if (steps.length === 0) throw invalid('a schedule at given steps needs one step at least');
   for (const step of steps) assertAtLeastOne('a step at which to save', step);
   const due = [...steps];
@@ -82,8 +100,7 @@ export function atSteps(steps: readonly number[]): StepSchedule {
 
 /** When so much time has passed since the last save, whatever that was for, or since the job began. */
 export function everyMs(durationMs: number): Schedule {
-  if (!(durationMs > 0 && Number.isFinite(durationMs)))
-    throw invalid(`the time between saves is ${durationMs} ms; it takes a number above 0`);
+  rule((value) => isNumber(value) && value > 0, 'a number above 0')('durationMs', durationMs);
   return {
     isDue(now, saved) {
       assertStep(now.step);
@@ -100,11 +117,9 @@ export function onImprovement(
   metric: string,
   options: { readonly better: 'lower' | 'higher'; readonly minDelta?: number | undefined },
 ): Schedule {
+  text('metric', metric);
+  checkOptions(options, { better: oneOf('lower', 'higher'), minDelta: optional(aDelta) });
   const { better, minDelta = 0 } = options;
-  if (better !== 'lower' && better !== 'higher')
-    throw invalid(`better is ${JSON.stringify(better)}; it takes "lower" or "higher"`);
-  if (!(minDelta >= 0 && Number.isFinite(minDelta)))
-    throw invalid(`minDelta is ${minDelta}; it takes a finite number from 0`);
   return {
     isDue(now, saved) {
       assertStep(now.step);
@@ -123,10 +138,19 @@ export function onImprovement(
 export function anyOf(...schedules: readonly StepSchedule[]): StepSchedule;
 export function anyOf(...schedules: readonly Schedule[]): Schedule;
 export function anyOf(...schedules: readonly Schedule[]): Schedule {
+  listOf(having('isDue'))('schedules', schedules);
   if (schedules.length === 0) throw invalid('any of no schedules is never due; name one at least');
   // All are asked: what is wrong with a metric is found out also when another schedule is due.
   return { isDue: (now, saved) => schedules.map((each) => each.isDue(now, saved)).includes(true) };
 }
+
+const isNumber = (value: unknown): value is number => Number.isFinite(value);
+const aTime = rule(isNumber, 'a finite number');
+const aDelta = rule((value) => isNumber(value) && value >= 0, 'a finite number from 0');
+const iterable = rule(
+  (value) => typeof value === 'object' && value !== null && Symbol.iterator in value,
+  'a list',
+);
 
 function widen(
   ranges: SavedUntil['ranges'],
@@ -149,17 +173,17 @@ function own<T>(values: Readonly<Record<string, T>>, name: string): T | undefine
 
 function assertStep(step: number): number {
   if (Number.isSafeInteger(step) && step >= 0) return step;
-  throw invalid(`the step is ${step}; it takes a whole number from 0`);
+  throw invalid(`the step is ${shown(step)}; it takes a whole number from 0`);
 }
 
 function assertAtLeastOne(what: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 1)
-    throw invalid(`${what} is ${value}; it takes a whole number from 1`);
+    throw invalid(`${what} is ${shown(value)}; it takes a whole number from 1`);
 }
 
 function assertFinite(metric: string, value: number, step: number): void {
   if (!Number.isFinite(value))
-    throw invalid(`the metric "${metric}" is ${value} at step ${step}; it takes a finite number`);
+    throw invalid(`the metric "${metric}" is ${shown(value)} at step ${step}; it takes a finite number`);
 }
 
 function invalid(message: string): CheckpointError {
