@@ -18,7 +18,7 @@ describe('doctor', () => {
     const notOk = lines.slice(0, -1).filter((line) => /^\S/.test(line) && !line.startsWith('ok '));
     expect(notOk.filter((line) => !/^degraded {2}(file system|room) /.test(line))).toEqual([]);
     expect(stdout).toMatch(/^ok {8}durability {9}every write is synced$/m);
-    expect(lines.at(-1)).toMatch(/^safe for checkpoints {3}23 checks {3}\d/);
+    expect(lines.at(-1)).toMatch(/^safe for checkpoints {3}24 checks {3}\d/);
     expect(stdout).toMatch(/^ok {8}race to create {5}10 rounds of 32 and \d+ of 4: one winner each$/m);
     expect(stdout).toMatch(/^ok {8}throughput .*\/s up, .*\/s down \(\d+ × 8\.0 MiB\)$/m);
     for (const line of lines) expect(line.length).toBeLessThan(80);
@@ -47,6 +47,7 @@ describe('doctor', () => {
       'may-delete',
       'create-if-absent',
       'race',
+      'empty-object',
       'read-after-write',
       'ranges',
       'listing',
@@ -85,7 +86,7 @@ describe('doctor', () => {
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line));
-    expect(events.filter(({ type }) => type === 'check')).toHaveLength(20);
+    expect(events.filter(({ type }) => type === 'check')).toHaveLength(21);
     expect(events.find(({ id }) => id === 'race')).toMatchObject({ type: 'check', status: 'ok' });
   });
 

@@ -87,6 +87,28 @@ describe('a refusal by its reason', () => {
     expect(refused(403, body).code).toBe('Denied');
   });
 
+  it.each([
+    [400, 'complete', 'InvalidArgument'],
+    [401, 'read', 'Denied'],
+    [403, 'create', 'Denied'],
+    [404, 'read', 'NotFound'],
+    [409, 'create', 'Unavailable'],
+    [412, 'create', 'AlreadyExists'],
+    [429, 'list', 'Throttled'],
+    [500, 'list', 'Unavailable'],
+    [503, 'complete', 'Unavailable'],
+  ])('JSON without a reason: %i to %s is %s, and no foreign server', (status, action, code) => {
+    const body = JSON.stringify({ error: { code: status, message: 'told' } });
+    expect(refused(status, body, action, {}).code).toBe(code);
+  });
+
+  it('JSON of a 404 without a reason, to a call that needs the bucket alone: the bucket is missing', () => {
+    const body = JSON.stringify({ error: { code: 404, message: 'told' } });
+    expect(refused(404, body, 'list', {}).context['bucket']).toBe('missing');
+    const foreign = JSON.stringify({ error: { code: 'x', message: 'told' } });
+    expect(refused(404, foreign, 'list', {}).context['bucket']).toBeUndefined();
+  });
+
   it('a checksum that does not match has no reason of its own', () => {
     const words = 'Provided CRC32C "AAAAAA==" doesn\'t match calculated CRC32C "EjSrzQ==".';
     expect(refused(400, jsonError('invalid', words)).code).toBe('Corrupt');

@@ -26,7 +26,7 @@ export interface GcsSubject extends StoreSubject {
 export function refusalOf(answer: RefusedAnswer, body: string): HttpRefusal {
   const requestId = answer.headers['x-guploader-uploadid'];
   return new HttpRefusal(answer, {
-    ...(jsonError(body) ?? xmlError(body) ?? textError(body, requestId !== undefined)),
+    ...(jsonError(body, answer.status) ?? xmlError(body) ?? textError(body, requestId !== undefined)),
     requestId,
   });
 }
@@ -51,13 +51,24 @@ function xmlError(body: string): ToldError | undefined {
   return { code: element('Code'), message: details === '' ? message : `${message} ${details}` };
 }
 
-function jsonError(body: string): ToldError | undefined {
+/** What the JSON API calls these; servers that speak it, such as Google's own test bench, may leave the reason out. */
+const REASON_OF_STATUS: Readonly<Record<number, string>> = {
+  400: 'invalid',
+  401: 'authError',
+  403: 'forbidden',
+  404: 'notFound',
+  409: 'conflict',
+  412: 'conditionNotMet',
+  429: 'rateLimitExceeded',
+};
+
+function jsonError(body: string, status: number): ToldError | undefined {
   if (!/^\s*\{/.test(body)) return undefined;
   try {
     const { error } = JSON.parse(body) as { error?: Record<string, unknown> };
     if (typeof error !== 'object' || error === null) return undefined;
     const [first] = Array.isArray(error.errors) ? (error.errors as Record<string, unknown>[]) : [];
-    const code = first?.reason ?? error.status;
+    const code = first?.reason ?? error.status ?? (error.code === status ? reasonOf(status) : '');
     return {
       code: typeof code === 'string' ? code : '',
       message: typeof error.message === 'string' ? error.message : '',
@@ -65,6 +76,10 @@ function jsonError(body: string): ToldError | undefined {
   } catch {
     return undefined; // no JSON: whoever answers so is judged by its status
   }
+}
+
+function reasonOf(status: number): string {
+  return REASON_OF_STATUS[status] ?? (status >= 500 ? 'backendError' : '');
 }
 
 /** The answer to a completion begins before the store knows how that ends. Objects say what they like, so reads are not looked at. */

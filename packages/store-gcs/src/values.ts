@@ -31,13 +31,13 @@ export function jsonOf(answer: TransportAnswer): Record<string, unknown> {
 /** From an object resource of the JSON API; undefined if it is none. */
 export function objectOf(resource: unknown): GcsObject | undefined {
   if (typeof resource !== 'object' || resource === null) return undefined;
-  const { name, size, generation, timeCreated, crc32c } = resource as Record<string, unknown>;
+  // Encoders of the protocol leave out what is zero.
+  const { name, size = 0, generation, timeCreated, crc32c } = resource as Record<string, unknown>;
   const sizeBytes = Number(size);
   const createdAtMs = Date.parse(String(timeCreated));
   if (
     typeof name !== 'string' ||
     typeof generation !== 'string' ||
-    size === undefined ||
     !Number.isSafeInteger(sizeBytes) ||
     Number.isNaN(createdAtMs)
   )

@@ -90,6 +90,26 @@ const BROKEN: readonly [name: string, finder: string, change: (parts: Parts) => 
     }),
   ],
   [
+    'refuses an object of no bytes',
+    'empty-object',
+    ({ sound }) => ({
+      create: (key, bytes) =>
+        bytes.byteLength === 0
+          ? Promise.reject(new CheckpointError('InvalidArgument', key))
+          : sound.create(key, bytes),
+    }),
+  ],
+  [
+    'tells no size of an object of no bytes',
+    'empty-object',
+    ({ sound }) => ({
+      head: async (key) => {
+        const info = await sound.head(key);
+        return { ...info, sizeBytes: info.sizeBytes || Number.NaN };
+      },
+    }),
+  ],
+  [
     'looks first and writes then',
     'race',
     ({ bucket, sound }) => ({

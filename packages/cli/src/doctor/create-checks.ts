@@ -1,5 +1,6 @@
 /** What every commit rests on: of all who create one key, exactly one succeeds. */
 
+import { isCheckpointError } from '@holdfast/core/contract';
 import { formatPlural } from '../format.ts';
 import { type Check, expectBytes, expectThat, type Outcome } from './check.ts';
 import type { Client } from './client.ts';
@@ -8,6 +9,9 @@ import type { Probe } from './probe.ts';
 const TWO_WINNERS =
   'two writers could both commit: each would be told that its checkpoint is saved, and one of them would be lost';
 const OTHER_STORE = 'use a store that carries out create-if-absent atomically';
+
+/** As a store may say that it does not like an object for what it is. */
+const REFUSALS = ['InvalidArgument', 'Unsupported', 'Unexpected'] as const;
 
 const CLIENTS = 4;
 const RACE_BYTES = 4096; // about a catalog entry with a few checkpoints
@@ -38,6 +42,14 @@ export const createChecks: readonly Check[] = [
     advice: `${OTHER_STORE}: this one looks first and writes then`,
     run: race,
   },
+  {
+    id: 'empty-object',
+    title: 'empty object',
+    needs: ['may-create', 'may-read'],
+    meaning: 'a checkpoint with an empty file could not be saved, or not be restored',
+    advice: 'use a store that takes objects of no bytes, or a newer version of this one',
+    run: createEmpty,
+  },
 ];
 
 async function createTwice(probe: Probe): Promise<Outcome> {
@@ -57,6 +69,22 @@ async function createTwice(probe: Probe): Promise<Outcome> {
     }
   }
   return { seen: 'a second create is refused and changes nothing' };
+}
+
+async function createEmpty(probe: Probe): Promise<Outcome> {
+  const client = await probe.client(0);
+  const key = probe.key('empty');
+  const outcome = await client.create(key, new Uint8Array(0)).catch((error: unknown) => {
+    const isRefused = REFUSALS.some((code) => isCheckpointError(error, code));
+    expectThat(!isRefused, `an object of no bytes is refused: ${String(error)}`);
+    throw error;
+  });
+  expectThat(outcome === 'created', 'the first create of a new key is refused: there is such an object');
+  const { sizeBytes } = await client.head(key);
+  expectThat(sizeBytes === 0, `an object of no bytes is told to have ${sizeBytes}`);
+  const { bytes } = await client.get(key);
+  expectThat(bytes.byteLength === 0, `an object of no bytes is read as ${bytes.byteLength}`);
+  return { seen: 'an object of no bytes is created, looked at and read' };
 }
 
 async function expectRefused(client: Client, key: string, bytes: Uint8Array, what: string): Promise<void> {
