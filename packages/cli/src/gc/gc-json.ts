@@ -14,6 +14,7 @@ export function planJson(plan: RetentionPlan): JsonObject {
       isLeftBehind: each.isLeftBehind,
       state: each.state,
       verdict: each.verdict,
+      isBeyondRules: each.isBeyondRules,
       reasons: each.reasons,
     })),
     totalBytes: plan.totalBytes,

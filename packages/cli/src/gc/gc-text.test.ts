@@ -23,6 +23,7 @@ function verdict(version: number, what: RetentionVerdict['verdict'], reason: str
     state: what === 'remove' || what === 'wait' ? 'retiring' : 'live',
     verdict: what,
     reasons: [reason],
+    isBeyondRules: false,
   };
 }
 
@@ -117,6 +118,23 @@ describe('planText', () => {
     expect(collectText(both, plainStyle)).toContain('waits  7@1 and 7   its grace');
   });
 
+  it('says why more stays than the rules say, once for each reason', () => {
+    const beyond = (version: number, reason: string) => ({
+      ...verdict(version, 'keep', reason),
+      isBeyondRules: true,
+    });
+    const resumed = 'the present attempt resumed from it';
+    const verdicts = [
+      verdict(4, 'keep', 'newest 1'),
+      beyond(3, resumed),
+      beyond(2, 'pinned'),
+      beyond(1, 'pinned'),
+    ];
+    const lines = planText(plan(verdicts), plainStyle).split('\n');
+    expect(lines).toContain(`beside the rules 3 stays: ${resumed}`);
+    expect(lines).toContain('beside the rules 1 and 2 stay: pinned');
+  });
+
   it('names the first and the last of many', () => {
     const many = Array.from({ length: 12 }, (_, index) => verdict(1200 - index * 100, 'keep', 'newest 12'));
     expect(planText(plan(many), plainStyle)).toContain('   100, 200, 300 … 1200\n');
@@ -201,6 +219,7 @@ describe('JSON', () => {
           state: 'live',
           verdict: 'keep',
           reasons: ['newest 2; it is the latest'],
+            isBeyondRules: false,
         },
       ],
       totalBytes: GIB,

@@ -65,6 +65,7 @@ function consequences(plan: RetentionPlan): string[] {
   const later = [...of(plan, 'retire'), ...of(plan, 'wait')];
   const share = `${formatBytes(plan.droppedBytes)} of ${formatBytes(plan.totalBytes)}`;
   return [
+    ...beyondRules(plan),
     ...(removed.length > 0 ? [`removed for good: ${formatBytes(storedBytes(removed))}`] : []),
     ...(later.length > 0 ? [laterText(plan, formatBytes(storedBytes(later)))] : []),
     ...(plan.needsForce ? [`this drops more than half of the run, ${share}: it needs --force`] : []),
@@ -72,6 +73,17 @@ function consequences(plan: RetentionPlan): string[] {
       ? ['no version goes; what belongs to no version is deleted all the same']
       : []),
   ];
+}
+
+/** Why more stays than the rules say: one line for each reason, however many versions have it. */
+function beyondRules(plan: RetentionPlan): string[] {
+  const beyond = of(plan, 'keep').filter((each) => each.isBeyondRules);
+  const byReason = Map.groupBy(beyond.toReversed(), ({ reasons }) => reasons.join('; '));
+  return [...byReason].map(([reason, each]) => {
+    const names = each.map(({ id, isLeftBehind }) => checkpointName(id, isLeftBehind));
+    const stay = names.length === 1 ? 'stays' : 'stay';
+    return `beside the rules ${formatVersions(names)} ${stay}: ${printable(reason)}`;
+  });
 }
 
 function laterText({ policy }: RetentionPlan, stored: string): string {

@@ -54,6 +54,8 @@ export interface RetentionVerdict {
   readonly verdict: 'keep' | 'retire' | 'remove' | 'wait';
   /** In words, each rule that keeps it, or why none does. At least one. */
   readonly reasons: readonly string[];
+  /** It stays although no rule keeps it: it is the latest, pinned, quarantined, or an attempt resumed from it. */
+  readonly isBeyondRules: boolean;
 }
 
 export interface RetentionPlan {

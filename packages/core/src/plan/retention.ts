@@ -23,7 +23,7 @@ import {
 import { allCheckpoints } from './state.ts';
 
 /** Decided of one checkpoint. */
-type Judgement = Pick<RetentionVerdict, 'verdict' | 'reasons'>;
+type Judgement = Pick<RetentionVerdict, 'verdict' | 'reasons'> & { readonly isBeyondRules?: boolean };
 /** Why a checkpoint is kept; by checkpoint, each rule's reason in the order of the rules. */
 type Kept = Map<CatalogCheckpoint, string[]>;
 
@@ -48,7 +48,8 @@ export function planRetention(
       const { id, sizeBytes, storedBytes, rolledBack: isLeftBehind } = checkpoint;
       const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, storeNowMs, live.length, graceMs);
       const state = stateName(checkpoint);
-      return { id, version: id.version, sizeBytes, storedBytes, isLeftBehind, state, ...judgement };
+      const { isBeyondRules = false } = judgement;
+      return { id, version: id.version, sizeBytes, storedBytes, isLeftBehind, state, ...judgement, isBeyondRules };
     })
     .reverse();
   const totalBytes = sumBytes(verdicts);
@@ -83,6 +84,7 @@ function judgeLive(
   }
   const kept = keptByRules(live, policy, storeNowMs);
   if (kept.size === 0 && live.length > 0) throw keepsNothing(live, policy, storeNowMs);
+  const byRule = new Set(kept.keys());
   // What the catalog guards for its own sake: as if there were another that is live and verified.
   const [first] = live;
   const beside: State = { ...state, checkpoints: first ? [{ ...first, verified: true }] : [] };
@@ -105,7 +107,10 @@ function judgeLive(
   return new Map(
     live.map((checkpoint) => {
       const reasons = kept.get(checkpoint);
-      return [checkpoint, reasons ? { verdict: 'keep', reasons } : dropped];
+      return [
+        checkpoint,
+        reasons ? { verdict: 'keep', reasons, isBeyondRules: !byRule.has(checkpoint) } : dropped,
+      ];
     }),
   );
 }
@@ -187,7 +192,7 @@ function judgeOther(
 ): Judgement {
   const { state, reason, retiringAtMs } = checkpoint;
   if (state === 'QUARANTINED') {
-    return { verdict: 'keep', reasons: [`quarantined (${reason}): no rule takes it`] };
+    return { verdict: 'keep', reasons: [`quarantined (${reason}): no rule takes it`], isBeyondRules: true };
   }
   const untilMs = retiringAtMs + graceMs;
   if (storeNowMs < untilMs) {
