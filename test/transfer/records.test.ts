@@ -128,6 +128,25 @@ describe('list', () => {
     expect(store.calls).toHaveLength(8);
   });
 
+  test('one without end ends at a number of objects that no run has', async () => {
+    const { records, store } = setUpRecords();
+    const object = { key: 'r/x', sizeBytes: 1, etag: 'e', createdAtMs: 0 };
+    const objects = Array.from({ length: 50_000 }, () => object);
+    store.list = async function* () {
+      for (;;) yield { objects, storeTimeMs: 0 };
+    };
+    let count = 0;
+    const listing = async () => {
+      for await (const page of records.list('')) count += page.objects.length;
+    };
+    const error = await failureOf(listing());
+    expect([error.code, error.message]).toEqual([
+      'Unsupported',
+      expect.stringContaining('shows more than 10000000 objects below memory://'),
+    ]);
+    expect(count).toBe(10_000_000);
+  });
+
   test('a permanent error is thrown; a listing that stays broken is exhausted', async () => {
     const denied = setUpRecords({ plan: ({ number }) => (number === 2 ? refuse('Denied') : undefined) });
     expect((await failureOf(listAll(denied.records))).code).toBe('Denied');

@@ -259,7 +259,9 @@ describe('a store that stays away', () => {
     });
     const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
     expect(error).toMatchObject({ code: 'Unavailable', status: 'exhausted' });
-    expect(error.message).toMatch(/part \d of "large": tried 2 times in 2 s: part \d of "large": no answer for 2 s/);
+    expect(error.message).toMatch(
+      /part \d of "large": tried 2 times in 2 s: part \d of "large": no answer for 2 s/,
+    );
     expect(rig.clock.monotonicMs()).toBeLessThan(10_000);
     expect(isWhole(rig.transfer)).toBe(true);
   });

@@ -72,18 +72,39 @@ async function createOnce(
   }
 }
 
-/** Page by page. A listing that breaks is begun again after the last key it has shown. */
+/**
+ * Collecting, verifying and checking hold something for every object that is listed: with so many about 2 GB. A listing of more has no end, or is
+ * of another place than a run.
+ */
+export const LISTED_OBJECTS_MAX = 10_000_000;
+
+/** Page by page. A listing that breaks is begun again after the last key it has shown. `Unsupported`: it has more than `LISTED_OBJECTS_MAX`. */
 async function* listPages(
   shared: Shared,
   prefix: string,
   options: ListOptions,
 ): AsyncGenerator<ListPage, void, void> {
   const listing = new Listing(shared, prefix, options);
+  let objectCount = 0;
   try {
-    for (let page = await listing.next(); page; page = await listing.next()) yield page;
+    for (let page = await listing.next(); page; page = await listing.next()) {
+      objectCount += page.objects.length;
+      if (objectCount > LISTED_OBJECTS_MAX) throw tooManyListed(shared.store, prefix);
+      yield page;
+    }
   } finally {
     listing.close();
   }
+}
+
+function tooManyListed({ uri }: ObjectStore, prefix: string): CheckpointError {
+  const where = prefix === '' ? uri : `${prefix} of ${uri}`;
+  const message = `the store shows more than ${LISTED_OBJECTS_MAX} objects below ${where}, which no run has`;
+  const advice = [
+    'check the URI: it is to name a run, not what holds many',
+    'if it does, the store lists without end',
+  ];
+  return new CheckpointError('Unsupported', message, { context: { store: uri, advice } });
 }
 
 class Listing {
