@@ -219,7 +219,7 @@ describe('JSON', () => {
           state: 'live',
           verdict: 'keep',
           reasons: ['newest 2; it is the latest'],
-            isBeyondRules: false,
+          isBeyondRules: false,
         },
       ],
       totalBytes: GIB,

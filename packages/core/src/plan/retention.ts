@@ -49,7 +49,16 @@ export function planRetention(
       const judgement = judged.get(checkpoint) ?? judgeOther(checkpoint, storeNowMs, live.length, graceMs);
       const state = stateName(checkpoint);
       const { isBeyondRules = false } = judgement;
-      return { id, version: id.version, sizeBytes, storedBytes, isLeftBehind, state, ...judgement, isBeyondRules };
+      return {
+        id,
+        version: id.version,
+        sizeBytes,
+        storedBytes,
+        isLeftBehind,
+        state,
+        ...judgement,
+        isBeyondRules,
+      };
     })
     .reverse();
   const totalBytes = sumBytes(verdicts);
