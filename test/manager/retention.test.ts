@@ -1,3 +1,4 @@
+import { systemClock } from '@holdfast/core/contract';
 import { MemoryStore } from '@holdfast/core/store';
 import { FaultyStore } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
@@ -194,4 +195,18 @@ describe('undelete', () => {
     expect(await failure(manager.undelete(1))).toBe('Conflict: version 1 is not retired: it is live');
     expect(await failure(manager.undelete(9))).toBe('NotFound: version 9 is not in the catalog');
   });
+});
+
+test('how long a retired version can be taken back is told by the clock of the store, whatever the machine has', async () => {
+  const run = await runOf([1, 2, 3, 4]);
+  await using upkeep = run.open();
+  await upkeep.collect({ policy: { keepLast: 1, graceMs: HOUR_MS }, force: true });
+  await run.clock.advance(600_000);
+  for (const shiftMs of [0, 20 * HOUR_MS, -20 * HOUR_MS]) {
+    const clock = { ...systemClock, nowMs: () => run.clock.nowMs() + shiftMs };
+    await using looking = run.open({ clock });
+    const retired = (await looking.list()).filter(({ state }) => state === 'retiring');
+    expect(retired.map(({ graceLeftMs }) => graceLeftMs)).toEqual(retired.map(() => HOUR_MS - 600_000));
+    expect(retired).not.toEqual([]);
+  }
 });

@@ -473,3 +473,14 @@ test('a run that goes on for ever keeps its catalog on one list page, and its ne
   expect((await manager.latest())?.version).toBe(459n);
   expect(await manager.log({ limit: 1000 })).toHaveLength(entries.length);
 });
+
+test.each([-204_614_690_417, Number.MAX_SAFE_INTEGER])(
+  'a machine whose clock says %i saves and commits: only people read its time',
+  async (nowMs) => {
+    const bucket = newBucket();
+    await using manager = open(bucket, { clock: { ...systemClock, nowMs: () => nowMs } });
+    expect((await manager.save({ version: 1, buffers: { a: bytes(10) } })).isCommitted).toBe(true);
+    await manager.pin(1, 'kept');
+    expect((await manager.log()).length).toBeGreaterThan(1);
+  },
+);

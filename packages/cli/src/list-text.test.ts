@@ -25,6 +25,7 @@ function summary(version: number, rest: Partial<CheckpointSummary> = {}): Checkp
     reason: '',
     committedAtMs: 0,
     graceUntilMs: null,
+    graceLeftMs: null,
     ...rest,
   };
 }
@@ -89,13 +90,13 @@ describe('stateText', () => {
   });
 
   it('in brief: how long a retired one can be taken back, and not why', () => {
-    const retired = summary(1, { state: 'retiring', reason: 'no rule keeps it', graceUntilMs: 4_600_000 });
-    const at = (nowMs: number) => stateText(retired, new Map(), nowMs);
-    expect(at(1_000_000)).toBe('retiring (60 min left)');
-    expect(at(4_600_000)).toBe('retiring (its grace is over)');
-    expect(stateText(retired, new Map())).toBe('retiring: no rule keeps it');
+    const retired = (graceLeftMs: number) =>
+      summary(1, { state: 'retiring', reason: 'no rule keeps it', graceUntilMs: 4_600_000, graceLeftMs });
+    expect(stateText(retired(3_600_000), new Map(), true)).toBe('retiring (60 min left)');
+    expect(stateText(retired(0), new Map(), true)).toBe('retiring (its grace is over)');
+    expect(stateText(retired(0), new Map())).toBe('retiring: no rule keeps it');
     const suspect = summary(2, { isSuspect: true, reason: 'nothing has changed' });
-    expect(stateText(suspect, new Map(), 0)).toBe('suspect');
+    expect(stateText(suspect, new Map(), true)).toBe('suspect');
   });
 });
 

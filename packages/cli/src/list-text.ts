@@ -29,7 +29,7 @@ export function listText(summaries: readonly CheckpointSummary[], options: ListT
         ]
       : []),
     { title: 'METRICS', align: 'left', of: (each) => formatMetrics(each.metrics) },
-    { title: 'STATE', align: 'left', of: (each) => stateText(each, options.best, options.nowMs) },
+    { title: 'STATE', align: 'left', of: (each) => stateText(each, options.best, true) },
   ];
   const rows = summaries.map((each) => columns.map(({ of }) => of(each)));
   const [titles, ...lines] = renderTable(columns, rows);

@@ -1,14 +1,14 @@
 import type { CheckpointSummary } from '@holdfast/core/contract';
 import { formatRoughDuration, printable } from './format.ts';
 
-/** What is special about a checkpoint: `latest, best loss, pinned: paper`. `nowMs`: in brief, and of a retired one how long instead of why. */
+/** What is special about a checkpoint: `latest, best loss, pinned: paper`. `isBrief`: of a retired one how long it can be taken back, and no reasons. */
 export function stateText(
   summary: CheckpointSummary,
   best: ReadonlyMap<string, CheckpointSummary>,
-  nowMs?: number,
+  isBrief = false,
 ): string {
   const because = summary.reason === '' ? '' : `: ${printable(summary.reason)}`;
-  const suspect = summary.state === 'live' && nowMs === undefined ? `suspect${because}` : 'suspect';
+  const suspect = summary.state === 'live' && !isBrief ? `suspect${because}` : 'suspect';
   return [
     ...(summary.isLatest ? ['latest'] : []),
     ...[...best].filter(([, each]) => each === summary).map(([name]) => `best ${printable(name)}`),
@@ -17,14 +17,13 @@ export function stateText(
     ),
     ...(summary.isVerified ? ['verified'] : []),
     ...(summary.isLeftBehind ? ['left behind'] : []),
-    ...(summary.state === 'retiring' ? [`retiring${graceText(summary, nowMs) ?? because}`] : []),
+    ...(summary.state === 'retiring' ? [`retiring${(isBrief ? graceText(summary) : null) ?? because}`] : []),
     ...(summary.state === 'quarantined' ? [`quarantined${because}`] : []),
     ...(summary.isSuspect ? [suspect] : []),
   ].join(', ');
 }
 
-function graceText({ graceUntilMs }: CheckpointSummary, nowMs: number | undefined): string | null {
-  if (graceUntilMs === null || nowMs === undefined) return null;
-  const leftMs = graceUntilMs - nowMs;
-  return leftMs <= 0 ? ' (its grace is over)' : ` (${formatRoughDuration(leftMs)} left)`;
+function graceText({ graceLeftMs }: CheckpointSummary): string | null {
+  if (graceLeftMs === null) return null;
+  return graceLeftMs === 0 ? ' (its grace is over)' : ` (${formatRoughDuration(graceLeftMs)} left)`;
 }

@@ -102,7 +102,7 @@ async function collect(
   { planned, ask, options }: { planned: RetentionPlan; ask: Ask | null; options: RetentionOptions },
 ): Promise<CommandResult> {
   const isForced = call.get(force) === true;
-  const shown = planText(planned, plainStyle);
+  const shown = planText(isForced ? { ...planned, needsForce: false } : planned, plainStyle);
   // A plan that is refused without --force is for `collect` to refuse: there is nothing to ask.
   if (ask === null || (planned.needsForce && !isForced)) call.messages.note(shown);
   else {

@@ -48,6 +48,8 @@ export interface CheckpointSummary {
   readonly committedAtMs: number;
   /** Until when a retired one can be taken back, by the store's own clock. `null`: it is not retired. */
   readonly graceUntilMs: number | null;
+  /** How long that was from when the catalog was read, by the store's own clock; not below 0. `null`: it is not retired. */
+  readonly graceLeftMs: number | null;
 }
 
 export interface CheckpointFile {

@@ -5,7 +5,7 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Stage, StagedCopy } from '../contract/staging.ts';
 import { type Taken, toVersion } from '../format/index.ts';
 import { totalBytes } from '../plan/stored-file.ts';
-import type { Engine } from './engine.ts';
+import { type Engine, machineTimeMs } from './engine.ts';
 import { hookError, whilePaused } from './pause.ts';
 import type { NamedSource } from './sources.ts';
 
@@ -105,7 +105,7 @@ export class Capture {
     const known =
       given === undefined ? undefined : toStateVersion(typeof given === 'function' ? ask(given) : given);
     assertSameVersion(consistency, known, version);
-    this.#moment = { stateVersion: known, atMs: this.#engine.clock.nowMs() };
+    this.#moment = { stateVersion: known, atMs: machineTimeMs(this.#engine) };
   }
 }
 

@@ -61,6 +61,7 @@ const PRUNE_TIMEOUT_MS = 5000;
 export class Catalog {
   readonly #engine: Engine;
   #seen: Head = EMPTY_HEAD;
+  #storeTimeMs = 0;
   readonly #pages: PageReader;
   #pruning: Promise<void> = Promise.resolve();
 
@@ -103,6 +104,11 @@ export class Catalog {
         context: { store: this.#engine.store.uri, key: catalogKey(head.seq), catalog: 'newest' },
       },
     );
+  }
+
+  /** The store's own clock when the catalog was last listed, milliseconds since 1970; 0 before that. */
+  get storeTimeMs(): number {
+    return this.#storeTimeMs;
   }
 
   /** The newest that this process has seen, or written. */
@@ -190,6 +196,7 @@ export class Catalog {
     const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
     const seqs: number[] = [];
     for await (const page of this.#engine.records.list(catalogPrefix, { startAfter, signal })) {
+      this.#storeTimeMs = page.storeTimeMs;
       for (const object of page.objects) {
         const seq = parseCatalogKey(object.key);
         if (seq !== null) seqs.push(seq);

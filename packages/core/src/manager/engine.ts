@@ -3,6 +3,7 @@
 import type { Clock, Logger, ProcessName, Random } from '../contract/components.ts';
 import type { LocalFiles } from '../contract/files.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
+import { TIME_MS_MAX } from '../contract/ranges.ts';
 import type { Settings } from '../contract/settings.ts';
 import type { RecordLimits } from '../plan/file-lists.ts';
 import type { Transfer } from '../transfer/index.ts';
@@ -36,6 +37,11 @@ export interface Engine {
 export type RecordIo = Pick<Engine, 'records' | 'settings' | 'clock' | 'random' | 'logger'>;
 
 const ID_DIGITS = 32; // 128 bits
+
+/** For records: the clock of this machine, which nothing is decided by. One that is wrong beyond what a record holds stops no save. */
+export function machineTimeMs({ clock }: Pick<Engine, 'clock'>): number {
+  return Math.min(TIME_MS_MAX, Math.max(0, Math.round(clock.nowMs())));
+}
 
 export function newId(engine: Pick<Engine, 'random'>): string {
   return engine.random.hex(ID_DIGITS);

@@ -13,7 +13,7 @@ import { type Catalog, type Head, rejectionError } from './catalog.ts';
 import { type ClaimPlace, claim, highestOfEach, listClaims } from './claims.ts';
 import { withDeadline } from './deadline.ts';
 import { tellingWhatStands, unknownDecision } from './decide.ts';
-import { type Engine, newId } from './engine.ts';
+import { type Engine, machineTimeMs, newId } from './engine.ts';
 import { assertNotLost } from './lost-catalog.ts';
 import { backOff, createRecord, getOrNull } from './records.ts';
 import { readRunRecord } from './run-rules.ts';
@@ -221,7 +221,7 @@ async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
     format: undefined,
     runId,
     policy: engine.rules.brought,
-    createdAtMs: Math.round(engine.clock.nowMs()),
+    createdAtMs: machineTimeMs(engine),
   });
   const there = await getOrNull(engine.records, runKey, signal);
   const created = there

@@ -263,7 +263,12 @@ class Manager implements CheckpointManager {
       signal,
     );
     if (!found || found.state === 'QUARANTINED') return null;
-    return new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(head.state, found));
+    return new CommittedCheckpoint(
+      this.#engine,
+      this.#catalog,
+      found,
+      summaryOf(head.state, found, this.#catalog.storeTimeMs),
+    );
   }
 
   async latest(options: CallOptions = {}): Promise<Checkpoint | null> {
@@ -272,14 +277,20 @@ class Manager implements CheckpointManager {
     if (seq === 0) await assertNotLost(this.#engine, this.#catalog, signal, NOTHING_TOLD);
     const found = latestOf(state);
     return found
-      ? new CommittedCheckpoint(this.#engine, this.#catalog, found, summaryOf(state, found))
+      ? new CommittedCheckpoint(
+          this.#engine,
+          this.#catalog,
+          found,
+          summaryOf(state, found, this.#catalog.storeTimeMs),
+        )
       : null;
   }
 
   async list(options: ListCheckpointsOptions = {}): Promise<CheckpointSummary[]> {
     const { limit = Number.POSITIVE_INFINITY, signal } = this.#bounded(options, CALL_RULES.list);
     const { answer } = await this.#catalog.ask(
-      ({ state }) => newestCheckpoints(state, limit).map((each) => summaryOf(state, each)),
+      ({ state }) =>
+        newestCheckpoints(state, limit).map((each) => summaryOf(state, each, this.#catalog.storeTimeMs)),
       signal,
     );
     return answer.reverse();
@@ -469,7 +480,7 @@ class Manager implements CheckpointManager {
   /** Of one that was just committed, by the state in which that was seen: no request after it may fail and hide it. */
   #summary(checkpoint: CatalogCheckpoint): CheckpointSummary {
     this.#engine.retention.start();
-    return summaryOf(this.#catalog.seen.state, checkpoint);
+    return summaryOf(this.#catalog.seen.state, checkpoint, this.#catalog.storeTimeMs);
   }
 
   /** When what may have committed is over, however it ended, the rules of the run are applied in the background. */

@@ -58,12 +58,18 @@ export function manifestProblem(manifest: Manifest, id: CheckpointId): string | 
   }
 }
 
-export function summaryOf(state: State, checkpoint: CatalogCheckpoint): CheckpointSummary {
+/** `storeNowMs`: the store's own clock. */
+export function summaryOf(
+  state: State,
+  checkpoint: CatalogCheckpoint,
+  storeNowMs: number,
+): CheckpointSummary {
   const { id } = checkpoint;
   const names = { LIVE: 'live', RETIRING: 'retiring', QUARANTINED: 'quarantined' } as const;
   if (checkpoint.state === 'CHECKPOINT_STATE_UNSPECIFIED') {
     throw new CheckpointError('Corrupt', `the catalog does not say the state of ${idText(id)}`);
   }
+  const graceUntilMs = checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs + checkpoint.graceMs : null;
   return {
     id,
     version: id.version,
@@ -80,7 +86,8 @@ export function summaryOf(state: State, checkpoint: CatalogCheckpoint): Checkpoi
     isLeftBehind: checkpoint.rolledBack,
     reason: checkpoint.reason,
     committedAtMs: checkpoint.committedAtMs,
-    graceUntilMs: checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs + checkpoint.graceMs : null,
+    graceUntilMs,
+    graceLeftMs: graceUntilMs === null ? null : Math.max(0, graceUntilMs - storeNowMs),
   };
 }
 

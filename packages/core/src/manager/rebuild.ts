@@ -33,7 +33,7 @@ import { allCheckpoints } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 import { withDeadline, withLastLook } from './deadline.ts';
 import { decide } from './decide.ts';
-import { type Engine, newId } from './engine.ts';
+import { type Engine, machineTimeMs, newId } from './engine.ts';
 import { type FoundCheckpoints, findCheckpoints } from './found-manifests.ts';
 import { inBatches } from './in-batches.ts';
 import { summaryOf } from './manifest.ts';
@@ -158,7 +158,7 @@ function planEntry(
       reason: reasons.join('; '),
       host: engine.process.host,
       pid: engine.process.pid,
-      atMs: Math.round(engine.clock.nowMs()),
+      atMs: machineTimeMs(engine),
       attempt,
     },
     state: rebuiltState(checkpoints, { lineage, epoch, attempt, txnId, skippedManifests: held }),
@@ -187,7 +187,7 @@ async function write(
   await withDeadline(bounds, (until) => writeEntry(engine, catalog, entry, until));
   catalog.remember(entry);
   await deleteMark(engine);
-  const summaries = checkpoints.map((each) => summaryOf(entry.state, each)).reverse();
+  const summaries = checkpoints.map((each) => summaryOf(entry.state, each, catalog.storeTimeMs)).reverse();
   return { runId: entry.runId, formerRunId, checkpoints: summaries, skipped };
 }
 
@@ -260,7 +260,7 @@ function conflict({ store }: Engine, what: string): CheckpointError {
 /** A `run.json` that is there stays, with the id of the run as it was. */
 async function ensureRun(engine: Engine, runId: string, signal: AbortSignal): Promise<void> {
   if (await getOrNull(engine.records, runKey, signal)) return;
-  const createdAtMs = Math.round(engine.clock.nowMs());
+  const createdAtMs = machineTimeMs(engine);
   const { bytes } = encodeRecord('run', { format: undefined, runId, policy: undefined, createdAtMs });
   await createRecord(engine, runKey, bytes, signal);
 }

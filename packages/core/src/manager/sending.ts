@@ -16,7 +16,7 @@ import { TXN_RING_LENGTH } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { withLastLook } from './deadline.ts';
-import { type Engine, newId } from './engine.ts';
+import { type Engine, machineTimeMs, newId } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { backOff, createRecord, isUnanswered } from './records.ts';
 import { writeToken } from './tokens.ts';
@@ -166,7 +166,7 @@ export class Sending {
       reason: 'reason' in txn ? txn.reason : '',
       host: this.#engine.process.host,
       pid: this.#engine.process.pid,
-      atMs: Math.round(this.#engine.clock.nowMs()),
+      atMs: machineTimeMs(this.#engine),
       attempt: state.attempt,
     };
   }
