@@ -167,6 +167,14 @@ describe.each(MANAGERS)(
         expect(existsSync(join(directory, 'node_modules', other)), other).toBe(false);
     });
 
+    test('an older Node is told so in one sentence', async () => {
+      const ended = await run([nodeProgram(20), 'program.mjs', 'memory://old'], { cwd: directory });
+      expect(ended).toMatchObject({ code: 1, stdout: '' });
+      expect(ended.stderr).toMatch(
+        /^CheckpointError: Holdfast needs Node 22 or newer; this is Node 20\.[\d.]+$/m,
+      );
+    });
+
     test.each(NODES)(
       'works on Node %i, and names the package of a store that is not installed',
       async (major) => {

@@ -1,5 +1,8 @@
 /** What adapters and other packages build on: interfaces, errors, settings. */
 
+// First: nothing else is evaluated where it throws.
+import './runtime.ts';
+
 export * from './checkpoint-manager.ts';
 export * from './checks.ts';
 export * from './components.ts';
