@@ -37,6 +37,29 @@ describe('what a library fails with', () => {
       'A, AADSTS7000215, HTTP 401',
       false,
     ],
+    [
+      'a number of Entra ID, as Microsoft tells it beneath',
+      failing(
+        'A',
+        {},
+        failing('ServerError', { errorCode: 'invalid_client', errorNo: '7000215', status: 401 }),
+      ),
+      'A, AADSTS7000215, HTTP 401',
+      false,
+    ],
+    ['no network, in the words of Microsoft', failing('A', { errorCode: 'network_error' }), 'A', true],
+    [
+      'a connection of ours that ended',
+      failing('DirectHttpError', { code: 'CLOSED_EARLY' }),
+      'DirectHttpError, CLOSED_EARLY',
+      true,
+    ],
+    [
+      'a connection of ours that was not made',
+      failing('DirectHttpError', { code: 'CONNECT_FAILED' }),
+      'DirectHttpError, CONNECT_FAILED',
+      true,
+    ],
     ['a code that is none', failing(`${CANARY} x`, { code: CANARY }), 'Error', false],
     ['no error', CANARY, 'Error', false],
   ])('%s', (_name, error, message, isTemporary) => {

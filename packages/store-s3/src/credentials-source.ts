@@ -50,8 +50,8 @@ export async function failureOf(
     return new CredentialsError('Unavailable', what, failure);
   }
   if (profile === undefined) {
-    const mayPass = credentialsKind === 'container' && isAway(error);
-    return judged(failure, source, mayPass);
+    const isOfContainer = credentialsKind === 'container' && isAway(error);
+    return judged(failure, source, isOfContainer || failure.isTemporary);
   }
   const settings = await settingsOf(profile);
   if (Object.keys(settings).length === 0) {
@@ -59,7 +59,8 @@ export async function failureOf(
     return new CredentialsError('InvalidConfig', what, failure);
   }
   const [, name, advice = source.advice] = KINDS.find(([setting]) => settings[setting] !== undefined) ?? [];
-  return judged(failure, { name: name === undefined ? source.name : `${name} of ${source.name}`, advice });
+  const named = { name: name === undefined ? source.name : `${name} of ${source.name}`, advice };
+  return judged(failure, named, failure.isTemporary);
 }
 
 async function settingsOf(profile: string): Promise<Readonly<Record<string, string | undefined>>> {
@@ -79,7 +80,7 @@ function isAway(error: unknown): boolean {
 function judged(
   failure: LibraryFailure,
   { name, advice }: CredentialsSource,
-  mayPass = failure.isTemporary,
+  mayPass: boolean,
 ): CredentialsError {
   const { code, status, message } = failure;
   const error = (to: CredentialsError['code'], what: string) => new CredentialsError(to, what, failure);
@@ -89,6 +90,11 @@ function judged(
       `no credentials can be had: the proxy wants credentials (${message}); ${LOGIN_ADVICE}`,
     );
   if (mayPass) return error('Unavailable', `no credentials can be had at present from ${name} (${message})`);
+  if (code === 'TLS_FAILED')
+    return error(
+      'InvalidConfig',
+      `the certificate of what gives ${name} is not trusted (${message}); set AWS_CA_BUNDLE or ca=`,
+    );
   if (code === 'ENOENT' || code === 'EACCES' || code === 'EISDIR')
     return error('InvalidConfig', `a file that ${name} takes cannot be read (${message}); ${advice}`);
   if (status !== undefined)
