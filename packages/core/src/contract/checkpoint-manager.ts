@@ -10,6 +10,8 @@
  * What a call is given is checked before anything is done: a value that is not accepted is `InvalidArgument`, and the message says what is.
  * `undefined` leaves an option out; `null` does only where its type says so.
  *
+ * Versions are bigints. `JSON.stringify` of a result, of a progress event or of an error writes them as decimal strings.
+ *
  * What its calls take and tell stands in a file for each subject; all of it is exported from here too.
  */
 

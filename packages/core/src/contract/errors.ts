@@ -4,6 +4,8 @@
  * A code exists only where a caller would act differently; the message is for people and may change.
  */
 
+import { jsonReady } from './json.ts';
+
 /**
  * `permanent`: the same call fails again. `temporary`: it may succeed if repeated, and a write that failed so may still
  * have had its effect. `exhausted`: it was temporary and the retries or the deadline are used up.
@@ -210,6 +212,12 @@ export class CheckpointError extends Error {
   /** What a person does about it. */
   get advice(): string {
     return ERROR_CODES[this.code].advice;
+  }
+
+  /** For logs: what it is, where it happened, and no stack. */
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { name, code, status, message, context } = this;
+    return { name, code, status, message, context: jsonReady(context) };
   }
 }
 

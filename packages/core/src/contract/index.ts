@@ -11,6 +11,7 @@ export * from './dropped.ts';
 export * from './errors.ts';
 export * from './files.ts';
 export * from './history.ts';
+export * from './json.ts';
 export * from './life.ts';
 export * from './object-key.ts';
 export * from './object-store.ts';

@@ -12,6 +12,7 @@ import type {
 import { anyText, checkOptions } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { RandomSource } from '../contract/files.ts';
+import { jsonEvents } from '../contract/json.ts';
 import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import { CALL_RULES } from './call-rules.ts';
@@ -96,9 +97,10 @@ export class WritableCheckpoint implements Checkpoint {
     checkGlobs(meta.shouldChange ?? []);
     const stop = this.#discarded.signal;
     const signal = AbortSignal.any([...(meta.signal ? [meta.signal] : []), stop, this.#closing]);
+    const options = { ...meta, signal, onProgress: jsonEvents(meta.onProgress) };
     try {
-      await this.#session.deliver(files, checked, { ...meta, signal });
-      const checkpoint = await this.#session.finalise({ ...meta, signal });
+      await this.#session.deliver(files, checked, options);
+      const checkpoint = await this.#session.finalise(options);
       this.summary = this.#summarise(checkpoint);
     } finally {
       await this.#engine.uploads.settled();

@@ -59,6 +59,7 @@ import type {
   RollbackOptions,
   RollbackResult,
 } from '../contract/history.ts';
+import { jsonEvents, jsonReady } from '../contract/json.ts';
 import type { CallOptions, ObjectStore } from '../contract/object-store.ts';
 import type {
   CollectOptions,
@@ -299,7 +300,7 @@ class Manager implements CheckpointManager {
   async save(options: SaveOptions): Promise<SaveResult> {
     return this.#thenRetain(
       save(this.#engine, this.#catalog, this.#writers, this.#bounded(options, CALL_RULES.save)),
-    );
+    ).then(jsonReady);
   }
 
   async commit(
@@ -314,21 +315,25 @@ class Manager implements CheckpointManager {
     const bounded = this.#bounded(options, CALL_RULES.restore);
     // Restored before it has joined, a life could save beside what its former life delivers meanwhile.
     if (this.#writers.sharedLife) await this.#writers.join(undefined, bounded);
-    return restore(this.#engine, this.#catalog, bounded);
+    return jsonReady(await restore(this.#engine, this.#catalog, bounded));
   }
 
   async mirrorFrom(source: CheckpointManager, options: MirrorOptions = {}): Promise<MirrorResult> {
-    const { from, signal } = this.#withSource(source, options, CALL_RULES.mirror);
-    return this.#thenRetain(mirror(from, this.#side, { ...options, signal, caller: options.signal }));
+    const { from, bounded } = this.#withSource(source, options, CALL_RULES.mirror);
+    const mirrored = mirror(from, this.#side, { ...bounded, caller: options.signal });
+    return this.#thenRetain(mirrored).then(jsonReady);
   }
 
   async forkFrom(source: CheckpointManager, options: ForkOptions = {}): Promise<ForkResult> {
-    const { from, signal } = this.#withSource(source, options, CALL_RULES.fork);
-    return this.#thenRetain(fork(from, this.#side, { ...options, signal, caller: options.signal }));
+    const { from, bounded } = this.#withSource(source, options, CALL_RULES.fork);
+    const forked = fork(from, this.#side, { ...bounded, caller: options.signal });
+    return this.#thenRetain(forked).then(jsonReady);
   }
 
   async rollback(options: RollbackOptions): Promise<RollbackResult> {
-    return rollback(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rollback));
+    return jsonReady(
+      await rollback(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rollback)),
+    );
   }
 
   async diff(
@@ -338,11 +343,13 @@ class Manager implements CheckpointManager {
   ): Promise<DiffResult> {
     referenceOrLatest('before', before);
     referenceOrLatest('after', after);
-    return diff(this.#engine, this.#catalog, [before, after], this.#bounded(options, CALL_RULES.diff));
+    return jsonReady(
+      await diff(this.#engine, this.#catalog, [before, after], this.#bounded(options, CALL_RULES.diff)),
+    );
   }
 
   async lease(options: LeaseOptions): Promise<Lease> {
-    return takeLease(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.lease));
+    return jsonReady(await takeLease(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.lease)));
   }
 
   async releaseLease(id: string, options: WaitOptions = {}): Promise<boolean> {
@@ -350,27 +357,31 @@ class Manager implements CheckpointManager {
   }
 
   async leases(options: WaitOptions & { version?: CheckpointReference | undefined } = {}): Promise<Lease[]> {
-    return callersLeases(this.#engine, this.#bounded(options, CALL_RULES.leases));
+    return jsonReady(await callersLeases(this.#engine, this.#bounded(options, CALL_RULES.leases)));
   }
 
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
-    return verify(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.verify));
+    return jsonReady(await verify(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.verify)));
   }
 
   async recover(token: string, options: WaitOptions = {}): Promise<RecoverResult> {
-    return recover(this.#engine, this.#catalog, token, this.#bounded(options, CALL_RULES.wait).signal);
+    return jsonReady(
+      await recover(this.#engine, this.#catalog, token, this.#bounded(options, CALL_RULES.wait).signal),
+    );
   }
 
   async log(options: LogOptions = {}): Promise<LogEntry[]> {
-    return readLog(this.#catalog, this.#bounded(options, CALL_RULES.log));
+    return jsonReady(await readLog(this.#catalog, this.#bounded(options, CALL_RULES.log)));
   }
 
   async planRetention(options: RetentionOptions = {}): Promise<RetentionPlan> {
-    return planOnly(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.planRetention));
+    return jsonReady(
+      await planOnly(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.planRetention)),
+    );
   }
 
   async collect(options: CollectOptions = {}): Promise<CollectResult> {
-    return collect(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.collect));
+    return jsonReady(await collect(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.collect)));
   }
 
   async setRetention(policy: RetentionPolicy | null, options: WaitOptions = {}): Promise<void> {
@@ -378,7 +389,7 @@ class Manager implements CheckpointManager {
   }
 
   async retention(options: WaitOptions = {}): Promise<RetentionPolicy | null> {
-    return retention(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait));
+    return jsonReady(await retention(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait)));
   }
 
   async pin(checkpoint: CheckpointReference, label: string, options: WaitOptions = {}): Promise<void> {
@@ -398,19 +409,23 @@ class Manager implements CheckpointManager {
   }
 
   async annotate(checkpoint: CheckpointReference, options: AnnotateOptions = {}): Promise<CheckpointId> {
-    return annotate(this.#engine, this.#catalog, checkpoint, this.#bounded(options, CALL_RULES.annotate));
+    return jsonReady(
+      await annotate(this.#engine, this.#catalog, checkpoint, this.#bounded(options, CALL_RULES.annotate)),
+    );
   }
 
   async begun(options: WaitOptions = {}): Promise<readonly BegunVersion[]> {
-    return begun(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait));
+    return jsonReady(await begun(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait)));
   }
 
   async fsck(options: WaitOptions = {}): Promise<FsckResult> {
-    return fsck(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait));
+    return jsonReady(await fsck(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.wait)));
   }
 
   async rebuildCatalog(options: RebuildOptions = {}): Promise<RebuildResult> {
-    return rebuildCatalog(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rebuild));
+    return jsonReady(
+      await rebuildCatalog(this.#engine, this.#catalog, this.#bounded(options, CALL_RULES.rebuild)),
+    );
   }
 
   async releaseSkipped(manifestKey: string, options: WaitOptions = {}): Promise<void> {
@@ -452,24 +467,22 @@ class Manager implements CheckpointManager {
     source: CheckpointManager,
     options: T,
     rules: Rules<T>,
-  ): { from: RunSide; signal: AbortSignal } {
+  ): { from: RunSide; bounded: T & { signal: AbortSignal } } {
     if (typeof source !== 'object' || source === null || !(#engine in source)) {
       throw new CheckpointError(
         'InvalidArgument',
         'the source is to be a manager that this copy of Holdfast has opened',
       );
     }
-    const { signal } = this.#bounded(options, rules);
-    return { from: source.#side, signal: source.#until(signal) };
+    const bounded = this.#bounded(options, rules);
+    return { from: source.#side, bounded: { ...bounded, signal: source.#until(bounded.signal) } };
   }
 
   /** The options, checked, with a signal that also fires when the manager is closed. */
-  #bounded<T extends { signal?: AbortSignal | undefined }>(
-    options: T,
-    rules: Rules<T>,
-  ): T & { signal: AbortSignal } {
+  #bounded<T extends WaitOptions>(options: T, rules: Rules<T>): T & { signal: AbortSignal } {
     checkOptions(options, rules, 'what the call is given');
-    return { ...options, signal: this.#until(options.signal) };
+    const onProgress = jsonEvents(options.onProgress);
+    return { ...options, ...(onProgress && { onProgress }), signal: this.#until(options.signal) };
   }
 
   #until(signal: AbortSignal | undefined): AbortSignal {

@@ -7,6 +7,7 @@ import type {
   WriterState,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
+import { jsonReady } from '../contract/json.ts';
 import {
   type CatalogCheckpoint,
   checkLogicalNames,
@@ -70,7 +71,7 @@ export function summaryOf(
     throw new CheckpointError('Corrupt', `the catalog does not say the state of ${idText(id)}`);
   }
   const graceUntilMs = checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs + checkpoint.graceMs : null;
-  return {
+  return jsonReady({
     id,
     version: id.version,
     sizeBytes: checkpoint.sizeBytes,
@@ -88,7 +89,7 @@ export function summaryOf(
     committedAtMs: checkpoint.committedAtMs,
     graceUntilMs,
     graceLeftMs: graceUntilMs === null ? null : Math.max(0, graceUntilMs - storeNowMs),
-  };
+  });
 }
 
 /** All that the records say. One GET, and what `readSlices` needs. */
@@ -112,7 +113,7 @@ export async function readDetails(
   const { worldSize } = manifest;
   const { manifestKey } = checkpoint;
   const metadata = Object.assign(union.metadata, checkpoint.annotatedMetadata);
-  return { ...summary, worldSize, writers, files, metadata, manifestKey };
+  return jsonReady({ ...summary, worldSize, writers, files, metadata, manifestKey });
 }
 
 const CONSISTENCIES = { CONSISTENCY_UNSPECIFIED: null, PAUSED: 'paused', POLLUTED: 'polluted' } as const;

@@ -4,6 +4,7 @@ import {
   type CheckpointManager,
   type CommitMeta,
   isCheckpointError,
+  jsonReady,
   type SaveResult,
   type WaitOptions,
 } from '@holdfast/core/contract';
@@ -88,7 +89,7 @@ async function saveChecked(
   });
   const isOdd = version !== BigInt(modelVersion);
   const notes = isOdd ? [`the files of ${set.where} say version ${modelVersion}`] : [];
-  return { ...saved, modelVersion, notes, suspicions };
+  return jsonReady({ ...saved, modelVersion, notes, suspicions });
 }
 
 export type ImportAllOptions = Omit<ImportOptions, 'version' | 'metrics'>;
@@ -118,7 +119,7 @@ export async function importAll(
     if (typeof outcome !== 'string') imported.push(outcome);
     else skipped.push({ version: found.version, folder: found.folder, reason: outcome });
   }
-  return { imported, skipped };
+  return jsonReady({ imported, skipped });
 }
 
 function assertEachOnce(place: Place, versions: readonly FoundVersion[]): void {

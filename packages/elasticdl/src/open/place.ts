@@ -1,6 +1,6 @@
 /** What ElasticDL has written without an engine: a directory, or a prefix of an object store, that holds versions, or the files of one. */
 
-import { CheckpointError, isCheckpointError, type RandomSource } from '@holdfast/core/contract';
+import { CheckpointError, isCheckpointError, jsonReady, type RandomSource } from '@holdfast/core/contract';
 import type { ShardSet } from '../shard-set.ts';
 import { type FoundShards, findShards } from './find-shards.ts';
 import { parseModelFile, parseShardFile, parseVersionFolder, versionFolder } from './names.ts';
@@ -52,7 +52,7 @@ export async function findVersions(
     if (isCheckpointError(error, 'NotFound')) return new Map<string, readonly string[]>();
     throw error;
   });
-  return versionsIn(folders);
+  return jsonReady(versionsIn(folders));
 }
 
 /**

@@ -1,6 +1,6 @@
 /** When training has learnt enough: decided after each evaluation, from all that there were. */
 
-import { CheckpointError, type CheckpointManager } from '@holdfast/core/contract';
+import { CheckpointError, type CheckpointManager, jsonReady } from '@holdfast/core/contract';
 import { checkRanked, gain, type Metrics, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 export interface Evaluation {
@@ -51,7 +51,7 @@ export class EarlyStopper {
     const checkpoints = (await manager.list()).reverse();
     for (const { version, metrics, state, isLeftBehind } of checkpoints) {
       if (state !== 'quarantined' && !isLeftBehind && isEvaluated(metrics)) {
-        stopper.#history.push({ version, metrics });
+        stopper.#history.push(jsonReady({ version, metrics }));
       }
     }
     if (stopper.#history.length > 0) stopper.#ask();
@@ -79,7 +79,7 @@ export class EarlyStopper {
       const lacks = `the evaluation of version ${evaluation.version} lacks`;
       throw unknownMetric(metric, lacks, [evaluation.metrics]);
     }
-    this.#history.push({ version: evaluation.version, metrics: { ...evaluation.metrics } });
+    this.#history.push(jsonReady({ version: evaluation.version, metrics: { ...evaluation.metrics } }));
     return this.#ask();
   }
 

@@ -4,6 +4,7 @@
  * that directory, which takes room and nothing else; the next one of this machine that saves here removes it.
  */
 
+import { jsonReady } from '@holdfast/core/contract';
 import {
   DirectorySync,
   type FileSystem,
@@ -84,6 +85,7 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
   }
 
   async list(): Promise<{ readonly version: bigint }[]> {
-    return (await readSequence(this.#root, this.#fileSystem)).map(({ version }) => ({ version }));
+    const sequence = await readSequence(this.#root, this.#fileSystem);
+    return sequence.map(({ version }) => jsonReady({ version }));
   }
 }

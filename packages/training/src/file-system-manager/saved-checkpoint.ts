@@ -20,6 +20,11 @@ export class SavedCheckpoint implements TrainingCheckpoint {
     this.#fileSystem = fileSystem;
   }
 
+  /** `JSON.stringify` takes no bigint. */
+  toJSON(): { readonly version: string } {
+    return { version: String(this.version) };
+  }
+
   openOutputStream(_key: string): WritableStream<Uint8Array> {
     const message = `checkpoint ${this.version} is committed: it cannot be written any more`;
     throw new CheckpointError('InvalidArgument', message);

@@ -1,6 +1,6 @@
 /** What is said when a process has to leave: what is durable, and what is lost. Pure. */
 
-import { isCheckpointError } from '@holdfast/core/contract';
+import { isCheckpointError, jsonReady } from '@holdfast/core/contract';
 import { secondsText, sharesText, writersText } from './in-flight-text.ts';
 import type { SaveInFlight } from './saver.ts';
 
@@ -37,13 +37,13 @@ export function lossByError(error: unknown, versionInFlight: bigint | null): Los
 
 export function reportOf(durable: PreemptionReport['durable'], lost: Loss | null): PreemptionReport {
   if (lost === null)
-    return { durable, lost, text: `preempted: nothing is under way; ${durableText(durable)}` };
+    return jsonReady({ durable, lost, text: `preempted: nothing is under way; ${durableText(durable)}` });
   const what = lost.version === null ? 'the last state' : `version ${lost.version}`;
-  return {
+  return jsonReady({
     durable,
     lost,
     text: `preempted: ${what} ${lost.why}; ${durableText(durable)}${sinceText(durable)}`,
-  };
+  });
 }
 
 function durableText(durable: PreemptionReport['durable']): string {

@@ -1,6 +1,6 @@
 /** What is known of one save, from its events. Pure: times are passed in. */
 
-import type { ProgressEvent, WriterPosition } from '@holdfast/core/contract';
+import { jsonReady, type ProgressEvent, type WriterPosition } from '@holdfast/core/contract';
 import type { SaveInFlight } from './saver.ts';
 
 interface FileProgress {
@@ -67,7 +67,7 @@ export class SaveProgress {
   }
 
   inFlight(nowMs: number): SaveInFlight {
-    return {
+    return jsonReady({
       version: this.#version,
       writer: this.#writer,
       elapsedMs: nowMs - this.#calledMs,
@@ -76,7 +76,7 @@ export class SaveProgress {
       file: this.slowest?.name ?? null,
       silentMs: nowMs - this.#heardMs,
       missingWriters: this.#missingWriters,
-    };
+    });
   }
 
   #getsOn(event: Exclude<ProgressEvent, { type: 'retry' }>): boolean {
