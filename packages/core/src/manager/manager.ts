@@ -75,7 +75,7 @@ import { type CatalogCheckpoint, toReference, toVersion } from '../format/index.
 import { RECORD_LIMITS, type RecordLimits } from '../plan/file-lists.ts';
 import { toPolicyRecord } from '../plan/retention-policy.ts';
 import { findReferredTo, latestOf, newestCheckpoints } from '../plan/state.ts';
-import { createThrottle, createTransfer, type Transfer } from '../transfer/index.ts';
+import { createTransfer, type Transfer } from '../transfer/index.ts';
 import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
@@ -102,6 +102,7 @@ import { planOnly, retention, setRetention } from './retention.ts';
 import { rollback } from './rollback.ts';
 import { RunRules } from './run-rules.ts';
 import { save } from './save.ts';
+import { throttleOf } from './throttle-of.ts';
 import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
@@ -206,14 +207,6 @@ const OPENING: Rules<CheckpointManagerOptions> = {
   logger: optional(aLogger),
   process: optional(aProcess),
 };
-
-function throttleOf(given: Throttle | undefined, settings: Settings, clock: Clock): Throttle {
-  const { saveBytesPerSecondMax } = settings;
-  if (given === undefined) return createThrottle({ bytesPerSecondMax: saveBytesPerSecondMax || null, clock });
-  if (saveBytesPerSecondMax === 0) return given;
-  const message = `setting saveBytesPerSecondMax is ${saveBytesPerSecondMax}, and a throttle is given too, which has a limit of its own; give one of them`;
-  throw new CheckpointError('InvalidConfig', message);
-}
 
 class Manager implements CheckpointManager {
   readonly throttle: Throttle;
