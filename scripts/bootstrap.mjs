@@ -12,7 +12,7 @@ import os from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { CACHE, FetchError, fetchPackage } from './fetch-package.mjs';
+import { CACHE, FetchError, fetchPackage, isRefusedWrite } from './fetch-package.mjs';
 import { childEnv, isMusl, isSuitableNode, nodePackage, PNPM_VERSION } from './toolchain.mjs';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -126,6 +126,18 @@ function prepare(command, args, env) {
   throw new BootstrapError(`${path.basename(command)} ${args[0]} failed; its own words are above`);
 }
 
+/** Before the first step that writes into the clone: pnpm's own words for it say less. */
+function assertCloneWritable() {
+  try {
+    fs.accessSync(ROOT, fs.constants.W_OK);
+  } catch (error) {
+    if (!isRefusedWrite(error)) throw error;
+    throw new BootstrapError(
+      `this user cannot write the clone ${ROOT}, which is not prepared for it; install the command as docs/install.md says, or use a clone of your own`,
+    );
+  }
+}
+
 function lockfileHash() {
   const lockfile = readIfPresent(path.join(ROOT, 'pnpm-lock.yaml'));
   if (lockfile === '') throw new BootstrapError('pnpm-lock.yaml is missing; this clone is not complete');
@@ -137,6 +149,7 @@ async function installDependencies(env) {
   if (readIfPresent(INSTALL_STAMP) === hash) return;
   await withCloneLock(() => {
     if (readIfPresent(INSTALL_STAMP) === hash) return;
+    assertCloneWritable();
     say('installing dependencies (pnpm install)');
     prepare('pnpm', ['install', '--frozen-lockfile'], { ...env, CI: 'true' });
     fs.writeFileSync(INSTALL_STAMP, hash);
@@ -147,6 +160,7 @@ async function buildCli(env, node) {
   await withCloneLock(() => {
     // Another process may have built while we waited; its build began after we did.
     if (fs.existsSync(CLI_STAMP) && fs.statSync(CLI_STAMP).mtimeMs > STARTED_MS) return;
+    assertCloneWritable();
     say('building the holdfast command');
     const started = `${CLI_STAMP}.${process.pid}`;
     fs.writeFileSync(started, `${node}\n`);

@@ -21,8 +21,7 @@ export function fetchPackage({ name, version }, { say, forOtherMachine = false }
   const target = path.join(CACHE, `${name.replace('/', '+')}-${version}`);
   if (fs.existsSync(target)) return target;
   say(`fetching ${name} ${version} into ${CACHE}`);
-  fs.mkdirSync(CACHE, { recursive: true });
-  const temporary = fs.mkdtempSync(path.join(CACHE, '.fetch-'));
+  const temporary = temporaryDirectory();
   try {
     npmInstall(`${name}@${version}`, temporary, forOtherMachine ? ['--force'] : []);
     fs.renameSync(path.join(temporary, 'node_modules', name), target);
@@ -33,6 +32,23 @@ export function fetchPackage({ name, version }, { say, forOtherMachine = false }
     fs.rmSync(temporary, { recursive: true, force: true });
   }
   return target;
+}
+
+function temporaryDirectory() {
+  try {
+    fs.mkdirSync(CACHE, { recursive: true });
+    return fs.mkdtempSync(path.join(CACHE, '.fetch-'));
+  } catch (error) {
+    if (!isRefusedWrite(error)) throw error;
+    throw new FetchError(
+      `the cache ${CACHE} cannot be written (${error.code}); set HOLDFAST_CACHE to a directory that can`,
+    );
+  }
+}
+
+/** Whether a file system refused to be written. */
+export function isRefusedWrite(error) {
+  return ['EACCES', 'EPERM', 'EROFS'].includes(error.code);
 }
 
 function npmInstall(spec, directory, more) {

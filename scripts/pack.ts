@@ -7,6 +7,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { FetchError } from './fetch-package.mjs';
 import { writeArchive } from './pack/archive.ts';
 import { MACHINES, stageSelfContained } from './pack/self-contained.ts';
 import {
@@ -63,12 +64,22 @@ function packAll(): string[] {
   return [...made, dockerfile];
 }
 
-if (!runStep(BUILD)) process.exit(1);
-rmSync(ARTIFACTS, { recursive: true, force: true });
-mkdirSync(STAGE, { recursive: true });
-for (const file of packAll()) {
-  const artifact = join(ARTIFACTS, basename(file));
-  renameSync(file, artifact);
-  console.log(`${String(statSync(artifact).size).padStart(12)} bytes  artifacts/${basename(file)}`);
+function main(): void {
+  if (!runStep(BUILD)) process.exit(1);
+  rmSync(ARTIFACTS, { recursive: true, force: true });
+  mkdirSync(STAGE, { recursive: true });
+  for (const file of packAll()) {
+    const artifact = join(ARTIFACTS, basename(file));
+    renameSync(file, artifact);
+    console.log(`${String(statSync(artifact).size).padStart(12)} bytes  artifacts/${basename(file)}`);
+  }
+  rmSync(STAGE, { recursive: true });
 }
-rmSync(STAGE, { recursive: true });
+
+try {
+  main();
+} catch (error) {
+  if (!(error instanceof FetchError)) throw error;
+  console.error(`holdfast: ${error.message}`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,65 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { PNPM_VERSION } from './toolchain.mjs';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const READ_ONLY = 0o555;
+const WRITABLE = 0o755;
+
+/** Modes of files hold for root as well. */
+const BOUND = ['setpriv', '--bounding-set', '-dac_override,-dac_read_search', '--inh-caps', '-all'];
+
+let directory: string;
+let clone: string;
+let cache: string;
+
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'holdfast-bootstrap-'));
+  clone = join(directory, 'clone');
+  cache = join(directory, 'cache');
+  mkdirSync(cache);
+  mkdirSync(clone);
+  cpSync(join(ROOT, 'scripts'), join(clone, 'scripts'), { recursive: true });
+  writeFileSync(join(clone, 'pnpm-lock.yaml'), 'any');
+});
+
+afterEach(() => {
+  for (const each of [clone, cache]) chmodSync(each, WRITABLE);
+  rmSync(directory, { recursive: true });
+});
+
+function bootstrap(...args: string[]) {
+  const bound = process.getuid?.() === 0 ? BOUND : [];
+  const words = [...bound, process.execPath, join(clone, 'scripts', 'bootstrap.mjs'), ...args];
+  const env = { PATH: process.env['PATH'], HOLDFAST_CACHE: cache };
+  const { status, stderr, stdout } = spawnSync(words[0] as string, words.slice(1), { env, encoding: 'utf8' });
+  return { status, stdout, last: stderr.trimEnd().split('\n').at(-1) };
+}
+
+describe('bootstrap, where it may not write', () => {
+  test('a cache: it is named, with the variable that leads elsewhere', () => {
+    chmodSync(cache, READ_ONLY);
+    expect(bootstrap('node', '--version')).toEqual({
+      status: 1,
+      stdout: '',
+      last: `holdfast: the cache ${cache} cannot be written (EACCES); set HOLDFAST_CACHE to a directory that can`,
+    });
+  });
+
+  test.each([['node', '--version'], ['--cli']])(
+    'a clone of another user that is not prepared: %s',
+    (...args) => {
+      mkdirSync(join(cache, `pnpm-${PNPM_VERSION}`, 'bin'), { recursive: true });
+      chmodSync(clone, READ_ONLY);
+      expect(bootstrap(...args)).toEqual({
+        status: 1,
+        stdout: '',
+        last: `holdfast: this user cannot write the clone ${clone}, which is not prepared for it; install the command as docs/install.md says, or use a clone of your own`,
+      });
+    },
+  );
+});
