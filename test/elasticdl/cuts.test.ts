@@ -224,6 +224,37 @@ describe('a model in one file, as until November 2019', () => {
     },
   );
 
+  test('a directory of such files: the newest, one by its version, all of them', async () => {
+    const directory = join(root, `models-${count++}`);
+    const of = (version: number) => joined(int(1, version), writtenShard('S0').subarray(2));
+    await writeFiles(directory, {
+      'model_v95.chkpt': of(95),
+      'model_v100.chkpt': of(100),
+      'model_vx.chkpt': of(7),
+    });
+    const inspected = await asJson('elasticdl', 'inspect', directory);
+    expect(inspected).toMatchObject({
+      where: join(directory, 'model_v100.chkpt'),
+      version: 100,
+      suspicions: [],
+    });
+    const exported = await asJson(
+      'elasticdl',
+      'export',
+      directory,
+      newPath('.safetensors'),
+      '--version',
+      '95',
+    );
+    expect(exported).toMatchObject({ from: join(directory, 'model_v95.chkpt'), version: 95 });
+    const run = newRun();
+    const { imported } = await asJson('elasticdl', 'import', directory, run, '--all');
+    expect(imported.map(({ version }: { version: number }) => version)).toEqual([95, 100]);
+    await truncate(join(directory, 'model_v100.chkpt'), 0);
+    const words = 'model_v100.chkpt holds nothing, not even a version';
+    await refused(5, words, 'elasticdl', 'export', directory, newPath('.safetensors'));
+  });
+
   test('bad input: another version, one shard of several, --all, nothing there', async () => {
     const file = join(root, `models-${count++}`, 'model_v100.chkpt');
     await writeFiles(join(file, '..'), { 'model_v100.chkpt': writtenShard('S0') });

@@ -205,6 +205,21 @@ test.each<[string, ShardSet, RegExp]>([
   expect(target.state).toBe('discarded');
 });
 
+test('one of the new shards alone is that of all; an index that is out of range is InvalidArgument', async () => {
+  const [all, one] = [memoryTarget(), memoryTarget()];
+  await repartition(setOf(...GO_SHARDS), all, { count: 3 });
+  const { files } = await repartition(setOf(...GO_SHARDS), one, { count: 3, index: 2 });
+  const name = 'variables-2-of-3.ckpt';
+  expect(files.map((file) => file.name)).toEqual([name]);
+  expect(one.files).toEqual({ [name]: all.files[name] });
+  for (const index of [3, -1, 0.5]) {
+    const target = memoryTarget();
+    const asked = repartition(setOf(...GO_SHARDS), target, { count: 3, index });
+    await expect(asked).rejects.toMatchObject({ code: 'InvalidArgument' });
+    expect(target.state).toBe('discarded');
+  }
+});
+
 test('a shard whose name says another number of shards is Corrupt', async () => {
   const set = setOf(...GO_SHARDS);
   const torn = { ...set, shards: set.shards.map((file) => ({ ...file, count: 3 })) };

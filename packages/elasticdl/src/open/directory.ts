@@ -10,7 +10,7 @@ import {
 } from '@holdfast/local-files';
 import { eachAtOnce } from '../scatter/at-once.ts';
 import type { ShardSet } from '../shard-set.ts';
-import { parseShardFile, parseVersionFolder } from './names.ts';
+import { parseModelFile, parseShardFile, parseVersionFolder } from './names.ts';
 import { type OpenOptions, openShards, type Place } from './place.ts';
 
 /** The version directory that ElasticDL has written; see `openShards` for errors. Links count as what they lead to. */
@@ -65,11 +65,11 @@ async function entriesOf(path: string, fileSystem: FileSystem): Promise<Entries>
   try {
     for (const entry of await fileSystem.readdir(path)) {
       const name = entry.name.toString();
-      const isShard = parseShardFile(name) !== null;
-      if (!isShard && parseVersionFolder(name) === null) continue;
+      const isFile = parseShardFile(name) !== null || parseModelFile(name) !== null;
+      if (!isFile && parseVersionFolder(name) === null) continue;
       const what = entry.isSymbolicLink() ? await behind(join(path, name), fileSystem) : entry;
-      if (isShard && what?.isFile()) files.push(name);
-      if (!isShard && what?.isDirectory()) versions.push(name);
+      if (isFile && what?.isFile()) files.push(name);
+      if (!isFile && what?.isDirectory()) versions.push(name);
     }
   } catch (error) {
     throw fileError(error, `read the directory ${path}`, { path });

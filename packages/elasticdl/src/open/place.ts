@@ -12,7 +12,8 @@ export interface Place {
   /** For messages: the place itself (`''`), or a folder in it. */
   where(folder: string): string;
   /**
-   * Names of the files that lie directly in it (under `''`) and in each folder that is called as a version is, even an empty one.
+   * Names of the files that lie directly in it (under `''`) and in each folder that is called as a version is, even an empty one. Names that
+   * are neither of a shard nor of a whole model may be left out.
    * `NotFound`: no such directory. An object store has no directories: there it is as an empty one.
    */
   list(signal: AbortSignal | undefined): Promise<ReadonlyMap<string, readonly string[]>>;
@@ -27,7 +28,7 @@ export interface Place {
 /** `problem` is to be put after the name of the directory. */
 export interface FoundVersion extends FoundShards {
   readonly version: bigint;
-  /** As it is called there: `version-100`. */
+  /** As it is called there: `version-100`, or `model_v100.chkpt`, which is one file. */
   readonly folder: string;
 }
 
@@ -104,7 +105,22 @@ export async function openShardFile(
   const folder = parseVersionFolder(place.name);
   const version = parseModelFile(name) ?? folder;
   const openOther = (until: AbortSignal | undefined) => openBeside(place, folder, until);
+  return openOneFile(place, { name, index, count, version, openOther }, signal);
+}
+
+interface OneFile extends Pick<ShardSet, 'version' | 'openOther'> {
+  readonly name: string;
+  readonly index?: number;
+  readonly count?: number;
+}
+
+async function openOneFile(
+  place: Place,
+  { name, index = 0, count = 1, version, openOther }: OneFile,
+  signal: AbortSignal | undefined,
+): Promise<ShardSet> {
   const source = await place.open(name, signal);
+  const where = place.where(name);
   return setOf({ where, version, openOther }, [{ name, index, count, source, path: place.pathOf(name) }]);
 }
 
@@ -130,12 +146,15 @@ export function openFound(
   { folder, version, shards }: FoundVersion,
   { signal, versions = [] }: OpenFoundOptions = {},
 ): Promise<ShardSet> {
+  const openOther = (until: AbortSignal | undefined) => openNearest(place, versions, version, until);
+  if (parseModelFile(folder) !== null)
+    return openOneFile(place, { name: folder, version, openOther }, signal);
   const inside = (name: string) => `${folder}/${name}`;
   return openSet(
     {
       where: place.where(folder),
       version,
-      openOther: (until) => openNearest(place, versions, version, until),
+      openOther,
       names: shards.map(({ name }) => name),
       open: (name) => place.open(inside(name), signal),
       pathOf: (name) => place.pathOf(inside(name)),
@@ -178,6 +197,11 @@ function versionsIn(folders: ReadonlyMap<string, readonly string[]>): FoundVersi
   for (const [folder, names] of folders) {
     const version = parseVersionFolder(folder);
     if (version !== null) found.push({ version, folder, ...findShards(names) });
+  }
+  for (const name of folders.get('') ?? []) {
+    const version = parseModelFile(name);
+    if (version === null) continue;
+    found.push({ version, folder: name, shards: [{ name, index: 0, count: 1 }], problem: null });
   }
   return found.sort(newestFirst);
 }
