@@ -46,6 +46,8 @@ export async function startAwsServices({
   expiration = () => new Date(Date.now() + 3_600_000),
 }: AwsServicesOptions): Promise<AwsServices> {
   const given: AwsService[] = [];
+  /** Keys of those who may assume a role. */
+  const known = ['SOURCE'];
   const instead = new Map<AwsService, Reply>();
   const server = await startScriptedServer(async (request): Promise<Reply> => {
     if (request.path === '/latest/api/token')
@@ -54,10 +56,13 @@ export async function startAwsServices({
     if (service === undefined) return { status: 404, body: `no service is at ${request.target}` };
     const other = instead.get(service);
     if (other !== undefined) return other;
-    if (!isAllowed(service, request)) return { status: 403, body: `${service} refuses what it was sent` };
+    if (!isAllowed(service, request, known))
+      return { status: 403, body: `${service} refuses what it was sent` };
     if (request.path === METADATA_ROLES) return { body: ROLE };
     given.push(service);
-    return answerOf(service, await credentials(), expiration());
+    const own = await credentials();
+    known.push(own.accessKeyId);
+    return answerOf(service, own, expiration());
   });
   return { endpoint: server.endpoint, given, instead, stop: server.stop };
 }
@@ -81,9 +86,10 @@ function serviceOf({ method, path, body }: SeenRequest): AwsService | undefined 
   return path.startsWith(METADATA_ROLES) ? 'instance' : undefined;
 }
 
-function isAllowed(service: AwsService, { headers, body }: SeenRequest): boolean {
+function isAllowed(service: AwsService, { headers, body }: SeenRequest, known: readonly string[]): boolean {
   const form = new URLSearchParams(body.toString());
-  if (service === 'AssumeRole') return /Credential=SOURCE\//.test(headers['authorization'] ?? '');
+  if (service === 'AssumeRole')
+    return known.some((key) => headers['authorization']?.includes(`Credential=${key}/`));
   if (service === 'AssumeRoleWithWebIdentity') return form.get('WebIdentityToken') === WEB_IDENTITY_TOKEN;
   if (service === 'single sign-on') return headers['x-amz-sso_bearer_token'] === SSO_TOKEN;
   if (service === 'login') return body.toString().includes(SSO_REFRESH_TOKEN);

@@ -74,6 +74,12 @@ const KINDS: readonly Kind[] = [
     asked: ['AssumeRole'],
   },
   {
+    name: 'a role assumed by an instance',
+    config: `[profile role]\nrole_arn = ${ROLE_ARN}\ncredential_source = Ec2InstanceMetadata\n`,
+    env: { ...INSTANCE, AWS_PROFILE: 'role' },
+    asked: ['instance', 'AssumeRole'],
+  },
+  {
     name: 'a web identity of the environment',
     env: { AWS_WEB_IDENTITY_TOKEN_FILE: 'HOME/token', AWS_ROLE_ARN: ROLE_ARN },
     asked: ['AssumeRoleWithWebIdentity'],

@@ -19,3 +19,8 @@ export const PACK_TIMEOUT_MS = 60_000;
 export async function pack(): Promise<void> {
   await promisify(execFile)(process.execPath, [`${CLI}/build.mjs`]);
 }
+
+/** Packs the command and the library of the package `holdfast` into a directory. */
+export async function packPackage(directory: string): Promise<void> {
+  await promisify(execFile)(process.execPath, [`${CLI}/build.mjs`, '--package', directory]);
+}

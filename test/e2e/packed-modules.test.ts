@@ -1,11 +1,11 @@
-/** What the packed command loads while it runs is there, with the names that its callers ask for. */
+/** What the packed command and the packed library load while they run is there, with the names that their callers ask for. */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { beforeAll, describe, expect, test } from 'vitest';
-import { cleanEnv, run } from './holdfast-process.ts';
-import { PACK_TIMEOUT_MS, PACKED_DIRECTORY, pack } from './packed-command.ts';
+import { describe, expect, test } from 'vitest';
+import { cleanEnv, newPlace, run } from './holdfast-process.ts';
+import { PACK_TIMEOUT_MS, PACKED_DIRECTORY, pack, packPackage } from './packed-command.ts';
 
 /** `const { GoogleAuth } = await import("./src-44H6XD43.mjs")`, `(await import("./x.mjs")).name`: the piece, and the names where told. */
 const LOADS = /(?:\{([^{}]*)\} = await )?import\("(\.[^"]+\.mjs)"\)(?:\)\.(\w+))?/g;
@@ -37,23 +37,40 @@ async function allLoads(program: string): Promise<Load[]> {
   return loads;
 }
 
-describe('the packed command', () => {
-  beforeAll(pack, PACK_TIMEOUT_MS);
+/** Loads each in a process of its own; what it lacks is what that says. */
+async function expectNames(loads: readonly Load[]): Promise<void> {
+  // Without those there would be nothing to see here.
+  for (const name of ['GoogleAuth', 'getDefaultRoleAssumer', 'SSOOIDCClient', 'HttpsProxyAgent'])
+    expect(loads.flatMap(({ names }) => names)).toContain(name);
+  const asked = loads.map(({ piece, names }) => ({ url: pathToFileURL(piece).href, names }));
+  const program = `
+    for (const { url, names } of ${JSON.stringify(asked)}) {
+      const all = await import(url);
+      if (Object.keys(all).every((name) => name === 'default')) console.log(url, 'has a default alone');
+      for (const name of names) if (!(name in all)) console.log(url, 'lacks', name);
+    }`;
+  const words = [process.execPath, '--input-type=module', '--eval', program];
+  expect(await run(words, { env: cleanEnv() })).toEqual({ code: 0, stdout: '', stderr: '' });
+}
 
-  test('every module that it loads on demand has the names that are asked of it', async () => {
-    const loads = await allLoads(join(PACKED_DIRECTORY, 'holdfast.mjs'));
-    const asked = loads.map(({ piece, names }) => ({ url: pathToFileURL(piece).href, names }));
-    // Without those there would be nothing to see here.
-    for (const name of ['GoogleAuth', 'getDefaultRoleAssumer', 'SSOOIDCClient', 'HttpsProxyAgent'])
-      expect(loads.flatMap(({ names }) => names)).toContain(name);
-    const program = `
-      const missing = [];
-      for (const { url, names } of ${JSON.stringify(asked)}) {
-        const all = await import(url);
-        if (Object.keys(all).every((name) => name === 'default')) console.log(url, 'has a default alone');
-        for (const name of names) if (!(name in all)) console.log(url, 'lacks', name);
-      }`;
-    const words = [process.execPath, '--input-type=module', '--eval', program];
-    expect(await run(words, { env: cleanEnv() })).toEqual({ code: 0, stdout: '', stderr: '' });
-  });
+describe('every module that is loaded on demand has the names that are asked of it', () => {
+  test(
+    'by the command of a clone',
+    async () => {
+      await pack();
+      await expectNames(await allLoads(join(PACKED_DIRECTORY, 'holdfast.mjs')));
+    },
+    PACK_TIMEOUT_MS,
+  );
+
+  test(
+    'by the command and the library of the package',
+    async () => {
+      const { directory } = await newPlace();
+      await packPackage(directory);
+      for (const name of ['command', 'index'])
+        await expectNames(await allLoads(join(directory, `${name}.mjs`)));
+    },
+    PACK_TIMEOUT_MS,
+  );
 });
