@@ -219,3 +219,84 @@ describe('scan', () => {
     await expect(files.scan(directory, { signal: controller.signal })).rejects.toEqual(code('Aborted'));
   });
 });
+
+describe('what is left out, and what becomes of links', () => {
+  const names = async (options: Parameters<typeof localFiles.scan>[1], name = 'data') =>
+    (await localFiles.scan(join(directory, name), options)).map((file) => file.name);
+  const link = (name: string, target: string) => {
+    mkdirSync(dirname(join(directory, name)), { recursive: true });
+    symlinkSync(target, join(directory, name));
+  };
+
+  it('a name is left out with all below, be it a directory that cannot be read, a link or a pipe', async () => {
+    for (const name of ['data/a', 'data/cache/b', 'data/sub/c.tmp', 'data/sub/d']) write(name);
+    link('data/link', 'nowhere');
+    execFileSync('mkfifo', [join(directory, 'data/pipe')]);
+    const out = new Set(['cache', 'sub/c.tmp', 'link', 'pipe']);
+    expect(await names({ isExcluded: (name) => out.has(name) })).toEqual(['a', 'sub/d']);
+    await expect(names({ isExcluded: () => true })).rejects.toEqual(
+      code('InvalidArgument', 'holds no file that is not left out'),
+    );
+  });
+
+  it('links are left out on request; other things are still refused', async () => {
+    write('data/a');
+    link('data/b', 'nowhere');
+    link('data/c', '..');
+    expect(await names({ links: 'skip' })).toEqual(['a']);
+    execFileSync('mkfifo', [join(directory, 'data/pipe')]);
+    await expect(names({ links: 'skip' })).rejects.toEqual(code('InvalidArgument', 'named pipe'));
+  });
+
+  it('followed, files and directories are found under the name of the link, in order, and read', async () => {
+    write('blobs/1', 'one');
+    write('blobs/dir/2', 'two');
+    write('data/m');
+    link('data/a.bin', '../blobs/1');
+    link('data/z', '../blobs/dir');
+    link('blobs/dir/3', '../1');
+    link('data-link', 'data');
+    for (const name of ['data', 'data-link'])
+      expect(await names({ links: 'follow' }, name)).toEqual(['a.bin', 'm', 'z/2', 'z/3']);
+    expect(await names({ links: 'follow', isExcluded: (name) => name === 'z/2' })).toEqual([
+      'a.bin',
+      'm',
+      'z/3',
+    ]);
+    const found = await localFiles.scan(join(directory, 'data'), { links: 'follow' });
+    const source = await found[0]?.open();
+    const buffer = new Uint8Array(3);
+    await source?.readInto(0, buffer);
+    await source?.close();
+    expect(Buffer.from(buffer).toString()).toBe('one');
+  });
+
+  it.each([
+    ['one that leads nowhere', 'nowhere', 'leads to nothing'],
+    ['one to the directory that holds it', '..', 'leads back to a directory which holds it'],
+    ['one to itself', 'link', 'leads to nothing'],
+    ['one to a device', '/dev/null', 'a device'],
+  ])('followed, %s is refused', async (_, target, says) => {
+    write('data/a');
+    link('data/sub/link', target);
+    await expect(names({ links: 'follow' })).rejects.toEqual(code('InvalidArgument', says));
+  });
+
+  it('followed, two directories that lead to each other are refused', async () => {
+    write('data/a');
+    write('other/b');
+    link('data/to-other', '../other');
+    link('other/to-data', '../data');
+    await expect(names({ links: 'follow' })).rejects.toEqual(code('InvalidArgument', 'leads back'));
+  });
+
+  it('a link that leads elsewhere by the time it is opened is noticed', async () => {
+    write('blobs/1', 'one');
+    write('blobs/2', 'two');
+    link('data/a', '../blobs/1');
+    const [found] = await localFiles.scan(join(directory, 'data'), { links: 'follow' });
+    rmSync(join(directory, 'blobs/1'));
+    symlinkSync('2', join(directory, 'blobs/1'));
+    await expect(found?.open()).rejects.toEqual(code('InvalidArgument', 'link'));
+  });
+});

@@ -1,6 +1,12 @@
-import { type CallOptions, CheckpointError, type FoundFile, throwIfAborted } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  compareUtf8,
+  type FoundFile,
+  type ScanOptions,
+  throwIfAborted,
+} from '@holdfast/core/contract';
 import type { Check } from './direct-file.ts';
-import { fileError } from './errno.ts';
+import { errnoOf, fileError } from './errno.ts';
 import { diskFileSystem, type FileSystem, nodeFileSystem, scannedFileSystem } from './file-system.ts';
 import { localPath } from './local-path.ts';
 import { fileSystemAt } from './mounts.ts';
@@ -8,7 +14,7 @@ import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
 
 const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file'>, string>> = {
-  link: 'is a symbolic link; links are not followed: put the file itself in its place, or leave it out',
+  link: 'is a symbolic link; follow or skip links, or put the file itself in its place',
   special: 'is a socket, a named pipe or a device; only regular files can be saved',
   unnameable: 'has a name that is not valid UTF-8; rename it',
 };
@@ -19,49 +25,106 @@ const STATS_AT_A_TIME = 64;
 /** See `LocalFiles.scan`. Empty directories below are not recorded. The directory itself may be given by a symbolic link. */
 export async function scanDirectory(
   directory: string,
-  options: CallOptions = {},
+  options: ScanOptions = {},
   fileSystem: FileSystem = nodeFileSystem,
 ): Promise<FoundFile[]> {
   const root = localPath(directory);
-  const names: string[] = [];
+  const places: Place[] = [];
   const check = () => throwIfAborted(options.signal);
   try {
     check();
     const stats = await fileSystem.stat(root);
     if (!stats.isDirectory()) throw invalid(root, 'is not a directory');
     const realRoot = await fileSystem.realpath(root);
-    for await (const entry of walkTree(fileSystem, root, { missing: 'throw', check })) {
-      if (entry.kind !== 'file') throw invalid(`${root}/${entry.name}`, REFUSALS[entry.kind]);
-      names.push(entry.name);
-    }
-    if (names.length === 0) throw invalid(root, 'holds no file');
+    const walk = { fileSystem, options, check };
+    for await (const place of placesBelow(walk, { path: root, realPath: realRoot, name: '' }, [realRoot]))
+      places.push(place);
+    if (places.length === 0)
+      throw invalid(root, options.isExcluded ? 'holds no file that is not left out' : 'holds no file');
+    if (options.links === 'follow') places.sort((a, b) => compareUtf8(a.name, b.name));
     const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
     const disk = isOnDisk ? stats.dev : undefined;
-    return await lookAt(fileSystem, root, names, { disk, realRoot, check });
+    return await lookAt(fileSystem, places, { disk, check });
   } catch (error) {
     throw fileError(error, `read the directory ${root}`, { path: root });
   }
 }
 
+/** A file or directory below the one that is scanned. */
+interface Place {
+  readonly path: string;
+  /** Without links. */
+  readonly realPath: string;
+  readonly name: string;
+}
+
+interface Walk {
+  readonly fileSystem: FileSystem;
+  readonly options: ScanOptions;
+  readonly check: Check;
+}
+
+/** `followed`: the directories, without links, that lead here: the one that is scanned, and those that links have led to. */
+async function* placesBelow(
+  walk: Walk,
+  directory: Place,
+  followed: readonly string[],
+): AsyncGenerator<Place, void, void> {
+  const { fileSystem, options, check } = walk;
+  const { isExcluded, links = 'refuse' } = options;
+  const nameOf = (name: string) => (directory.name === '' ? name : `${directory.name}/${name}`);
+  const entries = walkTree(fileSystem, directory.path, {
+    missing: 'throw',
+    check,
+    isExcluded: isExcluded && ((name) => isExcluded(nameOf(name))),
+  });
+  for await (const entry of entries) {
+    const path = `${directory.path}/${entry.name}`;
+    const name = nameOf(entry.name);
+    if (entry.kind === 'file') yield { path, realPath: `${directory.realPath}/${entry.name}`, name };
+    else if (entry.kind !== 'link' || links === 'refuse') throw invalid(path, REFUSALS[entry.kind]);
+    else if (links === 'follow')
+      yield* placesBehind(walk, { path, realPath: directory.realPath, name }, followed);
+  }
+}
+
+/** `link.realPath`: of the directory where it was met. */
+async function* placesBehind(
+  walk: Walk,
+  link: Place,
+  followed: readonly string[],
+): AsyncGenerator<Place, void, void> {
+  const { fileSystem } = walk;
+  const target = await fileSystem.realpath(link.path).catch((error: unknown) => {
+    if (['ENOENT', 'ELOOP'].includes(errnoOf(error) ?? '')) throw invalid(link.path, 'is a symbolic link that leads to nothing');
+    throw error;
+  });
+  const stats = await fileSystem.stat(target);
+  const found = { path: target, realPath: target, name: link.name };
+  if (stats.isFile()) yield found;
+  else if (!stats.isDirectory()) throw invalid(link.path, REFUSALS.special);
+  else if ([link.realPath, ...followed].some((each) => `${each}/`.startsWith(`${target}/`)))
+    throw invalid(link.path, 'is a symbolic link that leads back to a directory which holds it');
+  else yield* placesBelow(walk, found, [...followed, target]);
+}
+
 /** `disk`: files on this device are asked in place, for what they are asked has just been read. */
 async function lookAt(
   fileSystem: FileSystem,
-  root: string,
-  names: readonly string[],
-  { disk, realRoot, check }: { disk: bigint | undefined; realRoot: string; check: Check },
+  places: readonly Place[],
+  { disk, check }: { disk: bigint | undefined; check: Check },
 ): Promise<FoundFile[]> {
   const files: FoundFile[] = [];
   const scanned = scannedFileSystem();
-  const look = async (name: string): Promise<FoundFile> => {
-    const path = `${root}/${name}`;
+  const look = async ({ name, path, realPath }: Place): Promise<FoundFile> => {
     const { dev, ino, size } = await fileSystem.lstat(path);
     const quickest = dev === disk ? scanned : fileSystem;
-    const found = { realPath: `${realRoot}/${name}`, dev, ino };
+    const found = { realPath, dev, ino };
     return { name, sizeBytes: Number(size), open: () => FileSource.open(path, quickest, { scanned: found }) };
   };
-  for (let start = 0; start < names.length; start += STATS_AT_A_TIME) {
+  for (let start = 0; start < places.length; start += STATS_AT_A_TIME) {
     check();
-    files.push(...(await Promise.all(names.slice(start, start + STATS_AT_A_TIME).map(look))));
+    files.push(...(await Promise.all(places.slice(start, start + STATS_AT_A_TIME).map(look))));
   }
   return files;
 }

@@ -21,6 +21,8 @@ export interface WalkOptions {
   startAfter?: string | undefined;
   /** Entries of the root itself that are passed over, with all below. */
   isHidden?: ((name: string) => boolean) | undefined;
+  /** Told each name, of a directory too, without a '/' at its end: it is passed over, with all below. */
+  isExcluded?: ((name: string) => boolean) | undefined;
   /** A directory that is not there, or vanishes: `skip` counts it as empty. */
   missing: 'skip' | 'throw';
   check?: Check | undefined;
@@ -83,8 +85,9 @@ async function readLevel(
   const items = entries
     .map((entry) => itemOf(entry, base))
     .filter(({ sortName, kind }) => {
-      if (base === '' && options.isHidden?.(sortName.replace(/\/$/, ''))) return false;
       const isDirectory = kind === 'directory';
+      const name = isDirectory ? sortName.slice(0, -1) : sortName;
+      if ((base === '' && options.isHidden?.(name)) || options.isExcluded?.(name)) return false;
       return (
         hasPrefix(sortName, isDirectory, options.prefix ?? '') &&
         isAfter(sortName, isDirectory, options.startAfter)

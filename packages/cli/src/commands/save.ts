@@ -53,6 +53,17 @@ const shouldChange = list(
   parseGlob,
 );
 
+const exclude = list(
+  '--exclude <glob>',
+  'of DIR: what is left out, such as "**/*.tmp" or "cache"; may be repeated',
+  parseGlob,
+);
+const links = value(
+  '--links <what>',
+  'of DIR: symbolic links are refused (refuse, the default), left out (skip), or saved as what they lead to (follow)',
+  parseChoice(['refuse', 'skip', 'follow']),
+  ['refuse', 'skip', 'follow'],
+);
 const afterSigterm = value(
   '--after-sigterm <duration>',
   'go on for so long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
@@ -75,7 +86,7 @@ export const save: Command = {
   operands: 'DIR|FILE... URI',
   options: [
     ...[version, ...JOB_OPTIONS, timeout, noWait, metric, meta],
-    ...[dedupe, onStale, shouldChange, afterSigterm],
+    ...[exclude, links, dedupe, onStale, shouldChange, afterSigterm],
     ...CONSISTENCY_OPTIONS,
     ...RETENTION_OPTIONS,
     ...[concurrency, buffer, limitRate],
@@ -145,6 +156,8 @@ function saveOptions(call: Call, job: Job): SaveOptions {
     writer: job.writer.value,
     timeoutMs: call.get(timeout),
     noWait: call.get(noWait),
+    exclude: call.get(exclude),
+    links: call.get(links),
     dedupe: call.get(dedupe),
     onStale: call.get(onStale),
     shouldChange: call.get(shouldChange),

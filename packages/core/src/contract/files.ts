@@ -86,12 +86,23 @@ export interface LeftDirectory {
   readonly reason: string;
 }
 
+export interface ScanOptions extends CallOptions {
+  /** Told the logical name of a file, link or directory: it is left out, with all below. Default: nothing is. */
+  isExcluded?: ((name: string) => boolean) | undefined;
+  /**
+   * Of symbolic links below the directory: `refuse` (default) them; `skip` them; or `follow` them, so that the file, or all files of the
+   * directory, that one leads to are found under the name of the link. One that leads nowhere, or to a directory that holds it, is
+   * `InvalidArgument` then.
+   */
+  links?: 'refuse' | 'skip' | 'follow' | undefined;
+}
+
 export interface LocalFiles {
   /**
    * All regular files below a directory, sorted by name (UTF-8 bytes). `NotFound`: no such directory; `InvalidArgument`: it is no directory,
-   * holds no file at all, or holds a symbolic link or a special file (named in the message).
+   * holds no file at all, or holds a symbolic link that is not asked for, or a special file (named in the message).
    */
-  scan(directory: string, options?: CallOptions): Promise<FoundFile[]>;
+  scan(directory: string, options?: ScanOptions): Promise<FoundFile[]>;
   /** `NotFound`, `Denied`, or `InvalidArgument` if it is no regular file. */
   openSource(path: string): Promise<RandomSource>;
   /**

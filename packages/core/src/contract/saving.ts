@@ -74,6 +74,10 @@ export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions
   version?: VersionInput | undefined;
   /** Save every file below this directory; not empty. Exactly one of `dir`, `files` and `buffers`. */
   dir?: string | undefined;
+  /** Of `dir`: globs of what is left out, a directory with all below, such as `*.tmp`. They know what those of `only` of a restore do. */
+  exclude?: readonly string[] | undefined;
+  /** Of `dir`: what becomes of symbolic links in it; see `ScanOptions`. Default: `refuse`. */
+  links?: 'refuse' | 'skip' | 'follow' | undefined;
   /** Save these: logical name to source. */
   files?: Readonly<Record<string, SaveSource>> | undefined;
   /** Save these: logical name to bytes. */

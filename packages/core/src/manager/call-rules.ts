@@ -136,6 +136,8 @@ export const CALL_RULES = {
     ...consistency,
     version: optional(version),
     dir: optional(text),
+    exclude: optional(listOf(text)),
+    links: optional(oneOf('refuse', 'skip', 'follow')),
     files: optional(plainObject),
     buffers: optional(recordOf(byteArray)),
     writer: optional(writer),

@@ -12,6 +12,7 @@ import {
   WORLD_SIZE_MAX,
 } from '../contract/ranges.ts';
 import { checkLogicalNames } from '../format/index.ts';
+import { excluding } from '../plan/select.ts';
 import type { UploadSource } from '../transfer/index.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
@@ -28,13 +29,16 @@ export interface NamedSource {
 
 /** Names and sizes of what is to be saved; names are checked. */
 export async function resolveSources(engine: Engine, options: SaveOptions): Promise<NamedSource[]> {
-  const { dir, files, buffers, signal } = options;
+  const { dir, exclude = [], links, files, buffers, signal } = options;
   const given = [dir, files, buffers].filter((each) => each !== undefined);
   if (given.length !== 1) {
     throw new CheckpointError('InvalidArgument', 'a save takes exactly one of `dir`, `files` and `buffers`');
   }
+  if (dir === undefined && (exclude.length > 0 || links !== undefined))
+    throw new CheckpointError('InvalidArgument', '`exclude` and `links` go with `dir`');
   if (dir !== undefined) {
-    const found = await localFiles(engine).scan(dir, { signal });
+    const isExcluded = exclude.length === 0 ? undefined : excluding(exclude);
+    const found = await localFiles(engine).scan(dir, { isExcluded, links, signal });
     checkFileCount(found.length);
     checkLogicalNames(found.map((file) => file.name));
     return found.map((file) => ({ name: file.name, sizeBytes: file.sizeBytes, source: file }));

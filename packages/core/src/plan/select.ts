@@ -120,3 +120,13 @@ export function noMatch(globs: readonly string[], names: readonly string[], coun
   const more = count > names.length ? `, … (${count} in all)` : '';
   return new CheckpointError('NotFound', `no file matches ${wanted}; there are: ${some}${more}`);
 }
+
+/** Which names, of files and of directories, the globs leave out. `InvalidArgument` names the one that is no glob. */
+export function excluding(globs: readonly string[]): (name: string) => boolean {
+  const wrong = globs.find((glob) => glob.trim() === '' || glob.startsWith('!'));
+  if (wrong !== undefined) {
+    const message = `${JSON.stringify(wrong)} is no glob of what is left out; write it like "**/*.tmp" or "cache"`;
+    throw new CheckpointError('InvalidArgument', message);
+  }
+  return picomatch([...globs], { dot: true, nonegate: true });
+}
