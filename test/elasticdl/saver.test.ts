@@ -296,12 +296,12 @@ describe('what is refused', () => {
   test.each<[Partial<CheckpointSaverOptions>, string]>([
     [{ index: 2, count: 2 }, 'index is 2; it takes a whole number from 0 to 1'],
     [{ index: -1 }, 'index is -1'],
-    [{ count: 0 }, 'count is 0; it takes a whole number from 1 on'],
+    [{ count: 0 }, 'count is 0; it takes a whole number from 1 to 65536'],
     [{ checkpointSteps: 0.5 }, 'checkpointSteps is 0.5'],
     [{ keepCheckpointMax: -1 }, 'keepCheckpointMax is -1; it takes a whole number from 0 on'],
     [{ keepBest: [{ metric: 'auc', mode: 'max', count: 1 }] }, 'keepBest wants a keepCheckpointMax'],
-    [{ extension: 'bin' as 'ckpt' }, 'extension is "bin"; it takes ckpt or chkpt'],
-    [{ form: 'S5' as 'S4' }, 'form is "S5"; it takes S4 or S7'],
+    [{ extension: 'bin' as 'ckpt' }, 'extension is "bin"; it takes ckpt, chkpt'],
+    [{ form: 'S5' as 'S4' }, 'form is "S5"; it takes S4, S7'],
   ])('%o', async (wrong, message) => {
     await using manager = openRun(newBucket());
     const make = () => new CheckpointSaver(manager, { index: 0, count: 1, checkpointSteps: 5, ...wrong });

@@ -60,7 +60,7 @@ describe('stringToId', () => {
   test.each(OUT_OF_RANGE)('%d parts: InvalidArgument', (count) => {
     const error = thrownBy(() => stringToId('v0', count));
     expect(isCheckpointError(error, 'InvalidArgument')).toBe(true);
-    expect(String(error)).toContain(`${count} parts are asked for; it takes an integer from 1 to 2147483647`);
+    expect(String(error)).toContain(`bucketCount is ${count}; it takes a whole number from 1 to 2147483647`);
   });
 });
 

@@ -1,18 +1,19 @@
 /** Which parameter server holds what: ElasticDL's hash_utils, in Python as in Go, save that Go's loses negative ids. */
 
 import { createHash } from 'node:crypto';
-import { CheckpointError } from '@holdfast/core/contract';
+import { anyText, byteArray, CheckpointError, rule, wholeNumber } from '@holdfast/core/contract';
 import { HIGH, LOW, wordsOf } from './id-halves.ts';
 
 /** The most parts that a model can be divided into. */
 const BUCKET_COUNT_MAX = 2 ** 31 - 1;
 
+const aBucketCount = wholeNumber(1, BUCKET_COUNT_MAX);
+const manyIds = rule((value) => value instanceof BigInt64Array, 'a BigInt64Array');
+const manyBucketNumbers = rule((value) => value instanceof Uint32Array, 'a Uint32Array');
+const anId = rule((value) => typeof value === 'bigint', 'a bigint');
+
 function checkBucketCount(bucketCount: number): void {
-  if (Number.isInteger(bucketCount) && bucketCount >= 1 && bucketCount <= BUCKET_COUNT_MAX) return;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `${bucketCount} parts are asked for; it takes an integer from 1 to ${BUCKET_COUNT_MAX}`,
-  );
+  aBucketCount('bucketCount', bucketCount);
 }
 
 /**
@@ -20,6 +21,7 @@ function checkBucketCount(bucketCount: number): void {
  * `bucketCount` (1 to 2^31 - 1, else `InvalidArgument`). Base 32 is what ElasticDL has: with 32 parts, none is ever in 16 to 31.
  */
 export function stringToId(name: string, bucketCount: number): number {
+  anyText('name', name);
   checkBucketCount(bucketCount);
   let id = 0;
   for (const byte of createHash('sha256').update(name, 'utf8').digest()) {
@@ -31,6 +33,7 @@ export function stringToId(name: string, bucketCount: number): number {
 
 /** Part of the row of an id, 0 to `bucketCount - 1`: modulo as in Python, so that a negative id has one too. `bucketCount` as above. */
 export function intToId(id: bigint, bucketCount: number): number {
+  anId('id', id);
   checkBucketCount(bucketCount);
   const count = BigInt(bucketCount);
   return Number(((id % count) + count) % count);
@@ -39,6 +42,8 @@ export function intToId(id: bigint, bucketCount: number): number {
 /** `intToId` of each id, into as many elements of `into`. `InvalidArgument` if it has fewer. */
 export function bucketsOf(ids: BigInt64Array, bucketCount: number, into: Uint32Array): void {
   checkBucketCount(bucketCount);
+  manyIds('ids', ids);
+  manyBucketNumbers('into', into);
   if (into.length < ids.length) {
     throw new CheckpointError(
       'InvalidArgument',
@@ -91,6 +96,9 @@ export function scatterEmbeddingVector(
   rowBytes: number,
   bucketCount: number,
 ): Map<number, ScatteredRows> {
+  manyIds('ids', ids);
+  byteArray('values', values);
+  wholeNumber(0)('rowBytes', rowBytes);
   if (values.length !== ids.length * rowBytes) {
     throw new CheckpointError(
       'InvalidArgument',

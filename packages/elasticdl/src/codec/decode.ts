@@ -1,6 +1,13 @@
 /** A shard's file that is in memory, as values. */
 
-import type { RandomSource } from '@holdfast/core/contract';
+import {
+  anyText,
+  byteArray,
+  checkOptions,
+  oneOf,
+  optional,
+  type RandomSource,
+} from '@holdfast/core/contract';
 import { itemBytes } from '../dtype.ts';
 import type { DtypeNumbering, TablePlace } from '../layout.ts';
 import type { EmbeddingRows, ModelShard, Tensor } from '../model.ts';
@@ -22,6 +29,8 @@ export interface DecodeOptions {
  * Errors as from `readShardLayout` and `readIds`.
  */
 export async function decodeShard(file: Uint8Array, options: DecodeOptions = {}): Promise<ModelShard> {
+  byteArray('file', file);
+  checkOptions(options, { name: optional(anyText), numbering: optional(oneOf('elasticdl', 'tensorflow')) });
   const { name = 'shard', numbering } = options;
   // A Buffer has views that are Buffers, and those compare and print otherwise.
   const bytes = new Uint8Array(file.buffer, file.byteOffset, file.byteLength);

@@ -1,7 +1,9 @@
 /** A shard in memory as the bytes of a file of ElasticDL's. */
 
+import { listOf, plainObject, rule } from '@holdfast/core/contract';
 import type { WrittenForm } from '../layout.ts';
 import type { EmbeddingRows, ModelShard, Tensor } from '../model.ts';
+import { aForm } from '../rules.ts';
 import type { ShardOutline } from '../sink.ts';
 import { type FilePiece, outlineFile } from './outline-file.ts';
 import { checkRows, checkTensor } from './write-checks.ts';
@@ -24,9 +26,16 @@ export interface EncodedShard {
  * contradicts itself, or that the form cannot hold; the message names variable or table, what was expected and what was found.
  */
 export function encodeShard(shard: ModelShard, form: WrittenForm = 'S7'): EncodedShard {
+  plainObject('shard', shard);
+  listOf(plainObject)('infos', shard.infos);
+  aMap('dense', shard.dense);
+  aMap('tables', shard.tables);
+  aForm('form', form);
   const { sizeBytes, pieces } = outlineFile(outlineOf(shard), form);
   return { sizeBytes, chunks: () => chunksOf(shard, pieces) };
 }
+
+const aMap = rule((value) => value instanceof Map, 'a Map');
 
 function outlineOf({ version, infos, dense, tables }: ModelShard): ShardOutline {
   return {

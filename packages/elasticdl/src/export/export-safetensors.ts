@@ -5,7 +5,17 @@
  */
 
 import { dirname } from 'node:path';
-import { type RestoreTarget, throwIfAborted } from '@holdfast/core/contract';
+import {
+  checkOptions,
+  flag,
+  oneOf,
+  optional,
+  type RestoreTarget,
+  type Rules,
+  recordOf,
+  throwIfAborted,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import {
   DirectorySync,
   errnoOf,
@@ -14,18 +24,31 @@ import {
   nodeFileSystem,
   openTargetFile,
 } from '@holdfast/local-files';
+import { aSet, READING } from '../rules.ts';
 import { type ReadingOptions, scatterModel } from '../scatter/scatter-model.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { denseRowCounts } from './dense-rows.ts';
 import type { ExportDocument } from './export-plan.ts';
 import type { ExportedTensor } from './safetensors-header.ts';
 import { SafetensorsSink } from './safetensors-sink.ts';
-import { asksForDense, checkTableOptions, type TableOptions } from './table-storage.ts';
+import { asksForDense, checkTableOptions, DENSE_ROWS_MAX, type TableOptions } from './table-storage.ts';
 
 export interface ExportOptions extends ReadingOptions, TableOptions {
   /** Default false: what is there already is `TargetExists`. True: both files are replaced. */
   readonly replace?: boolean | undefined;
 }
+
+const rowCount = wholeNumber(0, DENSE_ROWS_MAX);
+const OPTIONS: Rules<ExportOptions> = {
+  ...READING,
+  tables: optional(oneOf('sparse', 'dense')),
+  rowCounts: optional(recordOf(rowCount)),
+  rowCount: optional((name, value) => {
+    if (value !== 'highest') rowCount(name, value);
+  }),
+  keepSlots: optional(flag),
+  replace: optional(flag),
+};
 
 export interface ExportResult {
   readonly path: string;
@@ -62,6 +85,8 @@ export async function exportSafetensors(
   path: string,
   options: ExportOptions = {},
 ): Promise<ExportResult> {
+  aSet('set', set);
+  checkOptions(options, OPTIONS);
   checkTableOptions(options);
   const places = { path: localPath(path), jsonPath: jsonBeside(localPath(path)) };
   const { replace, signal } = options;

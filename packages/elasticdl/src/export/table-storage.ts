@@ -39,7 +39,7 @@ export interface NamedTable {
 }
 
 /** An id is one of 32 bits then; a table of more rows would be all but empty. */
-const DENSE_ROWS_MAX = 2 ** 32;
+export const DENSE_ROWS_MAX = 2 ** 32;
 
 const NAMES_SHOWN_MAX = 10;
 

@@ -1,6 +1,8 @@
+import { checkOptions } from '@holdfast/core/contract';
 import { readIds } from '../codec/read-ids.ts';
 import { readShardLayout } from '../codec/read-layout.ts';
 import type { DtypeNumbering } from '../layout.ts';
+import { aSet, CHECK } from '../rules.ts';
 import { eachAtOnce } from '../scatter/at-once.ts';
 import { type MergedModel, mergeLayouts, type NamedLayout } from '../scatter/merge-layouts.ts';
 import { OnceSource } from '../scatter/once-source.ts';
@@ -27,6 +29,8 @@ const KEPT_BYTES = 1024 * 1024;
  * `InvalidArgument`: what a type is cannot be told, and `numbering` is not given. Each source is proven unchanged at the end.
  */
 export async function checkShards(set: ShardSet, options: CheckOptions = {}): Promise<MergedModel> {
+  aSet('set', set);
+  checkOptions(options, CHECK);
   const files = new Map<ShardFile, NamedLayout>();
   await eachAtOnce(set.shards, FILES_AT_ONCE, async (shard) => {
     files.set(shard, await checkShard(shard, options));

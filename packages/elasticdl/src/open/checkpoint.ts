@@ -2,8 +2,14 @@ import {
   type Checkpoint,
   type CheckpointDetails,
   CheckpointError,
+  callback,
+  checkOptions,
+  having,
+  optional,
+  text,
   type WaitOptions,
 } from '@holdfast/core/contract';
+import { SIGNAL } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { parseShardFile, parseVersionFolder } from './names.ts';
 import { openSet } from './open-set.ts';
@@ -24,8 +30,11 @@ const NAMED_MAX = 5;
  */
 export async function openCheckpointShards(
   checkpoint: Checkpoint,
-  { where = `version ${checkpoint.version}`, openOther, signal }: CheckpointShardsOptions = {},
+  options: CheckpointShardsOptions = {},
 ): Promise<ShardSet> {
+  having('details', 'openSource')('checkpoint', checkpoint);
+  checkOptions(options, { ...SIGNAL, where: optional(text), openOther: optional(callback) });
+  const { where = `version ${checkpoint.version}`, openOther, signal } = options;
   const { files, writers } = await checkpoint.details({ signal });
   const [folder, names] = shardFolder(files, where);
   const place = {

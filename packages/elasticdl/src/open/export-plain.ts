@@ -1,10 +1,15 @@
 import {
+  anyText,
+  callback,
+  checkOptions,
+  optional,
   type RandomSink,
   type RandomSource,
   type RestoreTarget,
   throwIfAborted,
   type WaitOptions,
 } from '@holdfast/core/contract';
+import { anExtension, aSet, aTarget, SIGNAL } from '../rules.ts';
 import { eachAtOnce, Pool } from '../scatter/at-once.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { type ShardExtension, shardFile } from './names.ts';
@@ -40,6 +45,12 @@ export async function exportPlain(
   target: RestoreTarget,
   options: ExportPlainOptions = {},
 ): Promise<readonly PlainFile[]> {
+  aSet('set', set);
+  aTarget('target', target);
+  checkOptions(options, {
+    ...{ ...SIGNAL, onProgress: optional(callback) },
+    ...{ prefix: optional(anyText), extension: optional(anExtension) },
+  });
   const { prefix = '', extension, signal } = options;
   const buffers = new Pool(pieces());
   const files: PlainFile[] = [];

@@ -3,11 +3,18 @@
 import {
   type CheckpointManager,
   type CommitMeta,
+  callback,
+  checkOptions,
   isCheckpointError,
   jsonReady,
+  optional,
+  plainObject,
+  type Rules,
+  rule,
   type SaveResult,
   type WaitOptions,
 } from '@holdfast/core/contract';
+import { aManager, CHECK, SIGNAL } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { type CheckOptions, checkShards } from './check.ts';
 import { openIfValid } from './latest.ts';
@@ -42,8 +49,20 @@ export async function importCheckpoint(
   manager: CheckpointManager,
   options: ImportOptions = {},
 ): Promise<ImportResult> {
+  aManager('manager', manager);
+  checkOptions(options, IMPORT);
   return saveChecked(set, await checkToImport(set, options), manager, options);
 }
+
+/** `save` says what the numbers and texts among them may be. */
+const IMPORT: Rules<ImportOptions> = {
+  ...SIGNAL,
+  numbering: CHECK.numbering,
+  onProgress: optional(callback),
+  version: optional(rule((value) => typeof value === 'bigint', 'a bigint')),
+  metrics: optional(plainObject),
+  metadata: optional(plainObject),
+};
 
 interface Checked {
   readonly modelVersion: number;
@@ -110,6 +129,8 @@ export async function importAll(
   manager: CheckpointManager,
   options: ImportAllOptions = {},
 ): Promise<ImportAllResult> {
+  aManager('manager', manager);
+  checkOptions(options, IMPORT);
   const versions = (await findVersions(place, options)).toReversed();
   assertEachOnce(place, versions);
   const imported: ImportResult[] = [];

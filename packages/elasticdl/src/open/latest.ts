@@ -1,4 +1,5 @@
-import { isCheckpointError } from '@holdfast/core/contract';
+import { callback, checkOptions, flag, isCheckpointError, optional } from '@holdfast/core/contract';
+import { CHECK } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { type CheckOptions, checkShards } from './check.ts';
 import { type FoundVersion, findVersions, openFound, type Place } from './place.ts';
@@ -15,6 +16,7 @@ export interface LatestOptions extends CheckOptions {
  * decode is passed over.
  */
 export async function latestValid(place: Place, options: LatestOptions = {}): Promise<ShardSet | null> {
+  checkOptions(options, { ...CHECK, deep: optional(flag), onSkipped: optional(callback) });
   const look = (set: ShardSet) => (options.deep ? checkShards(set, options) : Promise.resolve(null));
   const versions = await findVersions(place, options);
   for (const found of versions) {

@@ -1,4 +1,4 @@
-import { CheckpointError, type RandomSource } from '@holdfast/core/contract';
+import { byteArray, CheckpointError, type RandomSource, recordOf } from '@holdfast/core/contract';
 import type { ShardSet } from '../shard-set.ts';
 import { setOf, wholeShards } from './open-set.ts';
 
@@ -7,6 +7,7 @@ import { setOf, wholeShards } from './open-set.ts';
  * `NotFound`: there is none. `Corrupt`: they are no whole checkpoint.
  */
 export function shardsInMemory(files: Readonly<Record<string, Uint8Array>>, where = 'memory'): ShardSet {
+  recordOf(byteArray)('files', files);
   const shards = wholeShards({ where, names: Object.keys(files) });
   return setOf(
     { where, version: null },

@@ -4,7 +4,7 @@
  * names are written, and those of the document where they are asked for.
  */
 
-import { CheckpointError } from '@holdfast/core/contract';
+import { anyText, CheckpointError, oneOf, shown, wholeNumber } from '@holdfast/core/contract';
 
 export type ShardExtension = 'ckpt' | 'chkpt';
 
@@ -35,6 +35,7 @@ const SHARD_FILE = /^variables-(\d+)-of-(\d+)\.(?:ckpt|chkpt)$/;
 
 /** `null`: not a directory of a version. Leading zeros are read over, as Python's `int` does; above 2^63 - 1 it is no version. */
 export function parseVersionFolder(name: string): bigint | null {
+  anyText('name', name);
   return versionOf(VERSION_FOLDER.exec(name)?.[1]);
 }
 
@@ -51,15 +52,18 @@ function versionOf(digits: string | undefined): bigint | null {
 
 /** `version-N`, or `version_N` of the document. `InvalidArgument`: not from 0 to 2^63 - 1. */
 export function versionFolder(version: bigint, naming: Naming = 'code'): string {
-  if (version >= 0n && version <= VERSION_MAX) return `${NAMINGS[naming].version}${version}`;
+  oneOf('code', 'document')('naming', naming);
+  if (typeof version === 'bigint' && version >= 0n && version <= VERSION_MAX)
+    return `${NAMINGS[naming].version}${version}`;
   throw new CheckpointError(
     'InvalidArgument',
-    `version ${version} cannot be written; versions are 0 to ${VERSION_MAX}`,
+    `version ${shown(version)} cannot be written; versions are 0 to ${VERSION_MAX}`,
   );
 }
 
 /** `null`: not a file of a shard. That `index` is below `count` is not asked here. */
 export function parseShardFile(name: string): ShardName | null {
+  anyText('name', name);
   const match = SHARD_FILE.exec(name);
   const index = Number(match?.[1]);
   const count = Number(match?.[2]);
@@ -68,5 +72,8 @@ export function parseShardFile(name: string): ShardName | null {
 
 /** `variables-i-of-n.ckpt`. */
 export function shardFile(index: number, count: number, extension: ShardExtension = 'ckpt'): string {
+  wholeNumber(0)('index', index);
+  wholeNumber(1)('count', count);
+  oneOf('ckpt', 'chkpt')('extension', extension);
   return `variables-${index}-of-${count}.${extension}`;
 }

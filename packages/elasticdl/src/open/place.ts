@@ -1,10 +1,23 @@
 /** What ElasticDL has written without an engine: a directory, or a prefix of an object store, that holds versions, or the files of one. */
 
-import { CheckpointError, isCheckpointError, jsonReady, type RandomSource } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  checkOptions,
+  flag,
+  isCheckpointError,
+  jsonReady,
+  optional,
+  type RandomSource,
+  rule,
+  text,
+} from '@holdfast/core/contract';
+import { aPlace, SIGNAL } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { type FoundShards, findShards } from './find-shards.ts';
 import { parseModelFile, parseShardFile, parseVersionFolder, versionFolder } from './names.ts';
 import { openSet, setOf } from './open-set.ts';
+
+const aVersion = rule((value) => typeof value === 'bigint' && value >= 0n, 'a bigint from 0 on');
 
 export interface Place {
   /** Its own name, without what leads to it. */
@@ -47,8 +60,11 @@ export interface OpenFoundOptions extends OpenOptions {
  */
 export async function findVersions(
   place: Place,
-  { signal }: OpenOptions = {},
+  options: OpenOptions = {},
 ): Promise<readonly FoundVersion[]> {
+  aPlace('place', place);
+  checkOptions(options, SIGNAL);
+  const { signal } = options;
   const folders = await place.list(signal).catch((error: unknown) => {
     if (isCheckpointError(error, 'NotFound')) return new Map<string, readonly string[]>();
     throw error;
@@ -60,7 +76,10 @@ export async function findVersions(
  * The shards that lie directly in a place. `NotFound`: there is none, or no such place. `Corrupt`: they are no whole checkpoint; the message
  * says what is there and what is not.
  */
-export async function openShards(place: Place, { signal }: OpenOptions = {}): Promise<ShardSet> {
+export async function openShards(place: Place, options: OpenOptions = {}): Promise<ShardSet> {
+  aPlace('place', place);
+  checkOptions(options, SIGNAL);
+  const { signal } = options;
   const folders = await place.list(signal);
   const names = folders.get('') ?? [];
   const versions = versionsIn(folders);
@@ -94,8 +113,12 @@ export interface OpenFileOptions extends OpenOptions {
 export async function openShardFile(
   place: Place,
   name: string,
-  { signal, isPartTaken = false }: OpenFileOptions = {},
+  options: OpenFileOptions = {},
 ): Promise<ShardSet> {
+  aPlace('place', place);
+  text('name', name);
+  checkOptions(options, { ...SIGNAL, isPartTaken: optional(flag) });
+  const { signal, isPartTaken = false } = options;
   const { index, count } = parseShardFile(name) ?? { index: 0, count: 1 };
   const where = place.where(name);
   if (count !== 1 && !isPartTaken) {
@@ -128,8 +151,12 @@ async function openOneFile(
 export async function openVersion(
   place: Place,
   version: bigint,
-  { signal }: OpenOptions = {},
+  options: OpenOptions = {},
 ): Promise<ShardSet> {
+  aPlace('place', place);
+  aVersion('version', version);
+  checkOptions(options, SIGNAL);
+  const { signal } = options;
   const versions = versionsIn(await place.list(signal));
   const [found, second] = versions.filter((each) => each.version === version);
   if (found === undefined) {

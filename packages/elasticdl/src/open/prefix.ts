@@ -1,8 +1,19 @@
 import { listObjects, type ObjectOptions, openObjectSource } from '@holdfast/core';
-import type { ObjectStore } from '@holdfast/core/contract';
+import {
+  anyText,
+  aStore,
+  checkOptions,
+  type ObjectStore,
+  plainObject,
+  type Rules,
+} from '@holdfast/core/contract';
+import { SIGNAL } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { parseVersionFolder } from './names.ts';
 import { openShards, type Place } from './place.ts';
+
+/** `openObjectSource` says what the others take. */
+const SIGNAL_OF_STORE: Rules<Pick<ObjectOptions, 'signal'>> = SIGNAL;
 
 /** 10,000 versions of 100 shards; what is listed takes about 200 bytes for each. */
 const OBJECTS_MAX = 1_000_000;
@@ -16,6 +27,7 @@ export function openPrefixShards(
   prefix: string,
   options: ObjectOptions = {},
 ): Promise<ShardSet> {
+  checkOptions(options, SIGNAL_OF_STORE);
   return openShards(prefixPlace(store, prefix, options), options);
 }
 
@@ -28,6 +40,9 @@ export function prefixPlace(
   prefix: string,
   options: Omit<ObjectOptions, 'signal'> = {},
 ): Place {
+  aStore('store', store);
+  anyText('prefix', prefix);
+  plainObject('options', options);
   const root = prefix.replace(/^\/+|\/+$/g, '');
   const keyOf = (name: string) => [root, name].filter((part) => part !== '').join('/');
   return {

@@ -1,4 +1,5 @@
 import type { CallOptions, CheckpointManager, CheckpointSummary } from '@holdfast/core/contract';
+import { aManager } from '../rules.ts';
 import { checkRanked, gain, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 /**
@@ -13,6 +14,7 @@ export async function rankCheckpoints(
   ranked: RankedMetric,
   options: CallOptions = {},
 ): Promise<readonly CheckpointSummary[]> {
+  aManager('manager', manager);
   checkRanked(ranked);
   const { metric, mode } = ranked;
   const candidates = (await manager.list(options)).filter(

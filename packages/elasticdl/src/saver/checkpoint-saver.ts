@@ -12,15 +12,25 @@ import {
   type CommitMeta,
   type CommitWaitOptions,
   type ConsistencyOptions,
+  checkOptions,
+  flag,
   type KeepBest,
+  listOf,
+  optional,
+  plainObject,
   type RetentionPolicy,
+  type Rules,
   type SaveResult,
+  SPAN_MS_MAX,
+  WORLD_SIZE_MAX,
   type WriterPosition,
+  wholeNumber,
 } from '@holdfast/core/contract';
 import { encodeShard } from '../codec/encode.ts';
 import type { WrittenForm } from '../layout.ts';
 import type { ModelShard } from '../model.ts';
 import { type ShardExtension, shardFile } from '../open/names.ts';
+import { aForm, aManager, anExtension, SIGNAL } from '../rules.ts';
 import { Turns } from './turns.ts';
 
 export interface CheckpointSaverOptions {
@@ -59,6 +69,22 @@ export interface ShardSaveOptions extends CommitMeta, CommitWaitOptions, Consist
   readonly noWait?: boolean | undefined;
 }
 
+/** The manager says what the others may be. */
+const SAVING = { ...SIGNAL, isEvaluation: optional(flag), noWait: optional(flag) };
+
+/** The run's rules say what `keepBest` and `graceMs` may be, once they are set. */
+const OPTIONS: Rules<CheckpointSaverOptions> = {
+  index: wholeNumber(0, WORLD_SIZE_MAX - 1),
+  count: wholeNumber(1, WORLD_SIZE_MAX),
+  checkpointSteps: wholeNumber(0),
+  keepCheckpointMax: optional(wholeNumber(0)),
+  keepBest: optional(listOf(plainObject)),
+  graceMs: optional(wholeNumber(0, SPAN_MS_MAX)),
+  form: optional(aForm),
+  extension: optional(anExtension),
+  evaluation: optional(aManager),
+};
+
 export class CheckpointSaver {
   readonly #manager: CheckpointManager;
   readonly #options: CheckpointSaverOptions;
@@ -72,12 +98,10 @@ export class CheckpointSaver {
 
   /** The managers stay the caller's to close. Nothing is asked of a store. `InvalidArgument` names the option that cannot be. */
   constructor(manager: CheckpointManager, options: CheckpointSaverOptions) {
-    const { index, count, checkpointSteps, form = 'S7', extension = 'ckpt' } = options;
-    checkWhole('count', count, 1);
-    checkWhole('index', index, 0, count - 1);
-    checkWhole('checkpointSteps', checkpointSteps, 0);
-    checkOneOf('form', form, ['S4', 'S7']);
-    checkOneOf('extension', extension, ['ckpt', 'chkpt']);
+    aManager('manager', manager);
+    checkOptions(options, OPTIONS);
+    const { index, count, extension = 'ckpt' } = options;
+    wholeNumber(0, count - 1)('index', index);
     this.#manager = manager;
     this.#options = options;
     this.#writer = { index, count };
@@ -112,6 +136,8 @@ export class CheckpointSaver {
     shard: ModelShard | (() => ModelShard),
     options: ShardSaveOptions = {},
   ): Promise<SaveResult> {
+    wholeNumber(0)('version', version);
+    checkOptions<Pick<ShardSaveOptions, 'isEvaluation' | 'noWait' | 'signal'>>(options, SAVING);
     const { isEvaluation = false, noWait = true, ...passed } = options;
     const { signal } = options;
     const { evaluation } = this.#options;
@@ -139,6 +165,7 @@ export class CheckpointSaver {
 
   /** Read from the beginning each time it is iterated. */
   #encoded(version: number, shard: ModelShard): AsyncIterable<Uint8Array> {
+    plainObject('the shard', shard);
     if (shard.version !== version) {
       throw refusal(`version ${version} is to be saved, but the shard's own version is ${shard.version}`);
     }
@@ -162,23 +189,11 @@ export class CheckpointSaver {
 
 function rulesOf(options: CheckpointSaverOptions): RetentionPolicy | null | undefined {
   const { keepCheckpointMax, keepBest = [], graceMs = 0 } = options;
-  if (keepCheckpointMax !== undefined) checkWhole('keepCheckpointMax', keepCheckpointMax, 0);
   if (keepBest.length > 0 && !keepCheckpointMax) {
     throw refusal('keepBest wants a keepCheckpointMax of at least 1: without it all are kept');
   }
   if (keepCheckpointMax === undefined) return undefined;
   return keepCheckpointMax === 0 ? null : { keepLast: keepCheckpointMax, keepBest, graceMs };
-}
-
-function checkWhole(option: string, value: number, least: number, most = Number.MAX_SAFE_INTEGER): void {
-  if (Number.isSafeInteger(value) && value >= least && value <= most) return;
-  const range = most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`;
-  throw refusal(`${option} is ${value}; it takes a whole number ${range}`);
-}
-
-function checkOneOf(option: string, value: string, known: readonly string[]): void {
-  if (known.includes(value)) return;
-  throw refusal(`${option} is ${JSON.stringify(value)}; it takes ${known.join(' or ')}`);
 }
 
 function refusal(message: string): CheckpointError {

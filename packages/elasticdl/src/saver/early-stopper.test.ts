@@ -47,7 +47,8 @@ describe('a rule of patience', () => {
     const stopper = new EarlyStopper(LOSS);
     for (const value of [Number.NaN, Number.POSITIVE_INFINITY, '1' as unknown as number]) {
       const add = () => stopper.add({ version: 7, metrics: { loss: 1, auc: value } });
-      expect(refusal(add)).toBe(`InvalidArgument: metric "auc" is ${value}; it takes a finite number`);
+      const shown = typeof value === 'string' ? `"${value}"` : value;
+      expect(refusal(add)).toBe(`InvalidArgument: metric "auc" is ${shown}; it takes a finite number`);
     }
     expect(stopper.history).toEqual([]);
   });

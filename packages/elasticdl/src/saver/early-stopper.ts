@@ -1,6 +1,16 @@
 /** When training has learnt enough: decided after each evaluation, from all that there were. */
 
-import { CheckpointError, type CheckpointManager, jsonReady } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  type CheckpointManager,
+  jsonReady,
+  optional,
+  plainObject,
+  rule,
+  shown,
+  wholeNumber,
+} from '@holdfast/core/contract';
+import { aManager } from '../rules.ts';
 import { checkRanked, gain, type Metrics, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 export interface Evaluation {
@@ -44,6 +54,7 @@ export class EarlyStopper {
     manager: CheckpointManager,
     stop: StopRule | StopFunction,
   ): Promise<EarlyStopper> {
+    aManager('manager', manager);
     const stopper = new EarlyStopper(stop);
     const metric = stopper.#metric;
     const isEvaluated = (metrics: Metrics) =>
@@ -73,6 +84,8 @@ export class EarlyStopper {
    * among them, and the evaluation is not added; or the function's answer is neither true nor false.
    */
   add(evaluation: Evaluation): boolean {
+    plainObject('evaluation', evaluation);
+    plainObject('metrics', evaluation.metrics);
     checkFinite(evaluation.metrics);
     const metric = this.#metric;
     if (metric !== undefined && measured(evaluation.metrics, metric) === undefined) {
@@ -86,7 +99,7 @@ export class EarlyStopper {
   #ask(): boolean {
     const answer: unknown = this.#stop(this.#history);
     if (typeof answer !== 'boolean') {
-      const what = answer instanceof Promise ? 'a promise' : String(answer);
+      const what = answer instanceof Promise ? 'a promise' : shown(answer);
       throw new CheckpointError(
         'InvalidArgument',
         `the stop function returned ${what}; it returns true or false at once`,
@@ -97,21 +110,13 @@ export class EarlyStopper {
   }
 }
 
-function stopWithoutGain(rule: StopRule): StopFunction {
-  checkRanked(rule);
-  const { metric, mode, patience, minDelta = 0 } = rule;
-  if (!Number.isSafeInteger(patience) || patience < 1) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `patience is ${patience}; it takes a whole number of evaluations from 1 on`,
-    );
-  }
-  if (!Number.isFinite(minDelta) || minDelta < 0) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `minDelta is ${minDelta}; it takes a finite number from 0 on`,
-    );
-  }
+const aDelta = rule((value) => Number.isFinite(value) && (value as number) >= 0, 'a finite number from 0 on');
+
+function stopWithoutGain(stop: StopRule): StopFunction {
+  checkRanked(stop);
+  wholeNumber(1)('patience', stop.patience);
+  optional(aDelta)('minDelta', stop.minDelta);
+  const { metric, mode, patience, minDelta = 0 } = stop;
   return (history) => {
     let best: number | undefined;
     let sinceBest = 0;
@@ -131,7 +136,7 @@ function checkFinite(metrics: Metrics): void {
     if (typeof value === 'number' && Number.isFinite(value)) continue;
     throw new CheckpointError(
       'InvalidArgument',
-      `metric "${name}" is ${String(value)}; it takes a finite number`,
+      `metric "${name}" is ${shown(value)}; it takes a finite number`,
     );
   }
 }

@@ -1,6 +1,6 @@
 /** What choosing among evaluations has in common: names of metrics, and which of two values is better. */
 
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, plainObject, shown as told } from '@holdfast/core/contract';
 
 /** A metric, and which way it is good. */
 export interface RankedMetric {
@@ -25,14 +25,16 @@ export function gain(value: number, other: number, mode: RankedMetric['mode']): 
 }
 
 /** `InvalidArgument` unless it names a metric and one of the two modes. */
-export function checkRanked({ metric, mode }: RankedMetric): void {
+export function checkRanked(ranked: RankedMetric): void {
+  plainObject('what to rank by', ranked);
+  const { metric, mode } = ranked;
   if (typeof metric !== 'string' || metric === '') {
     throw new CheckpointError('InvalidArgument', 'there is no metric to rank by: give its name');
   }
   if (mode === 'min' || mode === 'max') return;
   throw new CheckpointError(
     'InvalidArgument',
-    `the mode of metric "${metric}" is ${JSON.stringify(mode)}; it takes min (low values are good) or max`,
+    `the mode of metric "${metric}" is ${told(mode)}; it takes min (low values are good) or max`,
   );
 }
 

@@ -1,6 +1,7 @@
-import type { RestoreTarget } from '@holdfast/core/contract';
+import { anyText, checkOptions, optional, type RestoreTarget, wholeNumber } from '@holdfast/core/contract';
 import type { WrittenForm } from '../layout.ts';
 import { type ShardExtension, shardFile } from '../open/names.ts';
+import { aForm, anExtension, aSet, aTarget, READING, SHARD_COUNT_MAX } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { FileSink } from './file-sink.ts';
 import { assertShardIndex } from './restore-shard.ts';
@@ -36,6 +37,16 @@ export async function repartition(
   target: RestoreTarget,
   options: RepartitionOptions,
 ): Promise<RepartitionResult> {
+  aSet('set', set);
+  aTarget('target', target);
+  checkOptions(options, {
+    ...READING,
+    count: wholeNumber(1, SHARD_COUNT_MAX),
+    index: optional(wholeNumber(0)),
+    form: optional(aForm),
+    prefix: optional(anyText),
+    extension: optional(anExtension),
+  });
   const { count, index: only, form = 'S7', prefix = '', extension = 'ckpt' } = options;
   const files: { name: string; sink: FileSink }[] = [];
   const openSink = (index: number) => {

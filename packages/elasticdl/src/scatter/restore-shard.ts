@@ -1,5 +1,6 @@
-import { CheckpointError } from '@holdfast/core/contract';
+import { CheckpointError, checkOptions, wholeNumber } from '@holdfast/core/contract';
 import type { ModelShard } from '../model.ts';
+import { READING, SHARD_COUNT_MAX } from '../rules.ts';
 import type { ShardSet } from '../shard-set.ts';
 import { MemorySink } from './memory-sink.ts';
 import { type ReadingOptions, scatterModel } from './scatter-model.ts';
@@ -17,6 +18,7 @@ export interface RestoreShardOptions extends ReadingOptions {
  * out. Takes the memory of the shard besides `bufferBytes`. Otherwise as `scatterModel`.
  */
 export async function restoreShard(set: ShardSet, options: RestoreShardOptions): Promise<ModelShard> {
+  checkOptions(options, { ...READING, index: wholeNumber(0), count: wholeNumber(1, SHARD_COUNT_MAX) });
   const { index, count } = options;
   assertShardIndex(index, count);
   const sink = new MemorySink();

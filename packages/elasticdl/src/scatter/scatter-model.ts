@@ -1,9 +1,19 @@
 /** Dividing the shards of one checkpoint anew: variables and rows go where ElasticDL's hashes say, for any number of shards. */
 
-import { abortError, CheckpointError, type ProgressEvent } from '@holdfast/core/contract';
+import {
+  abortError,
+  CheckpointError,
+  callback,
+  checkOptions,
+  having,
+  orNull,
+  type ProgressEvent,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import { readShardLayout } from '../codec/read-layout.ts';
 import { stringToId } from '../hash.ts';
 import type { DtypeNumbering } from '../layout.ts';
+import { aSet, READING, SHARD_COUNT_MAX } from '../rules.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
 import type { ShardSink, TableOutline } from '../sink.ts';
 import { createArena } from './arena.ts';
@@ -42,9 +52,6 @@ export interface ScatterOptions extends ReadingOptions {
 }
 
 const BUFFER_BYTES_DEFAULT = 256 * 1024 * 1024;
-const BUFFER_BYTES_MIN = 1024 * 1024;
-/** Of one new division; each takes four bytes of a table. */
-const SHARD_COUNT_MAX = 65_536;
 const FILES_AT_ONCE = 8;
 /** Decoding ids takes a processor, which does not become two; more at once only hide the latency of a store. */
 const PARTS_AT_ONCE_MAX = 4;
@@ -67,8 +74,9 @@ export async function scatterModel(
   set: ShardSet,
   options: ScatterOptions,
 ): Promise<{ readonly version: number }> {
-  const { signal } = options;
-  const bufferBytes = checkedBufferBytes(options.bufferBytes);
+  aSet('set', set);
+  checkOptions(options, { ...READING, count: wholeNumber(1, SHARD_COUNT_MAX), openSink: callback });
+  const { signal, bufferBytes = BUFFER_BYTES_DEFAULT } = options;
   const { destinations, sinks } = openSinks(options);
   const stop = new AbortController();
   const onAbort = () => signal && stop.abort(abortError(signal));
@@ -186,28 +194,15 @@ function assertBelongs({ name, index, count }: ShardFile, at: number, { where, s
   );
 }
 
-function checkedBufferBytes(bytes: number = BUFFER_BYTES_DEFAULT): number {
-  if (Number.isSafeInteger(bytes) && bytes >= BUFFER_BYTES_MIN) return bytes;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `bufferBytes is ${bytes}; it takes a whole number of at least ${BUFFER_BYTES_MIN}`,
-  );
-}
-
 function openSinks({ count, openSink }: ScatterOptions): {
   destinations: Destinations;
   sinks: readonly ShardSink[];
 } {
-  if (!(Number.isSafeInteger(count) && count >= 1 && count <= SHARD_COUNT_MAX)) {
-    throw new CheckpointError(
-      'InvalidArgument',
-      `${count} shards are asked for; it takes a whole number from 1 to ${SHARD_COUNT_MAX}`,
-    );
-  }
   const slots = new Int32Array(count).fill(-1);
   const sinks: ShardSink[] = [];
   for (let index = 0; index < count; index++) {
     const sink = openSink(index);
+    orNull(having('begin', 'putDense', 'putRows', 'end'))('what openSink returns', sink);
     if (sink === null) continue;
     slots[index] = sinks.length;
     sinks.push(sink);

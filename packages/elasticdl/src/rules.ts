@@ -1,0 +1,47 @@
+/** What the calls of this package accept, beside the rules that all packages share. */
+
+import {
+  abortSignal,
+  callback,
+  having,
+  listOf,
+  oneOf,
+  optional,
+  plainObject,
+  type Rule,
+  type Rules,
+  text,
+  wholeNumber,
+} from '@holdfast/core/contract';
+import type { CheckOptions } from './open/check.ts';
+import type { ReadingOptions } from './scatter/scatter-model.ts';
+
+export const BUFFER_BYTES_MIN = 1024 * 1024;
+/** Of one new division; each takes four bytes of a table. */
+export const SHARD_COUNT_MAX = 65_536;
+
+export const aPlace: Rule = having('where', 'list', 'open', 'parent', 'pathOf');
+export const aManager: Rule = having('save', 'list', 'latest');
+export const aTarget: Rule = having('open', 'publish', 'discard');
+export const aForm: Rule = oneOf('S4', 'S7');
+export const anExtension: Rule = oneOf('ckpt', 'chkpt');
+/** A set of shards, open. */
+export const aSet: Rule = (name, value) => {
+  plainObject(name, value);
+  listOf(plainObject)(`${name}.shards`, (value as { shards?: unknown }).shards);
+};
+
+export const SIGNAL = { signal: optional(abortSignal) };
+
+export const CHECK: Rules<CheckOptions> = {
+  ...SIGNAL,
+  numbering: optional(oneOf('elasticdl', 'tensorflow')),
+  onSuspicion: optional(callback),
+};
+
+export const READING: Rules<ReadingOptions> = {
+  ...CHECK,
+  bufferBytes: optional(wholeNumber(BUFFER_BYTES_MIN)),
+  scratchDirectory: optional(text),
+  onProgress: optional(callback),
+};
