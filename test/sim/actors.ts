@@ -165,7 +165,9 @@ export async function tidy(stage: Stage, process: SimProcess): Promise<void> {
     const policy = { keepLast: random.pick([1, 1, 2]), graceMs: random.pick([0, 0, 20]) };
     const version = 1 + random.integer(4);
     const told = await codeOf(async () => {
-      if (random.fraction() < 0.2) {
+      const keeping = random.fraction();
+      if (keeping < 0.1) return await annotate(stage, process, { version, value: calls });
+      if (keeping < 0.2) {
         await manager.pin(version, process.name);
         return `pinned ${version}`;
       }
@@ -175,6 +177,22 @@ export async function tidy(stage: Stage, process: SimProcess): Promise<void> {
     stage.trace.add(process.name, `is told: ${told}`);
   }
   await manager.close();
+}
+
+/** Records a metric and a note under the name of the process, which no other process gives. */
+async function annotate(
+  { history }: Stage,
+  { manager, name }: SimProcess,
+  { version, value }: { readonly version: number; readonly value: number },
+): Promise<string> {
+  const id = await manager.annotate(version, {
+    metrics: { [name]: value },
+    metadata: { [name]: `${value}` },
+  });
+  const found = history.annotationOf(id, name);
+  if (found !== undefined && found !== value)
+    violated('I7', `${name} was told that ${version} is annotated with ${value}, but it says ${found}`);
+  return `annotated ${version}`;
 }
 
 /** Looks for the latest and restores it, again and again. */

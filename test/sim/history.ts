@@ -22,6 +22,8 @@ interface RawCheckpoint {
   readonly state?: string;
   readonly pins?: readonly string[];
   readonly retiringSeq?: string;
+  readonly metrics?: Readonly<Record<string, number>>;
+  readonly annotatedMetadata?: Readonly<Record<string, string>>;
   readonly manifestKey: string;
   readonly manifestSha256: string;
 }
@@ -84,6 +86,12 @@ export class History {
     return this.committed.find((each) => each.version === version);
   }
 
+  /** What the newest entry says under this name; `undefined`: the checkpoint is gone. */
+  annotationOf(of: { readonly version: bigint }, name: string): number | null | undefined {
+    const found = this.state.checkpoints?.find(({ id }) => (id.version ?? '0') === String(of.version));
+    return found && (found.metrics?.[name] ?? null);
+  }
+
   /** After every call that may have written: looks at what is new in the catalog. */
   lookAtCatalog(): void {
     const keys = this.#bucket.keys().filter((key) => key.startsWith('catalog/'));
@@ -135,6 +143,7 @@ export class History {
     else if (kind === 'retire') this.#retire(key, before, entry.state);
     else if (kind === 'remove') this.#remove(key, before, entry.state);
     else if (kind === 'pin') this.#assertHeld(key, before.checkpoints, entry.state.checkpoints);
+    else if (kind === 'annotate') this.#annotate(key, before, entry.state);
     else violated('I0', `${key} is a ${kind}, which nobody asked for`);
   }
 
@@ -187,6 +196,23 @@ export class History {
     }
     if (!after.checkpoints?.some(({ state }) => state === 'LIVE'))
       violated('I3', `${key} retires the last one`);
+  }
+
+  /** One checkpoint says something new. What others said stays, and so does all else. */
+  #annotate(key: string, before: RawState, after: RawState): void {
+    const plain = (all: readonly RawCheckpoint[] = []) =>
+      all.map(({ metrics: _, annotatedMetadata: __, ...rest }) => rest);
+    this.#assertSame(key, plain(before.checkpoints), plain(after.checkpoints));
+    for (const [index, { id, metrics = {}, annotatedMetadata = {} }] of (
+      before.checkpoints ?? []
+    ).entries()) {
+      const now = after.checkpoints?.[index];
+      const lost = [
+        ...Object.keys(metrics).filter((name) => now?.metrics?.[name] === undefined),
+        ...Object.keys(annotatedMetadata).filter((name) => now?.annotatedMetadata?.[name] === undefined),
+      ];
+      if (lost.length > 0) violated('I0', `${key} takes ${lost} away from version ${id.version}`);
+    }
   }
 
   /** What is gone was retired; all else is as it was. */

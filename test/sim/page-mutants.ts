@@ -26,6 +26,19 @@ export const PAGE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     replace: '',
     seed: FIRST_PAGING_SEED,
   },
+  'what was annotated is lost when its page is closed': {
+    file: 'plan/pages.ts',
+    find: "encodeRecord('catalog-page', { format: undefined, runId, seq, checkpoints });",
+    replace:
+      "encodeRecord('catalog-page', { format: undefined, runId, seq, checkpoints: checkpoints.map((each) => ({ ...each, annotatedMetadata: {} })) });",
+    seed: FIRST_PAGING_SEED + 22,
+  },
+  'an annotation takes the place of those before': {
+    file: 'plan/annotation.ts',
+    find: 'metrics: merged(checkpoint.metrics, news.metrics),',
+    replace: 'metrics: news.metrics,',
+    seed: FIRST_PAGING_SEED + 102,
+  },
   'a sweep keeps what the entry lists, and not what its pages list': {
     file: 'manager/sweep.ts',
     find: 'const asked = await catalog.ask(({ state }) => allCheckpoints(state), signal, head);',
