@@ -9,7 +9,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FetchError } from './fetch-package.mjs';
 import { writeArchive } from './pack/archive.ts';
-import { MACHINES, stageSelfContained } from './pack/self-contained.ts';
+import { MACHINES, type Machine, stageSelfContained } from './pack/self-contained.ts';
 import {
   assertSelfContained,
   publishedFolders,
@@ -30,16 +30,15 @@ function tarballName(name: string, version: string): string {
   return `${name.replace('@', '').replace('/', '-')}-${version}.tgz`;
 }
 
-function packPackage(folder: string, made: string[]): string {
+async function packPackage(folder: string): Promise<string> {
   const target = join(STAGE, folder, 'package');
   if (folder === WHOLE) stageBundle(target);
   else stagePackage(ROOT, folder, target);
   assertSelfContained(target);
   const { name, version } = readManifest(ROOT, folder);
   const file = join(STAGE, tarballName(name, version));
-  writeArchive(target, file);
-  made.push(file);
-  return target;
+  await writeArchive(target, file);
+  return file;
 }
 
 function stageBundle(target: string): void {
@@ -49,26 +48,29 @@ function stageBundle(target: string): void {
   stageWhole(ROOT, bundle, inputs, target);
 }
 
-function packAll(): string[] {
-  const made: string[] = [];
-  for (const folder of publishedFolders(ROOT)) packPackage(folder, made);
+async function packMachine(machine: Machine): Promise<string> {
   const { version } = readManifest(ROOT, WHOLE);
-  for (const machine of MACHINES) {
-    const target = join(STAGE, `${WHOLE}-${version}-${machine.name}`);
-    stageSelfContained(ROOT, join(STAGE, WHOLE, 'package'), machine, target);
-    writeArchive(target, `${target}.tar.gz`);
-    made.push(`${target}.tar.gz`);
-  }
-  const dockerfile = join(STAGE, 'Dockerfile');
-  cpSync(join(ROOT, 'packages', WHOLE, 'Dockerfile'), dockerfile);
-  return [...made, dockerfile];
+  const target = join(STAGE, `${WHOLE}-${version}-${machine.name}`);
+  stageSelfContained(ROOT, join(STAGE, WHOLE, 'package'), machine, target);
+  await writeArchive(target, `${target}.tar.gz`);
+  return `${target}.tar.gz`;
 }
 
-function main(): void {
+/** What is made, in the order in which it is told. */
+async function packAll(): Promise<string[]> {
+  const packages = await Promise.all(publishedFolders(ROOT).map(packPackage));
+  // Most of the time goes into compressing Node, on one core each.
+  const archives = await Promise.all(MACHINES.map(packMachine));
+  const dockerfile = join(STAGE, 'Dockerfile');
+  cpSync(join(ROOT, 'packages', WHOLE, 'Dockerfile'), dockerfile);
+  return [...packages, ...archives, dockerfile];
+}
+
+async function main(): Promise<void> {
   if (!runStep(BUILD)) process.exit(1);
   rmSync(ARTIFACTS, { recursive: true, force: true });
   mkdirSync(STAGE, { recursive: true });
-  for (const file of packAll()) {
+  for (const file of await packAll()) {
     const artifact = join(ARTIFACTS, basename(file));
     renameSync(file, artifact);
     console.log(`${String(statSync(artifact).size).padStart(12)} bytes  artifacts/${basename(file)}`);
@@ -77,7 +79,7 @@ function main(): void {
 }
 
 try {
-  main();
+  await main();
 } catch (error) {
   if (!(error instanceof FetchError)) throw error;
   console.error(`holdfast: ${error.message}`);

@@ -1,13 +1,14 @@
 /** Writes archives whose bytes depend on their files alone. */
 
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { basename, dirname } from 'node:path';
+import { promisify } from 'node:util';
 
 /** Any fixed time would do; npm takes this one. */
 const TIME = '1985-10-26 08:15:00Z';
 
 /** Packs the directory, under its own name, into a gzipped archive. Needs GNU tar. */
-export function writeArchive(directory: string, file: string): void {
+export async function writeArchive(directory: string, file: string): Promise<void> {
   const flags = [
     '--sort=name',
     `--mtime=${TIME}`,
@@ -16,7 +17,6 @@ export function writeArchive(directory: string, file: string): void {
     '--numeric-owner',
     '--mode=u+rw,go+rX,go-w',
   ];
-  execFileSync('tar', [...flags, '-czf', file, '-C', dirname(directory), basename(directory)], {
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  const words = [...flags, '-czf', file, '-C', dirname(directory), basename(directory)];
+  await promisify(execFile)('tar', words);
 }

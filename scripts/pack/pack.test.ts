@@ -21,6 +21,7 @@ describe('published manifest', () => {
       repository: { type: 'git', url: 'git+https://example.org/h.git', directory: 'packages/a' },
       homepage: 'https://example.org/h#readme',
       bugs: 'https://example.org/h/issues',
+      publishConfig: { access: 'public' },
     });
   });
 

@@ -57,6 +57,8 @@ export function publishedManifest(
     repository: { type: 'git', url: `git+${origin.url}.git`, directory: origin.directory },
     homepage: `${origin.url}#readme`,
     bugs: `${origin.url}/issues`,
+    // A registry takes a package with a scope for a private one otherwise.
+    publishConfig: { access: 'public' },
   };
 }
 

@@ -62,6 +62,17 @@ describe('holdfast alone, by npm install -g', () => {
     expect(readdirSync(place.path(`back-${major}`))).toEqual(['weights']);
   });
 
+  test.each(NODES)('is the library too, with every SDK, on Node %i', async (major) => {
+    const program = place.path('global', 'lib', 'program.mjs');
+    await writeFile(program, LIBRARY_PROGRAM);
+    const env = { AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'b', AZURE_STORAGE_KEY: 'a2V5a2V5a2V5a2V5' };
+    expect(await run([nodeProgram(major), program], { env })).toEqual({
+      code: 0,
+      stdout: LIBRARY_SAID,
+      stderr: '',
+    });
+  });
+
   test('an older Node gets one sentence', async () => {
     const ended = await run([nodeProgram(20), command, 'list', 'file:///none']);
     expect(ended).toMatchObject({ code: 126, stdout: '' });
@@ -85,6 +96,26 @@ describe('holdfast alone, by npm install -g', () => {
     expect(refused.stderr).toContain('permission denied (EACCES)');
   });
 });
+
+/** Opens a store of each kind; nothing is sent. */
+const LIBRARY_PROGRAM = `
+import { openStore, parseVersion } from 'holdfast';
+import { decodeShard } from 'holdfast/elasticdl';
+import { train } from 'holdfast/training';
+for (const uri of [
+  's3://bucket/x?endpoint=http://127.0.0.1:9&region=us-east-1',
+  'gs://bucket/x?endpoint=http://127.0.0.1:9',
+  'az://account/container/x?endpoint=http://127.0.0.1:9/account',
+  'memory://x',
+]) {
+  const store = await openStore(uri);
+  console.log(store.uri.split(':')[0], store.capabilities.maxDeleteKeys > 0);
+  await store.close();
+}
+console.log(typeof parseVersion, typeof train, typeof decodeShard);
+`;
+
+const LIBRARY_SAID = 's3 true\ngs true\naz true\nmemory true\nfunction function function\n';
 
 /** Saves, restores, and meets adapters that are not installed and one of its own. */
 const PROGRAM = `
