@@ -112,6 +112,11 @@ export class DirectFile {
     return this.#use(() => this.#fileSystem.fstat(this.#descriptor));
   }
 
+  /** Of a directory: `here` leads to it, whatever becomes of its path, until `work` settles. Needs /proc. */
+  within<T>(work: (here: string) => Promise<T>): Promise<T> {
+    return this.#use(() => work(`/proc/self/fd/${this.#descriptor}`));
+  }
+
   /** Where the open file lies, without links; `null` where the system does not tell. */
   place(): Promise<string | null> {
     return this.#use(() => this.#fileSystem.readlink(`/proc/self/fd/${this.#descriptor}`).catch(() => null));

@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -194,6 +195,50 @@ describe('where a file is', () => {
       ['/dev/null', 'no regular file'],
     ])
       await expect(openTargetFile(name!, { replace: true })).rejects.toEqual(code('TargetExists', what));
+  });
+});
+
+describe('another program', () => {
+  const hidden = () => join(parent, readdirSync(parent).find((name) => name.includes('.holdfast-')) ?? '');
+
+  it.each([
+    ['removes the file before it gets its name', () => rmSync(hidden()), 'is gone'],
+    [
+      'puts another one in its place',
+      () => {
+        writeFileSync(join(parent, 'other'), 'other');
+        renameSync(join(parent, 'other'), hidden());
+      },
+      'is not the file that was written',
+    ],
+    [
+      'puts a link in its place',
+      () => {
+        const file = hidden();
+        renameSync(file, join(parent, 'moved'));
+        symlinkSync('moved', file);
+      },
+      'is a symbolic link',
+    ],
+  ])('%s: Conflict', async (_, act, found) => {
+    const target = await openTargetFile(path);
+    await write(target, 'one');
+    act();
+    await expect(target.publish()).rejects.toEqual(code('Conflict', found));
+    await target.discard();
+    expect(existsSync(path)).toBe(false);
+  });
+
+  it('puts another one in its place in the moment after: Conflict', async () => {
+    const rename: FileSystem['rename'] = async (from, to) => {
+      await nodeFileSystem.rename(from, to);
+      writeFileSync(join(parent, 'other'), 'other');
+      renameSync(join(parent, 'other'), to);
+    };
+    const target = await openTargetFile(path, { replace: true }, { ...nodeFileSystem, rename });
+    await write(target, 'one');
+    await expect(target.publish()).rejects.toEqual(code('Conflict', `${path} is not the file`));
+    await target.discard();
   });
 });
 

@@ -14,6 +14,7 @@ import {
   type SinkFile,
   throwIfAborted,
 } from '@holdfast/core/contract';
+import { changedMeanwhile, isAsWritten, type WrittenFile, whatIs, writtenFile } from './as-written.ts';
 import { DirectFile } from './direct-file.ts';
 import { DirectorySync } from './directory-sync.ts';
 import { errnoOf, fileError } from './errno.ts';
@@ -99,6 +100,7 @@ interface TargetParts {
 class FileTarget implements RestoreTarget {
   readonly #parts: TargetParts;
   #sink: FileSink | undefined;
+  #written: WrittenFile | undefined;
   #state: 'empty' | 'open' | 'closed' | 'settled' = 'empty';
 
   private constructor(parts: TargetParts) {
@@ -122,7 +124,9 @@ class FileTarget implements RestoreTarget {
     if (this.#state !== 'empty') throw this.#error('InvalidArgument', 'takes one file, once');
     this.#state = 'open';
     const mode = file.mode ?? this.#parts.mode ?? undefined;
-    const sink = new FileSink({ ...file, mode }, this.#parts.file);
+    const sink = new FileSink({ ...file, mode }, this.#parts.file, (stats) => {
+      this.#written = writtenFile(stats);
+    });
     this.#sink = sink;
     return {
       writeAt: (offsetBytes, buffer) => sink.writeAt(offsetBytes, buffer),
@@ -138,8 +142,11 @@ class FileTarget implements RestoreTarget {
     if (this.#state === 'settled') throw this.#error('InvalidArgument', 'is published or discarded already');
     if (this.#state !== 'closed') throw this.#error('InvalidArgument', 'is not written to its end yet');
     try {
+      await this.#assertWritten(this.#parts.sibling);
       await this.#moveIntoPlace();
       this.#state = 'settled';
+      // Another program may have put something else there at the very last moment.
+      await this.#assertWritten(path);
       await new DirectorySync({ fileSystem }).sync(dirname(path));
     } catch (error) {
       throw fileError(error, `publish ${path}`, { path });
@@ -153,6 +160,17 @@ class FileTarget implements RestoreTarget {
     await (this.#sink?.abandon() ?? file.close().catch(() => undefined));
     // What cannot be removed is a hidden file that takes room; the failure that led here matters more.
     await fileSystem.unlink(sibling).catch(() => undefined);
+  }
+
+  /** `Conflict`: the path does not lead to the file that was written. */
+  async #assertWritten(at: string): Promise<void> {
+    const { fileSystem, path } = this.#parts;
+    const stats = await fileSystem.lstat(at).catch((error: unknown) => {
+      if (['ENOENT', 'ENOTDIR'].includes(errnoOf(error) ?? '')) return null;
+      throw error;
+    });
+    if (stats && this.#written && isAsWritten(stats, this.#written)) return;
+    throw changedMeanwhile(path, at, stats?.isFile() ? 'is not the file that was written' : whatIs(stats));
   }
 
   async #moveIntoPlace(): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * A directory that appears whole or not at all. Files go to a temporary sibling that only its owner can enter; `publish` makes them and
- * their names durable and renames the sibling into place.
+ * their names durable, looks whether each is still there, and renames the sibling into place.
  *
  * Replacing takes two renames, so there is an instant without either: the old directory goes aside (`.name.holdfast-….old`), the new one
  * into place, both names are made durable, and only then the old one is removed. Under its new name the old one is looked at again, before
@@ -9,7 +9,6 @@
  * under the one beside it, and the next target of the same name puts it back.
  */
 
-import { constants } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 import {
   CheckpointError,
@@ -20,7 +19,6 @@ import {
   type TargetOptions,
   throwIfAborted,
 } from '@holdfast/core/contract';
-import { DirectFile } from './direct-file.ts';
 import { DirectorySync } from './directory-sync.ts';
 import { errnoOf, fileError } from './errno.ts';
 import { FileSink } from './file-sink.ts';
@@ -41,6 +39,7 @@ import {
   settleAside,
   siblingOf,
 } from './siblings.ts';
+import { StagingDirectory } from './staging-directory.ts';
 import { NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
 
 /** Beside the system calls, what a test replaces. */
@@ -66,16 +65,15 @@ export async function openTarget(
     if (old !== null) assertReplaced(path, old, options.replace);
     await makeDirectories(fileSystem, dirname(path));
     const sibling = await siblingOf(path, processes);
-    await fileSystem.mkdir(sibling);
-    // The kernel has applied the umask: this is the mode that any new directory would have.
-    const newMode = Number((await fileSystem.stat(sibling)).mode) & 0o7777;
-    await fileSystem.chmod(sibling, 0o700);
+    const quickest = fileSystem === nodeFileSystem ? await fileSystemAt(dirname(sibling)) : fileSystem;
+    const staging = await StagingDirectory.create({ fileSystem: quickest, path: sibling, target: path });
     return new DirectoryTarget({
-      fileSystem: fileSystem === nodeFileSystem ? await fileSystemAt(sibling) : fileSystem,
+      fileSystem: quickest,
       processes,
       path,
       sibling,
-      mode: mode ?? newMode,
+      staging,
+      mode: mode ?? staging.newMode,
       options,
     });
   } catch (error) {
@@ -151,6 +149,7 @@ async function existingMode(fileSystem: FileSystem, path: string, isByLink: bool
 interface TargetParts extends SiblingParts {
   readonly path: string;
   readonly sibling: string;
+  readonly staging: StagingDirectory;
   readonly mode: number;
   readonly options: TargetOptions;
 }
@@ -158,42 +157,35 @@ interface TargetParts extends SiblingParts {
 class DirectoryTarget implements RestoreTarget {
   readonly #parts: TargetParts;
   readonly #sync: DirectorySync;
-  readonly #directories: Set<string>;
   readonly #sinks = new Set<FileSink>();
-  /** For the note. */
-  readonly #made: string[] = [];
   #isSettled = false;
 
   constructor(parts: TargetParts) {
     this.#parts = parts;
     this.#sync = new DirectorySync({ fileSystem: parts.fileSystem });
-    this.#directories = new Set([parts.sibling]);
   }
 
   async open(file: SinkFile): Promise<RandomSink> {
-    const { fileSystem, sibling } = this.#parts;
+    const { sibling, staging, path } = this.#parts;
+    const { name } = file;
     if (this.#isSettled) throw this.#error('InvalidArgument', 'is published or discarded already');
-    const path = resolve(sibling, file.name);
-    assertInside(sibling, path, file.name);
+    assertInside(sibling, resolve(sibling, name), name);
     try {
-      await this.#makeDirectories(dirname(path));
-      // The sibling is new and nobody else can enter it, so there is no link to follow; 'wx' would not follow one either.
-      const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
-      const opened = await DirectFile.open(path, flags, { fileSystem });
-      const sink = new FileSink(file, opened, (stats) => this.#made.push(noteLine(file.name, stats)));
+      const opened = await staging.create(name);
+      const sink = new FileSink(file, opened, (stats) => staging.noteWritten(name, stats));
       this.#sinks.add(sink);
       return sink;
     } catch (error) {
-      throw this.#openError(error, file.name);
+      throw fileError(error, `create "${name}" below ${path}`, { path, name });
     }
   }
 
   async publish(): Promise<void> {
-    const { fileSystem, sibling, mode, path } = this.#parts;
+    const { staging, mode, path } = this.#parts;
     if (this.#isSettled) throw this.#error('InvalidArgument', 'is published or discarded already');
     try {
-      await fileSystem.chmod(sibling, mode);
-      for (const directory of this.#directories) await this.#sync.sync(directory);
+      await staging.chmod(mode);
+      for (const directory of staging.directories()) await this.#sync.sync(directory);
       await this.#writeNote();
       await this.#moveIntoPlace();
     } catch (error) {
@@ -205,35 +197,32 @@ class DirectoryTarget implements RestoreTarget {
     if (this.#isSettled) return;
     this.#isSettled = true;
     for (const sink of this.#sinks) await sink.abandon();
-    const { fileSystem, sibling } = this.#parts;
+    const { fileSystem, sibling, staging } = this.#parts;
+    const isInPlace = await staging.isInPlace();
+    await staging.close();
     // What cannot be removed is a hidden directory that takes room; the failure that led here matters more.
-    await fileSystem.removeAll(sibling).catch(() => undefined);
+    if (isInPlace) await fileSystem.removeAll(sibling).catch(() => undefined);
     await fileSystem.unlink(`${sibling}${NOTE_ENDING}`).catch(() => undefined);
-  }
-
-  async #makeDirectories(directory: string): Promise<void> {
-    if (this.#directories.has(directory)) return;
-    await makeDirectories(this.#parts.fileSystem, directory);
-    for (let path = directory; !this.#directories.has(path); path = dirname(path))
-      this.#directories.add(path);
   }
 
   /** Before the renames: with it, whatever is then in place is known. Without room for it the next target has to be told "everything". */
   async #writeNote(): Promise<void> {
-    const { fileSystem, sibling, options } = this.#parts;
+    const { fileSystem, sibling, staging, options } = this.#parts;
     if (options.isOwn !== undefined) return;
     const note = `${sibling}${NOTE_ENDING}`;
-    await writeNote(fileSystem, note, this.#made).catch(() => fileSystem.unlink(note).catch(() => undefined));
+    const lines = Array.from(staging.files(), ([name, file]) => noteLine(name, file));
+    await writeNote(fileSystem, note, lines).catch(() => fileSystem.unlink(note).catch(() => undefined));
   }
 
   async #moveIntoPlace(): Promise<void> {
-    const { fileSystem, sibling, path, options } = this.#parts;
+    const { fileSystem, sibling, staging, path, options } = this.#parts;
     const aside = `${sibling}${ASIDE_ENDING}`;
     // Before the old directory moves: what has its name until then is what this one takes the place of.
     const oldNotes = await publishedNotes(path, this.#parts);
     const hasOld = await this.#moveAside(aside);
     try {
       if (hasOld) await this.#assertStillReplaced(aside);
+      await staging.assertIntact();
       // Takes the place of an empty directory too.
       await fileSystem.rename(sibling, path);
     } catch (error) {
@@ -242,6 +231,8 @@ class DirectoryTarget implements RestoreTarget {
       throw isFilled ? this.#error('TargetExists', 'was filled by another process meanwhile') : error;
     }
     this.#isSettled = true;
+    // Another program may have put something else there at the very last moment.
+    await staging.assertAt(path).finally(() => staging.close());
     await this.#sync.sync(dirname(path));
     if (hasOld) await settleAside(path, aside, this.#parts, options);
     for (const note of oldNotes) await fileSystem.unlink(note).catch(() => undefined);
@@ -279,18 +270,6 @@ class DirectoryTarget implements RestoreTarget {
       const what = `was taken by another process meanwhile, and what was there before is now at ${aside}`;
       throw this.#error('TargetExists', what, error);
     });
-  }
-
-  #openError(error: unknown, name: string): CheckpointError {
-    const errno = errnoOf(error) ?? '';
-    if (['EEXIST', 'ENOTDIR', 'EISDIR'].includes(errno)) {
-      return this.#error(
-        'InvalidArgument',
-        `cannot hold "${name}" beside another file: both have the same name there, or one would lie inside the other`,
-        error,
-      );
-    }
-    return fileError(error, `create "${name}" below ${this.#parts.path}`, { path: this.#parts.path, name });
   }
 
   #error(code: ErrorCode, what: string, cause?: unknown): CheckpointError {

@@ -56,7 +56,10 @@ export interface SinkFile {
 /** A set of files that appears whole or not at all. Settled by exactly one of `publish` and `discard`. */
 export interface RestoreTarget {
   open(file: SinkFile): Promise<RandomSink>;
-  /** Everything is written: make it visible and durable. */
+  /**
+   * Everything is written: make it visible and durable. `Conflict`: another program has changed what was
+   * written, and nothing is visible; or it has replaced it in the very moment that it became visible.
+   */
   publish(): Promise<void>;
   /** Removes what was written. Safe to repeat; never throws. */
   discard(): Promise<void>;

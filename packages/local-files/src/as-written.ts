@@ -1,0 +1,51 @@
+/** Is a file that was written still the one under its path? */
+
+import type { BigIntStats } from 'node:fs';
+import { CheckpointError } from '@holdfast/core/contract';
+
+/** What is remembered of a file that is complete. */
+export interface WrittenFile {
+  /** Device and inode. */
+  readonly identity: string;
+  readonly size: bigint;
+  readonly mtimeNs: bigint;
+}
+
+export function writtenFile(stats: BigIntStats): WrittenFile {
+  return { identity: identityOf(stats), size: stats.size, mtimeNs: stats.mtimeNs };
+}
+
+/**
+ * `stats`: of the path itself, links not followed. Inode or time of modification is enough beside the
+ * size: some network file systems number a file anew, and some set its time when it is closed.
+ */
+export function isAsWritten(stats: BigIntStats, file: WrittenFile): boolean {
+  const isSame = identityOf(stats) === file.identity || stats.mtimeNs === file.mtimeNs;
+  return isSame && stats.isFile() && stats.size === file.size;
+}
+
+function identityOf({ dev, ino }: BigIntStats): string {
+  return `${dev}-${ino}`;
+}
+
+/** What a path holds in place of what was put there; `null`: nothing. */
+export function whatIs(stats: BigIntStats | null): string {
+  if (stats === null) return 'is gone';
+  if (stats.isSymbolicLink()) return 'is a symbolic link';
+  if (stats.isDirectory()) return 'is a directory';
+  return stats.isFile() ? 'is another file' : 'is a special file';
+}
+
+/** `path`: what was found changed. `target`: what a restore, or another writer, was about to put in place. */
+export function changedMeanwhile(
+  target: string,
+  path: string,
+  what: string,
+  cause?: unknown,
+): CheckpointError {
+  const message = `another program changed what is being written for ${target}: ${path} ${what}`;
+  return new CheckpointError('Conflict', message, {
+    context: { path, advice: ['find the program that changes files there, stop it, and repeat the call'] },
+    cause,
+  });
+}
