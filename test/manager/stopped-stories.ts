@@ -167,6 +167,12 @@ export const STORIES: Readonly<Record<string, Story>> = {
     isDone: async (bucket) => (await summary(bucket, 1))?.pins.length === 1,
     decides: DECISION,
   },
+  annotate: {
+    prepare: two,
+    act: (manager, signal) => manager.annotate(1, { metrics: { auc: 0.9 }, signal }),
+    isDone: async (bucket) => (await summary(bucket, 1))?.metrics['auc'] === 0.9,
+    decides: DECISION,
+  },
   unpin: {
     prepare: async (bucket) => {
       await two(bucket);

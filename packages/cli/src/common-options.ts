@@ -1,6 +1,11 @@
 /** Options and operands that several commands share. */
 
-import { type CheckpointReference, referenceText, SETTINGS } from '@holdfast/core/contract';
+import {
+  type CheckpointId,
+  type CheckpointReference,
+  referenceText,
+  SETTINGS,
+} from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { jsonVersion } from './json.ts';
 import { flag, list, value } from './option.ts';
@@ -64,6 +69,11 @@ export function versionOf(given: CheckpointReference): bigint {
 /** As it was given: `7` or `7@1`. */
 export function givenText(given: CheckpointReference): string {
   return referenceText(typeof given === 'object' ? given : { version: given });
+}
+
+/** What was found for it: with its lineage where that was asked for. */
+export function foundText(given: CheckpointReference | 'latest' | undefined, id: CheckpointId): string {
+  return referenceText(typeof given === 'object' ? id : { version: id.version });
 }
 
 /** What the JSON of a command says of it: `lineage` only where it was given. */

@@ -171,12 +171,17 @@ describe('two checkpoints of one version', () => {
       ['2@1', 'of version 2'],
     ] as const) {
       const out = join(directory, `out-${version}`);
-      await done('restore', uri, out, '--version', version);
+      const restored = await done('restore', uri, out, '--version', version);
+      expect(restored).toContain(`restored  version ${version}   `);
       expect(await readFile(join(out, 'one.bin'), 'utf8')).toBe(content);
     }
     expect((await asJson('verify', uri, '--version', '2@1')).id.lineage).toBe(1);
+    expect(await done('verify', uri, '--version', '2@1')).toMatch(/^verified {2}version 2@1 /);
     expect(await done('diff', uri, '2@1', '2')).toMatch(/^version 2@1 → 2@2\n/);
-    for (const version of ['2@1', '2']) await done('lease', uri, '--for', '1h', '--version', version);
+    for (const version of ['2@1', '2'])
+      expect(await done('lease', uri, '--for', '1h', '--version', version)).toContain(
+        `version ${version} until`,
+      );
     expect(await done('lease', uri, '--list')).toMatch(/^ +2@1 .*\n +2@2 /m);
     expect((await asJson('lease', uri, '--list', '--version', '2@1')).leases).toMatchObject([
       { checkpoint: { lineage: 1, version: 2 } },

@@ -6,7 +6,7 @@ import {
   referenceText,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { checkpointOrLatest, versionOf } from '../common-options.ts';
+import { checkpointOrLatest, foundText, versionOf } from '../common-options.ts';
 import { formatRoughDuration, formatTime, printable, shellQuote } from '../format.ts';
 import { type JsonObject, jsonId, jsonTime, jsonVersion } from '../json.ts';
 import { expectingRun, requireRun, withRun } from '../open-run.ts';
@@ -74,7 +74,7 @@ async function take(call: Call, manager: CheckpointManager): Promise<CommandResu
   const until = formatTime(taken.expiresAtMs ?? 0);
   return {
     text: [
-      `${call.style('green', 'leased')}  version ${taken.version} until ${until}   ${printable(taken.id)}`,
+      `${call.style('green', 'leased')}  version ${foundText(version, taken.checkpoint)} until ${until}   ${printable(taken.id)}`,
       `  \`holdfast lease ${shellQuote(uri)} --release ${shellQuote(taken.id)}\` ends it before`,
     ].join('\n'),
     json: { uri, ...jsonLease(taken) },

@@ -6,7 +6,7 @@ import {
   type RestoreResult,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, checkpointOrLatest, concurrency, versionOf } from '../common-options.ts';
+import { buffer, checkpointOrLatest, concurrency, foundText, versionOf } from '../common-options.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
@@ -140,7 +140,7 @@ function describe(result: RestoreResult, call: Call, durationMs: number): Comman
   const skipped = result.skipped.map(
     (each) => `${call.style('yellow', 'skipped')}   version ${each.version}   ${printable(each.reason)}`,
   );
-  const head = `${call.style('green', 'restored')}  version ${result.version}`;
+  const head = `${call.style('green', 'restored')}  version ${foundText(call.get(checkpointOrLatest), result.id)}`;
   const done = [
     head,
     formatBytes(result.sizeBytes),

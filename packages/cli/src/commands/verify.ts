@@ -1,6 +1,6 @@
 import { CheckpointError, type VerifyResult } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { buffer, checkpointOrLatest, concurrency, versionOf } from '../common-options.ts';
+import { buffer, checkpointOrLatest, concurrency, foundText, versionOf } from '../common-options.ts';
 import { formatBytes, formatPlural, printable, shellQuote } from '../format.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { expectingRun, withRun } from '../open-run.ts';
@@ -92,14 +92,19 @@ function describe(result: VerifyResult, call: Call, durationMs: number): Command
   return {
     text: damage.join('\n'),
     json,
-    error: new CheckpointError('Corrupt', `version ${result.version} is damaged: ${what} do not match`, {
-      context,
-    }),
+    error: new CheckpointError(
+      'Corrupt',
+      `version ${foundText(call.get(checkpointOrLatest), result.id)} is damaged: ${what} do not match`,
+      {
+        context,
+      },
+    ),
   };
 }
 
 function soundText(result: VerifyResult, call: Call, durationMs: number): string {
-  const { version, fileCount, bytesRead } = result;
+  const { fileCount, bytesRead } = result;
+  const version = foundText(call.get(checkpointOrLatest), result.id);
   return [
     `${call.style('green', 'verified')}  version ${version}   ${formatPlural(fileCount, 'file')}`,
     ...(bytesRead === 0 ? [] : [formatBytes(bytesRead)]),
