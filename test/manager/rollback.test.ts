@@ -2,6 +2,7 @@ import { CheckpointError, type CheckpointManager } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
+import { runOf } from './retention-run.ts';
 
 async function savedRun(versions: readonly number[]) {
   const bucket = newBucket();
@@ -199,4 +200,21 @@ test('I7: a process that a rollback has left behind saves a version that was rem
   expect(await failure(left.save({ version: 3, buffers: { a: bytes(10, 9) } }))).toMatch(
     /^Conflict: version 3@1 was committed and removed/,
   );
+});
+
+test('a damaged manifest of what was left behind stops collection, and is named with its lineage', async () => {
+  const run = await runOf([1, 2]);
+  await using person = run.open();
+  await person.rollback({ to: 1, reason: 'loss' });
+  await using later = run.open({ attempt: 'later' });
+  await later.save({ version: 2, buffers: { a: bytes(10, 9) } });
+  const key = run.bucket.keys().find((each) => /^version_2\/1\..*manifest-/.test(each)) as string;
+  run.bucket.damage(key, () => bytes(10));
+  const error = await later.collect().catch((reason: unknown) => reason);
+  expect(error).toMatchObject({ code: 'Corrupt', context: { checkpoint: '2@1', stopped: 'collection' } });
+  expect(String(error)).toContain('version 2@1: ');
+  expect(await later.verify({ version: 2 })).toMatchObject({ id: { lineage: 2 }, problems: [] });
+  const left = { version: 2, lineage: 1 };
+  expect(await later.verify({ version: left, quarantine: true })).toMatchObject({ recorded: 'quarantined' });
+  await later.collect();
 });

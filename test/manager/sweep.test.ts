@@ -253,7 +253,7 @@ describe('a sweep that may not go on deletes nothing', () => {
     const [key = ''] = keysOf(bucket, 'version_2/').filter((each) => each.includes('manifest'));
     bucket.remove(key);
     const message = await failure(manager.collect());
-    expect(message).toContain('version 2: ');
+    expect(message).toContain('version 2@1: ');
     expect((await manager.verify({ version: 2, quarantine: true })).recorded).toBe('quarantined');
     await manager.collect();
     await manager.close();

@@ -37,7 +37,8 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
     ];
   }
   if (context['stopped'] === 'collection') {
-    const verify = command('verify', uri, '--version', String(context.version), '--quarantine');
+    const which = String(context['checkpoint'] ?? context.version);
+    const verify = command('verify', uri, '--version', which, '--quarantine');
     return [`${verify} takes it out of the way, and collection goes on`];
   }
   if (context['state'] === 'retiring')

@@ -125,7 +125,8 @@ function comparedText({ level, fileCount, storedChecksumCount }: VerifyResult): 
 }
 
 /** What has become of it, and what to do. */
-function adviceOf({ version, recorded, latest }: VerifyResult, call: Call): string[] {
+function adviceOf({ id, recorded, latest }: VerifyResult, call: Call): string[] {
+  const version = foundText(call.get(checkpointOrLatest), id);
   const uri = shellQuote(call.subject.uri as string);
   if (recorded === 'quarantined') {
     const now =

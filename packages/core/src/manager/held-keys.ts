@@ -3,6 +3,7 @@
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '../format/index.ts';
 import { receiptPlaces } from '../plan/file-lists.ts';
+import { checkpointText } from '../plan/select.ts';
 import type { HeldKeys } from '../plan/sweep.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
@@ -51,9 +52,9 @@ async function readKeys(
     const held = isUnreadable(error) ? heldWithoutManifest(checkpoint) : undefined;
     if (held) return held;
     if (!isCheckpointError(error, 'Corrupt')) throw error;
-    const { id } = checkpoint;
-    const context = { ...error.context, version: id.version };
-    throw new CheckpointError('Corrupt', `version ${id.version}: ${error.message}`, {
+    const which = checkpointText(checkpoint);
+    const context = { ...error.context, version: checkpoint.id.version, checkpoint: which };
+    throw new CheckpointError('Corrupt', `version ${which}: ${error.message}`, {
       context,
       cause: error,
     });

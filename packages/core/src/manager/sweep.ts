@@ -84,7 +84,7 @@ async function planOn(
 
 function stopped(error: CheckpointError): CheckpointError {
   const message = `nothing is deleted, since it is not known what must stay: ${error.message}`;
-  const version = String(error.context['version']);
+  const version = String(error.context['checkpoint'] ?? error.context['version']);
   const advice = [
     `\`verify\` of version ${version} with \`quarantine\` takes it out of the way, and collection goes on`,
   ];
