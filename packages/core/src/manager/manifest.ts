@@ -113,7 +113,8 @@ export async function readDetails(
   const { worldSize } = manifest;
   const { manifestKey } = checkpoint;
   const metadata = Object.assign(union.metadata, checkpoint.annotatedMetadata);
-  return jsonReady({ ...summary, worldSize, writers, files, metadata, manifestKey });
+  // Files hold no bigint, and there may be a million of them: only the rest is gone through.
+  return Object.assign(jsonReady({ ...summary, worldSize, writers, metadata, manifestKey }), { files });
 }
 
 const CONSISTENCIES = { CONSISTENCY_UNSPECIFIED: null, PAUSED: 'paused', POLLUTED: 'polluted' } as const;
