@@ -112,6 +112,7 @@ describe('in a directory', () => {
     ['a dependency of the repository', { 'package.json': '{"dependencies":{"a":"workspace:*"}}' }],
     ['which is missing', { 'package.json': '{}', 'a.d.ts': "export * from './b.js';" }],
     ['which is no dependency', { 'package.json': '{}', 'a.d.ts': '/// <reference types="node" />\n' }],
+    ['imports @b/c/d, which is no dependency', { 'package.json': '{}', 'a.d.ts': "import '@b/c/d';" }],
   ])('a package with %s is refused', (what, files) => {
     for (const [name, text] of Object.entries(files)) write(name, text);
     expect(() => assertSelfContained(directory)).toThrow(what);

@@ -146,6 +146,10 @@ export function assertSelfContained(target: string): void {
     if (needsNodeTypes(text) && !manifest.includes(`"${NODE_TYPES}"`))
       throw new Error(`${target}: ${file} needs ${NODE_TYPES}, which is no dependency`);
     for (const specifier of specifiersOf(text)) {
+      if (specifier.startsWith('node:')) continue;
+      const [name = ''] = /^(@[^/]+\/)?[^/]+/.exec(specifier) ?? [];
+      if (!specifier.startsWith('.') && !manifest.includes(`"${name}"`))
+        throw new Error(`${target}: ${file} imports ${specifier}, which is no dependency`);
       if (!specifier.startsWith('.')) continue;
       const module = posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.d.ts');
       if (!existsSync(join(target, module)))

@@ -1,4 +1,3 @@
-import type { LimitFunction } from 'p-limit';
 import type { Settings } from '../contract/index.ts';
 import type { TransferOptions, TransferParts } from './api.ts';
 import type { BufferPool } from './buffer-pool.ts';
@@ -15,8 +14,8 @@ export interface Shared extends TransferParts {
   readonly retryBudget: RetryBudget;
   readonly deadlines: Deadlines;
   readonly readTimes: ReadTimes;
-  /** Streams that are being filled by their producers. */
-  readonly streamSeats: LimitFunction;
+  /** Runs so many producers of streams at a time; the others wait. */
+  readonly streamSeats: (fill: () => Promise<void>) => Promise<void>;
   readonly runs: Set<ActiveRun>;
   /** Bytes that reader streams have read ahead. */
   aheadBytes: number;
