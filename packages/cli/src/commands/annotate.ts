@@ -13,7 +13,7 @@ export const annotate: Command = {
   group: 'Save and restore',
   summary: 'Record metrics and metadata of a version that is committed, as after an evaluation',
   description:
-    'Of each name the last value stands; names that are not given keep theirs. The files stay as they are.\n' +
+    'The last value of a name stands; names that are not given keep theirs. The files stay as they are.\n' +
     'Rules such as --keep-best, `list`, `elasticdl best` and mirrors go by it from then on.',
   operands: 'URI --version V --metric NAME=NUMBER',
   options: [checkpoint, metric, meta],

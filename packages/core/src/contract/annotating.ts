@@ -20,8 +20,8 @@ export interface AnnotateOptions extends WaitOptions {
 export interface AnnotationCalls {
   /**
    * Records metrics and metadata of a checkpoint that is committed, such as those of an evaluation that ran after the save. The files and
-   * the manifest stay as they are. `list`, `get`, rules by metrics and mirrors see it from then on. Of each name the last value stands;
-   * names that this call does not give keep their values, also if others annotate at the same time. Repeating it changes nothing.
+   * the manifest stay as they are. `list`, `get`, rules by metrics and mirrors see it from then on. The last value of a name
+   * stands. Names that this call does not give keep their values, also if others annotate at the same time. Repeating it changes nothing.
    *
    * Resolves to the id of the checkpoint. `InvalidArgument`: nothing to record, a metric that is not a finite number, a name or text that is
    * empty or too long. `NotFound`: there is no such version, or it was removed. `Conflict`: it is retired (take it back first), or it

@@ -34,7 +34,7 @@ export interface CheckpointSummary {
   /** Checkpoints with whose files it shares objects; some of them may be removed by now. */
   readonly bases: readonly CheckpointId[];
   readonly fileCount: number;
-  /** Those of the commit, and those that were annotated since: of each name the last. */
+  /** Those of the commit, and those that were annotated since; the last value of a name stands. */
   readonly metrics: Readonly<Record<string, number>>;
   readonly state: CheckpointStateName;
   readonly isLatest: boolean;
@@ -77,7 +77,7 @@ export interface CheckpointDetails extends CheckpointSummary {
   /** One for each writer, in their order. */
   readonly writers: readonly WriterState[];
   readonly files: readonly CheckpointFile[];
-  /** Of the commit, and what was annotated since: of each name the last. */
+  /** That of the commit, and what was annotated since; the last value of a name stands. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly manifestKey: string;
 }

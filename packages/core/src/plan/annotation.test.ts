@@ -9,7 +9,7 @@ const CHECKPOINT = {
 const none = { metrics: {}, metadata: {} };
 
 describe('annotated', () => {
-  test('of each name the last value stands, and others keep theirs', () => {
+  test('the last value of a name stands, and others keep theirs', () => {
     const once = annotated(CHECKPOINT, { metrics: { auc: 0.9 }, metadata: { by: 'eval-3' } });
     const twice = annotated(once, { metrics: { f1: 0.1 }, metadata: { note: 'second' } });
     expect({ ...twice.metrics }).toEqual({ loss: 2, auc: 0.9, f1: 0.1 });

@@ -9,7 +9,7 @@ export interface Annotation {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** The checkpoint with the annotation: for each name the last value stands. The same object where it says all of it already. */
+/** The checkpoint with the annotation: the last value of a name stands. The same object where it says all of it already. */
 export function annotated(
   checkpoint: CatalogCheckpoint,
   { metrics, metadata }: Annotation,

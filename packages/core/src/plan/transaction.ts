@@ -91,7 +91,7 @@ export interface Pin extends OnCheckpoint {
   readonly label: string;
 }
 
-/** Metrics and metadata that came after the commit. Of each name the last one stands. */
+/** Metrics and metadata that came after the commit. The last value of a name stands. */
 export interface Annotate extends OnCheckpoint {
   readonly kind: 'annotate';
   readonly metrics: Readonly<Record<string, number>>;
