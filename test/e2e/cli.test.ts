@@ -374,7 +374,13 @@ describe('what of a directory is saved', () => {
   it('what only a directory has goes with none of several files', async () => {
     const place = await newPlace();
     const source = await writeFiles(place, 'ckpt', FILES);
-    const { code, stderr } = await holdfast(['save', place.path(`ckpt/${Object.keys(FILES)[0]}`), place.uri, '--exclude', 'x']);
+    const { code, stderr } = await holdfast([
+      'save',
+      place.path(`ckpt/${Object.keys(FILES)[0]}`),
+      place.uri,
+      '--exclude',
+      'x',
+    ]);
     expect([code, stderr]).toEqual([2, expect.stringContaining('`exclude` and `links` go with `dir`')]);
     for (const glob of ['', '!a', ' '])
       expect((await holdfast(['save', source, place.uri, `--exclude=${glob}`])).code).toBe(2);

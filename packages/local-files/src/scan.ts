@@ -96,7 +96,8 @@ async function* placesBehind(
 ): AsyncGenerator<Place, void, void> {
   const { fileSystem } = walk;
   const target = await fileSystem.realpath(link.path).catch((error: unknown) => {
-    if (['ENOENT', 'ELOOP'].includes(errnoOf(error) ?? '')) throw invalid(link.path, 'is a symbolic link that leads to nothing');
+    if (['ENOENT', 'ELOOP'].includes(errnoOf(error) ?? ''))
+      throw invalid(link.path, 'is a symbolic link that leads to nothing');
     throw error;
   });
   const stats = await fileSystem.stat(target);
