@@ -53,6 +53,42 @@ describe('restore --replace', () => {
     ]);
   });
 
+  it('the working directory is never replaced, empty or not; one that is gone is said to be', async () => {
+    const place = await saved();
+    await writeFiles(place, 'here/below', { mine: 'x' });
+    for (const directory of [place.path('here'), place.path('here/below')]) {
+      const refused = await holdfast(['restore', place.uri, '.'], { cwd: directory });
+      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('it is never replaced')]);
+      expect(refused.stderr).not.toContain('--replace');
+    }
+    const { ino } = statSync(place.path('src/sub'));
+    renameSync(place.path('src/sub/b'), place.path('b'));
+    const empty = await holdfast(['restore', place.uri, '.'], { cwd: place.path('src/sub') });
+    expect([empty.code, statSync(place.path('src/sub')).ino]).toEqual([2, ino]);
+
+    const inGone = ['bash', '-c', 'rmdir "$PWD" && exec "$@"', 'bash', ...HOLDFAST];
+    const gone = await holdfast(['restore', place.uri, 'out'], {
+      program: inGone,
+      cwd: place.path('src/sub'),
+    });
+    expect([gone.code, gone.stderr]).toEqual([6, expect.stringContaining('the working directory is gone')]);
+  });
+
+  it('what is no directory is refused without advice that cannot help', async () => {
+    const place = await saved();
+    symlinkSync('nothing', place.path('dangling'));
+    for (const to of [place.path('src/model.bin'), place.path('dangling'), '/dev/null']) {
+      for (const options of [[], ['--replace'], ['--replace=everything', '--apply']]) {
+        const refused = await holdfast(['restore', place.uri, to, ...options]);
+        expect([refused.code, refused.stderr]).toEqual([
+          7,
+          expect.stringContaining('(TargetExists, exit 7)'),
+        ]);
+        expect(refused.stderr).toContain('restore into a new or empty directory\n');
+      }
+    }
+  });
+
   it('names on stderr what stays of an old directory, each time; puts no new directory into a run', async () => {
     const place = await saved();
     const out = place.path('out');

@@ -137,6 +137,9 @@ describe('adviceFor', () => {
     expect(corrupt('elasticdl inspect')).toBe('another version, if there is one, is taken with --version V');
     const exists = new CheckpointError('TargetExists', 'x');
     expect(adviceFor(exists, situation('elasticdl export')).join('\n')).toContain('write to another place');
+    const stays = new CheckpointError('TargetExists', 'x', { context: { replaceable: false } });
+    for (const command of ['restore', 'resume', 'certify', 'elasticdl export'])
+      expect(adviceFor(stays, situation(command)).join('\n')).not.toContain('--replace');
     const aborted = new CheckpointError('Aborted', 'x');
     const afterAbort = (command: string, subject: Subject) => adviceFor(aborted, situation(command, subject));
     expect(afterAbort('elasticdl export', { path: './out' })).toEqual(['nothing was put at ./out']);

@@ -85,6 +85,11 @@ function targetExists({ context }: CheckpointError, { command: name }: Situation
       'write to another place; --replace=everything says how many files would go, and asks',
     ];
   }
+  // No option puts anything in its place.
+  if (context['replaceable'] === false) {
+    if (name === 'certify') return ['name another file'];
+    return [isElasticdl(name) ? 'write to another place' : 'restore into a new or empty directory'];
+  }
   if (name === 'certify') return ['name another file, or pass --replace'];
   return isElasticdl(name)
     ? ['write to another place, or pass --replace to put it in the place of what is there']

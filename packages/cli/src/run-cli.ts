@@ -28,6 +28,7 @@ import { renderError } from './report-error.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { colorStyle, plainStyle, type Style } from './style.ts';
 import { unknownVariables } from './unknown-variables.ts';
+import { workingDirectoryGone } from './working-directory.ts';
 
 export interface OutputStream extends ProgressStream {
   readonly isTTY?: boolean | undefined;
@@ -179,7 +180,7 @@ function conclude(result: CommandResult, ending: Ending, command: Command): numb
 /** Tells the error to people on standard error, and with `--json` to programs on standard output, beside what was found. */
 function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number {
   const { command, subject, reporter, manners, surroundings } = ending;
-  const error = toCheckpointError(thrown);
+  const error = workingDirectoryGone(thrown) ?? toCheckpointError(thrown);
   const advice = adviceFor(error, { command, subject, progress: reporter.state });
   reporter.end();
   const asJson = jsonError(error, advice);

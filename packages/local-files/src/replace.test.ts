@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LeftDirectory, TargetOptions } from '@holdfast/core/contract';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { createLocalFiles } from './index.ts';
 import { type Processes, type ProcessIdentity, processText } from './processes.ts';
@@ -305,6 +305,26 @@ describe('is never replaced, whatever is said', () => {
     expect(await why('/')).toContain('/ is the root of the file system: it is never replaced');
     for (const to of ['.', dirname(process.cwd())])
       expect(await why(to)).toContain('is the working directory, or holds it: it is never replaced');
+  });
+
+  it('the working directory and a home directory also when they are empty', async () => {
+    mkdirSync(join(parent, 'home'));
+    const cwd = vi.spyOn(process, 'cwd').mockReturnValue(directory);
+    try {
+      mkdirSync(directory);
+      for (const replace of [undefined, true, 'everything'] as const) {
+        const restoring = restore({ to: directory, replace });
+        await expect(restoring).rejects.toEqual(code('InvalidArgument', 'is the working directory'));
+      }
+      put('ckpt/a');
+      await expect(restore({ to: directory })).rejects.toEqual(code('InvalidArgument', 'never replaced'));
+    } finally {
+      cwd.mockRestore();
+    }
+    const users = `ada:x:1:1::${parent}/home:/bin/sh\n`;
+    const readText: FileSystem['readText'] = (path) =>
+      path === '/etc/passwd' ? Promise.resolve(users) : nodeFileSystem.readText(path);
+    await refused(join(parent, 'home'), 'is the home directory', { ...nodeFileSystem, readText });
   });
 
   it('a home directory, be it of another user, and what holds one', async () => {

@@ -26,7 +26,7 @@ import { fileSystemAt } from './mounts.ts';
 import { assertOutsideRuns } from './old-directory.ts';
 import { linuxProcesses, type Processes } from './processes.ts';
 import { clearSiblings, leadsTo, siblingOf } from './siblings.ts';
-import { targetError } from './target.ts';
+import { irreplaceable, targetError } from './target.ts';
 
 export interface TargetFileOptions extends CallOptions {
   /** Put the new file in the place of one that is there. */
@@ -77,13 +77,11 @@ async function existingMode(fileSystem: FileSystem, path: string, replace: boole
     throw error;
   });
   if (found === null) return null;
-  if (!replace) throw targetError('TargetExists', path, 'exists');
   const stats = await fileSystem.stat(path).catch((error: unknown) => {
-    throw errnoOf(error) === 'ENOENT'
-      ? targetError('TargetExists', path, 'is a symbolic link to nothing', error)
-      : error;
+    throw errnoOf(error) === 'ENOENT' ? irreplaceable(path, 'is a symbolic link to nothing', error) : error;
   });
-  if (!stats.isFile()) throw targetError('TargetExists', path, 'exists and is no regular file');
+  if (!stats.isFile()) throw irreplaceable(path, 'exists and is no regular file');
+  if (!replace) throw targetError('TargetExists', path, 'exists');
   return Number(stats.mode) & 0o777;
 }
 

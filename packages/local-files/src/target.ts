@@ -28,7 +28,7 @@ import { makeDirectories } from './make-directories.ts';
 import { fileSystemAt } from './mounts.ts';
 import { assertOutsideRuns, lookAtOld, never, type OldDirectory } from './old-directory.ts';
 import { linuxProcesses, type Processes } from './processes.ts';
-import { mountPointIn } from './protected-directory.ts';
+import { protectionOf } from './protected-directory.ts';
 import {
   ASIDE_ENDING,
   clearSiblings,
@@ -103,17 +103,16 @@ export async function inspectTarget(
   }
 }
 
-/** `null`: it is empty. Then too a mount point cannot be replaced, which is better known before anything is written. */
+/** `null`: it is empty. `InvalidArgument`: its place says that it is never replaced, empty or not. */
 async function oldDirectory(
   fileSystem: FileSystem,
   processes: Processes,
   path: string,
   options: TargetOptions,
 ): Promise<OldDirectory | null> {
-  if ((await fileSystem.readdir(path)).length === 0) {
-    if ((await mountPointIn(fileSystem, path)) === path) throw never(path, 'is a mount point');
-    return null;
-  }
+  const protection = await protectionOf(fileSystem, path);
+  if (protection !== null) throw never(path, protection);
+  if ((await fileSystem.readdir(path)).length === 0) return null;
   if (!options.replace) throw targetError('TargetExists', path, 'exists and is not empty');
   const made = options.isOwn ? new Set<string>() : await readNotes(path, { fileSystem, processes });
   return lookAtOld(fileSystem, path, { isOwn: options.isOwn, signal: options.signal, made });
@@ -139,10 +138,10 @@ async function existingMode(fileSystem: FileSystem, path: string, isByLink: bool
     throw error;
   });
   if (stats === null) {
-    if (isByLink) throw targetError('TargetExists', path, 'is named by a symbolic link to nothing');
+    if (isByLink) throw irreplaceable(path, 'is named by a symbolic link to nothing');
     return null;
   }
-  if (!stats.isDirectory()) throw targetError('TargetExists', path, 'exists and is not a directory');
+  if (!stats.isDirectory()) throw irreplaceable(path, 'exists and is not a directory');
   return Number(stats.mode) & 0o7777;
 }
 
@@ -251,7 +250,7 @@ class DirectoryTarget implements RestoreTarget {
       return true;
     } catch (error) {
       if (errnoOf(error) === 'ENOENT') return false;
-      throw errnoOf(error) === 'ENOTDIR' ? this.#error('TargetExists', 'is no directory any more') : error;
+      throw errnoOf(error) === 'ENOTDIR' ? irreplaceable(path, 'is no directory any more') : error;
     }
   }
 
@@ -289,4 +288,10 @@ function assertInside(root: string, path: string, name: string): void {
 
 export function targetError(code: ErrorCode, path: string, what: string, cause?: unknown): CheckpointError {
   return new CheckpointError(code, `${path} ${what}`, { context: { path }, cause });
+}
+
+/** `TargetExists` that no `replace` changes; the context says so. */
+export function irreplaceable(path: string, what: string, cause?: unknown): CheckpointError {
+  const context = { path, replaceable: false };
+  return new CheckpointError('TargetExists', `${path} ${what}`, { context, cause });
 }

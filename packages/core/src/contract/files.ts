@@ -112,7 +112,7 @@ export interface LocalFiles {
    * Prepares a directory: files go to a temporary sibling, and `publish` renames it into place. What a process that is certainly gone has
    * left beside it is removed first, and an old directory that it had moved aside is put back.
    * `TargetExists` if `directory` exists and is not empty, unless `replace` covers all that is in it (context `foreignCount`: how many files
-   * it does not cover); `InvalidArgument` if it is never replaced, or lies in a run.
+   * it does not cover), or is no directory (context `replaceable`: false); `InvalidArgument` if it is never replaced, be it empty, or lies in a run.
    */
   openTarget(directory: string, options?: TargetOptions): Promise<RestoreTarget>;
 }

@@ -1,0 +1,19 @@
+import { CheckpointError } from '@holdfast/core/contract';
+
+/** What Node names the call that finds the working directory. */
+const SYSCALL = 'uv_cwd';
+
+/**
+ * `NotFound` in place of an error that says, itself or by its causes, that the working directory is gone:
+ * no relative path leads anywhere then. `null`: it says something else.
+ */
+export function workingDirectoryGone(thrown: unknown): CheckpointError | null {
+  for (let at = thrown; at instanceof Error; at = at.cause) {
+    if ('syscall' in at && at.syscall === SYSCALL) {
+      const advice = ['change to a directory that exists (cd), and repeat the call'];
+      const message = 'the working directory is gone: it was removed, or another took its place';
+      return new CheckpointError('NotFound', message, { context: { advice }, cause: thrown });
+    }
+  }
+  return null;
+}
