@@ -132,7 +132,7 @@ const CASES: readonly Case[] = [
     args: (place) => save(place, '--attempt', 'drawn-1'),
     exit: 2,
     code: 'InvalidArgument',
-    says: 'attempt "drawn-1" cannot be used',
+    says: 'attempt is "drawn-1"',
   },
   {
     name: 'a metric that is no number',

@@ -1,4 +1,11 @@
-import { anyText, checkOptions, optional, type RestoreTarget, wholeNumber } from '@holdfast/core/contract';
+import {
+  anyText,
+  checkOptions,
+  optional,
+  type RestoreTarget,
+  type Rules,
+  wholeNumber,
+} from '@holdfast/core/contract';
 import type { WrittenForm } from '../layout.ts';
 import { type ShardExtension, shardFile } from '../open/names.ts';
 import { aForm, anExtension, aSet, aTarget, READING, SHARD_COUNT_MAX } from '../rules.ts';
@@ -27,6 +34,15 @@ export interface RepartitionResult {
   readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
 }
 
+const OPTIONS: Rules<RepartitionOptions> = {
+  ...READING,
+  count: wholeNumber(1, SHARD_COUNT_MAX),
+  index: optional(wholeNumber(0)),
+  form: optional(aForm),
+  prefix: optional(anyText),
+  extension: optional(anExtension),
+};
+
 /**
  * Divides a checkpoint anew among `count` shards, in one pass, into files that ElasticDL reads. They appear all together or not at all:
  * the target is published when every source has been proven, and otherwise discarded. Otherwise as `scatterModel`; `InvalidArgument` also
@@ -39,14 +55,12 @@ export async function repartition(
 ): Promise<RepartitionResult> {
   aSet('set', set);
   aTarget('target', target);
-  checkOptions(options, {
-    ...READING,
-    count: wholeNumber(1, SHARD_COUNT_MAX),
-    index: optional(wholeNumber(0)),
-    form: optional(aForm),
-    prefix: optional(anyText),
-    extension: optional(anExtension),
-  });
+  try {
+    checkOptions(options, OPTIONS);
+  } catch (error) {
+    await target.discard();
+    throw error;
+  }
   const { count, index: only, form = 'S7', prefix = '', extension = 'ckpt' } = options;
   const files: { name: string; sink: FileSink }[] = [];
   const openSink = (index: number) => {
