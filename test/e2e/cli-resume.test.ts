@@ -54,6 +54,15 @@ describe('a run without a checkpoint', () => {
   });
 });
 
+it('with a life it joins the attempt, so that what the trainer saves next is of the same life', async () => {
+  const place = await newPlace();
+  const job = ['--attempt', 'a', '--life', 'l1'];
+  expect((await resume(place, '--or-start-fresh', ...job)).stdout).toMatch(/^fresh start/);
+  const source = await writeFiles(place, 'trained', { 'step.txt': '1' });
+  expect((await holdfast(['save', source, place.uri, '--version', '1', ...job])).code).toBe(0);
+  expect((await resume(place, '--or-start-fresh', ...job)).stdout).toMatch(/^restored {2}version 1 /);
+});
+
 describe('what is no fresh start', () => {
   it('a catalog that is lost: the checkpoints are there', async () => {
     const place = await savedRun();
