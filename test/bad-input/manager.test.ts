@@ -289,6 +289,7 @@ describe('opening', () => {
     retention: ['undefined', 'null', '{}'],
     throttle: OPTIONAL,
     dedupe: OPTIONAL,
+    beforeFirstSave: ['undefined', 'function'],
     clock: OPTIONAL,
     random: OPTIONAL,
     logger: OPTIONAL,

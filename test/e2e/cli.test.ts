@@ -1,6 +1,5 @@
 /** The command line on a local disk: what each command does, prints and exits with. */
 
-import { symlink } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import {
   contentOf,
@@ -349,41 +348,6 @@ describe('several writers', () => {
     expect(other.code).toBe(2);
     expect(other.stderr).toContain('writer 1 says that there are 3 writers, but attempt "a" began with 2');
     expect(await contentOf(place.runDirectory)).toEqual(before);
-  });
-});
-
-describe('what of a directory is saved', () => {
-  it('a cache of Hugging Face, whose files are links, without its locks', async () => {
-    const place = await newPlace();
-    await writeFiles(place, 'hub/blobs', { abc: 'weights', def: '{}' });
-    await writeFiles(place, 'hub/snapshots/main', { 'refs.lock': '' });
-    await symlink('../../blobs/abc', place.path('hub/snapshots/main/model.safetensors'));
-    await symlink('../../blobs/def', place.path('hub/snapshots/main/config.json'));
-    const save = (...options: string[]) =>
-      holdfast(['save', place.path('hub/snapshots/main'), place.uri, ...options]);
-    expect((await save()).stderr).toContain('is a symbolic link; follow or skip links');
-    expect((await save('--links', 'follow', '--exclude', '**/*.lock')).code).toBe(0);
-    expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
-    expect(Object.keys(await contentOf(place.path('out'))).sort()).toEqual([
-      'config.json',
-      'model.safetensors',
-    ]);
-    expect((await save('--links', 'skip', '--exclude', 'refs.lock')).stderr).toContain('not left out');
-  });
-
-  it('what only a directory has goes with none of several files', async () => {
-    const place = await newPlace();
-    const source = await writeFiles(place, 'ckpt', FILES);
-    const { code, stderr } = await holdfast([
-      'save',
-      place.path(`ckpt/${Object.keys(FILES)[0]}`),
-      place.uri,
-      '--exclude',
-      'x',
-    ]);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('`exclude` and `links` go with `dir`')]);
-    for (const glob of ['', '!a', ' '])
-      expect((await holdfast(['save', source, place.uri, `--exclude=${glob}`])).code).toBe(2);
   });
 });
 

@@ -31,6 +31,7 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
     process,
     files: undefined,
     dedupe: 'off',
+    beforeFirstSave: undefined,
     recordLimits: RECORD_LIMITS,
   });
   const head = await catalog.read(undefined);

@@ -207,7 +207,14 @@ function corruptCatalog({ context }: CheckpointError, subject: Subject): string[
   ];
 }
 
-function invalidArgument({ message }: CheckpointError, { command: name }: Situation): string[] | null {
+function invalidArgument(
+  { message, context }: CheckpointError,
+  { command: name }: Situation,
+): string[] | null {
+  if (context['place'] === 'shared') {
+    const anyway = name === 'save' ? ['--force begins one here all the same'] : [];
+    return ['name a place of its own for each run', ...anyway];
+  }
   // The engine names its options as programs pass them.
   if (!isElasticdl(name)) return null;
   if (message.includes('pass numbering:'))
@@ -239,6 +246,9 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
     return ['check the name of the bucket and the endpoint; Holdfast makes no buckets'];
   if (Number(error.context['manifestCount']) > 0)
     return [`${command('fsck', uri, '--rebuild-catalog')} writes a new catalog from them`];
+  const below = error.context['runsBelow'];
+  if (Array.isArray(below) && below.length > 0)
+    return ['the URI names what holds runs: put the name of one behind it'];
   if (error.context['run'] === 'missing' || name === 'fsck') return [checkUri];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];

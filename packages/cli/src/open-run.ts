@@ -11,6 +11,7 @@ import { askOnceMore } from './ask-once-more.ts';
 import type { Call } from './command.ts';
 import { buffer, concurrency, limitRate } from './common-options.ts';
 import type { Job } from './env.ts';
+import { printable } from './format.ts';
 import { repeatNotes } from './repeat-notes.ts';
 
 /** Somebody waits at the screen. A job that saves has more patience: the engine's default. */
@@ -35,6 +36,8 @@ export async function withRun<T>(
     isPatient?: boolean;
     closeUntilMs?: number;
     settings?: Partial<Settings>;
+    /** See `OpenOptions`. */
+    mayShareItsPlace?: boolean;
   },
   use: (manager: CheckpointManager) => Promise<T>,
 ): Promise<T> {
@@ -48,6 +51,7 @@ export async function withRun<T>(
     life: job?.life?.value,
     writer: job?.writer.value,
     retention: rules,
+    mayShareItsPlace: options.mayShareItsPlace,
     settings: {
       ...settingsOf(call),
       ...(!isPatient && { recordTimeoutMs: LOOK_TIMEOUT_MS, retryTimeoutMs: LOOK_RETRY_TIMEOUT_MS }),
@@ -134,9 +138,14 @@ export async function requireRun(
 ): Promise<void> {
   const entries = await manager.log({ limit: 1, signal });
   if (entries.length > 0) return;
-  if ((await manager.latest({ signal })) === null)
-    // which tells a catalog that is lost from one that never was
-    throw new CheckpointError('NotFound', `no run at ${uri}`, { context: { store: uri, run: 'missing' } });
+  // Which tells a catalog that is lost from one that never was.
+  if ((await manager.latest({ signal })) !== null) return;
+  // Only the message depends on it: whatever goes wrong, there is no run here.
+  const runsBelow = await manager.runsBelow({ signal }).catch(() => []);
+  const names = runsBelow.length === 0 ? '' : `; below it are ${runsBelow.map(printable).join(', ')}`;
+  throw new CheckpointError('NotFound', `no run at ${uri}${names}`, {
+    context: { store: uri, run: 'missing', runsBelow },
+  });
 }
 
 /** Runs a call; where it finds nothing and there is no run at all, that is the error. */

@@ -3,7 +3,7 @@
 import { dirname } from 'node:path';
 import { CheckpointError, isRunFile, type TargetOptions, throwIfAborted } from '@holdfast/core/contract';
 import { errnoOf } from './errno.ts';
-import type { FileSystem } from './file-system.ts';
+import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { protectionOf } from './protected-directory.ts';
 import { noteLine } from './target-note.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
@@ -65,7 +65,7 @@ export async function lookAtOld(
  * `InvalidArgument`: a file or directory lies in a run, or would, so that it may be one of its objects, or hide among them.
  */
 export async function assertOutsideRuns(fileSystem: FileSystem, path: string): Promise<void> {
-  const run = await runAround(fileSystem, path);
+  const run = await runAround(path, fileSystem);
   if (run === null) return;
   throw new CheckpointError(
     'InvalidArgument',
@@ -92,8 +92,11 @@ async function isForeign(
   return isOwn === undefined ? !made.has(noteLine(name, stats)) : !isOwn(name);
 }
 
-/** The run below whose root a path lies; `null`: in none. */
-async function runAround(fileSystem: FileSystem, path: string): Promise<string | null> {
+/** The run below whose root a path lies; `null`: in none. `path`: absolute. */
+export async function runAround(
+  path: string,
+  fileSystem: FileSystem = nodeFileSystem,
+): Promise<string | null> {
   for (let above = dirname(path); dirname(above) !== above; above = dirname(above)) {
     const entries = await fileSystem.readdir(`${above}/catalog`).catch(() => []);
     if (entries.some(({ name }) => isRunFile(`${above}/catalog/${name}`))) return above;

@@ -1,19 +1,22 @@
 import { hostname } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import {
   type CheckpointManager,
   type CheckpointManagerOptions,
   createCheckpointManager,
 } from '@holdfast/core';
-import { plainObject } from '@holdfast/core/contract';
+import { flag, plainObject } from '@holdfast/core/contract';
 import { filesBeside, localFiles } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
+import { assertOwnPlace } from './first-save.ts';
 import { openStore } from './open-store.ts';
+import { pathOfFileUri } from './uri.ts';
 
 /** What the engine takes, without what the URI decides. */
 export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store' | 'files'> {
   /** Fills what the URI leaves open; default: `process.env`. */
   env?: StoreEnvironment | undefined;
+  /** Begins a run also where others lie below, or in another one. Default: that is `InvalidArgument`. */
+  mayShareItsPlace?: boolean | undefined;
 }
 
 /**
@@ -25,11 +28,15 @@ export async function openCheckpointManager(
   options: OpenOptions = {},
 ): Promise<CheckpointManager> {
   plainObject('what openCheckpointManager is given', options);
-  const { env, ...rest } = options;
+  const { env, mayShareItsPlace = false, ...rest } = options;
+  flag('mayShareItsPlace', mayShareItsPlace);
   const store = await openStore(uri, env);
   try {
     return createCheckpointManager({
       process: { host: hostname(), pid: process.pid },
+      ...(!mayShareItsPlace && {
+        beforeFirstSave: (signal: AbortSignal) => assertOwnPlace(uri, store, env, signal),
+      }),
       ...rest,
       store,
       files: filesOf(store.uri),
@@ -41,5 +48,6 @@ export async function openCheckpointManager(
 }
 
 function filesOf(runUri: string): typeof localFiles {
-  return runUri.startsWith('file:') ? filesBeside(localFiles, fileURLToPath(runUri)) : localFiles;
+  const path = pathOfFileUri(runUri);
+  return path === null ? localFiles : filesBeside(localFiles, path);
 }

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { CheckpointError } from '@holdfast/core/contract';
 
 const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//;
@@ -29,6 +29,11 @@ export function schemeOf(uri: string): string {
  */
 export function isPath(text: string): boolean {
   return /^\.{0,2}\/(?!\/)/.test(text) && !/:.*@/s.test(text);
+}
+
+/** The directory of a store on this machine; `null`: it is elsewhere. `uri`: as an open store tells it. */
+export function pathOfFileUri(uri: string): string | null {
+  return uri.startsWith('file:') ? fileURLToPath(uri) : null;
 }
 
 function urlOf(path: string): string {

@@ -64,6 +64,7 @@ const links = value(
   parseChoice(['refuse', 'skip', 'follow']),
   ['refuse', 'skip', 'follow'],
 );
+const force = flag('--force', 'begin a run also where others lie below, or in another one');
 const afterSigterm = value(
   '--after-sigterm <duration>',
   'go on for so long after SIGTERM, such as 25s; default: SIGTERM ends it as Ctrl-C does',
@@ -86,7 +87,7 @@ export const save: Command = {
   operands: 'DIR|FILE... URI',
   options: [
     ...[version, ...JOB_OPTIONS, timeout, noWait, metric, meta],
-    ...[exclude, links, dedupe, onStale, shouldChange, afterSigterm],
+    ...[exclude, links, dedupe, onStale, shouldChange, afterSigterm, force],
     ...CONSISTENCY_OPTIONS,
     ...RETENTION_OPTIONS,
     ...[concurrency, buffer, limitRate],
@@ -117,7 +118,8 @@ async function runSave(call: Call): Promise<CommandResult> {
   call.subject.isLoneWriter = job.attempt === null;
   const voided = new VoidedWarnings(call);
   const beganMs = call.clock.monotonicMs();
-  const result = await withRun(call, { uri, job, rules }, async (manager) => {
+  const mayShareItsPlace = call.get(force) === true;
+  const result = await withRun(call, { uri, job, rules, mayShareItsPlace }, async (manager) => {
     if (isUriFromEnvironment) call.messages.detail(`run ${uri} from HOLDFAST_URI`);
     await call.reporter.begin({
       verb: 'saved',

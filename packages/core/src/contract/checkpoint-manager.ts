@@ -225,6 +225,11 @@ export interface CheckpointManager
   verify(options?: VerifyOptions): Promise<VerifyResult>;
   /** What became of a call that ended in `OutcomeUnknown`. Changes nothing. */
   recover(token: string, options?: WaitOptions): Promise<RecoverResult>;
+  /**
+   * Names of the first ten runs below this place, relative to it: for a URI that leads to what holds runs. Cost: one list request for each, and
+   * for each 1,000 keys that belong to no run; at most 20.
+   */
+  runsBelow(options?: CallOptions): Promise<readonly string[]>;
   /** Decisions on this run, newest first, as far back as the catalog keeps entries (64 at least). */
   log(options?: LogOptions): Promise<LogEntry[]>;
 

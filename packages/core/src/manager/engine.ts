@@ -30,6 +30,8 @@ export interface Engine {
   readonly files: LocalFiles | undefined;
   /** Of saves that do not say. */
   readonly dedupe: 'auto' | 'off';
+  /** See `CheckpointManagerOptions`. */
+  readonly beforeFirstSave: ((signal: AbortSignal) => Promise<void>) | undefined;
   readonly recordLimits: RecordLimits;
 }
 

@@ -98,7 +98,10 @@ async function joinAs(
       check?.(head.state);
       if (head.state.attempt !== attempt.id) {
         if (attempt.takeover.isDone) throw fencedAttempt(engine, head, attempt);
-        if (head.seq === 0) await assertNotLost(engine, catalog, until);
+        if (head.seq === 0) {
+          await assertNotLost(engine, catalog, until);
+          await engine.beforeFirstSave?.(until);
+        }
         tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
         continue; // whatever the outcome: only a fresh read says whose epoch it is

@@ -32,6 +32,7 @@ import {
   aProcess,
   aRandom,
   aStore,
+  callback,
   checkOptions,
   having,
   optional,
@@ -101,6 +102,7 @@ import { restore } from './restore.ts';
 import { planOnly, retention, setRetention } from './retention.ts';
 import { rollback } from './rollback.ts';
 import { RunRules } from './run-rules.ts';
+import { findRunsBelow } from './runs-below.ts';
 import { save } from './save.ts';
 import { throttleOf } from './throttle-of.ts';
 import { UploadRecords } from './upload-records.ts';
@@ -138,6 +140,8 @@ export interface CheckpointManagerOptions {
   throttle?: Throttle | undefined;
   /** Of saves that do not say; see `SaveOptions`. Default `auto`. */
   dedupe?: 'auto' | 'off' | undefined;
+  /** Asked once, before a run is begun where there is none; what it throws ends the call, and nothing was written. Default: nothing is asked. */
+  beforeFirstSave?: ((signal: AbortSignal) => Promise<void>) | undefined;
   clock?: Clock | undefined;
   random?: Random | undefined;
   logger?: Logger | undefined;
@@ -185,6 +189,7 @@ export function openWithLimits(
     process,
     files: options.files,
     dedupe: options.dedupe ?? 'auto',
+    beforeFirstSave: options.beforeFirstSave,
     recordLimits,
   };
   const whose = { writer, attempt: options.attempt, life: options.life };
@@ -202,6 +207,7 @@ const OPENING: Rules<CheckpointManagerOptions> = {
   retention: () => undefined,
   throttle: optional(having('take', 'charge')),
   dedupe,
+  beforeFirstSave: optional(callback),
   clock: optional(aClock),
   random: optional(aRandom),
   logger: optional(aLogger),
@@ -361,6 +367,10 @@ class Manager implements CheckpointManager {
     return jsonReady(
       await recover(this.#engine, this.#catalog, token, this.#bounded(options, CALL_RULES.wait).signal),
     );
+  }
+
+  async runsBelow(options: CallOptions = {}): Promise<readonly string[]> {
+    return findRunsBelow(this.#engine.records, this.#bounded(options, CALL_RULES.call));
   }
 
   async log(options: LogOptions = {}): Promise<LogEntry[]> {

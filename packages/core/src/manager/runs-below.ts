@@ -1,0 +1,47 @@
+/** Runs that lie below a place in a store, found without looking at what they hold. */
+
+import type { CallOptions, ObjectStore } from '../contract/object-store.ts';
+import { parseCatalogKey } from '../format/index.ts';
+
+/** Sorts after every key below a directory. */
+const LAST_CHARACTER = '\u{10ffff}';
+const NAMES_MAX = 10;
+/** Beyond so many keys of other things nothing more is looked for. */
+const PAGES_MAX = 20;
+
+/**
+ * The names of the first ten runs below, relative to the place that `store` was opened for, in the order of their keys. Cost: one list request for
+ * each, and for each 1,000 keys that belong to no run; at most 20. A run at the place itself is none below it.
+ */
+export async function findRunsBelow(
+  store: Pick<ObjectStore, 'list'>,
+  { signal }: CallOptions = {},
+): Promise<string[]> {
+  const names: string[] = [];
+  let startAfter: string | undefined;
+  for (let pages = 0; pages < PAGES_MAX && names.length < NAMES_MAX; pages++) {
+    const keys = await firstPage(store, startAfter, signal);
+    const last = keys.at(-1);
+    if (last === undefined) break;
+    const name = keys.map(runOf).find((each) => each !== null);
+    if (name !== undefined && name !== null) names.push(name);
+    startAfter = name === undefined || name === null ? last : `${name}/${LAST_CHARACTER}`;
+  }
+  return names;
+}
+
+async function firstPage(
+  store: Pick<ObjectStore, 'list'>,
+  startAfter: string | undefined,
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
+  for await (const { objects } of store.list('', { startAfter, signal }))
+    return objects.map(({ key }) => key);
+  return [];
+}
+
+/** `null`: it is no entry of a catalog below. */
+function runOf(key: string): string | null {
+  const at = key.lastIndexOf('/catalog/');
+  return at > 0 && parseCatalogKey(key.slice(at + 1)) !== null ? key.slice(0, at) : null;
+}

@@ -1,0 +1,57 @@
+/** What of a directory is saved, and where a run may begin. */
+
+import { symlink } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { contentOf, FILES, holdfast, newPlace, savedPlace, writeFiles } from './holdfast-process.ts';
+
+describe('what of a directory is saved', () => {
+  it('a cache of Hugging Face, whose files are links, without its locks', async () => {
+    const place = await newPlace();
+    await writeFiles(place, 'hub/blobs', { abc: 'weights', def: '{}' });
+    await writeFiles(place, 'hub/snapshots/main', { 'refs.lock': '' });
+    await symlink('../../blobs/abc', place.path('hub/snapshots/main/model.safetensors'));
+    await symlink('../../blobs/def', place.path('hub/snapshots/main/config.json'));
+    const save = (...options: string[]) =>
+      holdfast(['save', place.path('hub/snapshots/main'), place.uri, ...options]);
+    expect((await save()).stderr).toContain('is a symbolic link; follow or skip links');
+    expect((await save('--links', 'follow', '--exclude', '**/*.lock')).code).toBe(0);
+    expect((await holdfast(['restore', place.uri, place.path('out')])).code).toBe(0);
+    expect(Object.keys(await contentOf(place.path('out'))).sort()).toEqual([
+      'config.json',
+      'model.safetensors',
+    ]);
+    expect((await save('--links', 'skip', '--exclude', 'refs.lock')).stderr).toContain('not left out');
+  });
+
+  it('what only a directory has goes with none of several files', async () => {
+    const place = await newPlace();
+    const source = await writeFiles(place, 'ckpt', FILES);
+    const { code, stderr } = await holdfast([
+      'save',
+      place.path(`ckpt/${Object.keys(FILES)[0]}`),
+      place.uri,
+      '--exclude',
+      'x',
+    ]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('`exclude` and `links` go with `dir`')]);
+    for (const glob of ['', '!a', ' '])
+      expect((await holdfast(['save', source, place.uri, `--exclude=${glob}`])).code).toBe(2);
+  });
+});
+
+describe('a place with several runs', () => {
+  it('list names them; a first save there says so, and goes on with --force', async () => {
+    const place = await savedPlace(1);
+    const source = place.path('ckpt');
+    const above = place.uri.replace(/\/[^/]+$/, '');
+    const name = place.uri.slice(above.length + 1);
+    const listed = await holdfast(['list', above]);
+    expect([listed.code, listed.stderr]).toEqual([6, expect.stringContaining(`below it are ${name}\n`)]);
+    expect(listed.stderr).toContain('put the name of one behind it');
+    const inside = `${place.uri}/other`;
+    const refused = await holdfast(['save', source, inside]);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('lies in the run')]);
+    expect(refused.stderr).toContain('--force begins one here all the same');
+    expect((await holdfast(['save', source, inside, '--force'])).code).toBe(0);
+  });
+});
