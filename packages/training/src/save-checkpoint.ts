@@ -1,4 +1,4 @@
-import type { Logger } from '@holdfast/core/contract';
+import { CheckpointError, type Logger } from '@holdfast/core/contract';
 import type { TrainingCheckpointManager } from './checkpoints.ts';
 import type { Saver, SaveStart } from './saving/saver.ts';
 import type { State } from './state.ts';
@@ -39,7 +39,15 @@ export function startSave(saver: Saver, state: State): Promise<SaveStart> {
 async function writeState(state: State, open: (key: string) => WritableStream<Uint8Array>): Promise<void> {
   const stream = open(STATE_KEY);
   await state.save(stream);
+  if (stream.locked) throw stillLocked(state);
   await endStream(stream);
+}
+
+function stillLocked(state: State): CheckpointError {
+  return new CheckpointError(
+    'InvalidArgument',
+    `save() of ${state.constructor.name} has left its stream locked, so that its end cannot be told: call releaseLock() of the writer, also after close()`,
+  );
 }
 
 /** A `save` that ends in `pipeTo` has closed the stream itself. */

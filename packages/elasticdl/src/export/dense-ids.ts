@@ -32,7 +32,7 @@ export function checkIds(table: string, ids: BigInt64Array, rowCount: number): v
     rowCount === 0 ? 'is to have no rows' : `is to have ${rowCount} rows, for ids 0 to ${rowCount - 1}`;
   throw new CheckpointError(
     'InvalidArgument',
-    `table ${quoted(table)} has id ${ids[at]}, and ${rows}; give it more, or export it sparse`,
+    `table ${quoted(table)} has id ${ids[at]}, and ${rows}; ${wayOut(ids[at] as bigint, 'give it more')}`,
   );
 }
 
@@ -42,6 +42,12 @@ export function checkIdsToCount(table: string, ids: BigInt64Array): void {
   if (at < 0) return;
   throw new CheckpointError(
     'InvalidArgument',
-    `table ${quoted(table)} has id ${ids[at]}; by its highest id a table gets rows only for ids 0 to ${HIGHEST_ROWS_MAX - 1}: say how many it is to have, or export it sparse`,
+    `table ${quoted(table)} has id ${ids[at]}; by its highest id a table gets rows only for ids 0 to ${HIGHEST_ROWS_MAX - 1}: ${wayOut(ids[at] as bigint, 'say how many it is to have')}`,
   );
+}
+
+function wayOut(id: bigint, more: string): string {
+  return id < 0n
+    ? 'no dense table has rows for ids below 0: export it sparse'
+    : `${more}, or export it sparse`;
 }

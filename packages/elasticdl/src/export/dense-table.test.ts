@@ -129,7 +129,11 @@ test.each([5n, -1n, 2n ** 32n, -(2n ** 63n), 2n ** 63n - 1n])(
     const { put, writes } = tableOf(5, 2, 0);
     await expect(put([0, 1], [id, 2])).rejects.toMatchObject({
       code: 'InvalidArgument',
-      message: `table "user" has id ${id}, and is to have 5 rows, for ids 0 to 4; give it more, or export it sparse`,
+      message: `table "user" has id ${id}, and is to have 5 rows, for ids 0 to 4; ${
+        id < 0n
+          ? 'no dense table has rows for ids below 0: export it sparse'
+          : 'give it more, or export it sparse'
+      }`,
     });
     expect(writes).toEqual([]);
   },
