@@ -238,7 +238,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
   });
 
   test('credentials of a few seconds are replaced before they end', async () => {
-    lifeMs = 10_000;
+    lifeMs = 5_000;
     const { keys, uri } = await watched(() => false);
     expect(await save(await environment({ env: INSTANCE }), uri)).toMatchObject({ code: 0 });
     expect(new Set(keys).size).toBeGreaterThan(2);

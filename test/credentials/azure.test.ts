@@ -161,7 +161,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
     { name: 'a workload identity', env: WORKLOAD },
     { name: 'a virtual machine', env: {}, host: 'ofVirtualMachine' },
   ])('tokens of $name that live for seconds are replaced before they end', async (kind) => {
-    services.lifeS = 10;
+    services.lifeS = 5;
     expect(await save(environment(kind))).toMatchObject({ code: 0 });
     expect(services.given.length).toBeGreaterThan(2);
   });

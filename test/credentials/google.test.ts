@@ -142,7 +142,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
   });
 
   test('tokens of a few seconds are replaced before they end', async () => {
-    services.lifeS = 10;
+    services.lifeS = 5;
     expect(await save(await environment({ env: MACHINE }))).toMatchObject({ code: 0 });
     expect(services.given.length).toBeGreaterThan(2);
   });
