@@ -1,7 +1,7 @@
 /** What keeps checkpoints with many files whole, and what takes them away: verify, fsck, sweeps, references, copies, rebuilds. */
 
 import { type CheckpointManager, crc32c, systemClock } from '@holdfast/core';
-import { MemoryBucket } from '@holdfast/core/store';
+import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { openMany, partsOf, saveMany } from './many-files.ts';
 import { failure, newBucket } from './memory-run.ts';
@@ -143,6 +143,51 @@ describe('a sweep', () => {
     expect([lists('0.0'), lists('0.1')]).toEqual([0, 4]);
   });
 });
+
+describe('a life that delivers once more, and reads what it had delivered', () => {
+  const saveOf = (manager: CheckpointManager) =>
+    manager.save({ version: 1, buffers: partsOf(0, 10), noWait: true });
+
+  test('I7: is Fenced where a later life counts, and its lists are swept', async () => {
+    const bucket = newBucket();
+    const writer = { index: 0, count: 2 };
+    const supersede = async () => {
+      const later = openMany(bucket, { attempt: 'job', writer }).manager;
+      await saveOf(later);
+      await later.close();
+      await using(bucket, (manager) => manager.collect({}));
+      expect(keysOf(bucket, '/files/0.0-')).toEqual([]);
+    };
+    const store = storeThatHolds(bucket, 'version_1/1.1/files/0.0-', supersede);
+    const { manager } = openMany(bucket, { attempt: 'job', writer, store, clock: systemClock });
+    await saveOf(manager);
+    expect(await failure(saveOf(manager))).toMatch(/^Fenced: /);
+    await manager.close();
+  });
+
+  test('I9: is told of damage where no other life counts', async () => {
+    const bucket = newBucket();
+    const lose = async () => keysOf(bucket, '/files/0.0-').forEach((key) => bucket.remove(key));
+    const store = storeThatHolds(bucket, 'version_1/1.1/files/0.0-', lose);
+    const writer = { index: 0, count: 2 };
+    const { manager } = openMany(bucket, { attempt: 'job', writer, store, clock: systemClock });
+    await saveOf(manager);
+    expect(await failure(saveOf(manager))).toMatch(/^Corrupt: .*files\/0\.0-.* is missing/);
+    await manager.close();
+  });
+});
+
+/** The first time that a key like this is read, `act` comes first. */
+function storeThatHolds(bucket: MemoryBucket, start: string, act: () => Promise<void>): MemoryStore {
+  const store = new MemoryStore(bucket);
+  const get = store.get.bind(store);
+  let acting: Promise<void> | undefined;
+  store.get = async (...call) => {
+    if (call[0].startsWith(start)) await (acting ??= act());
+    return get(...call);
+  };
+  return store;
+}
 
 describe('unchanged files', () => {
   test('are referred to where the same writer had them; of the base only its own records are read', async () => {

@@ -1,10 +1,10 @@
 /** An upload that was left and is gone on with: what the store may say to that, and what its former owner may do meanwhile. */
 
-import { crc32c, type ObjectStore } from '@holdfast/core';
+import { crc32c, type ObjectStore, systemClock } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, type PlannedCall, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import { failure } from './memory-run.ts';
+import { failure, newBucket } from './memory-run.ts';
 import {
   bytesOf,
   CONCURRENCY,
@@ -96,6 +96,65 @@ describe('an upload that was left and cannot be gone on with', () => {
     },
   );
 });
+
+describe('an upload of this life that others end', () => {
+  /** Before part 5 of each of the first `times` uploads. */
+  const endedBy = (bucket: MemoryBucket, times: number): FaultPlan => {
+    let left = times;
+    return ({ operation, partIndex }) => {
+      if (operation === 'putPart' && partIndex === 5 && left-- > 0)
+        for (const { token } of bucket.openUploads()) bucket.endUpload(token);
+      return undefined;
+    };
+  };
+
+  test('is begun anew under another key, and nothing is left of it', async () => {
+    const bucket = newBucket();
+    const writer = life(bucket, { plan: endedBy(bucket, 1) });
+    await writer.save(source);
+    await expectSaved(bucket, source);
+    expect([payloads(bucket).length, recordKeys(bucket), bucket.openUploads()]).toEqual([1, [], []]);
+    await writer.manager.close();
+  });
+
+  test('again and again: the store is at fault, and NotFound is not what the caller hears', async () => {
+    const bucket = newBucket();
+    const writer = life(bucket, { plan: endedBy(bucket, Number.POSITIVE_INFINITY) });
+    expect(await failure(writer.save(source))).toMatch(/^Unavailable: .*cannot be made under this key/);
+    expect(writer.count('beginUpload')).toBe(3);
+    await writer.manager.close();
+  });
+
+  test('I6: by a later life that goes on with it: the former one is Fenced', async () => {
+    const bucket = newBucket();
+    const later = life(bucket);
+    let saved: Promise<unknown> | undefined;
+    const plan: FaultPlan = ({ operation, partIndex }) => {
+      if (operation === 'putPart' && partIndex === PART_COUNT - 1) saved ??= later.save(source);
+      return undefined;
+    };
+    const change = (store: ObjectStore) => holdPart(store, PART_COUNT - 1, () => saved);
+    const former = life(bucket, { plan, change, clock: systemClock });
+    expect(await failure(former.save(source))).toMatch(/^Fenced/);
+    await expectSaved(bucket, source);
+    expect([recordKeys(bucket), bucket.openUploads()]).toEqual([[], []]);
+    await Promise.all([former.manager.close(), later.manager.close()]);
+  });
+});
+
+/** The part of this index is sent once this has come. */
+function holdPart(store: ObjectStore, index: number, held: () => Promise<unknown> | undefined): void {
+  const begin = store.beginUpload.bind(store);
+  store.beginUpload = async (...args) => {
+    const upload = await begin(...args);
+    const putPart = upload.putPart.bind(upload);
+    upload.putPart = async (...call) => {
+      if (call[0] === index) await held();
+      return putPart(...call);
+    };
+    return upload;
+  };
+}
 
 const isCompletion = ({ operation }: PlannedCall) => operation === 'complete';
 

@@ -1,6 +1,6 @@
 import type { CheckpointManager, ObjectStore, WriterPosition } from '@holdfast/core';
 import { openWithLimits } from '@holdfast/core/internal/manager/manager';
-import { FaultyStore, type LateEffects, type SeededRandom, seededFaults } from '@holdfast/testkit';
+import { type FaultPlan, FaultyStore, type LateEffects, type SeededRandom, seededFaults } from '@holdfast/testkit';
 import { ScheduledStore } from './scheduled-store.ts';
 import type { Scheduled, Scheduler } from './scheduler.ts';
 import type { Story } from './story.ts';
@@ -14,6 +14,10 @@ export interface ProcessOptions {
   readonly attempt?: string | undefined;
   readonly writer?: WriterPosition | undefined;
   readonly onDeath?: (() => void) | undefined;
+  /** How fast it is at this moment. Default: one pace for good, drawn by chance. */
+  readonly pace?: (() => number) | undefined;
+  /** What goes wrong at some calls beyond what chance draws for all. */
+  readonly plan?: FaultPlan | undefined;
 }
 
 export interface World {
@@ -29,21 +33,22 @@ export interface World {
 /** A process of the simulation: dies by chance, and then neither learns nor does anything any more. */
 export class SimProcess implements Scheduled {
   readonly name: string;
-  readonly pace: number;
   readonly random: SeededRandom;
   readonly manager: CheckpointManager;
   readonly #store: FaultyStore;
+  readonly #pace: () => number;
 
   constructor(world: World, options: ProcessOptions) {
     const { scheduler, trace, story, lateEffects } = world;
     this.name = options.name;
     this.random = world.random.fork();
-    this.pace = this.random.pick(PACES);
+    const pace = this.random.pick(PACES);
+    this.#pace = options.pace ?? (() => pace);
     const draw = seededFaults(this.random.fork(), { rates: story.rates });
     this.#store = new FaultyStore(
       new ScheduledStore(world.connect(), scheduler, this),
       (call) => {
-        const fault = draw(call);
+        const fault = options.plan?.(call) ?? draw(call);
         if (fault) trace.add(this.name, `${call.operation} ${call.key} meets ${fault.effect}/${fault.reply}`);
         if (fault?.reply === 'stop') options.onDeath?.();
         return fault;
@@ -60,6 +65,10 @@ export class SimProcess implements Scheduled {
       random: this.random.fork(),
     };
     this.manager = openWithLimits(opened, story.recordLimits);
+  }
+
+  get pace(): number {
+    return this.#pace();
   }
 
   get isDead(): boolean {

@@ -233,7 +233,7 @@ class Copying {
     };
     // All files are objects of the copy's own, whatever the original refers to.
     const says = { bases: [], metrics, metadata, suspicions, taken };
-    return deliver(this.#copy.target.engine, { ...life, files, ...says }, this.#options.signal);
+    return deliver(this.#copy.target, { ...life, files, ...says }, this.#options.signal);
   }
 
   async #commit(): Promise<CatalogCheckpoint> {

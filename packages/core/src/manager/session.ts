@@ -149,7 +149,7 @@ export class SaveSession {
     };
     const { runId, writer, incarnation } = this.membership;
     this.#receipt = await deliver(
-      this.#engine,
+      { engine: this.#engine, catalog: this.#catalog },
       { runId, writer, incarnation, id: this.id, ...share },
       options.signal,
     );

@@ -4,7 +4,7 @@
  */
 
 import type { CheckpointId, WriterPosition } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { compareUtf8 } from '../contract/object-key.ts';
 import {
   decodeRecord,
@@ -19,9 +19,10 @@ import {
 import { annotationBeyond, isEmptyAnnotation } from '../plan/annotation.ts';
 import { fileListRef, sliceFiles } from '../plan/file-lists.ts';
 import { SameContent } from '../plan/same-content.ts';
+import type { RunSide } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
-import { outcomeUnknown } from './finalise.ts';
+import { type FinaliseOptions, finaliseOnce, outcomeUnknown } from './finalise.ts';
 import { readAhead } from './read-ahead.ts';
 import type { OwnReceipt } from './receipts.ts';
 import { createRecord } from './records.ts';
@@ -41,10 +42,10 @@ export interface Delivery extends Said {
 
 /**
  * Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says
- * something else.
+ * something else. `Fenced`: it is there, and a later life of the writer counts.
  */
 export async function deliver(
-  engine: Engine,
+  { engine, catalog }: RunSide,
   delivery: Delivery,
   signal: AbortSignal | undefined,
 ): Promise<OwnReceipt> {
@@ -76,12 +77,16 @@ export async function deliver(
   const place = { key, position, incarnation };
   if (created.isOurs) return { ...place, sha256: digest, receipt, files, recordBytes: bytes.byteLength };
   const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
+  const recordBytes = created.bytes.byteLength;
+  const own = { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
   // This process delivered this version before: the same content stands, other content cannot replace it.
-  if (await hasContent(engine, found, files, signal)) {
-    const recordBytes = created.bytes.byteLength;
+  const isSame = await hasContent(engine, found, files, signal).catch((error: unknown) =>
+    throwDecision({ engine, catalog }, { id, runId, own, signal }, error),
+  );
+  if (isSame) {
     if (!isEmptyAnnotation(annotationBeyond(found, delivery)))
       engine.logger.log('warn', otherMetaText(delivery));
-    return { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
+    return own;
   }
   throw new CheckpointError(
     'Conflict',
@@ -130,6 +135,20 @@ function bounded<T>(
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   return withDeadline({ clock, timeoutMs: settings.recordTimeoutMs, what, signal }, work);
+}
+
+/**
+ * Of a receipt whose lists cannot be read. A sweep deletes them once the checkpoint is decided without
+ * them: then what was decided is the error, and else `error`.
+ */
+async function throwDecision(
+  { engine, catalog }: RunSide,
+  look: Pick<FinaliseOptions, 'id' | 'runId' | 'own' | 'signal'>,
+  error: unknown,
+): Promise<never> {
+  if (isCheckpointError(error, 'Corrupt'))
+    await finaliseOnce(engine, catalog, { ...look, timeoutMs: 0, onProgress: undefined, leavesIt: true });
+  throw error;
 }
 
 async function hasContent(

@@ -106,15 +106,13 @@ export class StoreParts implements PartsDestination {
     return this.#run.request(`part ${index} of "${this.#name}"`, send, extras);
   }
 
-  /** An error that is final for an upload of our own. For one that is shared it is so too where the store is away, or we stop. */
+  /**
+   * A permanent error is final for the file, with two exceptions. A shared upload may be of no use, whatever the store says of it. And one
+   * that is gone was ended by others: by a later life of this writer that goes on with it, or by a rule of the bucket.
+   */
   #verdict(error: unknown): CheckpointError {
-    if (
-      !this.#isShared ||
-      !isCheckpointError(error) ||
-      error.status !== 'permanent' ||
-      this.#run.signal.aborted
-    )
-      throw error;
+    if (!isCheckpointError(error) || error.status !== 'permanent' || this.#run.signal.aborted) throw error;
+    if (!this.#isShared && error.code !== 'NotFound') throw error;
     return toSendAgain(error, this.key);
   }
 
@@ -192,10 +190,13 @@ function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): v
   throw new CheckpointError('Corrupt', message, { context, status: 'temporary' });
 }
 
-/** The code stays what the store said, unless it speaks of a key that callers never see; the status says that a fresh key may do better. */
+/** What they speak of, an upload or a key, callers never see. */
+const NOT_FOR_CALLERS: readonly string[] = ['AlreadyExists', 'NotFound'];
+
+/** The code stays what the store said, unless it is not for callers; the status says that a fresh key may do better. */
 export function toSendAgain(error: CheckpointError, key: string): CheckpointError {
   const message = `the object cannot be made under this key: ${error.message}`;
-  return new CheckpointError(error.code === 'AlreadyExists' ? 'Unavailable' : error.code, message, {
+  return new CheckpointError(NOT_FOR_CALLERS.includes(error.code) ? 'Unavailable' : error.code, message, {
     context: { ...error.context, key },
     cause: error,
     status: 'temporary',
