@@ -50,6 +50,29 @@ function processBeforeWhose(seq: number, act: () => Promise<void>, bucket: Memor
   }).manager;
 }
 
+/** Waits before it creates its entry, with the mark made and the catalog listed again. */
+async function rebuildThatWaits(
+  bucket: MemoryBucket,
+  reached: { readonly resolve: () => void },
+  goOn: Promise<void>,
+): Promise<void> {
+  const { manager } = processOn(bucket, {
+    clock: systemClock,
+    change: (below) => {
+      const create = MemoryStore.prototype.create.bind(below);
+      below.create = async (...call) => {
+        if (call[0].startsWith('catalog/') && call[0] !== catalogKey(1)) {
+          reached.resolve();
+          await goOn;
+        }
+        return create(...call);
+      };
+    },
+  });
+  await manager.rebuildCatalog();
+  await manager.close();
+}
+
 async function caught(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => expect.unreachable('it did not fail'),
@@ -104,6 +127,38 @@ describe('the newest entry without the one it follows', () => {
     expectUnknown(await caught(save(writer, 7)));
     await using next = open(bucket, { attempt: 'job-10' });
     expect(await failure(save(next, 8))).toMatch(/^StoreRegressed: .*entry 1 is gone/);
+  });
+
+  test('I7: a commit is not acknowledged where a second look shows the entry of a rebuild above it', async () => {
+    const bucket = new MemoryBucket({ crc32c, mayReuseKey: ({ key }) => key === catalogKey(1) });
+    const isMarked = Promise.withResolvers<void>();
+    const mayGoOn = Promise.withResolvers<void>();
+    let looks = Number.NEGATIVE_INFINITY;
+    let rebuilt: Promise<unknown> | undefined;
+    await using writer = processOn(bucket, {
+      attempt: 'job-0',
+      clock: systemClock, // others act while its requests wait
+      change: (below) => {
+        const { create, list } = MemoryStore.prototype;
+        below.create = async (...call) => {
+          if (call[0] !== catalogKey(3)) return create.apply(below as MemoryStore, call);
+          lose(bucket);
+          rebuilt = rebuildThatWaits(bucket, isMarked, mayGoOn.promise);
+          await isMarked.promise;
+          looks = 0;
+          return create.apply(below as MemoryStore, call);
+        };
+        below.list = async function* (...call) {
+          if (call[0] === 'catalog/' && ++looks === 2) {
+            mayGoOn.resolve();
+            await rebuilt;
+          }
+          yield* list.apply(below as MemoryStore, call);
+        };
+      },
+    }).manager;
+    await save(writer, 1);
+    expect(await caught(save(writer, 2))).toMatchObject({ code: 'OutcomeUnknown' });
   });
 
   test('a listing that misses an entry which is created meanwhile is made again', async () => {

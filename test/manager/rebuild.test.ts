@@ -266,6 +266,18 @@ function delayed(store: ObjectStore, wait: (key: string) => Promise<void>): void
   };
 }
 
+test('a manifest that is swept while it waits, on the catalog of another rebuild: Conflict, not NotFound', async () => {
+  const bucket = await lostRun();
+  const slow = rebuildThatWaits((_, key) => key.includes('/manifest-'), bucket);
+  await Promise.race([slow.reached, slow.told]);
+  await rebuild(bucket);
+  await using collector = open(bucket, { clock: systemClock });
+  await collector.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
+  expect(keysOf(bucket, 'version_1/')).toEqual([]);
+  slow.goOn();
+  expect(await slow.told).toMatch(/^Conflict: .*there is a catalog/);
+});
+
 test('one that dies at any call is gone on with by the next, and a request or a reply that is lost is no matter', async () => {
   const { manager, store } = processOn(await lostRun());
   await manager.rebuildCatalog();

@@ -9,7 +9,7 @@ import { blake3, decodeRecord } from '@holdfast/core/internal/format/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { localFiles } from '@holdfast/local-files';
 import { openCheckpointManager } from '@holdfast/stores';
-import { FaultyStore, refuse } from '@holdfast/testkit';
+import { FAULTS, FaultyStore, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { quarantineVersion } from '../mirror/changed-runs.ts';
 import { interfered } from '../mirror/two-runs.ts';
@@ -269,6 +269,35 @@ describe('bases', () => {
     });
     await manager.close();
     await expectToHold(bucket, 4, BOTH);
+  });
+
+  test('a base that was committed after the catalog was read, and before the receipts were: no BaseGone', async () => {
+    const bucket = newBucket();
+    const position = (index: number) => ({ attempt: 'job', writer: { index, count: 2 } });
+    const other = new FaultyStore(new MemoryStore(bucket), ({ operation, key }) =>
+      operation === 'create' && key.startsWith('version_2/1.1/manifest-') ? FAULTS.stopBefore : undefined,
+    );
+    const second = open(bucket, { ...position(1), store: other });
+    const commitBase = async () => {
+      await second.save({ version: 1, buffers: { b: LARGE } });
+      void second.save({ version: 2, buffers: { b: LARGE } });
+      await other.stopped;
+      expect(receiptOf(bucket, 2, 1).bases.map(({ version }) => version)).toEqual([1n]);
+    };
+    const store = new MemoryStore(bucket);
+    const list = store.list.bind(store);
+    let isDue = true;
+    store.list = async function* (...call) {
+      if (isDue && call[0] === 'version_2/1.1/receipts/') {
+        isDue = false;
+        await commitBase();
+      }
+      yield* list(...call);
+    };
+    await using first = open(bucket, { ...position(0), store });
+    await first.save({ version: 1, buffers: { a: LARGE }, noWait: true });
+    expect((await first.save({ version: 2, buffers: { a: LARGE }, noWait: true })).isCommitted).toBe(true);
+    await expectToHold(bucket, 2, { a: LARGE, b: LARGE });
   });
 
   test('a store that takes no lease: all is sent', async () => {

@@ -4,6 +4,7 @@
  */
 
 import { PAGE_MUTANTS } from './page-mutants.ts';
+import { REBUILD_MUTANTS } from './rebuild-mutants.ts';
 import { FIRST_COLLECTING_SEED, FIRST_DRAWN_SEED, FIRST_STOPPING_SEED } from './story.ts';
 
 export interface Change {
@@ -201,4 +202,5 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     seed: FIRST_COLLECTING_SEED,
   },
   ...PAGE_MUTANTS,
+  ...REBUILD_MUTANTS,
 };

@@ -1,6 +1,12 @@
 import type { CheckpointManager, ObjectStore, WriterPosition } from '@holdfast/core';
 import { openWithLimits } from '@holdfast/core/internal/manager/manager';
-import { type FaultPlan, FaultyStore, type LateEffects, type SeededRandom, seededFaults } from '@holdfast/testkit';
+import {
+  type FaultPlan,
+  FaultyStore,
+  type LateEffects,
+  type SeededRandom,
+  seededFaults,
+} from '@holdfast/testkit';
 import { ScheduledStore } from './scheduled-store.ts';
 import type { Scheduled, Scheduler } from './scheduler.ts';
 import type { Story } from './story.ts';

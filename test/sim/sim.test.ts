@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { ENGINE_MUTANTS, SMALL_ENGINE } from './engine-mutants.ts';
 import type { Prey } from './hunt.ts';
-import { type Outcome, simulate } from './simulation.ts';
+import type { Outcome } from './played.ts';
+import { simulate } from './simulation.ts';
 import { STORE_MUTANTS } from './store-mutants.ts';
 import { FIRST_COLLECTING_SEED, FIRST_DRAWN_SEED, FIRST_PAGING_SEED, FIRST_STOPPING_SEED } from './story.ts';
 

@@ -2,13 +2,15 @@
 
 import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
-import { MemoryBucket, MemoryStore, type MemoryStoreOptions } from '@holdfast/core/store';
+import { MemoryBucket } from '@holdfast/core/store';
 import { LateEffects, SeededRandom } from '@holdfast/testkit';
 import { checkInvariants, viewOfBucket } from '../crash/invariants.ts';
 import { MemoryTarget, read, type Stage, survive, tidy, type WriterRole, write } from './actors.ts';
 import { filesOf, markIn, markOf } from './contents.ts';
 import { type Committed, History } from './history.ts';
-import { InvariantError, violated } from './invariant-error.ts';
+import { violated } from './invariant-error.ts';
+import { simulateLosing } from './losing.ts';
+import { LookedAtStore, type Outcome, violationOf } from './played.ts';
 import { SimProcess } from './process.ts';
 import { reclaimMemory, reuseMemory } from './reused-memory.ts';
 import { ScheduledStore } from './scheduled-store.ts';
@@ -20,6 +22,7 @@ import {
   drawStory,
   FIRST_COLLECTING_SEED,
   FIRST_DRAWN_SEED,
+  FIRST_LOSING_SEED,
   FIRST_PAGING_SEED,
   FIRST_STOPPING_SEED,
   MANY_FILES_EVERY,
@@ -39,30 +42,16 @@ export type Sabotage = (parts: {
   readonly random: SeededRandom;
 }) => Partial<ObjectStore>;
 
-export interface Outcome {
-  readonly seed: number;
-  /** Equal for equal schedules. */
-  readonly hash: string;
-  readonly steps: number;
-  readonly commits: number;
-  readonly told: readonly string[];
-  readonly story: Story;
-  readonly trace: readonly string[];
-  /** Absent: every invariant holds. */
-  readonly violation?: string;
-}
-
 const LIVES_MAX = 3;
 const LAST_VERSION = 50;
 
 reuseMemory();
 
+/** From `FIRST_LOSING_SEED` on the catalog is lost: losing.ts. */
 export async function simulate(seed: number, sabotage?: Sabotage): Promise<Outcome> {
+  if (seed >= FIRST_LOSING_SEED) return simulateLosing(seed);
   const simulation = new Simulation(seed, sabotage);
-  const violation = await simulation.play().then(
-    () => undefined,
-    (error: unknown) => (error instanceof InvariantError ? error.message : crashText(error)),
-  );
+  const violation = await violationOf(simulation.play());
   reclaimMemory();
   const { stage } = simulation;
   return {
@@ -71,16 +60,9 @@ export async function simulate(seed: number, sabotage?: Sabotage): Promise<Outco
     steps: stage.scheduler.steps,
     commits: stage.history.committed.length,
     told: stage.ledger.all.map(({ outcome }) => outcome),
-    story: stage.story,
     trace: stage.trace.lines,
     ...(violation !== undefined && { violation }),
   };
-}
-
-/** The checks of the crash stories throw plain errors that begin with the invariant; anything else is a bug in itself. */
-function crashText(error: unknown): string {
-  if (error instanceof Error && /^I\d+: /.test(error.message)) return error.message;
-  return `crash: ${error instanceof Error ? error.stack : error}`;
 }
 
 class Simulation {
@@ -278,21 +260,5 @@ async function restoreAll(manager: CheckpointManager, { version, marks }: Commit
     const own = Object.entries(target.files).filter(([name]) => name.startsWith(`w${writer}/`));
     if (markIn(Object.fromEntries(own), version, writer) !== expected)
       violated('I9', `version ${version} was restored with other files than ${expected}'s`);
-  }
-}
-
-/** A memory store that lets somebody look after every write. */
-class LookedAtStore extends MemoryStore {
-  readonly #look: () => void;
-
-  constructor(bucket: MemoryBucket, options: MemoryStoreOptions, look: () => void) {
-    super(bucket, options);
-    this.#look = look;
-  }
-
-  override async create(...call: Parameters<MemoryStore['create']>) {
-    const info = await super.create(...call);
-    if (info.key.startsWith('catalog/')) this.#look();
-    return info;
   }
 }

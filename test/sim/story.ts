@@ -48,6 +48,8 @@ export const FIRST_PAGING_SEED = 15_000_000;
 export const FIRST_STOPPING_SEED = 20_000_000;
 /** From this seed on each writer draws its attempt, decisions often take longer than their deadline, and a process often saves again. */
 export const FIRST_DRAWN_SEED = 30_000_000;
+/** From this seed on the catalog is lost in the middle of work, and made anew by several at once. */
+export const FIRST_LOSING_SEED = 40_000_000;
 
 const FAULT_NAMES: readonly FaultName[] = [
   'loseRequest',

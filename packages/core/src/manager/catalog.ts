@@ -135,35 +135,34 @@ export class Catalog {
       if (seen.seq > 0) assertKept(seen.seq, seqs, (lost) => this.#regressed(lost, highest));
       if (highest === seen.seq) return seen;
       const entry = await damageTold('newest', this.entry(highest, signal));
-      if (entry) {
-        await this.#assertFollows(entry, seqs, signal);
-        return this.remember(entry);
-      }
-      await backOff(this.#engine, attempt, signal); // pruned between LIST and GET: there is a higher one
+      if (entry && (await this.#isNewest(entry, seqs, signal))) return this.remember(entry);
+      await backOff(this.#engine, attempt, signal); // there is a higher one; perhaps this was pruned between LIST and GET
     }
   }
 
   /**
-   * A newest entry without the one before it is that of a writer which did not know that the catalog was lost. Nothing may be built on it.
-   * `listed`: numbers that the store has shown, those from the entry before on included.
+   * Whether the entry, which was the newest of those `listed`, still is; `false`: another look at the store has shown a higher one.
+   * `StoreRegressed`: it is the newest, and the one before it is gone. It is that of a writer which did not know that the catalog was lost,
+   * and nothing may be built on it. `listed`: numbers that the store has shown, those from the entry before on included.
    */
-  async #assertFollows(
+  async #isNewest(
     { seq, parentId }: CatalogEntry,
     listed: readonly number[],
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const before = seq - 1;
-    if (parentId === '') return; // it begins a catalog
+    if (parentId === '') return true; // it begins a catalog
     // A listing may miss an entry that is created meanwhile, and show the next.
     const seqs = listed.includes(before) ? listed : await this.listSeqs(signal, before - 1);
+    if (highestOf(seqs) > seq) return false; // only that one tells what counts, and it may be of a rebuilt catalog
     assertKept(before, seqs, (lost) => this.#regressed(lost, seq));
-    if (before > FIRST_SEQ || highestOf(seqs) > seq) return;
+    if (before > FIRST_SEQ) return true;
     const first = await getOrNull(this.#engine.records, catalogKey(FIRST_SEQ), signal);
     const key = catalogKey(FIRST_SEQ);
     const place = { key, store: this.#engine.store.uri };
-    if (first && decodeRecord('catalog-entry', first, place).entryId !== parentId) {
-      throw this.#regressed(before, seq);
-    }
+    if (!first) return false; // a mark goes when a rebuilt catalog is there
+    if (decodeRecord('catalog-entry', first, place).entryId !== parentId) throw this.#regressed(before, seq);
+    return true;
   }
 
   /** One entry by number; `null` if it is not there (pruned, or never written). */
@@ -281,9 +280,8 @@ export class Catalog {
   async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
     const before = entry.seq - 1;
     const seqs = await this.listSeqs(signal, Math.max(0, before - 1));
-    if (highestOf(seqs) > entry.seq) return this.read(signal);
-    await this.#assertFollows(entry, seqs, signal);
-    return this.remember(entry);
+    const isNewest = highestOf(seqs) <= entry.seq && (await this.#isNewest(entry, seqs, signal));
+    return isNewest ? this.remember(entry) : this.read(signal);
   }
 }
 

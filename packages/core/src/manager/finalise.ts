@@ -217,11 +217,24 @@ async function commit(
     throw outcomeUnknown(engine, options, manifest, result.cause);
   }
   const { decision } = result;
-  if (decision.kind === 'rejected' && decision.reason === 'receipts-changed') return 'again';
+  if (decision.kind === 'rejected' && (await mayChange(catalog, decision, result.head, signal)))
+    return 'again';
   if (decision.kind === 'already') throw new Error('a commit is never decided "already"');
   // With our own manifest it was committed and then removed: the commit was ours all the same.
   if (decision.kind === 'present-removed') return { kind: 'committed', checkpoint: committedCheckpoint(txn) };
   return settle({ engine, catalog }, options, decision, manifest);
+}
+
+/** Another look may decide otherwise: `head` can be older than the receipts, which may refer to what was committed after it. */
+async function mayChange(
+  catalog: Catalog,
+  { reason }: Rejected,
+  head: Head,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  if (reason !== 'base-gone') return reason === 'receipts-changed';
+  const { seq } = await catalog.read(signal);
+  return seq > head.seq;
 }
 
 /** The id is decided: is it with the caller's files? */

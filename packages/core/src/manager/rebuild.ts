@@ -61,7 +61,10 @@ export async function rebuildCatalog(
     return write(engine, catalog, { entry: begun, formerRunId, checkpoints, skipped: heldBy(begun) }, signal);
   }
   const listing = await listRun(engine, EVERYTHING, signal);
-  const found = await findCheckpoints(engine, listing, options);
+  const found = await findCheckpoints(engine, listing, options).catch(async (error: unknown) => {
+    await readBegun(engine, catalog, signal); // another rebuild may be done, and a collection under way on its catalog
+    throw error;
+  });
   const entry = await firstEntry(engine, { listing, found, formerRunId }, signal);
   return write(engine, catalog, { entry, formerRunId, ...found }, signal);
 }

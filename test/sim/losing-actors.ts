@@ -1,0 +1,100 @@
+/** What processes do around the loss of a catalog. They go on whatever they are told, as people's scripts do. */
+
+import { isCheckpointError } from '@holdfast/core';
+import { filesOf, markOf } from './contents.ts';
+import { violated } from './invariant-error.ts';
+import type { LostRun } from './lost-run.ts';
+import type { SimProcess, World } from './process.ts';
+
+export interface LosingStage extends World {
+  readonly run: LostRun;
+  /** All that processes were told, for the tally. */
+  readonly told: string[];
+}
+
+/** What a process may be told while the catalog is gone, half made, or another. */
+const POSSIBLE: readonly string[] = [
+  'Fenced',
+  'Conflict',
+  'Incomplete',
+  'OutcomeUnknown',
+  'Unavailable',
+  'TimedOut',
+  'StoreRegressed',
+];
+
+/** Saves these versions one after the other, each of them again after an error. */
+export async function writeOn(
+  stage: LosingStage,
+  process: SimProcess,
+  { attempt, versions, triesMax }: { attempt: string; versions: readonly number[]; triesMax: number },
+): Promise<void> {
+  const { scheduler, run } = stage;
+  const { manager, random } = process;
+  for (const version of versions) {
+    const author = { attempt, version, writer: 0 };
+    for (let tries = 0; tries < triesMax; tries++) {
+      const code = await told(stage, process, `of ${version}`, async () => {
+        const { isCommitted } = await manager.save({ version, buffers: filesOf(author, false) });
+        if (isCommitted) run.tellCommitted(process.name, version, markOf(author, false));
+        return isCommitted ? 'committed' : 'delivered';
+      });
+      if (code === 'committed' || code === 'Conflict') break;
+      await scheduler.turn(process, 'tries again', scheduler.steps + random.integer(20));
+    }
+  }
+  await manager.close();
+}
+
+/** Until one is there, whichever it is. */
+export async function rebuild(stage: LosingStage, process: SimProcess): Promise<void> {
+  const { scheduler, run } = stage;
+  const { manager, random } = process;
+  for (let tries = 0; tries < 3; tries++) {
+    const code = await told(stage, process, 'of the catalog', async () => {
+      const { runId } = await manager.rebuildCatalog();
+      run.tellRebuilt(process.name, runId);
+      return 'rebuilt';
+    });
+    if (code === 'rebuilt' || code === 'Conflict') break;
+    await scheduler.turn(process, 'tries again', scheduler.steps + random.integer(10));
+  }
+  await manager.close();
+}
+
+/** Leaves one checkpoint, and no garbage. */
+export async function collect(stage: LosingStage, process: SimProcess): Promise<void> {
+  const { scheduler } = stage;
+  const { manager, random } = process;
+  for (let calls = 0; calls < 3; calls++) {
+    await scheduler.turn(process, 'comes to collect', scheduler.steps + random.integer(30));
+    await told(stage, process, 'of its collection', async () => {
+      const { retired, removed } = await manager.collect({
+        policy: { keepLast: 1, graceMs: 0 },
+        force: true,
+      });
+      return `retired ${retired}, removed ${removed}`;
+    });
+  }
+  await manager.close();
+}
+
+/** What it resolves to, or the code of its error. */
+async function told(
+  { trace, told: all }: LosingStage,
+  process: SimProcess,
+  of: string,
+  call: () => Promise<string>,
+): Promise<string> {
+  const outcome = await call().catch((error: unknown) => {
+    if (!isCheckpointError(error)) throw error;
+    // A mark where an entry should be, or an entry of another run, is no damage.
+    const isPossible = POSSIBLE.includes(error.code) || error.context['isIntact'] === true;
+    if (!isPossible && !(error.code === 'NotFound' && of === 'of its collection'))
+      violated('I7', `${process.name} was told ${error.code} ${of}: ${error.message}`);
+    return error.code;
+  });
+  trace.add(process.name, `is told ${of}: ${outcome}`);
+  all.push(outcome);
+  return outcome;
+}

@@ -1,0 +1,45 @@
+/** What one seed plays around the loss of a catalog; see losing.ts. */
+
+import type { SeededRandom } from '@holdfast/testkit';
+import { drawStory, type Story } from './story.ts';
+
+export interface LosingStory extends Story {
+  /** Of the run as it was, committed before anything goes wrong. */
+  readonly oldVersions: readonly number[];
+  /** What each of the old writers goes on to save; the second belongs to the next attempt. */
+  readonly oldWriters: readonly (readonly number[])[];
+  readonly newWriters: readonly (readonly number[])[];
+  readonly rebuilds: number;
+  readonly collects: boolean;
+  /** Step of the schedule. */
+  readonly lossAt: number;
+  /** Among which those of a process change. */
+  readonly paces: readonly number[];
+}
+
+export function drawLosingStory(random: SeededRandom): LosingStory {
+  const story = drawStory(random);
+  const total = random.pick([0, 0, 0.02, 0.08]);
+  const sum = Object.values(story.rates).reduce((all, rate) => all + rate, 0);
+  const scale = sum === 0 ? 0 : total / sum;
+  const oldVersions = random.pick([[1], [1, 2]]);
+  const next = oldVersions.length + 1;
+  return {
+    ...story,
+    attempts: [],
+    isLarge: false,
+    settings: { ...story.settings, ...random.pick([{}, {}, { entryCheckpointsMax: 2 }]) },
+    rates: Object.fromEntries(Object.entries(story.rates).map(([name, rate]) => [name, rate * scale])),
+    pressure: { time: random.pick([0, 0.002, 0.01]), landing: random.pick([0.02, 0.05, 0.15]) },
+    oldVersions,
+    oldWriters: random.pick([[], [[next, next + 1]], [[next, next + 1]], [[next, next + 1], [next + 2]]]),
+    newWriters: random.pick([[[10, 11]], [[10, 11]], [[10], [12]]]),
+    rebuilds: random.pick([2, 2, 2, 3]),
+    collects: random.fraction() < 0.3,
+    lossAt: random.integer(45),
+    paces: random.pick([
+      [3, 1, 0.01],
+      [1, 0.02, 0.02],
+    ]),
+  };
+}

@@ -1,0 +1,246 @@
+/**
+ * The catalog is lost in the middle of work. An old writer that was not stopped goes on, several people rebuild at once, new writers come
+ * and a collector runs, under the faults of every other seed. Which of them moves changes again and again: what decides lies between two
+ * calls of one process, while another makes many.
+ */
+
+import { type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast/core';
+import { MemoryBucket } from '@holdfast/core/store';
+import { FAULTS, type FaultPlan, LateEffects, SeededRandom } from '@holdfast/testkit';
+import { MemoryTarget } from './actors.ts';
+import { filesOf, markIn, markOf } from './contents.ts';
+import { violated } from './invariant-error.ts';
+import { collect, type LosingStage, rebuild, writeOn } from './losing-actors.ts';
+import { drawLosingStory, type LosingStory } from './losing-story.ts';
+import { LostRun } from './lost-run.ts';
+import { LookedAtStore, type Outcome, violationOf } from './played.ts';
+import { type ProcessOptions, SimProcess } from './process.ts';
+import { reclaimMemory } from './reused-memory.ts';
+import { ScheduledStore } from './scheduled-store.ts';
+import { type Scheduled, Scheduler } from './scheduler.ts';
+import { Trace } from './trace.ts';
+
+const RESTARTS_MAX = 2;
+const LAST_VERSION = 50;
+const OLD_ATTEMPT = 'job-0';
+
+export async function simulateLosing(seed: number): Promise<Outcome> {
+  const losing = new Losing(seed);
+  const violation = await violationOf(losing.play());
+  reclaimMemory();
+  const { stage } = losing;
+  return {
+    seed,
+    hash: stage.trace.hash,
+    steps: stage.scheduler.steps,
+    commits: stage.run.commitCount,
+    told: stage.told,
+    trace: stage.trace.lines,
+    ...(violation !== undefined && { violation }),
+  };
+}
+
+class Losing {
+  readonly stage: LosingStage;
+  readonly #story: LosingStory;
+  readonly #bucket: MemoryBucket;
+  readonly #running = new Set<SimProcess>();
+  #failure: unknown;
+
+  constructor(seed: number) {
+    const random = new SeededRandom(seed);
+    const story = drawLosingStory(random);
+    this.#story = story;
+    const trace = new Trace();
+    const lateEffects = new LateEffects();
+    const scheduler = new Scheduler(random.fork(), trace, story.pressure, lateEffects);
+    this.#bucket = new MemoryBucket({
+      crc32c,
+      // Steps are time too: rebuilds that begin one after the other draw different numbers.
+      clock: { nowMs: () => scheduler.clock.nowMs() + scheduler.steps },
+      mayReuseKey: ({ key, hasSameBytes }) => hasSameBytes || /^catalog\/|^writers\/|\/receipts\//.test(key),
+    });
+    const run = new LostRun(this.#bucket);
+    const capabilities = { maxListKeys: story.maxListKeys };
+    const connect = () => new LookedAtStore(this.#bucket, { capabilities }, () => run.look());
+    this.stage = { story, trace, scheduler, lateEffects, connect, random: random.fork(), run, told: [] };
+  }
+
+  async play(): Promise<void> {
+    await this.#writeOldRun();
+    const { scheduler, run } = this.stage;
+    for (const versions of this.#story.oldWriters) this.#beginWriter(OLD_ATTEMPT, versions, 0);
+    const store: Scheduled = { name: 'store', pace: 100, isDead: false };
+    void scheduler.turn(store, 'loses the catalog', this.#story.lossAt).then(() => {
+      run.loseCatalog();
+      this.#beginRest();
+    });
+    await scheduler.run(() => this.#failure !== undefined);
+    this.#throwFailure();
+    for (const process of this.#running) {
+      if (!process.isDead) violated('I11', `${process.name} waits for ever`);
+    }
+    await scheduler.landAll();
+    await this.#rebuildAtLast();
+    await this.#goOn();
+  }
+
+  /** Before anything goes wrong. */
+  async #writeOldRun(): Promise<void> {
+    await using manager = this.#open(OLD_ATTEMPT, { name: OLD_ATTEMPT, pace: 1, isDead: false }, true);
+    for (const version of this.#story.oldVersions) await this.#save(manager, OLD_ATTEMPT, version);
+  }
+
+  #beginRest(): void {
+    const { scheduler, random } = this.stage;
+    const soon = (steps: number) => scheduler.steps + random.integer(steps);
+    for (let index = 0; index < this.#story.rebuilds; index++)
+      this.#beginRebuild(`rebuild-${index}`, soon(4));
+    for (const [index, versions] of this.#story.newWriters.entries())
+      this.#beginWriter(`job-${index + 1}`, versions, soon(40));
+    if (this.#story.collects) this.#begin({ name: 'collector' }, collect, soon(60));
+  }
+
+  #beginWriter(attempt: string, versions: readonly number[], notBefore: number): void {
+    const isOld = attempt === OLD_ATTEMPT;
+    const options: ProcessOptions = {
+      name: `${attempt}.${versions[0]}`,
+      attempt: isOld && versions !== this.#story.oldWriters[0] ? `${attempt}-next` : attempt,
+      writer: { index: 0, count: 1 },
+      ...(isOld && { plan: this.#lateDecisions() }),
+    };
+    const triesMax = isOld ? 2 : 5;
+    this.#begin(
+      options,
+      (stage, process) => writeOn(stage, process, { attempt, versions, triesMax }),
+      notBefore,
+    );
+  }
+
+  /** Decisions of old writers land late, again and again, or after their process has died. */
+  #lateDecisions(): FaultPlan {
+    const random = this.stage.random.fork();
+    return ({ operation, key }) => {
+      if (operation !== 'create' || !key.startsWith('catalog/') || random.fraction() > 0.5) return undefined;
+      return random.pick([FAULTS.delay, FAULTS.duplicateLate, FAULTS.stopInFlight]);
+    };
+  }
+
+  #beginRebuild(name: string, notBefore: number, restartsMax = RESTARTS_MAX): void {
+    const { scheduler } = this.stage;
+    const onDeath = () => {
+      if (restartsMax > 0) this.#beginRebuild(`${name}~`, scheduler.steps, restartsMax - 1);
+    };
+    this.#begin({ name, onDeath }, rebuild, notBefore);
+  }
+
+  #begin(
+    options: ProcessOptions,
+    act: (stage: LosingStage, process: SimProcess) => Promise<void>,
+    notBefore: number,
+  ): void {
+    const { stage } = this;
+    const process = new SimProcess(stage, { ...options, pace: this.#moods() });
+    this.#running.add(process);
+    void stage.scheduler
+      .turn(process, 'begins', notBefore)
+      .then(() => act(stage, process))
+      .catch((error: unknown) => {
+        this.#failure ??= error;
+      })
+      .finally(() => this.#running.delete(process));
+  }
+
+  /** Now fast, now as good as standing still: for a few steps each. */
+  #moods(): () => number {
+    const { scheduler } = this.stage;
+    const random = this.stage.random.fork();
+    let pace = 1;
+    let until = 0;
+    return () => {
+      if (scheduler.steps >= until) {
+        pace = random.pick(this.#story.paces);
+        until = scheduler.steps + 1 + random.integer(12);
+      }
+      return pace;
+    };
+  }
+
+  #throwFailure(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Where no rebuild has succeeded, a person stops everything, looks, and does it once more. */
+  async #rebuildAtLast(): Promise<void> {
+    const { run, trace } = this.stage;
+    const read = () => this.#healthily('reader', (manager) => manager.latest());
+    const isThere = run.hasEntries && (await read().then(Boolean, () => false));
+    if (isThere) return;
+    if (run.isRebuilt)
+      violated('I0', `the catalog that was made cannot be read: ${await read().catch(String)}`);
+    const once = () => this.#healthily('person', (manager) => manager.rebuildCatalog());
+    const made = await once().catch((error: unknown) => {
+      trace.add('person', `is told: ${error}`);
+      run.loseCatalog(); // nothing but entries that no process believes
+      return once();
+    });
+    run.tellRebuilt('person', made.runId);
+  }
+
+  /** I10: a new attempt saves, and restores all that is offered. */
+  async #goOn(): Promise<void> {
+    await this.#healthily('next-job', async (manager) => {
+      await this.#save(manager, 'next-job', LAST_VERSION).catch((error: unknown) =>
+        violated('I10', `a new attempt cannot save: ${error}`),
+      );
+      for (const version of this.stage.run.checkNewest()) await this.#restore(manager, version);
+    });
+  }
+
+  async #save(manager: CheckpointManager, attempt: string, version: number): Promise<void> {
+    const author = { attempt, version, writer: 0 };
+    await manager.save({ version, buffers: filesOf(author, false), dedupe: 'off' });
+    this.stage.run.tellCommitted(attempt, version, markOf(author, false));
+  }
+
+  async #restore(manager: CheckpointManager, version: number): Promise<void> {
+    const to = new MemoryTarget();
+    await manager
+      .restore({ version, to })
+      .catch((error: unknown) => violated('I1', `version ${version} cannot be restored: ${error}`));
+    const mark = markIn(to.files, version, 0);
+    const expected = this.stage.run.markOf(version) ?? mark;
+    if (mark !== expected) violated('I9', `version ${version} holds the files of ${mark}, not ${expected}`);
+  }
+
+  /** A process that comes later, undisturbed by anything. */
+  async #healthily<T>(name: string, act: (manager: CheckpointManager) => Promise<T>): Promise<T> {
+    const { scheduler } = this.stage;
+    const manager = this.#open(name, { name, pace: 1, isDead: false }, false);
+    scheduler.calmDown();
+    let isOver = false;
+    const acting = act(manager)
+      .finally(() => manager.close())
+      .finally(() => {
+        isOver = true;
+      });
+    acting.catch(() => undefined);
+    await scheduler.run(() => isOver);
+    if (!isOver) violated('I11', `${name} waits for ever`);
+    this.#throwFailure();
+    return acting;
+  }
+
+  /** `isDirect`: its calls wait for no turn. */
+  #open(attempt: string, process: Scheduled, isDirect: boolean): CheckpointManager {
+    const { scheduler, connect, story, random } = this.stage;
+    const store = connect();
+    return openCheckpointManager({
+      store: isDirect ? store : new ScheduledStore(store, scheduler, process),
+      attempt,
+      settings: { ...story.settings, recordTimeoutMs: 4000, stallTimeoutMs: 1000, retryCountMax: 10 },
+      clock: scheduler.clockOf(process),
+      random: random.fork(),
+    });
+  }
+}

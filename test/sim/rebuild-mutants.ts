@@ -1,0 +1,69 @@
+/** Mistakes planted into the rebuild of a catalog, and into what clients expect of one; see engine-mutants.ts and losing.ts. */
+
+import type { EngineMutant } from './engine-mutants.ts';
+import { FIRST_LOSING_SEED } from './story.ts';
+
+const MARK = 'const mark = await createRecord(engine, catalogKey(FIRST_SEQ), bytes, signal, decides);';
+
+export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
+  'a rebuild does not list the catalog again after its mark': {
+    file: 'manager/rebuild.ts',
+    find: 'if (await isRebuilt(engine, catalog, entry, signal)) return;',
+    replace: '',
+    seed: FIRST_LOSING_SEED,
+  },
+  'a rebuild lists the catalog again before its mark': {
+    file: 'manager/rebuild.ts',
+    find: `${MARK}\n  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(engine, entry.runId, signal);\n    if (await isRebuilt(engine, catalog, entry, signal)) return;`,
+    replace: `if (await isRebuilt(engine, catalog, entry, signal)) return;\n  ${MARK}\n  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(engine, entry.runId, signal);`,
+    seed: FIRST_LOSING_SEED,
+  },
+  'a rebuild makes no mark': {
+    file: 'manager/rebuild.ts',
+    find: MARK,
+    replace: 'const mark = { isOurs: true };',
+    seed: FIRST_LOSING_SEED,
+  },
+  "a rebuild takes another's mark for its own": {
+    file: 'manager/rebuild.ts',
+    find: "if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');",
+    replace: '',
+    seed: FIRST_LOSING_SEED,
+  },
+  'a rebuild deletes its mark before its entry is there': {
+    file: 'manager/rebuild.ts',
+    find: 'const created = await createRecord(engine, key, bytes, signal);',
+    replace: 'await deleteMark(engine);\n    const created = await createRecord(engine, key, bytes, signal);',
+    seed: FIRST_LOSING_SEED,
+  },
+  'a decision is acknowledged although the entry that it follows is gone': {
+    file: 'manager/catalog.ts',
+    find: 'highestOf(seqs) <= entry.seq && (await this.#isNewest(entry, seqs, signal));',
+    replace: 'highestOf(seqs) <= entry.seq;',
+    seed: FIRST_LOSING_SEED,
+  },
+  'the newest entry is believed although the one that it follows is gone': {
+    file: 'manager/catalog.ts',
+    find: 'if (entry && (await this.#isNewest(entry, seqs, signal))) return this.remember(entry);',
+    replace: 'if (entry) return this.remember(entry);',
+    seed: FIRST_LOSING_SEED,
+  },
+  'an entry that was the newest is believed although another look shows a higher one': {
+    file: 'manager/catalog.ts',
+    find: 'if (highestOf(seqs) > seq) return false;',
+    replace: 'if (highestOf(seqs) > seq) return true;',
+    seed: FIRST_LOSING_SEED + 307,
+  },
+  'the mark of a rebuild passes for the entry that number 2 follows': {
+    file: 'manager/catalog.ts',
+    find: "if (decodeRecord('catalog-entry', first, place).entryId !== parentId) throw this.#regressed(before, seq);",
+    replace: '',
+    seed: FIRST_LOSING_SEED,
+  },
+  'a run is begun where a catalog was lost': {
+    file: 'manager/lost-catalog.ts',
+    find: "if (seq === 0) throw lostCatalog(engine, key, 'nothing is written');",
+    replace: '',
+    seed: FIRST_LOSING_SEED,
+  },
+};
