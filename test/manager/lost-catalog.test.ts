@@ -161,6 +161,61 @@ describe('the newest entry without the one it follows', () => {
     expect(await caught(save(writer, 2))).toMatchObject({ code: 'OutcomeUnknown' });
   });
 
+  test.each([
+    [2, 3],
+    [3, 4],
+  ])(
+    'I7: entry %i, which lands a second time while a rebuild is under way, makes no entry %i count',
+    async (last, next) => {
+      const mayReuseKey = ({ key, hasSameBytes }: { key: string; hasSameBytes: boolean }) =>
+        hasSameBytes || key === catalogKey(1);
+      const bucket = new MemoryBucket({ crc32c, mayReuseKey });
+      const isMarked = Promise.withResolvers<void>();
+      const mayGoOn = Promise.withResolvers<void>();
+      let rebuilt: Promise<void> | undefined;
+      const loseAndBringBack = async () => {
+        const again = bucket.find(catalogKey(last))?.bytes ?? bytes(0);
+        lose(bucket);
+        rebuilt = rebuildThatWaits(bucket, isMarked, mayGoOn.promise);
+        await isMarked.promise;
+        bucket.insert(catalogKey(last), again);
+      };
+      await using writer = processBeforeWhose(next, loseAndBringBack, bucket, 'job-0');
+      for (let version = 1; version < last; version++) await save(writer, version);
+      expectUnknown(await caught(save(writer, last)));
+      await using other = open(bucket, { attempt: 'job-1' });
+      for (const call of [other.latest(), save(other, 9)])
+        expect(await failure(call)).toMatch(new RegExp(`^StoreRegressed: .*entry ${last - 1} is gone`));
+      mayGoOn.resolve();
+      await rebuilt;
+      expect((await other.latest())?.version).toBe(BigInt(last));
+    },
+  );
+
+  test('the first entries of a rebuilt catalog follow the one that it begins with, which is read once', async () => {
+    const bucket = new MemoryBucket({ crc32c, mayReuseKey: ({ key }) => key === catalogKey(1) });
+    await savedRun(bucket);
+    lose(bucket);
+    await using manager = open(bucket);
+    await manager.rebuildCatalog();
+    await decide(bucket, 1);
+    const { manager: reader, store } = processOn(bucket);
+    await reader.latest();
+    await decide(bucket, 2);
+    await reader.latest();
+    const isGet = ({ operation, key }: { operation: string; key: string }) =>
+      operation === 'get' && key.startsWith('catalog/');
+    expect(store.calls.filter(isGet)).toHaveLength(3);
+    await reader.close();
+  });
+
+  test('an entry that no decision needs may be damaged: those after it count', async () => {
+    const bucket = await savedRun();
+    bucket.damage(catalogKey(1), (data) => data.map((byte, at) => (at === 30 ? byte ^ 1 : byte)));
+    await using reader = open(bucket);
+    expect((await reader.latest())?.version).toBe(1n);
+  });
+
   test('a listing that misses an entry which is created meanwhile is made again', async () => {
     const bucket = await savedRun();
     await decide(bucket, 1);

@@ -167,7 +167,9 @@ describe('a life that delivers once more, and reads what it had delivered', () =
 
   test('I9: is told of damage where no other life counts', async () => {
     const bucket = newBucket();
-    const lose = async () => keysOf(bucket, '/files/0.0-').forEach((key) => bucket.remove(key));
+    const lose = async () => {
+      for (const key of keysOf(bucket, '/files/0.0-')) bucket.remove(key);
+    };
     const store = storeThatHolds(bucket, 'version_1/1.1/files/0.0-', lose);
     const writer = { index: 0, count: 2 };
     const { manager } = openMany(bucket, { attempt: 'job', writer, store, clock: systemClock });
@@ -183,7 +185,10 @@ function storeThatHolds(bucket: MemoryBucket, start: string, act: () => Promise<
   const get = store.get.bind(store);
   let acting: Promise<void> | undefined;
   store.get = async (...call) => {
-    if (call[0].startsWith(start)) await (acting ??= act());
+    if (call[0].startsWith(start)) {
+      acting ??= act();
+      await acting;
+    }
     return get(...call);
   };
   return store;

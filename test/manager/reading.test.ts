@@ -1,5 +1,5 @@
 import { CheckpointError, type CheckpointManager, type ProgressEvent, systemClock } from '@holdfast/core';
-import { encodeRecord } from '@holdfast/core/internal/format/index';
+import { catalogKey, encodeRecord } from '@holdfast/core/internal/format/index';
 import { EMPTY_STATE } from '@holdfast/core/internal/plan/state';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';
 import { FAULTS, FaultyStore } from '@holdfast/testkit';
@@ -201,16 +201,18 @@ describe('requests', () => {
       await open(bucket, { store }).latest();
       return calls.length;
     };
-    // Entry 2 follows entry 1, whose key may also hold the mark of a rebuild.
-    expect(await countLatest(), calls.join('\n')).toBeLessThanOrEqual(3);
-    await peer.save({ version: 2, buffers: files('p'), noWait: true });
-    await last.save({ version: 2, buffers: files('l') });
+    // Entries 2 and 3 follow entry 1, whose key may also hold the mark of a rebuild.
+    for (const version of [2, 3]) {
+      expect(await countLatest(), calls.join('\n')).toBeLessThanOrEqual(3);
+      await peer.save({ version, buffers: files('p'), noWait: true });
+      await last.save({ version, buffers: files('l') });
+    }
     expect(await countLatest(), calls.join('\n')).toBeLessThanOrEqual(2);
   });
 
   test('latest, list and a save in a run of 1,000 versions with 1,000 writers each: two requests, and a commit as cheap as ever', async () => {
     const bucket = newBucket();
-    bucket.insert('catalog/00000000000000001233.json', bytes(1)); // the one before is never read
+    for (const seq of [1231, 1232, 1233]) bucket.insert(catalogKey(seq), bytes(1)); // those before are never read
     bucket.insert('catalog/00000000000000001234.json', thousandVersions());
     const calls: string[] = [];
     const store = new ObservedStore(new MemoryStore(bucket), {

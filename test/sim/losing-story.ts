@@ -11,8 +11,10 @@ export interface LosingStory extends Story {
   readonly newWriters: readonly (readonly number[])[];
   readonly rebuilds: number;
   readonly collects: boolean;
-  /** Step of the schedule. */
+  /** Step of the schedule at which the catalog is lost at the latest. */
   readonly lossAt: number;
+  /** It is lost while an old writer sends its decision of this number, from 0; −1: at `lossAt`. */
+  readonly lossAtDecision: number;
   /** Among which those of a process change. */
   readonly paces: readonly number[];
 }
@@ -30,13 +32,14 @@ export function drawLosingStory(random: SeededRandom): LosingStory {
     isLarge: false,
     settings: { ...story.settings, ...random.pick([{}, {}, { entryCheckpointsMax: 2 }]) },
     rates: Object.fromEntries(Object.entries(story.rates).map(([name, rate]) => [name, rate * scale])),
-    pressure: { time: random.pick([0, 0.002, 0.01]), landing: random.pick([0.02, 0.05, 0.15]) },
+    pressure: { time: random.pick([0, 0.002, 0.01]), landing: random.pick([0.01, 0.03, 0.1]) },
     oldVersions,
     oldWriters: random.pick([[], [[next, next + 1]], [[next, next + 1]], [[next, next + 1], [next + 2]]]),
     newWriters: random.pick([[[10, 11]], [[10, 11]], [[10], [12]]]),
     rebuilds: random.pick([2, 2, 2, 3]),
     collects: random.fraction() < 0.3,
-    lossAt: random.integer(45),
+    lossAt: random.pick([random.integer(45), 80]),
+    lossAtDecision: random.pick([-1, 0, 1, 1, 2]),
     paces: random.pick([
       [3, 1, 0.01],
       [1, 0.02, 0.02],

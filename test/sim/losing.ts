@@ -20,6 +20,7 @@ import { ScheduledStore } from './scheduled-store.ts';
 import { type Scheduled, Scheduler } from './scheduler.ts';
 import { Trace } from './trace.ts';
 
+const PACE_OF_STANDING = 0.02;
 const RESTARTS_MAX = 2;
 const LAST_VERSION = 50;
 const OLD_ATTEMPT = 'job-0';
@@ -45,6 +46,9 @@ class Losing {
   readonly #story: LosingStory;
   readonly #bucket: MemoryBucket;
   readonly #running = new Set<SimProcess>();
+  #isLost = false;
+  /** Step up to which old writers as good as stand still: what they were about to send comes amid the rebuilds. */
+  #oldStandUntil = 0;
   #failure: unknown;
 
   constructor(seed: number) {
@@ -68,13 +72,10 @@ class Losing {
 
   async play(): Promise<void> {
     await this.#writeOldRun();
-    const { scheduler, run } = this.stage;
-    for (const versions of this.#story.oldWriters) this.#beginWriter(OLD_ATTEMPT, versions, 0);
-    const store: Scheduled = { name: 'store', pace: 100, isDead: false };
-    void scheduler.turn(store, 'loses the catalog', this.#story.lossAt).then(() => {
-      run.loseCatalog();
-      this.#beginRest();
-    });
+    const { scheduler } = this.stage;
+    for (const [index, versions] of this.#story.oldWriters.entries())
+      this.#beginOldWriter(index === 0 ? OLD_ATTEMPT : `${OLD_ATTEMPT}-next`, versions);
+    this.#lose(this.#story.lossAt);
     await scheduler.run(() => this.#failure !== undefined);
     this.#throwFailure();
     for (const process of this.#running) {
@@ -91,38 +92,53 @@ class Losing {
     for (const version of this.#story.oldVersions) await this.#save(manager, OLD_ATTEMPT, version);
   }
 
+  /** Once, at this step. */
+  #lose(at: number): void {
+    const store: Scheduled = { name: 'store', pace: 100, isDead: false };
+    void this.stage.scheduler.turn(store, 'loses the catalog', at).then(() => {
+      if (this.#isLost) return;
+      this.#isLost = true;
+      this.#oldStandUntil = this.stage.scheduler.steps + this.stage.random.integer(80);
+      this.stage.run.loseCatalog();
+      this.#beginRest();
+    });
+  }
+
   #beginRest(): void {
     const { scheduler, random } = this.stage;
     const soon = (steps: number) => scheduler.steps + random.integer(steps);
     for (let index = 0; index < this.#story.rebuilds; index++)
       this.#beginRebuild(`rebuild-${index}`, soon(4));
-    for (const [index, versions] of this.#story.newWriters.entries())
-      this.#beginWriter(`job-${index + 1}`, versions, soon(40));
+    for (const [index, versions] of this.#story.newWriters.entries()) {
+      const attempt = `job-${index + 1}`;
+      const options = { name: `${attempt}.w0`, attempt, writer: { index: 0, count: 1 } };
+      const goal = { attempt, versions, triesMax: 5 };
+      this.#begin(options, (stage, process) => writeOn(stage, process, goal), soon(40));
+    }
     if (this.#story.collects) this.#begin({ name: 'collector' }, collect, soon(60));
   }
 
-  #beginWriter(attempt: string, versions: readonly number[], notBefore: number): void {
-    const isOld = attempt === OLD_ATTEMPT;
-    const options: ProcessOptions = {
-      name: `${attempt}.${versions[0]}`,
-      attempt: isOld && versions !== this.#story.oldWriters[0] ? `${attempt}-next` : attempt,
-      writer: { index: 0, count: 1 },
-      ...(isOld && { plan: this.#lateDecisions() }),
-    };
-    const triesMax = isOld ? 2 : 5;
+  #beginOldWriter(attempt: string, versions: readonly number[]): void {
+    const options = { name: `${attempt}.w0`, attempt, writer: { index: 0, count: 1 } };
+    const goal = { attempt, versions, triesMax: 2 };
+    const mood = this.#moods();
+    const pace = () => (this.stage.scheduler.steps < this.#oldStandUntil ? PACE_OF_STANDING : mood());
     this.#begin(
-      options,
-      (stage, process) => writeOn(stage, process, { attempt, versions, triesMax }),
-      notBefore,
+      { ...options, pace, plan: this.#lateDecisions() },
+      (stage, process) => writeOn(stage, process, goal),
+      0,
     );
   }
 
-  /** Decisions of old writers land late, again and again, or after their process has died. */
+  /** Decisions of old writers land late, again and again, or after their process has died. At one of them the catalog is lost, perhaps. */
   #lateDecisions(): FaultPlan {
     const random = this.stage.random.fork();
+    let decisionsLeft = this.#story.lossAtDecision;
     return ({ operation, key }) => {
-      if (operation !== 'create' || !key.startsWith('catalog/') || random.fraction() > 0.5) return undefined;
-      return random.pick([FAULTS.delay, FAULTS.duplicateLate, FAULTS.stopInFlight]);
+      if (operation !== 'create' || !key.startsWith('catalog/')) return undefined;
+      if (decisionsLeft-- === 0) this.#lose(0);
+      if (this.#isLost || random.fraction() < 0.4) return undefined;
+      return random.pick([FAULTS.delay, FAULTS.duplicateLate, FAULTS.duplicateLate, FAULTS.stopInFlight]);
     };
   }
 
@@ -140,7 +156,7 @@ class Losing {
     notBefore: number,
   ): void {
     const { stage } = this;
-    const process = new SimProcess(stage, { ...options, pace: this.#moods() });
+    const process = new SimProcess(stage, { pace: this.#moods(), ...options });
     this.#running.add(process);
     void stage.scheduler
       .turn(process, 'begins', notBefore)

@@ -38,26 +38,32 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a decision is acknowledged although the entry that it follows is gone': {
     file: 'manager/catalog.ts',
-    find: 'highestOf(seqs) <= entry.seq && (await this.#isNewest(entry, seqs, signal));',
+    find: 'highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));',
     replace: 'highestOf(seqs) <= entry.seq;',
     seed: FIRST_LOSING_SEED,
   },
   'the newest entry is believed although the one that it follows is gone': {
     file: 'manager/catalog.ts',
-    find: 'if (entry && (await this.#isNewest(entry, seqs, signal))) return this.remember(entry);',
+    find: 'if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);',
     replace: 'if (entry) return this.remember(entry);',
     seed: FIRST_LOSING_SEED,
   },
   'an entry that was the newest is believed although another look shows a higher one': {
-    file: 'manager/catalog.ts',
+    file: 'manager/catalog-row.ts',
     find: 'if (highestOf(seqs) > seq) return false;',
     replace: 'if (highestOf(seqs) > seq) return true;',
-    seed: FIRST_LOSING_SEED + 307,
+    seed: FIRST_LOSING_SEED,
   },
-  'the mark of a rebuild passes for the entry that number 2 follows': {
-    file: 'manager/catalog.ts',
-    find: "if (decodeRecord('catalog-entry', first, place).entryId !== parentId) throw this.#regressed(before, seq);",
-    replace: '',
+  'only the one entry before the newest is expected': {
+    file: 'manager/catalog-row.ts',
+    find: 'ROW_LENGTH = 4',
+    replace: 'ROW_LENGTH = 2',
+    seed: FIRST_LOSING_SEED,
+  },
+  'the mark of a rebuild passes for the entry that a catalog begins with': {
+    file: 'manager/catalog-row.ts',
+    find: "seq === first && parentId === '' && runId === newest.runId",
+    replace: "parentId === ''",
     seed: FIRST_LOSING_SEED,
   },
   'a run is begun where a catalog was lost': {

@@ -9,7 +9,13 @@ import type { Prey } from './hunt.ts';
 import type { Outcome } from './played.ts';
 import { simulate } from './simulation.ts';
 import { STORE_MUTANTS } from './store-mutants.ts';
-import { FIRST_COLLECTING_SEED, FIRST_DRAWN_SEED, FIRST_PAGING_SEED, FIRST_STOPPING_SEED } from './story.ts';
+import {
+  FIRST_COLLECTING_SEED,
+  FIRST_DRAWN_SEED,
+  FIRST_LOSING_SEED,
+  FIRST_PAGING_SEED,
+  FIRST_STOPPING_SEED,
+} from './story.ts';
 
 /** The same for everybody, so that a failure is one of this change; long runs begin elsewhere. */
 const FIRST_SEED = 1;
@@ -22,8 +28,10 @@ const STOPPING_COUNT = 40;
 const PAGING_COUNT = 40;
 /** With attempts that only their processes remember. */
 const DRAWN_COUNT = 40;
+/** With a catalog that is lost. */
+const LOSING_COUNT = 40;
 /** Each has found a mistake in the engine once. */
-const SEEDS_KEPT = [10_822, 11_343, 100_748];
+const SEEDS_KEPT = [551, 2_942, 10_822, 11_343, 100_748, 10_000_321, 40_000_307, 40_000_661];
 const REPLAYED_COUNT = 100;
 const HUNTED_SCHEDULES_MAX = 600;
 const TIMEOUT_MS = 240_000;
@@ -55,6 +63,7 @@ describe('writers, zombies, survivors and readers in random order under random f
     for (let at = 0; at < STOPPING_COUNT; at++) outcomes.push(await simulate(FIRST_STOPPING_SEED + at));
     for (let at = 0; at < PAGING_COUNT; at++) outcomes.push(await simulate(FIRST_PAGING_SEED + at));
     for (let at = 0; at < DRAWN_COUNT; at++) outcomes.push(await simulate(FIRST_DRAWN_SEED + at));
+    for (let at = 0; at < LOSING_COUNT; at++) outcomes.push(await simulate(FIRST_LOSING_SEED + at));
   }, TIMEOUT_MS);
 
   test.each(Object.entries(PROMISES))('%s: %s', (invariant) => {
@@ -73,6 +82,8 @@ describe('writers, zombies, survivors and readers in random order under random f
       'OutcomeUnknown',
       'TimedOut',
       'Aborted',
+      'StoreRegressed',
+      'rebuilt',
     ])
       expect(told).toContain(each);
     expect(outcomes.filter(({ commits }) => commits > 1).length).toBeGreaterThan(SCHEDULE_COUNT / 2);

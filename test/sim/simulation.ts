@@ -29,7 +29,6 @@ import {
   MANY_FILES_REST,
   manyFilesStory,
   pagingStory,
-  type Story,
   stoppingStory,
 } from './story.ts';
 import { Ledger } from './told.ts';

@@ -181,7 +181,7 @@ export interface CheckpointManager
   get(checkpoint: CheckpointReference, options?: CallOptions): Promise<Checkpoint | null>;
   /**
    * What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run; three while its
-   * catalog has but two entries, and where there is none. `StoreRegressed`: the catalog is lost.
+   * catalog has two or three entries, and where there is none. `StoreRegressed`: the catalog is lost.
    */
   latest(options?: CallOptions): Promise<Checkpoint | null>;
   /**

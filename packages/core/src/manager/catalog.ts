@@ -16,10 +16,11 @@ import {
 } from '../format/index.ts';
 import type { Rejected } from '../plan/decision.ts';
 import { type OpenPage, openPages, PageFault, pageKeyOf } from '../plan/pages.ts';
-import { FIRST_SEQ, isRebuildMark, REBUILD_KIND } from '../plan/rebuild.ts';
+import { isRebuildMark, REBUILD_KIND } from '../plan/rebuild.ts';
 import { EMPTY_STATE } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
 import { damageTold } from './catalog-damage.ts';
+import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
 import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { PageReader } from './pages.ts';
@@ -54,8 +55,6 @@ const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 /** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
 const ENTRIES_KEPT = 320;
 const PRUNE_EVERY = 64;
-/** No client deletes any of so many newest entries; docs/format.md promises it to all. */
-const ENTRIES_SURE = 64;
 const PRUNE_TIMEOUT_MS = 5000;
 
 export class Catalog {
@@ -63,11 +62,13 @@ export class Catalog {
   #seen: Head = EMPTY_HEAD;
   #storeTimeMs = 0;
   readonly #pages: PageReader;
+  readonly #row: CatalogRow;
   #pruning: Promise<void> = Promise.resolve();
 
   constructor(engine: Engine) {
     this.#engine = engine;
     this.#pages = new PageReader(engine);
+    this.#row = new CatalogRow(engine, (afterSeq, signal) => this.listSeqs(signal, afterSeq));
   }
 
   /**
@@ -129,40 +130,14 @@ export class Catalog {
   async #read(signal: AbortSignal): Promise<Head> {
     for (let attempt = 0; ; attempt++) {
       const seen = this.#seen;
-      const seqs = await this.listSeqs(signal, Math.max(0, seen.seq - 1));
+      const seqs = await this.listSeqs(signal, Math.max(0, seen.seq - ROW_LENGTH));
       const highest = highestOf(seqs);
-      if (highest < seen.seq) throw this.#regressed(seen.seq, highest);
-      if (seen.seq > 0) assertKept(seen.seq, seqs, (lost) => this.#regressed(lost, highest));
+      if (seen.seq > 0) this.#row.assertKept(seen.seq, seqs);
       if (highest === seen.seq) return seen;
       const entry = await damageTold('newest', this.entry(highest, signal));
-      if (entry && (await this.#isNewest(entry, seqs, signal))) return this.remember(entry);
+      if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
       await backOff(this.#engine, attempt, signal); // there is a higher one; perhaps this was pruned between LIST and GET
     }
-  }
-
-  /**
-   * Whether the entry, which was the newest of those `listed`, still is; `false`: another look at the store has shown a higher one.
-   * `StoreRegressed`: it is the newest, and the one before it is gone. It is that of a writer which did not know that the catalog was lost,
-   * and nothing may be built on it. `listed`: numbers that the store has shown, those from the entry before on included.
-   */
-  async #isNewest(
-    { seq, parentId }: CatalogEntry,
-    listed: readonly number[],
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const before = seq - 1;
-    if (parentId === '') return true; // it begins a catalog
-    // A listing may miss an entry that is created meanwhile, and show the next.
-    const seqs = listed.includes(before) ? listed : await this.listSeqs(signal, before - 1);
-    if (highestOf(seqs) > seq) return false; // only that one tells what counts, and it may be of a rebuilt catalog
-    assertKept(before, seqs, (lost) => this.#regressed(lost, seq));
-    if (before > FIRST_SEQ) return true;
-    const first = await getOrNull(this.#engine.records, catalogKey(FIRST_SEQ), signal);
-    const key = catalogKey(FIRST_SEQ);
-    const place = { key, store: this.#engine.store.uri };
-    if (!first) return false; // a mark goes when a rebuilt catalog is there
-    if (decodeRecord('catalog-entry', first, place).entryId !== parentId) throw this.#regressed(before, seq);
-    return true;
   }
 
   /** One entry by number; `null` if it is not there (pruned, or never written). */
@@ -263,36 +238,15 @@ export class Catalog {
     return head;
   }
 
-  /** `lost`: an entry that was there, and that no client deletes yet. */
-  #regressed(lost: number, found: number): CheckpointError {
-    const there = found === 0 ? 'no entry at all' : `entry ${found}`;
-    return new CheckpointError(
-      'StoreRegressed',
-      `the catalog shows ${there}, but entry ${lost} is gone: the store has lost acknowledged writes`,
-      { context: { store: this.#engine.store.uri, key: catalogKey(lost) } },
-    );
-  }
-
   /**
    * After a create that succeeded. It may have revived a number that was pruned: then there is a higher entry, and only its ring tells.
-   * `StoreRegressed`: the entry that it follows is gone, so whether it counts cannot be known.
+   * `StoreRegressed`: one that it follows is gone, so whether it counts cannot be known.
    */
   async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
-    const before = entry.seq - 1;
-    const seqs = await this.listSeqs(signal, Math.max(0, before - 1));
-    const isNewest = highestOf(seqs) <= entry.seq && (await this.#isNewest(entry, seqs, signal));
+    const seqs = await this.listSeqs(signal, Math.max(0, entry.seq - ROW_LENGTH));
+    const isNewest = highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));
     return isNewest ? this.remember(entry) : this.read(signal);
   }
-}
-
-function highestOf(seqs: readonly number[]): number {
-  return seqs.reduce((highest, seq) => Math.max(highest, seq), 0);
-}
-
-/** Entry `seq` was there. It is among those `listed`, or so many came after it that it may have been pruned. */
-function assertKept(seq: number, listed: readonly number[], problem: (seq: number) => CheckpointError): void {
-  if (listed.includes(seq) || highestOf(listed) - seq >= ENTRIES_SURE) return;
-  throw problem(seq);
 }
 
 /** A decision that no repeat changes, as the error that the caller gets. */
