@@ -59,13 +59,13 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     seed: 62,
   },
   'an entry that exists means that the decision is lost': {
-    file: 'manager/catalog.ts',
+    file: 'manager/sending.ts',
     find: "if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))",
     replace:
       "if (isCheckpointError(error, 'AlreadyExists')) { this.#memory.openOn = undefined; throw new CheckpointError('Conflict', 'lost'); }\nif (isUnanswered(error))",
   },
   'a lost reply means that the decision is lost': {
-    file: 'manager/catalog.ts',
+    file: 'manager/sending.ts',
     find: "if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))",
     replace:
       "if (isUnanswered(error)) { this.#memory.openOn = undefined; throw new CheckpointError('Conflict', 'lost'); }\nif (isCheckpointError(error, 'AlreadyExists'))",
@@ -100,7 +100,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a version that is committed counts as saved whatever is in it': {
     file: 'manager/save.ts',
-    find: "if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share, files)) {",
+    find: "if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share.files, files)) {",
     replace: 'if (false) {',
   },
   'only the first page of the catalog is read': {
@@ -129,14 +129,14 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     isSmall: true,
   },
   'a drawn attempt forgets its takeover when the ring does not cover it': {
-    file: 'manager/catalog.ts',
+    file: 'manager/sending.ts',
     find: 'if (head.seq - openOn > TXN_RING_LENGTH) return false;',
     replace: 'if (head.seq - openOn > TXN_RING_LENGTH) { this.#memory.openOn = undefined; return true; }',
     seed: FIRST_DRAWN_SEED + 90,
     isSmall: true,
   },
   'the ring is taken to cover one decision more': {
-    file: 'manager/catalog.ts',
+    file: 'manager/sending.ts',
     find: 'if (head.seq - openOn > TXN_RING_LENGTH) return false;',
     replace: 'if (head.seq - openOn > TXN_RING_LENGTH + 1) return false;',
     seed: FIRST_DRAWN_SEED + 90,

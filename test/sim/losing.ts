@@ -4,7 +4,7 @@
  * calls of one process, while another makes many.
  */
 
-import { type CheckpointManager, crc32c, openCheckpointManager } from '@holdfast/core';
+import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
 import { MemoryBucket } from '@holdfast/core/store';
 import { FAULTS, type FaultPlan, LateEffects, SeededRandom } from '@holdfast/testkit';
 import { MemoryTarget } from './actors.ts';
@@ -251,7 +251,7 @@ class Losing {
   #open(attempt: string, process: Scheduled, isDirect: boolean): CheckpointManager {
     const { scheduler, connect, story, random } = this.stage;
     const store = connect();
-    return openCheckpointManager({
+    return createCheckpointManager({
       store: isDirect ? store : new ScheduledStore(store, scheduler, process),
       attempt,
       settings: { ...story.settings, recordTimeoutMs: 4000, stallTimeoutMs: 1000, retryCountMax: 10 },

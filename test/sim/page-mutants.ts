@@ -8,14 +8,14 @@ import { FIRST_PAGING_SEED } from './story.ts';
 
 export const PAGE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   'an entry is created before its pages': {
-    file: 'manager/catalog.ts',
+    file: 'manager/sending.ts',
     find: 'await this.#createPages(answer.pages, signal);\n      const sent = await this.#create(this.#entry(head, answer.state), signal);',
     replace:
       'const sent = await this.#create(this.#entry(head, answer.state), signal);\n      await this.#createPages(answer.pages, signal);',
     seed: FIRST_PAGING_SEED,
   },
   'a page is sent and not waited for': {
-    file: 'manager/catalog.ts',
+    file: 'manager/sending.ts',
     find: 'await this.#createPages(answer.pages, signal);',
     replace: 'this.#createPages(answer.pages, signal).catch(() => undefined);',
     seed: FIRST_PAGING_SEED,
