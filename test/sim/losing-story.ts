@@ -13,8 +13,11 @@ export interface LosingStory extends Story {
   readonly collects: boolean;
   /** Step of the schedule at which the catalog is lost at the latest. */
   readonly lossAt: number;
-  /** It is lost while an old writer sends its decision of this number, from 0; −1: at `lossAt`. */
-  readonly lossAtDecision: number;
+  /** It is lost while an old writer sends its decision of this number, or the manifest before it, from 0; −1: at `lossAt`. */
+  readonly lossAtCall: number;
+  readonly lossAtManifest: boolean;
+  /** Old writers stand still from the loss until a rebuild has made its mark. */
+  readonly waitsForMark: boolean;
   /** Among which those of a process change. */
   readonly paces: readonly number[];
 }
@@ -39,7 +42,9 @@ export function drawLosingStory(random: SeededRandom): LosingStory {
     rebuilds: random.pick([2, 2, 2, 3]),
     collects: random.fraction() < 0.3,
     lossAt: random.pick([random.integer(45), 80]),
-    lossAtDecision: random.pick([-1, 0, 1, 1, 2]),
+    lossAtCall: random.pick([-1, 0, 0, 1]),
+    lossAtManifest: random.fraction() < 0.7,
+    waitsForMark: random.fraction() < 0.5,
     paces: random.pick([
       [3, 1, 0.01],
       [1, 0.02, 0.02],

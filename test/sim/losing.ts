@@ -21,6 +21,9 @@ import { type Scheduled, Scheduler } from './scheduler.ts';
 import { Trace } from './trace.ts';
 
 const PACE_OF_STANDING = 0.02;
+/** Of old writers that move again. */
+const PACE_OF_SPRINT = 6;
+const SPRINT_STEPS = 12;
 const RESTARTS_MAX = 2;
 const LAST_VERSION = 50;
 const OLD_ATTEMPT = 'job-0';
@@ -49,6 +52,7 @@ class Losing {
   #isLost = false;
   /** Step up to which old writers as good as stand still: what they were about to send comes amid the rebuilds. */
   #oldStandUntil = 0;
+  #isAwake = false;
   #failure: unknown;
 
   constructor(seed: number) {
@@ -66,7 +70,7 @@ class Losing {
     });
     const run = new LostRun(this.#bucket);
     const capabilities = { maxListKeys: story.maxListKeys };
-    const connect = () => new LookedAtStore(this.#bucket, { capabilities }, () => run.look());
+    const connect = () => new LookedAtStore(this.#bucket, { capabilities }, () => this.#look());
     this.stage = { story, trace, scheduler, lateEffects, connect, random: random.fork(), run, told: [] };
   }
 
@@ -92,13 +96,23 @@ class Losing {
     for (const version of this.#story.oldVersions) await this.#save(manager, OLD_ATTEMPT, version);
   }
 
+  /** After every entry. Where the story wants it so, old writers move again once a rebuild has begun. */
+  #look(): void {
+    const { run, scheduler, random } = this.stage;
+    run.look();
+    if (!this.#story.waitsForMark || this.#isAwake || !run.isMarked) return;
+    this.#isAwake = true;
+    this.#oldStandUntil = scheduler.steps + random.integer(5);
+  }
+
   /** Once, at this step. */
   #lose(at: number): void {
     const store: Scheduled = { name: 'store', pace: 100, isDead: false };
     void this.stage.scheduler.turn(store, 'loses the catalog', at).then(() => {
       if (this.#isLost) return;
       this.#isLost = true;
-      this.#oldStandUntil = this.stage.scheduler.steps + this.stage.random.integer(80);
+      const steps = this.#story.waitsForMark ? 150 : this.stage.random.integer(80);
+      this.#oldStandUntil = this.stage.scheduler.steps + steps;
       this.stage.run.loseCatalog();
       this.#beginRest();
     });
@@ -122,7 +136,11 @@ class Losing {
     const options = { name: `${attempt}.w0`, attempt, writer: { index: 0, count: 1 } };
     const goal = { attempt, versions, triesMax: 2 };
     const mood = this.#moods();
-    const pace = () => (this.stage.scheduler.steps < this.#oldStandUntil ? PACE_OF_STANDING : mood());
+    const pace = () => {
+      const steps = this.stage.scheduler.steps - this.#oldStandUntil;
+      if (steps < 0) return PACE_OF_STANDING;
+      return this.#isLost && steps < SPRINT_STEPS ? PACE_OF_SPRINT : mood();
+    };
     this.#begin(
       { ...options, pace, plan: this.#lateDecisions() },
       (stage, process) => writeOn(stage, process, goal),
@@ -130,14 +148,22 @@ class Losing {
     );
   }
 
-  /** Decisions of old writers land late, again and again, or after their process has died. At one of them the catalog is lost, perhaps. */
+  /**
+   * Decisions of old writers land late, again and again, or after their process has died. Perhaps the catalog is lost when one of them is
+   * sent; or when the manifest before it is, which then comes too late for the rebuilds.
+   */
   #lateDecisions(): FaultPlan {
     const random = this.stage.random.fork();
-    let decisionsLeft = this.#story.lossAtDecision;
+    const { lossAtManifest } = this.#story;
+    let callsLeft = this.#story.lossAtCall;
     return ({ operation, key }) => {
-      if (operation !== 'create' || !key.startsWith('catalog/')) return undefined;
-      if (decisionsLeft-- === 0) this.#lose(0);
-      if (this.#isLost || random.fraction() < 0.4) return undefined;
+      const isDecision = key.startsWith('catalog/');
+      if (operation !== 'create' || !(isDecision || key.includes('/manifest-'))) return undefined;
+      if (isDecision !== lossAtManifest && callsLeft-- === 0) {
+        this.#lose(0);
+        return undefined;
+      }
+      if (!isDecision || this.#isLost || random.fraction() < 0.4) return undefined;
       return random.pick([FAULTS.delay, FAULTS.duplicateLate, FAULTS.duplicateLate, FAULTS.stopInFlight]);
     };
   }

@@ -68,6 +68,12 @@ export class LostRun {
     return this.#committed.get(version)?.mark;
   }
 
+  /** A rebuild has begun. */
+  get isMarked(): boolean {
+    const key = this.#catalogKeys()[0];
+    return key !== undefined && /\/0*1\.json$/.test(key) && this.#read(key).transaction.kind === 'rebuild';
+  }
+
   get hasEntries(): boolean {
     return this.#catalogKeys().length > 0;
   }

@@ -60,12 +60,6 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     replace: 'ROW_LENGTH = 2',
     seed: FIRST_LOSING_SEED,
   },
-  'the mark of a rebuild passes for the entry that a catalog begins with': {
-    file: 'manager/catalog-row.ts',
-    find: "seq === first && parentId === '' && runId === newest.runId",
-    replace: "parentId === ''",
-    seed: FIRST_LOSING_SEED,
-  },
   'a run is begun where a catalog was lost': {
     file: 'manager/lost-catalog.ts',
     find: "if (seq === 0) throw lostCatalog(engine, key, 'nothing is written');",
