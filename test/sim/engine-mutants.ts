@@ -139,7 +139,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/sending.ts',
     find: 'if (head.seq - openOn > TXN_RING_LENGTH) return false;',
     replace: 'if (head.seq - openOn > TXN_RING_LENGTH + 1) return false;',
-    seed: FIRST_DRAWN_SEED + 90,
+    seed: FIRST_DRAWN_SEED + 220,
     isSmall: true,
   },
   'the manifest is sent after the commit': {
@@ -170,7 +170,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/upload-records.ts',
     find: 'if (!store.capabilities.resumesUploads) return {};',
     replace: 'return {};',
-    seed: 1250,
+    seed: 1314,
   },
   'a receipt of any life of a writer is taken': {
     file: 'plan/assemble.ts',
@@ -181,7 +181,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/collect.ts',
     find: 'due.free.filter(({ id }) => !problems.has(idText(id)))',
     replace: 'due.free',
-    seed: FIRST_COLLECTING_SEED + 17,
+    seed: FIRST_COLLECTING_SEED + 311,
   },
   'retention takes what the attempt resumed from': {
     file: 'plan/apply-keeping.ts',

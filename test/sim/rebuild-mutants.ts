@@ -10,25 +10,25 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/rebuild.ts',
     find: 'if (await isRebuilt(engine, catalog, entry, signal)) return;',
     replace: '',
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 1,
   },
   'a rebuild lists the catalog again before its mark': {
     file: 'manager/rebuild.ts',
     find: `${MARK}\n  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(engine, entry.runId, signal);\n    if (await isRebuilt(engine, catalog, entry, signal)) return;`,
     replace: `if (await isRebuilt(engine, catalog, entry, signal)) return;\n  ${MARK}\n  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(engine, entry.runId, signal);`,
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 6,
   },
   'a rebuild makes no mark': {
     file: 'manager/rebuild.ts',
     find: MARK,
     replace: 'const mark = { isOurs: true };',
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 21,
   },
   "a rebuild takes another's mark for its own": {
     file: 'manager/rebuild.ts',
     find: "if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');",
     replace: '',
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 21,
   },
   'a rebuild deletes its mark before its entry is there': {
     file: 'manager/rebuild.ts',
@@ -40,13 +40,13 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/catalog.ts',
     find: 'highestOf(seqs) <= entry.seq && (await this.#row.isNewest(entry, seqs, signal));',
     replace: 'highestOf(seqs) <= entry.seq;',
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 199,
   },
   'the newest entry is believed although the one that it follows is gone': {
     file: 'manager/catalog.ts',
     find: 'if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);',
     replace: 'if (entry) return this.remember(entry);',
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 32,
   },
   'an entry that was the newest is believed although another look shows a higher one': {
     file: 'manager/catalog-row.ts',
@@ -64,6 +64,6 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/lost-catalog.ts',
     find: "if (seq === 0) throw lostCatalog(engine, key, 'nothing is written');",
     replace: '',
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 11,
   },
 };
