@@ -46,7 +46,7 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/catalog.ts',
     find: 'if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);',
     replace: 'if (entry) return this.remember(entry);',
-    seed: FIRST_LOSING_SEED + 32,
+    seed: FIRST_LOSING_SEED + 332,
   },
   'an entry that was the newest is believed although another look shows a higher one': {
     file: 'manager/catalog-row.ts',
