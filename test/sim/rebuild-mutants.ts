@@ -34,7 +34,7 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/rebuild.ts',
     find: 'const created = await createRecord(engine, key, bytes, signal);',
     replace: 'await deleteMark(engine);\n    const created = await createRecord(engine, key, bytes, signal);',
-    seed: FIRST_LOSING_SEED,
+    seed: FIRST_LOSING_SEED + 171,
   },
   'a decision is acknowledged although the entry that it follows is gone': {
     file: 'manager/catalog.ts',
@@ -62,7 +62,7 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   'a run is begun where a catalog was lost': {
     file: 'manager/lost-catalog.ts',
-    find: "if (seq === 0) throw lostCatalog(engine, key, 'nothing is written');",
+    find: 'if (seq === 0) throw lostCatalog(engine, key, consequence);',
     replace: '',
     seed: FIRST_LOSING_SEED + 11,
   },
