@@ -48,18 +48,6 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     replace: 'if (entry) return this.remember(entry);',
     seed: FIRST_LOSING_SEED + 332,
   },
-  'an entry that was the newest is believed although another look shows a higher one': {
-    file: 'manager/catalog-row.ts',
-    find: 'if (highestOf(seqs) > seq) return false;',
-    replace: 'if (highestOf(seqs) > seq) return true;',
-    seed: FIRST_LOSING_SEED,
-  },
-  'only the one entry before the newest is expected': {
-    file: 'manager/catalog-row.ts',
-    find: 'ROW_LENGTH = 4',
-    replace: 'ROW_LENGTH = 2',
-    seed: FIRST_LOSING_SEED,
-  },
   'a run is begun where a catalog was lost': {
     file: 'manager/lost-catalog.ts',
     find: 'if (seq === 0) throw lostCatalog(engine, key, consequence);',
