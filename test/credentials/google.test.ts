@@ -125,7 +125,9 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
     const query = new URLSearchParams({ endpoint: store.endpoint, auth: 'true', uploads: 'compose' });
     return `gs://${bucket}/run-${++count}?${query}`;
   };
-  const save = (env: Env) => cli(['save', source, uri(), '--version', '1'], env, { program: PACKED });
+  // With `--force` there is one store, which asks once: else a first save looks above it, too, with a store of its own.
+  const save = (env: Env) =>
+    cli(['save', source, uri(), '--version', '1', '--force'], env, { program: PACKED });
 
   test.each(KINDS)('$name', async (kind) => {
     const saved = await save(await environment(kind));
