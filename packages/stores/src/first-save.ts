@@ -38,32 +38,34 @@ async function runAbove(
 ): Promise<string | null> {
   const path = pathOfFileUri(shownUri);
   if (path !== null) return runAround(path);
-  for (const parent of parentsOf(uri)) {
-    if (await isRun(parent, env, signal)) return parent.replace(/\?.*$/s, '');
+  const [, base, below = '', query = ''] = CLOUD_URI.exec(uri) ?? [];
+  if (base === undefined) return null;
+  const segments = below.split('/').filter((segment) => segment !== '');
+  if (segments.length === 0) return null;
+  const store = await openStore(`${base}${query}`, env);
+  try {
+    for (let count = segments.length - 1; count >= 0 && count >= segments.length - PARENTS_MAX; count--) {
+      const prefix = segments
+        .slice(0, count)
+        .map((segment) => `${segment}/`)
+        .join('');
+      if (await hasCatalog(store, prefix, signal)) return `${base}/${prefix}`;
+    }
+    return null;
+  } finally {
+    await store.close();
   }
-  return null;
-}
-
-function parentsOf(uri: string): string[] {
-  const [, base, path = '', query = ''] = CLOUD_URI.exec(uri) ?? [];
-  if (base === undefined) return [];
-  const segments = path.split('/').filter((segment) => segment !== '');
-  return segments
-    .slice(0, PARENTS_MAX)
-    .map((_, index) => [base, ...segments.slice(0, segments.length - 1 - index)].join('/') + query);
 }
 
 /** What may not be looked at is taken for none: permissions of a trainer may end at its own prefix. */
-async function isRun(uri: string, env: StoreEnvironment | undefined, signal: AbortSignal): Promise<boolean> {
-  const store = await openStore(uri, env);
+async function hasCatalog(store: ObjectStore, prefix: string, signal: AbortSignal): Promise<boolean> {
+  const catalog = `${prefix}catalog/`;
   try {
-    for await (const { objects } of store.list('catalog/', { signal }))
-      return objects.some(({ key }) => /^catalog\/\d{20}\.json$/.test(key));
+    for await (const { objects } of store.list(catalog, { signal }))
+      return objects.some(({ key }) => /^\d{20}\.json$/.test(key.slice(catalog.length)));
     return false;
   } catch (error) {
     if (isStopOf(error, signal)) throw error;
     return false;
-  } finally {
-    await store.close();
   }
 }

@@ -1,0 +1,25 @@
+/** A first save in a bucket that has a run around it, or below it. */
+
+import { openCheckpointManager } from '@holdfast/stores';
+import { expect, test } from 'vitest';
+import { CLOUDS } from '../servers/clouds.ts';
+
+const below = (uri: string, name: string) => uri.replace(/\/?(\?|$)/, `/${name}$1`);
+
+for (const cloud of CLOUDS) {
+  cloud.describeOn(`the first save at a place on ${cloud.title}`, (server) => {
+    test('in a run, or among runs, is refused', async () => {
+      const { uri, env } = await server().newBucket();
+      const save = async (place: string) => {
+        await using run = await openCheckpointManager(place, { env });
+        return await run.save({ version: 1, buffers: { a: new Uint8Array(3) } });
+      };
+      const gpt = below(uri, 'gpt');
+      await save(gpt);
+      const refused = (what: string) => ({ code: 'InvalidArgument', message: expect.stringContaining(what) });
+      await expect(save(below(gpt, 'a/b'))).rejects.toMatchObject(refused(' lies in the run '));
+      await expect(save(uri)).rejects.toMatchObject(refused(' holds runs already: gpt'));
+      await save(below(uri, 'gpt-2'));
+    });
+  });
+}
