@@ -107,8 +107,8 @@ describe('places and sets', () => {
   const place = () => prefixPlace(store(), '');
 
   test('places', async () => {
-    await expectRefused(['space'], (value) => directoryPlace(value));
-    await expectRefused(['space'], (value) => openDirectoryShards(value));
+    await expectRefused([], (value) => directoryPlace(value));
+    await expectRefused([], (value) => openDirectoryShards(value));
     await expectRefused(OBJECT, (value) => openDirectoryShards(directory, value));
     await expectRefused(NEEDED, (value) => prefixPlace(value, ''));
     await expectRefused(['empty', 'space'], (value) => prefixPlace(store(), value));
@@ -159,7 +159,7 @@ describe('places and sets', () => {
       ...{ ...READING, tables: OPTIONAL, rowCounts: OBJECT, rowCount: ['undefined'] as Odd[] },
       ...{ keepSlots: FLAG, replace: FLAG },
     };
-    await expectRefused(['space'], (value) => exportSafetensors(shards(), value, { replace: true }));
+    await expectRefused([], (value) => exportSafetensors(shards(), value, { replace: true }));
     await expectRefused(OBJECT, (value) => exportSafetensors(shards(), path, value));
     await eachOption(options, { replace: true }, (given) => exportSafetensors(shards(), path, given));
   });

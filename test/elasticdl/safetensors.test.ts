@@ -258,7 +258,7 @@ const refused: readonly (readonly [string, ShardSet, ExportOptions, string])[] =
     'a negative id',
     setOf({ user: rowsOf(2, [-1n, 1]) }),
     { tables: 'dense', rowCount: 'highest' },
-    'table "user" has id -1; by its highest id a table gets rows only for ids 0 to 99999999: say how many it is to have, or export it sparse',
+    'table "user" has id -1; by its highest id a table gets rows only for ids 0 to 99999999; no dense table has rows for ids below 0: export it sparse',
   ],
   [
     'the highest id of hashes',

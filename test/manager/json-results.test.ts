@@ -77,6 +77,7 @@ function callsOf(run: CheckpointManager, other: CheckpointManager, told: Progres
     planRetention: () => run.planRetention({ policy }),
     collect: () => run.collect({ policy, force: true }),
     undelete: () => run.undelete(1),
+    runsBelow: () => run.runsBelow(),
     rollback: () => run.rollback({ to: 2, reason: 'loss' }),
     fsck: () => run.fsck(),
     recover: async () => {

@@ -232,10 +232,11 @@ describe('an error never means elected', () => {
     });
   });
 
-  test('the store cannot be reached: it ends', async () => {
+  test('the store cannot be reached: it ends, and says why', async () => {
     expect(await failing(() => FAULTS.loseRequest)).toMatchObject({
-      code: 'Unavailable',
+      code: 'TimedOut',
       status: 'exhausted',
+      cause: { code: 'Unavailable' },
     });
   });
 

@@ -144,7 +144,7 @@ export async function requireRun(
   const runsBelow = await manager.runsBelow({ signal }).catch(() => []);
   const names = runsBelow.length === 0 ? '' : `; below it are ${runsBelow.map(printable).join(', ')}`;
   throw new CheckpointError('NotFound', `no run at ${uri}${names}`, {
-    context: { store: uri, run: 'missing', runsBelow },
+    context: { store: uri, run: 'missing', ...(runsBelow.length > 0 && { runsBelow }) },
   });
 }
 

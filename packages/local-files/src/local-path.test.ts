@@ -12,7 +12,7 @@ describe('localPath', () => {
     expect(localPath(path)).toBe(resolve(path));
   });
 
-  it.each([...URIS, '', 'a\0b'])('refuses %j, and does not repeat it', (path) => {
+  it.each([...URIS, '', '  ', 'a\0b'])('refuses %j, and does not repeat it', (path) => {
     expect(() => localPath(path)).toThrow(expect.objectContaining({ code: 'InvalidArgument' }));
     expect(() => localPath(path)).not.toThrow(/hunter2/);
   });

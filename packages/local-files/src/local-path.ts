@@ -5,12 +5,13 @@ import { anyText, CheckpointError } from '@holdfast/core/contract';
 const URI_LIKE = /^[a-z][a-z0-9+.-]+:\//i;
 
 /**
- * The absolute path of a file or directory of this machine that a caller has named. `InvalidArgument`: it is empty, or looks like a URI, which
+ * The absolute path of a file or directory of this machine that a caller has named. `InvalidArgument`: it is empty or only spaces, or looks like a URI, which
  * would otherwise become a directory below the working directory. Such a text may hold a secret, and is not repeated.
  */
 export function localPath(path: string): string {
   anyText('the path', path);
-  if (path === '') throw invalid('the path is empty; "." is the working directory');
+  if (path.trim() === '')
+    throw invalid('the path is empty; "." is the working directory, and what is named by spaces is "./ "');
   if (path.includes('\0')) throw invalid('the path holds a NUL, which no name of a file has');
   if (URI_LIKE.test(path)) {
     throw invalid(

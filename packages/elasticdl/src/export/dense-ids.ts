@@ -42,7 +42,7 @@ export function checkIdsToCount(table: string, ids: BigInt64Array): void {
   if (at < 0) return;
   throw new CheckpointError(
     'InvalidArgument',
-    `table ${quoted(table)} has id ${ids[at]}; by its highest id a table gets rows only for ids 0 to ${HIGHEST_ROWS_MAX - 1}: ${wayOut(ids[at] as bigint, 'say how many it is to have')}`,
+    `table ${quoted(table)} has id ${ids[at]}; by its highest id a table gets rows only for ids 0 to ${HIGHEST_ROWS_MAX - 1}; ${wayOut(ids[at] as bigint, 'say how many it is to have')}`,
   );
 }
 
