@@ -16,7 +16,7 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     file: 'manager/rebuild.ts',
     find: `${MARK}\n  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(engine, entry.runId, signal);\n    if (await isRebuilt(engine, catalog, entry, signal)) return;`,
     replace: `if (await isRebuilt(engine, catalog, entry, signal)) return;\n  ${MARK}\n  if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');\n  try {\n    await ensureRun(engine, entry.runId, signal);`,
-    seed: FIRST_LOSING_SEED + 6,
+    seed: FIRST_LOSING_SEED + 37,
   },
   'a rebuild makes no mark': {
     file: 'manager/rebuild.ts',
@@ -47,6 +47,18 @@ export const REBUILD_MUTANTS: Readonly<Record<string, EngineMutant>> = {
     find: 'if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);',
     replace: 'if (entry) return this.remember(entry);',
     seed: FIRST_LOSING_SEED + 332,
+  },
+  'an entry that was the newest is believed although another look shows a higher one': {
+    file: 'manager/catalog-row.ts',
+    find: 'if (highestOf(seqs) > seq) return false;',
+    replace: 'if (highestOf(seqs) > seq) return true;',
+    seed: FIRST_LOSING_SEED + 2149,
+  },
+  'only the one entry before the newest is expected': {
+    file: 'manager/catalog-row.ts',
+    find: 'ROW_LENGTH = 4',
+    replace: 'ROW_LENGTH = 2',
+    seed: FIRST_LOSING_SEED + 1226,
   },
   'a run is begun where a catalog was lost': {
     file: 'manager/lost-catalog.ts',
