@@ -200,12 +200,23 @@ describe('an upload that has vanished', () => {
     expect(rig.bucket.keys()).toEqual(['data/large.1']);
   });
 
-  test('while its parts are sent: the error of the store, and nothing else is tried', async () => {
+  test('while its parts are sent: it is begun anew under a fresh key', async () => {
+    const rig = setUpAll({
+      plan: ({ operation, partIndex, key }) =>
+        operation === 'putPart' && partIndex === 2 && key === 'data/large.0' ? refuse('NotFound') : undefined,
+    });
+    const [file] = await rig.transfer.upload(rig.items.slice(0, 1));
+    expect(file?.key).toBe('data/large.1');
+    expect([rig.bucket.keys(), rig.bucket.openUploads()]).toEqual([['data/large.1'], []]);
+  });
+
+  test('again and again: it ends, says that the store does not keep it, and leaves nothing', async () => {
     const rig = setUpAll({
       plan: ({ operation, partIndex }) =>
         operation === 'putPart' && partIndex === 2 ? refuse('NotFound') : undefined,
     });
-    expect((await failureOf(rig.transfer.upload(rig.items.slice(0, 1)))).code).toBe('NotFound');
+    const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
+    expect([error.code, error.status]).toEqual(['Unavailable', 'exhausted']);
     expect([rig.bucket.keys(), rig.bucket.openUploads(), isWhole(rig.transfer)]).toEqual([[], [], true]);
   });
 
