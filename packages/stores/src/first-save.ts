@@ -17,12 +17,16 @@ const PARENTS_MAX = 8;
  */
 export async function assertOwnPlace(
   uri: string,
-  store: ObjectStore,
-  env: StoreEnvironment | undefined,
+  store: {
+    /** As it may be shown. */
+    readonly uri: string;
+    readonly records: Pick<ObjectStore, 'list'>;
+    readonly env: StoreEnvironment | undefined;
+  },
   signal: AbortSignal,
 ): Promise<void> {
-  const below = await findRunsBelow(store, { signal });
-  const around = below.length > 0 ? null : await runAbove(uri, store.uri, env, signal);
+  const below = await findRunsBelow(store.records, { signal });
+  const around = below.length > 0 ? null : await runAbove(uri, store.uri, store.env, signal);
   if (below.length === 0 && around === null) return;
   const what = around === null ? `holds runs already: ${below.join(', ')}` : `lies in the run ${around}`;
   throw new CheckpointError('InvalidArgument', `${store.uri} ${what}; each run has a place of its own`, {

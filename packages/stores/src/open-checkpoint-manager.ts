@@ -35,7 +35,7 @@ export async function openCheckpointManager(
     return createCheckpointManager({
       process: { host: hostname(), pid: process.pid },
       ...(!mayShareItsPlace && {
-        beforeFirstSave: (signal: AbortSignal) => assertOwnPlace(uri, store, env, signal),
+        beforeFirstSave: (records, signal) => assertOwnPlace(uri, { uri: store.uri, records, env }, signal),
       }),
       ...rest,
       store,

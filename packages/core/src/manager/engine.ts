@@ -31,7 +31,9 @@ export interface Engine {
   /** Of saves that do not say. */
   readonly dedupe: 'auto' | 'off';
   /** See `CheckpointManagerOptions`. */
-  readonly beforeFirstSave: ((signal: AbortSignal) => Promise<void>) | undefined;
+  readonly beforeFirstSave:
+    | ((records: Pick<ObjectStore, 'list'>, signal: AbortSignal) => Promise<void>)
+    | undefined;
   readonly recordLimits: RecordLimits;
 }
 

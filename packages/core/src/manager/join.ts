@@ -100,7 +100,7 @@ async function joinAs(
         if (attempt.takeover.isDone) throw fencedAttempt(engine, head, attempt);
         if (head.seq === 0) {
           await assertNotLost(engine, catalog, until);
-          await engine.beforeFirstSave?.(until);
+          await engine.beforeFirstSave?.(engine.records, until);
         }
         tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);

@@ -113,6 +113,8 @@ import { WriterRegistry } from './writers.ts';
 const END_TIMEOUT_MS = 700;
 const STORE_CLOSE_TIMEOUT_MS = 250;
 
+export type BeforeFirstSave = (records: Pick<ObjectStore, 'list'>, signal: AbortSignal) => Promise<void>;
+
 export interface CheckpointManagerOptions {
   store: ObjectStore;
   /** For paths as sources and destinations. */
@@ -140,8 +142,11 @@ export interface CheckpointManagerOptions {
   throttle?: Throttle | undefined;
   /** Of saves that do not say; see `SaveOptions`. Default `auto`. */
   dedupe?: 'auto' | 'off' | undefined;
-  /** Asked once, before a run is begun where there is none; what it throws ends the call, and nothing was written. Default: nothing is asked. */
-  beforeFirstSave?: ((signal: AbortSignal) => Promise<void>) | undefined;
+  /**
+   * Asked once, before a run is begun where there is none; what it throws ends the call, and nothing was written. `records`: the store, whose
+   * requests are repeated as the engine repeats its own. Default: nothing is asked.
+   */
+  beforeFirstSave?: BeforeFirstSave | undefined;
   clock?: Clock | undefined;
   random?: Random | undefined;
   logger?: Logger | undefined;
