@@ -57,7 +57,7 @@ test('the last step ends, its state is saved though it is not due, and the next 
 test('a save that does not fit: it ends in time, says what is lost, and what was sent need not be sent again', async () => {
   const uri = newRun();
   const ended = await trainUntilSigterm(uri, '1000', 'stalls');
-  expect(ended).toMatchObject({ value: WAITS_AT_STEP, durable: 1, lost: { version: 2 } });
+  expect(ended).toMatchObject({ value: WAITS_AT_STEP, durable: 1, lost: { version: '2' } });
   expect(ended['text']).toMatch(
     /^preempted: version 2 did not become durable in 1(\.\d)? s \(.* of 20.0 MiB, at default\); the newest durable version is 1, /,
   );
