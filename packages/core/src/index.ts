@@ -3,8 +3,9 @@
 export * from './contract/index.ts';
 export { crc32c, idText, parseVersion, toVersion } from './format/index.ts';
 export { type GrantOptions, type Grants, type SaveGrant, withGrants } from './manager/grants.ts';
-export { type CheckpointManagerOptions, createCheckpointManager } from './manager/manager.ts';
-export { findRunsBelow } from './manager/runs-below.ts';
+export { createCheckpointManager } from './manager/manager.ts';
+export type { CheckpointManagerOptions } from './manager/opening.ts';
+export { findRunsBelow, hasRunAt } from './manager/runs-below.ts';
 export {
   createThrottle,
   listObjects,

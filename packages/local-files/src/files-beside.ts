@@ -1,7 +1,8 @@
-import { realpath } from 'node:fs/promises';
-import { dirname, join, relative, sep } from 'node:path';
+import { sep } from 'node:path';
 import { CheckpointError, type LocalFiles } from '@holdfast/core/contract';
+import { nodeFileSystem } from './file-system.ts';
 import { localPath } from './local-path.ts';
+import { realDirectory } from './siblings.ts';
 
 /**
  * The files of this machine for a run in the directory `run`: neither what holds it nor what lies in it can be saved, for each save would
@@ -18,7 +19,8 @@ export function filesBeside(files: LocalFiles, run: string): LocalFiles {
 }
 
 async function assertBeside(run: string, directory: string): Promise<void> {
-  const [runPlace, place] = [await realPlace(run), await realPlace(localPath(directory))];
+  const runPlace = await realDirectory(nodeFileSystem, run);
+  const place = await realDirectory(nodeFileSystem, localPath(directory));
   const what = isWithin(place, runPlace)
     ? 'holds the run'
     : isWithin(runPlace, place)
@@ -28,16 +30,6 @@ async function assertBeside(run: string, directory: string): Promise<void> {
   throw new CheckpointError('InvalidArgument', `${directory} ${what} that it would be saved to, ${run}`, {
     context: { path: directory, advice: ['keep the run in a directory beside the one that is saved'] },
   });
-}
-
-/** Without links, as far as the path leads to something by now. */
-async function realPlace(path: string): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch {
-    const above = dirname(path);
-    return above === path ? path : join(await realPlace(above), relative(above, path));
-  }
 }
 
 function isWithin(outer: string, inner: string): boolean {

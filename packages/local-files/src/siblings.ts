@@ -62,7 +62,7 @@ export async function leadsTo(fileSystem: FileSystem, path: string): Promise<str
 }
 
 /** Without links, also below a link where some of the directories are still to be made. */
-async function realDirectory(fileSystem: FileSystem, path: string): Promise<string> {
+export async function realDirectory(fileSystem: FileSystem, path: string): Promise<string> {
   const real = await fileSystem.realpath(path).catch(() => null);
   if (real !== null || dirname(path) === path) return real ?? path;
   return resolve(await realDirectory(fileSystem, dirname(path)), basename(path));

@@ -1,6 +1,6 @@
 /** What is looked at once, before a run is begun: whether its place is one of its own. */
 
-import { findRunsBelow } from '@holdfast/core';
+import { findRunsBelow, hasRunAt } from '@holdfast/core';
 import { CheckpointError, isStopOf, type ObjectStore } from '@holdfast/core/contract';
 import { runAround } from '@holdfast/local-files';
 import type { StoreEnvironment } from './env.ts';
@@ -53,7 +53,7 @@ async function runAbove(
         .slice(0, count)
         .map((segment) => `${segment}/`)
         .join('');
-      if (await hasCatalog(store, prefix, signal)) return `${base}/${prefix}`;
+      if (await isRun(store, prefix, signal)) return `${base}/${prefix}`;
     }
     return null;
   } finally {
@@ -62,12 +62,9 @@ async function runAbove(
 }
 
 /** What may not be looked at is taken for none: permissions of a trainer may end at its own prefix. */
-async function hasCatalog(store: ObjectStore, prefix: string, signal: AbortSignal): Promise<boolean> {
-  const catalog = `${prefix}catalog/`;
+async function isRun(store: ObjectStore, prefix: string, signal: AbortSignal): Promise<boolean> {
   try {
-    for await (const { objects } of store.list(catalog, { signal }))
-      return objects.some(({ key }) => /^\d{20}\.json$/.test(key.slice(catalog.length)));
-    return false;
+    return await hasRunAt(store, prefix, { signal });
   } catch (error) {
     if (isStopOf(error, signal)) throw error;
     return false;

@@ -12,6 +12,8 @@ import type { OpenFile } from './open-file.ts';
 import type { RunRules } from './run-rules.ts';
 import type { UploadRecords } from './upload-records.ts';
 
+export type BeforeFirstSave = (records: Pick<ObjectStore, 'list'>, signal: AbortSignal) => Promise<void>;
+
 export interface Engine {
   readonly store: ObjectStore;
   /** The same store; reads and deletes are repeated after temporary errors, creates are not. */
@@ -31,9 +33,7 @@ export interface Engine {
   /** Of saves that do not say. */
   readonly dedupe: 'auto' | 'off';
   /** See `CheckpointManagerOptions`. */
-  readonly beforeFirstSave:
-    | ((records: Pick<ObjectStore, 'list'>, signal: AbortSignal) => Promise<void>)
-    | undefined;
+  readonly beforeFirstSave: BeforeFirstSave | undefined;
   readonly recordLimits: RecordLimits;
 }
 

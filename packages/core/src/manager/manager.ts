@@ -26,30 +26,9 @@ import type {
   WaitOptions,
   WriterPosition,
 } from '../contract/checkpoint-manager.ts';
-import {
-  aClock,
-  aLogger,
-  aProcess,
-  aRandom,
-  aStore,
-  callback,
-  checkOptions,
-  having,
-  optional,
-  type Rules,
-  text,
-} from '../contract/checks.ts';
-import {
-  type Clock,
-  type Logger,
-  type ProcessName,
-  type Random,
-  silentLogger,
-  systemClock,
-  systemRandom,
-} from '../contract/components.ts';
+import { checkOptions, type Rules, text } from '../contract/checks.ts';
+import { silentLogger, systemClock, systemRandom } from '../contract/components.ts';
 import { CheckpointError } from '../contract/errors.ts';
-import type { LocalFiles } from '../contract/files.ts';
 import type {
   DiffOptions,
   DiffResult,
@@ -61,7 +40,7 @@ import type {
   RollbackResult,
 } from '../contract/history.ts';
 import { jsonEvents, jsonReady } from '../contract/json.ts';
-import type { CallOptions, ObjectStore } from '../contract/object-store.ts';
+import type { CallOptions } from '../contract/object-store.ts';
 import type {
   CollectOptions,
   CollectResult,
@@ -69,7 +48,7 @@ import type {
   RetentionPlan,
   RetentionPolicy,
 } from '../contract/retention.ts';
-import { completeSettings, type Settings } from '../contract/settings.ts';
+import { completeSettings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
 import type { BegunVersion, FsckResult, RebuildOptions, RebuildResult } from '../contract/upkeep.ts';
 import { type CatalogCheckpoint, toReference, toVersion } from '../format/index.ts';
@@ -80,7 +59,7 @@ import { createTransfer, type Transfer } from '../transfer/index.ts';
 import { annotate } from './annotate.ts';
 import { BackgroundRetention } from './background-retention.ts';
 import { begun } from './begun.ts';
-import { attempt, CALL_RULES, dedupe, life, referenceOrLatest, writer } from './call-rules.ts';
+import { CALL_RULES, referenceOrLatest } from './call-rules.ts';
 import { Catalog, type RunSide } from './catalog.ts';
 import { CommittedCheckpoint, WritableCheckpoint } from './checkpoints.ts';
 import { collect } from './collect.ts';
@@ -95,6 +74,7 @@ import { readLog } from './log.ts';
 import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
 import { summaryOf } from './manifest.ts';
 import { mirror } from './mirror.ts';
+import { type CheckpointManagerOptions, OPENING } from './opening.ts';
 import { pin, undelete, unpin } from './pins.ts';
 import { rebuildCatalog, releaseSkipped } from './rebuild.ts';
 import { recover } from './recover.ts';
@@ -112,46 +92,6 @@ import { WriterRegistry } from './writers.ts';
 /** `close` waits so long for what it stops, and then so long for the store: less than a second together. */
 const END_TIMEOUT_MS = 700;
 const STORE_CLOSE_TIMEOUT_MS = 250;
-
-export type BeforeFirstSave = (records: Pick<ObjectStore, 'list'>, signal: AbortSignal) => Promise<void>;
-
-export interface CheckpointManagerOptions {
-  store: ObjectStore;
-  /** For paths as sources and destinations. */
-  files?: LocalFiles | undefined;
-  /**
-   * Id of this incarnation of the job: the same in all its processes, never used again. Needed with more than one writer; a lone writer
-   * without one draws its own. 1 to 256 characters, not only spaces, that do not begin with `drawn-`.
-   */
-  attempt?: string | undefined;
-  /**
-   * Name of the trainer's process for which this one acts: for programs that are started for each save. All processes of one life are one
-   * writer, and none takes the place of another. A trainer that has lost its state needs a new one: it is never used again. It takes 1 to
-   * 256 characters, not only spaces, none of them a control character, and needs `attempt`. Default: this process is a life of its own.
-   */
-  life?: string | undefined;
-  /** Default: writer 0 of 1. */
-  writer?: WriterPosition | undefined;
-  settings?: Partial<Settings> | undefined;
-  /**
-   * The rules of the run: set when this manager creates the run or, where the run has others, when it next commits or collects; `null`: none.
-   * Default: those that the run has.
-   */
-  retention?: RetentionPolicy | null | undefined;
-  /** Shared with whoever else is given it; then setting `saveBytesPerSecondMax` is to be left alone. Default: one of its own. */
-  throttle?: Throttle | undefined;
-  /** Of saves that do not say; see `SaveOptions`. Default `auto`. */
-  dedupe?: 'auto' | 'off' | undefined;
-  /**
-   * Asked once, before a run is begun where there is none; what it throws ends the call, and nothing was written. `records`: the store, whose
-   * requests are repeated as the engine repeats its own. Default: nothing is asked.
-   */
-  beforeFirstSave?: BeforeFirstSave | undefined;
-  clock?: Clock | undefined;
-  random?: Random | undefined;
-  logger?: Logger | undefined;
-  process?: ProcessName | undefined;
-}
 
 /**
  * The manager of the run in a store. Nothing is read or written before the first call. The manager owns the store from here on: `close` closes it.
@@ -200,24 +140,6 @@ export function openWithLimits(
   const whose = { writer, attempt: options.attempt, life: options.life };
   return new Manager(engine, { transfer, throttle }, whose);
 }
-
-/** Settings and rules of retention have checks of their own. */
-const OPENING: Rules<CheckpointManagerOptions> = {
-  store: aStore,
-  files: optional(having('scan', 'openSource', 'openTarget')),
-  attempt: optional(attempt),
-  life: optional(life),
-  writer: optional(writer),
-  settings: () => undefined,
-  retention: () => undefined,
-  throttle: optional(having('take', 'charge')),
-  dedupe,
-  beforeFirstSave: optional(callback),
-  clock: optional(aClock),
-  random: optional(aRandom),
-  logger: optional(aLogger),
-  process: optional(aProcess),
-};
 
 class Manager implements CheckpointManager {
   readonly throttle: Throttle;

@@ -1,10 +1,9 @@
 /** Runs that lie below a place in a store, found without looking at what they hold. */
 
-import type { CallOptions, ObjectStore } from '../contract/object-store.ts';
-import { parseCatalogKey } from '../format/index.ts';
+import type { CallOptions, ListOptions, ObjectStore } from '../contract/object-store.ts';
+import { catalogPrefix, parseCatalogKey } from '../format/index.ts';
+import { LAST_CHARACTER } from './version-listing.ts';
 
-/** Sorts after every key below a directory. */
-const LAST_CHARACTER = '\u{10ffff}';
 const NAMES_MAX = 10;
 /** Beyond so many keys of other things nothing more is looked for. */
 const PAGES_MAX = 20;
@@ -20,7 +19,7 @@ export async function findRunsBelow(
   const names: string[] = [];
   let startAfter: string | undefined;
   for (let pages = 0; pages < PAGES_MAX && names.length < NAMES_MAX; pages++) {
-    const keys = await firstPage(store, startAfter, signal);
+    const keys = await firstPage(store, '', { startAfter, signal });
     const last = keys.at(-1);
     if (last === undefined) break;
     const name = keys.map(runOf).find((each) => each !== null);
@@ -30,13 +29,22 @@ export async function findRunsBelow(
   return names;
 }
 
+/** Whether a run lies at a prefix, which is empty or ends with "/". One list request. */
+export async function hasRunAt(
+  store: Pick<ObjectStore, 'list'>,
+  prefix: string,
+  { signal }: CallOptions = {},
+): Promise<boolean> {
+  const keys = await firstPage(store, `${prefix}${catalogPrefix}`, { signal });
+  return keys.some((key) => parseCatalogKey(key.slice(prefix.length)) !== null);
+}
+
 async function firstPage(
   store: Pick<ObjectStore, 'list'>,
-  startAfter: string | undefined,
-  signal: AbortSignal | undefined,
+  prefix: string,
+  options: ListOptions,
 ): Promise<string[]> {
-  for await (const { objects } of store.list('', { startAfter, signal }))
-    return objects.map(({ key }) => key);
+  for await (const { objects } of store.list(prefix, options)) return objects.map(({ key }) => key);
   return [];
 }
 

@@ -5,8 +5,8 @@ import type { ObjectInfo } from '../contract/object-store.ts';
 import { parseCheckpointPrefix, versionsPrefix } from '../format/index.ts';
 import type { Engine } from './engine.ts';
 
-/** Sorts after every key below a version's directory. */
-const LAST_CHARACTER = '\u{10ffff}';
+/** Sorts after every key below a directory. */
+export const LAST_CHARACTER = '\u{10ffff}';
 
 /** Whether more of this object's version is wanted. */
 type Visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) => boolean;
