@@ -2,29 +2,14 @@
 
 import { ManualClock } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import { runCli } from './run-cli.ts';
+import { callInProcess } from './in-process.ts';
 
 let count = 0;
 const newUri = () => `memory://elect-${count++}`;
 
 /** One call in this process. Each has a clock of its own, as each process has, which moves on where the call waits. */
 async function elect(args: readonly string[], signal = new AbortController().signal) {
-  let [stdout, stderr] = ['', ''];
-  const clock = new ManualClock({ autoAdvance: true });
-  const code = await runCli(['elect', ...args], {
-    env: {},
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-    clock,
-    programVersion: '1.2.3',
-    ask: null,
-    listenForInterrupt: () => ({
-      signal,
-      outlastSigterm: () => undefined,
-      dispose: () => undefined,
-    }),
-  });
-  return { code, stdout, stderr };
+  return callInProcess(['elect', ...args], { clock: new ManualClock({ autoAdvance: true }), signal });
 }
 
 async function asJson(args: readonly string[]) {

@@ -3,11 +3,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '@holdfast/core/contract';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { splitVersion } from './commands/fork.ts';
 import { versionsText } from './commands/log.ts';
-import { runCli } from './run-cli.ts';
+import { asJson, cli } from './in-process.ts';
 
 let directory: string;
 let count = 0;
@@ -17,29 +16,6 @@ beforeAll(async () => {
   await writeFile(join(directory, 'a.bin'), 'always the same');
 });
 afterAll(() => rm(directory, { recursive: true }));
-
-/** One call in this process. */
-async function cli(...argv: string[]) {
-  let [stdout, stderr] = ['', ''];
-  const code = await runCli(argv, {
-    env: {},
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-    clock: systemClock,
-    programVersion: '1.2.3',
-    ask: null,
-    listenForInterrupt: () => ({
-      signal: new AbortController().signal,
-      outlastSigterm: () => undefined,
-      dispose: () => undefined,
-    }),
-  });
-  return { code, stdout, stderr };
-}
-
-async function asJson(...args: string[]) {
-  return JSON.parse((await cli(...args, '--json')).stdout);
-}
 
 const newUri = () => `memory://history-${count++}`;
 

@@ -4,23 +4,10 @@ import { createCheckpointManager } from '@holdfast/core';
 import { systemClock } from '@holdfast/core/contract';
 import { openStore } from '@holdfast/stores';
 import { expect, test } from 'vitest';
-import { runCli } from '../run-cli.ts';
+import { callInProcess } from '../in-process.ts';
 
 async function shown(...argv: string[]): Promise<string> {
-  let stdout = '';
-  const code = await runCli(['show', ...argv], {
-    env: {},
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: () => undefined },
-    clock: systemClock,
-    programVersion: '1.2.3',
-    ask: null,
-    listenForInterrupt: () => ({
-      signal: new AbortController().signal,
-      outlastSigterm: () => undefined,
-      dispose: () => undefined,
-    }),
-  });
+  const { code, stdout } = await callInProcess(['show', ...argv]);
   expect(code).toBe(0);
   return stdout;
 }

@@ -4,11 +4,10 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, truncate, writeFil
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { systemClock } from '@holdfast/core/contract';
 import { decodeShard, type EmbeddingRows, encodeShard, type ModelShard } from '@holdfast/elasticdl';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { COMMANDS } from '../commands/index.ts';
-import { runCli } from '../run-cli.ts';
+import { asJson, cli } from '../in-process.ts';
 
 let directory: string;
 let count = 0;
@@ -17,29 +16,6 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'holdfast-elasticdl-'));
 });
 afterAll(() => rm(directory, { recursive: true }));
-
-/** One call in this process. */
-async function cli(...argv: string[]) {
-  let [stdout, stderr] = ['', ''];
-  const code = await runCli(argv, {
-    env: {},
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-    clock: systemClock,
-    programVersion: '1.2.3',
-    ask: null,
-    listenForInterrupt: () => ({
-      signal: new AbortController().signal,
-      outlastSigterm: () => undefined,
-      dispose: () => undefined,
-    }),
-  });
-  return { code, stdout, stderr };
-}
-
-async function asJson(...args: string[]) {
-  return JSON.parse((await cli(...args, '--json')).stdout);
-}
 
 const newUri = () => `memory://elasticdl-${count++}`;
 

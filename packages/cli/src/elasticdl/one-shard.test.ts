@@ -3,10 +3,9 @@
 import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { systemClock } from '@holdfast/core/contract';
 import { decodeShard, encodeShard } from '@holdfast/elasticdl';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { runCli } from '../run-cli.ts';
+import { callInProcess } from '../in-process.ts';
 
 let directory: string;
 let root: string;
@@ -34,21 +33,7 @@ function model(): Uint8Array {
 }
 
 async function repartition(...args: string[]) {
-  let [stdout, stderr] = ['', ''];
-  const code = await runCli(['elasticdl', 'repartition', ...args], {
-    env: {},
-    stdout: { write: (text) => (stdout += text) },
-    stderr: { write: (text) => (stderr += text) },
-    clock: systemClock,
-    programVersion: '1.2.3',
-    ask: null,
-    listenForInterrupt: () => ({
-      signal: new AbortController().signal,
-      outlastSigterm: () => undefined,
-      dispose: () => undefined,
-    }),
-  });
-  return { code, stdout, stderr };
+  return callInProcess(['elasticdl', 'repartition', ...args]);
 }
 
 async function refused(code: number, words: string, ...args: string[]) {
