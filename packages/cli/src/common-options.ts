@@ -49,7 +49,7 @@ export const storeModule = list(
 export const GLOBAL_OPTIONS = [...OUTPUT_OPTIONS, storeModule] as const;
 
 export const version = value('--version <v>', 'the version', parseVersion);
-/** Of a checkpoint that is there: a rollback may have left another of the same version behind. */
+/** Names one checkpoint: a rollback may have left another one with the same version behind. */
 export const checkpoint = value(
   '--version <v>',
   'the version; V@L: that of lineage L, as `list` shows what a rollback left behind',

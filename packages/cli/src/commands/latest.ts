@@ -8,8 +8,8 @@ export const latest: Command = {
   group: 'Look',
   summary: 'Print the version a restart would load, and nothing else',
   description:
-    'Exit status 6 when there is none, so that a script can tell a first start from a restart. Every other\n' +
-    'status but 0 says that it is not known: a script stops then. `holdfast resume` does all of this.',
+    'Exit status 6: the run has no checkpoint, so this is a first start. Any other status but 0: the store\n' +
+    'did not tell, and a script has to stop. `holdfast resume` does all of this.',
   operands: 'URI',
   options: [],
   examples: [

@@ -27,7 +27,7 @@ export interface Inspected {
   readonly where: string;
   /** By the name or the catalog; `null`: neither tells. */
   readonly version: bigint | null;
-  /** Of a run: what they said of the moment of their bytes. Elsewhere empty. */
+  /** What the writers of a run said about the moment of their bytes. Empty for files outside a run. */
   readonly writers: readonly WriterState[];
   readonly shards: readonly ShardSummary[];
   /** `null`: the shards are no one checkpoint. */
