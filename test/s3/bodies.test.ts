@@ -205,6 +205,14 @@ describe('list', () => {
     expect((await errorOf(allPages(store))).code).toBe('Unexpected');
   });
 
+  test('a page that is its own next one is an error, and nothing more is asked', async () => {
+    const again = '<IsTruncated>true</IsTruncated><NextContinuationToken>T</NextContinuationToken>';
+    const server = await scriptedS3(() => page(again));
+    const store = await server.open();
+    expect((await errorOf(allPages(store))).code).toBe('Unexpected');
+    expect(server.requests).toHaveLength(2);
+  });
+
   test('a page that is cut off is an error', async () => {
     const server = await scriptedS3(() => ({
       body: `<?xml version="1.0"?><ListBucketResult>${entry('gpt/a')}<Conte`,

@@ -232,6 +232,18 @@ describe('a token', () => {
     expect(server.requests.at(-1)?.query.get('uploadId')).toBe('UPLOAD-1');
   });
 
+  test.each<[string, string, number]>([
+    ['is its own next one', '<NextPartNumberMarker>1</NextPartNumberMarker>', 2],
+    ['tells no next one', '', 1],
+  ])('parts are listed up to a page that %s', async (_name, next, pages) => {
+    const cut: Reply = { body: `<ListPartsResult><IsTruncated>true</IsTruncated>${next}</ListPartsResult>` };
+    const server = await scriptedS3(except(isListParts, cut));
+    const store = await server.open();
+    const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    expect((await errorOf(upload.listParts())).code).toBe('Unexpected');
+    expect(server.requests.filter(isListParts)).toHaveLength(pages);
+  });
+
   test('of an upload that is gone is NotFound', async () => {
     const server = await scriptedS3(except(isListParts, refusal(404, 'NoSuchUpload')));
     const store = await server.open();

@@ -130,7 +130,7 @@ export async function listRun(
   return summaries;
 }
 
-/** `NotFound` if nothing was ever begun under this URI. One read. */
+/** `NotFound` if nothing was ever begun under this URI. Where there is no run, its neighbours are looked at for the message. */
 export async function requireRun(
   manager: CheckpointManager,
   uri: string,

@@ -97,6 +97,18 @@ describe('runCli', () => {
     expect(JSON.parse(ended.stdout).error.message).toBe("unknown option '--bogus'");
   });
 
+  it.each([
+    [['--version', '--json']],
+    [['--json']],
+    [['save', '--help', '--json']],
+    [['--json', 'help', 'elasticdl']],
+  ])('%j prints its text as one object', async (argv) => {
+    const plain = await cli(argv.filter((word) => word !== '--json'));
+    const ended = await cli(argv);
+    expect(ended.code).toBe(0);
+    expect(JSON.parse(ended.stdout)).toEqual({ text: plain.stdout });
+  });
+
   it('--json behind -- is a name, not a flag', async () => {
     expect((await cli(['list', '--bogus', '--', '--json'])).stdout).toBe('');
   });

@@ -52,7 +52,8 @@ export async function runCli(argv: readonly string[], surroundings: Surroundings
   try {
     const parsed = parseCommandLine(argv, env, surroundings.programVersion);
     if (parsed.kind === 'text') {
-      stdout.write(parsed.text);
+      if (mannersOfRaw(argv, surroundings).isJson) printJson(stdout, { text: parsed.text });
+      else stdout.write(parsed.text);
       return 0;
     }
     return await runCommand(parsed.command, parsed.operands, parsed.values, surroundings);
@@ -209,7 +210,7 @@ function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings):
   };
 }
 
-/** For a command line that could not be understood: the flags that change how its error is printed are looked for one by one. */
+/** For a command line that is no call of a command: the flags that change how its text or error is printed are looked for one by one. */
 function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Manners {
   const end = argv.indexOf('--');
   const words = end === -1 ? argv : argv.slice(0, end);

@@ -66,7 +66,6 @@ export function plainText(body: string): string {
 const BY_STATUS: Readonly<Record<number, ErrorCode>> = {
   301: 'InvalidConfig',
   307: 'Unavailable',
-  400: 'InvalidArgument',
   401: 'Denied',
   403: 'Denied',
   404: 'NotFound',

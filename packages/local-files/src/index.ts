@@ -18,7 +18,7 @@ export { type OwnedEntry, ownedEntries, ownedName, removeAbandoned } from './lef
 export { localPath } from './local-path.ts';
 export { makeDirectories } from './make-directories.ts';
 export { bucketMount, isLocalDisk, type Mount, mountOfDirectory } from './mounts.ts';
-export { type OldDirectory, runAround } from './old-directory.ts';
+export { assertOutsideRuns, type OldDirectory, runAround } from './old-directory.ts';
 export { OpenFiles } from './open-files.ts';
 export {
   linuxProcesses,

@@ -137,7 +137,7 @@ describe('a refusal by its code', () => {
     const body = xml('InvalidOperation').replace('it &amp; that.', "Provided contentMD5 doesn't match.");
     const refusal = refusalOf({ status: 400, headers: HEADERS, hasBody: true }, body);
     expect(storeError(refusal, 'create', subject()).code).toBe('Corrupt');
-    expect(refused('InvalidOperation', 400).code).toBe('InvalidArgument');
+    expect(refused('InvalidOperation', 400).code).toBe('Unexpected');
   });
 
   it('the code of the header counts, where there is no body', () => {

@@ -31,7 +31,7 @@ describe('a refusal by its reason', () => {
     ['accountDisabled', 403, 'Denied', 'permanent'],
     ['authError', 401, 'Denied', 'permanent'],
     ['required', 401, 'Denied', 'permanent'],
-    ['required', 400, 'InvalidArgument', 'permanent'],
+    ['required', 400, 'Unexpected', 'permanent'],
     ['retentionPolicyNotMet', 403, 'Denied', 'permanent'],
     ['objectUnderActiveHold', 403, 'Denied', 'permanent'],
     ['userProjectMissing', 400, 'InvalidConfig', 'permanent'],

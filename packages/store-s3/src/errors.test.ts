@@ -127,6 +127,7 @@ describe('a missing permission is named', () => {
 
 describe('a refusal by its status, where the code says nothing', () => {
   it.each([
+    [400, 'Unexpected'],
     [401, 'Denied'],
     [403, 'Denied'],
     [404, 'NotFound'],
@@ -145,6 +146,7 @@ describe('a refusal by its status, where the code says nothing', () => {
 
   it('a code that is not in the table is judged by its status too', () => {
     expect(refused('BrandNewRefusal', 403).code).toBe('Denied');
+    expect(refused('BrandNewRefusal', 400).code).toBe('Unexpected'); // it names no argument of ours
     expect(refused('BrandNewRefusal', 599)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 

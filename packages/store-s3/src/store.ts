@@ -233,13 +233,14 @@ export class S3Store implements ObjectStore {
         .map((entry) => this.#listed(entry))
         .filter((info) => info !== null);
       if (objects.length > 0 || continuation === undefined) yield { objects, storeTimeMs };
-      continuation = output.IsTruncated ? output.NextContinuationToken : undefined;
-      if (output.IsTruncated && continuation === undefined)
+      const next = output.IsTruncated ? output.NextContinuationToken : undefined;
+      if (output.IsTruncated && (next === undefined || next === continuation))
         throw objectError(
           'Unexpected',
           { store: this.uri },
           'was listed up to a page that tells no next one',
         );
+      continuation = next;
     } while (continuation !== undefined);
   }
 

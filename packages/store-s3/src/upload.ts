@@ -214,7 +214,10 @@ export class S3Upload implements Upload {
             etag,
           });
         }
-        marker = output.IsTruncated ? output.NextPartNumberMarker : undefined;
+        const next = output.IsTruncated ? output.NextPartNumberMarker : undefined;
+        if (output.IsTruncated && (next === undefined || next === marker))
+          throw objectError('Unexpected', this.#subject, 'lists parts up to a page that tells no next one');
+        marker = next;
       } while (marker !== undefined);
       return parts;
     });

@@ -69,6 +69,16 @@ describe('FileSystemCheckpointManager: numbers', () => {
     expect(await read(await manager.latest())).toBe('first');
   });
 
+  it('are not made in a run of Holdfast, nor below one, and nothing is left there', async () => {
+    await mkdir(join(root, 'catalog'));
+    await writeFile(join(root, 'catalog', '00000000000000000001.json'), '');
+    for (const directory of [root, join(root, 'mine')]) {
+      const inRun = new FileSystemCheckpointManager(directory);
+      await expect(inRun.create()).rejects.toMatchObject({ code: 'InvalidArgument' });
+      expect(await readdir(root)).toEqual(['catalog']);
+    }
+  });
+
   it('are 0, 1, 2, …, and 10 after 9: by number, newest first', async () => {
     for (let count = 0; count <= 10; count++) expect(await save(`text ${count}`)).toBe(BigInt(count));
     expect(await versions()).toEqual([10n, 9n, 8n, 7n, 6n, 5n, 4n, 3n, 2n, 1n, 0n]);

@@ -4,8 +4,10 @@
  * that directory, which takes room and nothing else; the next one of this machine that saves here removes it.
  */
 
+import { join } from 'node:path';
 import { jsonReady } from '@holdfast/core/contract';
 import {
+  assertOutsideRuns,
   DirectorySync,
   type FileSystem,
   fileError,
@@ -46,8 +48,12 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
     this.#sync = new DirectorySync({ fileSystem });
   }
 
-  /** Its version is the number that it will have unless somebody else takes that first; after `commit` it is the one that it has. */
+  /**
+   * Its version is the number that it will have unless somebody else takes that first; after `commit` it is the one that it has.
+   * `InvalidArgument`: the directory is a run of Holdfast, or lies in one; a run holds only Holdfast's own objects.
+   */
   async create(): Promise<TrainingCheckpoint> {
+    await assertOutsideRuns(this.#fileSystem, join(this.#root, 'VERSION'));
     try {
       await makeDirectories(this.#fileSystem, this.#root);
     } catch (error) {
