@@ -2,7 +2,15 @@
 
 import { symlink } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { contentOf, FILES, holdfast, newPlace, savedPlace, writeFiles } from './holdfast-process.ts';
+import {
+  contentOf,
+  FILES,
+  holdfast,
+  newPlace,
+  savedPlace,
+  underMounts,
+  writeFiles,
+} from './holdfast-process.ts';
 
 describe('what of a directory is saved', () => {
   it('a cache of Hugging Face, whose files are links, without its locks', async () => {
@@ -53,5 +61,30 @@ describe('a place with several runs', () => {
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('lies in the run')]);
     expect(refused.stderr).toContain('--force begins one here all the same');
     expect((await holdfast(['save', source, inside, '--force'])).code).toBe(0);
+  });
+});
+
+/** `as_root` runs under another root: it holds all that is in the real one, and new names in it leave the real one as it is. */
+const NEW_ROOT = `mkdir root && mount -t tmpfs none root
+  for each in /*; do
+    if [ -L "$each" ]; then cp -P "$each" root/
+    elif [ -d "$each" ]; then mkdir "root$each" && mount --rbind "$each" "root$each"
+    fi
+  done
+  export -f holdfast; as_root() { chroot root bash -ec "$1"; };`;
+
+it('right below the root, as in a container: the run, what is saved and what is restored', async () => {
+  const place = await newPlace();
+  const script = `${NEW_ROOT}
+    as_root 'mkdir /holdfast-model && echo weights > /holdfast-model/w
+      holdfast save /holdfast-model file:///holdfast-run --version 1 --quiet
+      holdfast restore file:///holdfast-run /holdfast-back --quiet
+      holdfast restore file:///holdfast-run /holdfast-back --replace --quiet
+      cat /holdfast-back/w
+      ls -A / | grep made-0'`;
+  expect(await underMounts(place.directory, script)).toEqual({
+    code: 0,
+    stdout: expect.stringMatching(/^weights\n\.holdfast-back\.holdfast-\S+\.made-0\n$/),
+    stderr: '',
   });
 });

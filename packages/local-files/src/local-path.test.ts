@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { inspectTarget, localFiles, openTargetFile } from './index.ts';
-import { localPath } from './local-path.ts';
+import { isAtOrBelow, localPath } from './local-path.ts';
 
 const URIS = ['s3://bucket/dir', 's3:/bucket/dir', 'GS://b/d', 'file:///tmp/x', 'az://user:hunter2@a/c'];
 
@@ -16,6 +16,17 @@ describe('localPath', () => {
     expect(() => localPath(path)).toThrow(expect.objectContaining({ code: 'InvalidArgument' }));
     expect(() => localPath(path)).not.toThrow(/hunter2/);
   });
+});
+
+it.each([
+  ['/a', '/a', true],
+  ['/a/b', '/a', true],
+  ['/ab', '/a', false],
+  ['/a', '/a/b', false],
+  ['/a', '/', true],
+  ['/', '/', true],
+])('%s at or below %s: %s', (path, directory, expected) => {
+  expect(isAtOrBelow(path, directory)).toBe(expected);
 });
 
 describe('every call that is given a path refuses a URI, and makes nothing', () => {

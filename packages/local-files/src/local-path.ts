@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { resolve, sep } from 'node:path';
 import { anyText, CheckpointError } from '@holdfast/core/contract';
 
 /** With one slash too: joining paths has made `s3:/bucket` of `s3://bucket`. A single letter may be a drive. */
@@ -19,6 +19,11 @@ export function localPath(path: string): string {
     );
   }
   return resolve(path);
+}
+
+/** Is an absolute path that of the directory, or one below it? Below the root lies everything. */
+export function isAtOrBelow(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(directory.endsWith(sep) ? directory : `${directory}${sep}`);
 }
 
 function invalid(message: string): CheckpointError {

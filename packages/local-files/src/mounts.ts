@@ -1,6 +1,7 @@
 /** Which file system a path lies on, from Linux's /proc/self/mountinfo (proc_pid_mountinfo(5)). */
 
 import { diskFileSystem, type FileSystem, nodeFileSystem } from './file-system.ts';
+import { isAtOrBelow } from './local-path.ts';
 
 export interface Mount {
   readonly mountPoint: string;
@@ -27,9 +28,8 @@ export function mountOf(mounts: readonly Mount[], path: string): Mount | undefin
   let found: Mount | undefined;
   for (const mount of mounts) {
     const { mountPoint } = mount;
-    const isAbove = mountPoint === '/' || path === mountPoint || path.startsWith(`${mountPoint}/`);
     // Of two on one mount point the later covers the earlier.
-    if (isAbove && mountPoint.length >= (found?.mountPoint.length ?? 0)) found = mount;
+    if (isAtOrBelow(path, mountPoint) && mountPoint.length >= (found?.mountPoint.length ?? 0)) found = mount;
   }
   return found;
 }

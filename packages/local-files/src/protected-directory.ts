@@ -3,6 +3,7 @@
 import { homedir } from 'node:os';
 import { dirname } from 'node:path';
 import type { FileSystem } from './file-system.ts';
+import { isAtOrBelow } from './local-path.ts';
 import { parseMountInfo } from './mounts.ts';
 
 /** Why the directory is never replaced; `null`: for nothing that its place tells. `path`: absolute, without links. */
@@ -26,7 +27,7 @@ export async function mountPointIn(fileSystem: FileSystem, path: string): Promis
   const text = await fileSystem.readText('/proc/self/mountinfo').catch(() => null);
   if (text !== null) {
     const points = parseMountInfo(text).map(({ mountPoint }) => mountPoint);
-    return points.find((point) => point === path || point.startsWith(`${path}/`)) ?? null;
+    return points.find((point) => isAtOrBelow(point, path)) ?? null;
   }
   const [here, above] = [await fileSystem.stat(path), await fileSystem.stat(dirname(path))];
   return here.dev === above.dev ? null : path;

@@ -274,6 +274,7 @@ describe('what is left out, and what becomes of links', () => {
   it.each([
     ['one that leads nowhere', 'nowhere', 'leads to nothing'],
     ['one to the directory that holds it', '..', 'leads back to a directory which holds it'],
+    ['one to the root', '/', 'leads back to a directory which holds it'],
     ['one to itself', 'link', 'leads to nothing'],
     ['one to a device', '/dev/null', 'a device'],
   ])('followed, %s is refused', async (_, target, says) => {

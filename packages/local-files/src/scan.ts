@@ -8,7 +8,7 @@ import {
 import type { Check } from './direct-file.ts';
 import { errnoOf, fileError } from './errno.ts';
 import { diskFileSystem, type FileSystem, nodeFileSystem, scannedFileSystem } from './file-system.ts';
-import { localPath } from './local-path.ts';
+import { isAtOrBelow, localPath } from './local-path.ts';
 import { fileSystemAt } from './mounts.ts';
 import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
@@ -104,7 +104,7 @@ async function* placesBehind(
   const found = { path: target, realPath: target, name: link.name };
   if (stats.isFile()) yield found;
   else if (!stats.isDirectory()) throw invalid(link.path, REFUSALS.special);
-  else if ([link.realPath, ...followed].some((each) => `${each}/`.startsWith(`${target}/`)))
+  else if ([link.realPath, ...followed].some((each) => isAtOrBelow(each, target)))
     throw invalid(link.path, 'is a symbolic link that leads back to a directory which holds it');
   else yield* placesBelow(walk, found, [...followed, target]);
 }

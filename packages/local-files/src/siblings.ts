@@ -5,7 +5,7 @@
  */
 
 import { createHash } from 'node:crypto';
-import { basename, dirname, resolve, sep } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import type { TargetOptions } from '@holdfast/core/contract';
 import { errnoOf, fileError } from './errno.ts';
 import type { FileSystem } from './file-system.ts';
@@ -36,7 +36,7 @@ export interface SiblingParts {
 export type Settling = Pick<TargetOptions, 'isOwn' | 'onLeft' | 'replace'>;
 
 export async function siblingOf(path: string, processes: Processes): Promise<string> {
-  return `${dirname(path)}${sep}${await ownedName(prefixOf(path), processes)}`;
+  return join(dirname(path), await ownedName(prefixOf(path), processes));
 }
 
 function prefixOf(path: string): string {
@@ -79,7 +79,7 @@ export async function clearSiblings(
 ): Promise<void> {
   const { fileSystem } = parts;
   for (const { name, ending, isAbandoned } of await siblingsOf(path, parts)) {
-    const sibling = `${dirname(path)}${sep}${name}`;
+    const sibling = join(dirname(path), name);
     if (ending === LEFT_ENDING) tellForeign(sibling, settling);
     else if (ending === GONE_ENDING) await removeGone(fileSystem, sibling, settling);
     else if (isAbandoned && ending === '') await fileSystem.removeAll(sibling).catch(() => undefined);
@@ -169,9 +169,7 @@ export async function publishedNotes(path: string, parts: SiblingParts): Promise
 
 async function notesOf(path: string, parts: SiblingParts): Promise<string[]> {
   const siblings = await siblingsOf(path, parts);
-  return siblings
-    .filter(({ ending }) => ending === NOTE_ENDING)
-    .map(({ name }) => `${dirname(path)}${sep}${name}`);
+  return siblings.filter(({ ending }) => ending === NOTE_ENDING).map(({ name }) => join(dirname(path), name));
 }
 
 async function siblingsOf(path: string, parts: SiblingParts): Promise<OwnedEntry[]> {
