@@ -9,6 +9,7 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { FetchError } from './fetch-package.mjs';
 import { writeArchive } from './pack/archive.ts';
+import { publishMaps } from './pack/bundle-maps.ts';
 import { MACHINES, type Machine, stageSelfContained } from './pack/self-contained.ts';
 import {
   assertSelfContained,
@@ -44,6 +45,7 @@ async function packPackage(folder: string): Promise<string> {
 function stageBundle(target: string): void {
   const bundle = join(STAGE, 'bundle');
   execFileSync('node', ['packages/cli/build.mjs', '--package', bundle], { cwd: ROOT, stdio: 'inherit' });
+  publishMaps(ROOT, bundle);
   const inputs = JSON.parse(readFileSync(`${bundle}.inputs.json`, 'utf8')) as string[];
   stageWhole(ROOT, bundle, inputs, target);
 }

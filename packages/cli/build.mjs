@@ -1,7 +1,7 @@
 // Bundles the command: one file that starts fast, and pieces that are loaded when a store asks for its SDK.
 // With `--package DIR` it bundles the command and the library of the package `holdfast` into DIR. They share their pieces.
 import { readdirSync, renameSync, statSync, unlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
@@ -26,6 +26,7 @@ const OPTIONS = {
   chunkNames: 'pieces/[name]-[hash]',
   splitting: true,
   bundle: true,
+  sourcemap: isPackage && 'linked',
   format: 'esm',
   platform: 'node',
   target: 'node22',
@@ -64,9 +65,11 @@ function namedAsInNode(found) {
       const asked = [...found.keys()].map((key) => RegExp.escape(key.slice(key.lastIndexOf(' ') + 1)));
       onResolve({ filter: new RegExp(`^(?:${asked.join('|')})$`) }, ({ kind, importer, path }) => {
         const target = kind === 'dynamic-import' ? found.get(`${importer} ${path}`) : undefined;
-        return target && { path: target, namespace: 'named' };
+        // The path gets into the bundle, which says nothing of this machine.
+        return target && { path: relative(HERE, target), namespace: 'named' };
       });
-      onLoad({ filter: /./, namespace: 'named' }, async ({ path }) => {
+      onLoad({ filter: /./, namespace: 'named' }, async ({ path: name }) => {
+        const path = resolve(HERE, name);
         const exported = Object.keys(await import(pathToFileURL(path).href));
         const names = exported.filter((name) => name !== 'default' && name !== 'module.exports');
         const source = `const all = require(${JSON.stringify(path)}); export default all;`;

@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { publishedMap, publishMaps } from './bundle-maps.ts';
 import { gatherDeclarations, needsNodeTypes, publishedDeclaration } from './declarations.ts';
 import { assertElf, glibcMin } from './elf.ts';
 import { publishedManifest } from './published-manifest.ts';
@@ -97,6 +98,26 @@ describe('declarations', () => {
   });
 });
 
+describe('source maps', () => {
+  const map = { version: 3, sources: ['own', 'other'], sourcesContent: ['a', 'b'], mappings: 'A' };
+  const paths: Record<string, string> = {
+    own: 'packages/core/src/a.ts',
+    other: 'node_modules/.pnpm/@x+b@1/node_modules/@x/b/c.js',
+  };
+
+  test('name sources as below the package, and hold the text of our own', () => {
+    expect(publishedMap(map, (source) => paths[source] ?? '', '../..')).toEqual({
+      ...map,
+      sources: ['../../packages/core/src/a.ts', '../../node_modules/@x/b/c.js'],
+      sourcesContent: ['a', null],
+    });
+  });
+
+  test('of other packages alone are none', () => {
+    expect(publishedMap(map, () => paths['other'] ?? '', '..')).toBeUndefined();
+  });
+});
+
 describe('in a directory', () => {
   let directory: string;
   beforeEach(() => {
@@ -116,6 +137,19 @@ describe('in a directory', () => {
   ])('a package with %s is refused', (what, files) => {
     for (const [name, text] of Object.entries(files)) write(name, text);
     expect(() => assertSelfContained(directory)).toThrow(what);
+  });
+
+  test('a piece without a map does not name one', () => {
+    const own = { sources: ['../../packages/core/a.ts'], sourcesContent: [''] };
+    const other = { sources: ['named:../node_modules/b/c.js'], sourcesContent: [''] };
+    mkdirSync(join(directory, 'bundle', 'pieces'), { recursive: true });
+    write('bundle/own.mjs.map', JSON.stringify(own));
+    write('bundle/pieces/other.mjs.map', JSON.stringify(other));
+    const code = write('bundle/pieces/other.mjs', 'b();\n//# sourceMappingURL=other.mjs.map\n');
+    publishMaps(join(directory, '..'), join(directory, 'bundle'));
+    expect(readFileSync(join(directory, 'bundle/own.mjs.map'), 'utf8')).toContain('"../packages/core/a.ts"');
+    expect(readdirSync(join(directory, 'bundle/pieces'))).toEqual(['other.mjs']);
+    expect(readFileSync(code, 'utf8')).toBe('b();\n');
   });
 
   test('a program tells its machine and its glibc', () => {

@@ -1,6 +1,6 @@
 /** What a user installs from the tarballs works, outside the clone and with npm, pnpm and yarn. */
 
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -14,6 +14,7 @@ import {
   NODES,
   nodeProgram,
   npm,
+  ROOT,
   type Scratch,
   scratch,
   tarball,
@@ -71,6 +72,18 @@ describe('holdfast alone, by npm install -g', () => {
       stdout: LIBRARY_SAID,
       stderr: '',
     });
+  });
+
+  test('a stack names sources', async () => {
+    const program = place.path('global', 'lib', 'stack.mjs');
+    const text =
+      "import { parseVersion } from 'holdfast'; try { parseVersion('x'); } catch (e) { console.log(e.stack); }";
+    await writeFile(program, text);
+    const { stdout } = await run([nodeProgram(24), '--enable-source-maps', program]);
+    const [, file = '', line] =
+      /^ +at .*\/holdfast\/(packages\/core\/src\/\S+\.ts):(\d+):\d+\)?$/m.exec(stdout) ?? [];
+    const source = readFileSync(join(ROOT, file), 'utf8').split('\n');
+    expect(source[Number(line) - 1], stdout).toContain('new CheckpointError(');
   });
 
   test('an older Node gets one sentence', async () => {

@@ -6,9 +6,12 @@ import { join } from 'node:path';
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core';
 import { publint } from 'publint';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+// @boundaries-ignore packing decides what is in a map
+import type { SourceMap } from '../../scripts/pack/bundle-maps.ts';
 import {
   PACKAGES,
   type PackageJson,
+  ROOT,
   readJson,
   type Scratch,
   scratch,
@@ -61,10 +64,22 @@ describe.each(PACKAGES)('%s', (name) => {
     expect(filesOf(name).filter((file) => /\.test\.|(^|\/)src\//.test(file))).toEqual([]);
   });
 
+  test('says nothing of the machine that made it', () => {
+    const files = filesOf(name).filter((file) => /\.([cm]?js|map|ts|json|md)$/.test(file));
+    const telling = files.filter((file) => readFileSync(join(unpacked(name), file), 'utf8').includes(ROOT));
+    expect(telling).toEqual([]);
+  });
+
   test('its source maps have their sources', () => {
-    for (const file of filesOf(name).filter((each) => each.endsWith('.map'))) {
-      const map = readJson<{ sources: string[]; sourcesContent?: string[] }>(join(unpacked(name), file));
-      expect(map.sourcesContent, file).toHaveLength(map.sources.length);
+    const maps = filesOf(name).filter((each) => each.endsWith('.map'));
+    expect(maps).not.toEqual([]);
+    for (const file of maps) {
+      const { sources, sourcesContent } = readJson<SourceMap>(join(unpacked(name), file));
+      const missing = sources.filter((source, index) => {
+        const isOwn = !source.includes('node_modules/');
+        return isOwn && typeof sourcesContent[index] !== 'string';
+      });
+      expect([sourcesContent.length, missing], file).toEqual([sources.length, []]);
     }
   });
 
