@@ -110,4 +110,14 @@ export function npm(...args: readonly string[]): string[] {
   return [command, ...first, ...args, '--no-audit', '--no-fund', '--loglevel=error'];
 }
 
+/** A program for the Node of an archive, unpacked at `home`; its end where both are computed by native code. */
+export function nativeChecksums(home: string): string {
+  return `
+    const { createRequire } = require('node:module');
+    const from = createRequire(${JSON.stringify(join(home, 'lib/holdfast/dist/command.mjs'))});
+    console.log(from('@node-rs/crc32').crc32c('123456789').toString(16), typeof from('@napi-rs/blake-hash').blake3);`;
+}
+
+export const NATIVE_SAID: Ended = { code: 0, stdout: 'e3069283 function\n', stderr: '' };
+
 export type { Ended };

@@ -6,11 +6,11 @@ import { resolve } from 'node:path';
 import { cacheDir } from '../../scripts/toolchain.mjs';
 
 /** Suites that `HOLDFAST_REQUIRE` can name. */
-const SUITES = ['local', 's3', 'gcs', 'azure', 'etcd', 'python'] as const;
+const SUITES = ['local', 's3', 'gcs', 'azure', 'etcd', 'python', 'arm64'] as const;
 
 export type Suite = (typeof SUITES)[number];
 /** Those whose store is in a cloud, or on a server that does as if. */
-export type CloudSuite = Exclude<Suite, 'local' | 'etcd' | 'python'>;
+export type CloudSuite = Exclude<Suite, 'local' | 'etcd' | 'python' | 'arm64'>;
 
 export interface TestConfig {
   /** Programs that were built are kept here, by version. Absolute. */

@@ -1,10 +1,11 @@
 /**
- * Builds the servers and the Python that tests need, so that no test has to wait for it. What cannot be had is said; it is a failure only if
+ * Builds the servers, the Python and the machine for arm64 that tests need, so that no test has to wait for it. What cannot be had is said; it is a failure only if
  * `HOLDFAST_REQUIRE` names a suite that needs it.
  *
  *   node --conditions=holdfast-source test/servers/prepare.ts
  */
 
+import { ARM64_TITLE, arm64Machine } from '../artifacts/arm64-machine.ts';
 import { PYTHON_TITLE, pythonProgram } from '../python/python-program.ts';
 import { AZURITE_TITLE, azuriteModule } from './azure-server.ts';
 import { ServerUnavailable } from './cached-build.ts';
@@ -33,6 +34,7 @@ const NEEDS: readonly Need[] = [
   go(TOXIPROXY, 's3', 'gcs', 'azure'),
   { title: ETCD_TITLE, suites: ['etcd'], find: () => etcdProgram() },
   { title: PYTHON_TITLE, suites: ['python'], find: pythonProgram },
+  { title: ARM64_TITLE, suites: ['arm64'], find: () => arm64Machine() },
 ];
 
 for (const { title, suites, find } of NEEDS) {

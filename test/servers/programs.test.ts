@@ -11,6 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { ARM64_FILE, ARM64_HOME } from '../artifacts/arm64-machine.ts';
 import { Program } from '../e2e/program.ts';
 import { PYTHON_HOME } from '../python/python-program.ts';
 import { describeOnAzurite } from './describe-on-azure.ts';
@@ -166,6 +167,9 @@ describe('where nothing can be built', () => {
     expect(strict.stderr).toMatch(
       /etcd cannot be had, so its tests will be SKIPPED: etcd is not on the PATH, and .*install etcd-server/,
     );
+    expect(strict.stderr).toMatch(
+      /QEMU with .* cannot be had, so its tests will be SKIPPED: this distribution does not give qemu-user-/,
+    );
   });
 
   test('an etcd on the PATH is good enough', async () => {
@@ -185,12 +189,16 @@ describe('where nothing can be built', () => {
       mkdirSync(dirname(binary), { recursive: true });
       writeFileSync(binary, '');
     }
-    for (const file of [join(PYTHON_HOME, 'bin', 'python'), join(ETCD_HOME, ETCD_FILE)]) {
+    for (const file of [
+      join(PYTHON_HOME, 'bin', 'python'),
+      join(ETCD_HOME, ETCD_FILE),
+      join(ARM64_HOME, ARM64_FILE),
+    ]) {
       const program = join(directory, 'cache', file);
       mkdirSync(dirname(program), { recursive: true });
       writeFileSync(program, '');
     }
-    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python' };
+    const required = { ...env, HOLDFAST_REQUIRE: 'local,s3,gcs,azure,etcd,python,arm64' };
     const { exitCode, stderr } = await new Program(PREPARE, { env: required }).ended;
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' });
   });
