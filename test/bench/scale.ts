@@ -166,6 +166,7 @@ async function put1(
     receiptKey: '',
     receiptSha256: new Uint8Array(32),
     taken: undefined,
+    directories: [],
   };
   const { bytes, sha256 } = encodeRecord('manifest', {
     ...{ format: undefined, id, worldSize: 1, writers: [{ ...share, files: [file] }], receipts: [] },

@@ -139,6 +139,7 @@ describe('save, look, restore', () => {
         writer: 0,
         key: expect.stringContaining(`/${name}`),
       })),
+      directories: [],
     });
     const { entries } = await asJson('log', uri);
     expect(entries[0]).toEqual({

@@ -85,7 +85,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
   /** What a manifest says where it repeats its receipt. */
   function repeated(files: readonly FileRecord[]): Pick<Manifest, 'writers' | 'receipts'> {
     const receipt = { receiptKey: 'version_7/1.1/receipts/0.0.json', receiptSha256: sha256(weights) };
-    return { writers: [{ writer: 0, incarnation: 0, ...receipt, files }], receipts: [] };
+    return { writers: [{ writer: 0, incarnation: 0, ...receipt, files, directories: [] }], receipts: [] };
   }
 
   /** Where it refers to it, and that to a list for each file. The writer's life is its third. */
@@ -96,7 +96,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
       put(fileListKey(life, list.sha256), list.bytes);
       return fileListRef([file], list.sha256);
     });
-    const receipt = { ...life, worldSize: 1, files: [], fileLists, ...nothing };
+    const receipt = { ...life, worldSize: 1, files: [], fileLists, directories: [], ...nothing };
     const { bytes, sha256: digest } = encodeRecord('receipt', receipt);
     put(receiptKey(id, 0, 2), bytes);
     return { writers: [], receipts: [receiptRef({ receipt, sha256: digest }, 1)] };

@@ -73,6 +73,7 @@ const receipt: Receipt = {
   metadata: { note: 'line one\nline "two"\\', '': 'empty key', __proto__x: '\u0000\u007f\u2028' },
   suspicions: [],
   fileLists: [],
+  directories: [],
 };
 
 const manifest: Manifest = {
@@ -85,6 +86,7 @@ const manifest: Manifest = {
       receiptKey: 'version_9007199254740993/2.3/receipts/0.1.json',
       receiptSha256: hex('ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'),
       files: [empty, weights],
+      directories: [],
     },
     {
       writer: 1,
@@ -92,6 +94,7 @@ const manifest: Manifest = {
       receiptKey: 'version_9007199254740993/2.3/receipts/1.0.json',
       receiptSha256: hex('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'),
       files: [],
+      directories: [],
     },
   ],
   bases: [BASE],
@@ -293,6 +296,21 @@ const takenManifest: Manifest = {
   writers: [firstShare, { ...secondShare, taken: { consistency: 'POLLUTED', stateVersion: 9007199254740990n, takenAtMs: AT_MS } }],
 };
 
+/** Directories in which a writer saved nothing, beside files; the other has the same and no file at all. */
+const directoriesReceipt: Receipt = {
+  ...receipt,
+  format: { kind: 'receipt', major: 1, minor: 2 },
+  directories: [{ name: 'logs/tensorboard' }, { name: 'ü "x"' }],
+};
+const directoriesManifest: Manifest = {
+  ...manifest,
+  format: { kind: 'manifest', major: 1, minor: 2 },
+  writers: [
+    { ...firstShare, directories: directoriesReceipt.directories },
+    { ...secondShare, taken: { consistency: 'PAUSED', stateVersion: ID.version, takenAtMs: AT_MS }, directories: [{ name: 'logs/tensorboard' }] },
+  ],
+};
+
 /** Some of the files of a writer that has too many for its receipt. */
 const fileList: FileList = { format: { kind: 'file-list', major: 2, minor: 0 }, id: ID, writer: 0, incarnation: 1, files: [empty, weights] };
 const listedReceipt: Receipt = {
@@ -328,6 +346,7 @@ const manifestByReference: Manifest = {
       sizeBytes: 9007199254740991,
       firstName: empty.name,
       lastName: 'model/wei',
+      directoryCount: 0,
     },
     {
       incarnation: 0,
@@ -336,6 +355,7 @@ const manifestByReference: Manifest = {
       sizeBytes: 0,
       firstName: 'model/x',
       lastName: 'model/x',
+      directoryCount: 0,
     },
     {
       incarnation: 4294967295,
@@ -344,8 +364,16 @@ const manifestByReference: Manifest = {
       sizeBytes: 0,
       firstName: '',
       lastName: '',
+      directoryCount: 0,
     },
   ],
+};
+
+/** The second of three writers has empty directories. */
+const directoriesByReference: Manifest = {
+  ...manifestByReference,
+  format: { kind: 'manifest', major: 2, minor: 2 },
+  receipts: manifestByReference.receipts.map((ref, index) => (index === 1 ? { ...ref, directoryCount: 65536 } : ref)),
 };
 
 const lease: ReadLease = { id: ID, reader: 'eval-3', ttlMs: 900000, host: 'node-9.example', pid: 12 };
@@ -479,6 +507,9 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'file-list.json': { kind: 'file-list', value: fileList },
   'receipt-file-lists.json': { kind: 'receipt', value: listedReceipt },
   'manifest-by-reference.json': { kind: 'manifest', value: manifestByReference },
+  'receipt-directories.json': { kind: 'receipt', value: directoriesReceipt },
+  'manifest-directories.json': { kind: 'manifest', value: directoriesManifest },
+  'manifest-by-reference-directories.json': { kind: 'manifest', value: directoriesByReference },
   'read-lease.json': { kind: 'read-lease', value: lease },
   'upload.json': { kind: 'upload', value: upload },
   'grant.json': { kind: 'grant', value: grant },

@@ -157,7 +157,7 @@ describe('what is there already', () => {
     await using to = open(runs.to);
     const before = runs.to.keys();
     expect(await failure(to.mirrorFrom(from))).toBe(
-      'Conflict: memory://from cannot be mirrored into memory://to: version 1 is here already, with other content: writer 0 has other files',
+      'Conflict: memory://from cannot be mirrored into memory://to: version 1 is here already, with other content: writer 0 has other files or empty directories',
     );
     expect(runs.to.keys()).toEqual(before);
   });

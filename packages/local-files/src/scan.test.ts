@@ -25,7 +25,9 @@ describe('a link that is put in the place of something after the scan', () => {
   async function openedAfter(swap: () => void, fileSystem = nodeFileSystem): Promise<string> {
     write('data/sub/a', 'inside');
     write('outside/a', 'outside');
-    const [found] = await createLocalFiles(fileSystem).scan(join(directory, 'data'));
+    const {
+      files: [found],
+    } = await createLocalFiles(fileSystem).scan(join(directory, 'data'));
     swap();
     const source = await found!.open().catch((error: { code: string }) => error.code);
     if (typeof source === 'string') return source;
@@ -73,7 +75,9 @@ describe('a link that is put in the place of something after the scan', () => {
         return nodeFileSystem.readdir(path);
       },
     };
-    const [found] = await createLocalFiles(swapping).scan(join(directory, 'data'));
+    const {
+      files: [found],
+    } = await createLocalFiles(swapping).scan(join(directory, 'data'));
     await expect(found!.open()).rejects.toEqual(code('SourceChanged', 'links are not followed'));
   });
 
@@ -104,8 +108,7 @@ describe('scan', () => {
     write('.hidden', '');
     write('é', 'é');
     write('b/c/d e');
-    mkdirSync(join(directory, 'empty/deep'), { recursive: true });
-    expect(await localFiles.scan(directory)).toEqual([
+    expect((await localFiles.scan(directory)).files).toEqual([
       { name: '.hidden', sizeBytes: 0, open: expect.any(Function) },
       { name: 'b-1', sizeBytes: 1, open: expect.any(Function) },
       { name: 'b/2', sizeBytes: 3, open: expect.any(Function) },
@@ -117,7 +120,9 @@ describe('scan', () => {
   it('what it finds can be opened and read; a file that has gone since is NotFound', async () => {
     write('a', 'abc');
     write('b', 'x');
-    const [a, b] = await localFiles.scan(directory);
+    const {
+      files: [a, b],
+    } = await localFiles.scan(directory);
     const source = await a?.open();
     const buffer = new Uint8Array(2);
     await source?.readInto(1, buffer);
@@ -130,7 +135,7 @@ describe('scan', () => {
 
   it('finds more files than are looked at together', async () => {
     for (let i = 0; i < 150; i++) write(`f${String(i).padStart(3, '0')}`, 'x'.repeat(i));
-    const files = await localFiles.scan(directory);
+    const { files } = await localFiles.scan(directory);
     expect(files.map(({ sizeBytes }) => sizeBytes)).toEqual(Array.from({ length: 150 }, (_, i) => i));
   });
 
@@ -138,7 +143,7 @@ describe('scan', () => {
     write('data/a');
     symlinkSync('data', join(directory, 'link'));
     for (const path of [relative(process.cwd(), join(directory, 'data')), join(directory, 'link')]) {
-      expect((await localFiles.scan(path)).map(({ name }) => name)).toEqual(['a']);
+      expect((await localFiles.scan(path)).files.map(({ name }) => name)).toEqual(['a']);
     }
   });
 
@@ -220,9 +225,44 @@ describe('scan', () => {
   });
 });
 
+describe('empty directories', () => {
+  const found = async (options: Parameters<typeof localFiles.scan>[1] = {}) => {
+    const { files, directories } = await localFiles.scan(join(directory, 'data'), options);
+    return [files.map(({ name }) => name), directories.map(({ name }) => name)];
+  };
+  const make = (...names: readonly string[]) => {
+    for (const name of names) mkdirSync(join(directory, name), { recursive: true });
+  };
+
+  it('are those in which nothing lies, sorted by the bytes of their names', async () => {
+    for (const name of ['data/a/b/1', 'data/a-b', 'data/z']) write(name);
+    make('data/a/c/deep', 'data/a/b0', 'data/é', 'data/y', 'data/a/b/d');
+    expect(await found()).toEqual([
+      ['a-b', 'a/b/1', 'z'],
+      ['a/b/d', 'a/b0', 'a/c/deep', 'y', 'é'],
+    ]);
+  });
+
+  it('are those too in which all is left out; one that is left out itself is not', async () => {
+    for (const name of ['data/a/1.tmp', 'data/cache/1', 'data/z']) write(name);
+    make('data/cache/d', 'data/b/c');
+    symlinkSync('nowhere', join(directory, 'data/b/c/link'));
+    const isExcluded = (name: string) => name.endsWith('.tmp') || name === 'cache';
+    expect(await found({ isExcluded, links: 'skip' })).toEqual([['z'], ['a', 'b/c']]);
+  });
+
+  it('are found behind links that are followed, under the names of these', async () => {
+    write('data/m');
+    make('other/deep', 'none', 'data/b');
+    symlinkSync('../other', join(directory, 'data/a'));
+    symlinkSync('../../none', join(directory, 'data/b/link'));
+    expect(await found({ links: 'follow' })).toEqual([['m'], ['a/deep', 'b/link']]);
+  });
+});
+
 describe('what is left out, and what becomes of links', () => {
   const names = async (options: Parameters<typeof localFiles.scan>[1], name = 'data') =>
-    (await localFiles.scan(join(directory, name), options)).map((file) => file.name);
+    (await localFiles.scan(join(directory, name), options)).files.map((file) => file.name);
   const link = (name: string, target: string) => {
     mkdirSync(dirname(join(directory, name)), { recursive: true });
     symlinkSync(target, join(directory, name));
@@ -263,8 +303,8 @@ describe('what is left out, and what becomes of links', () => {
       'm',
       'z/3',
     ]);
-    const found = await localFiles.scan(join(directory, 'data'), { links: 'follow' });
-    const source = await found[0]?.open();
+    const { files } = await localFiles.scan(join(directory, 'data'), { links: 'follow' });
+    const source = await files[0]?.open();
     const buffer = new Uint8Array(3);
     await source?.readInto(0, buffer);
     await source?.close();
@@ -295,7 +335,9 @@ describe('what is left out, and what becomes of links', () => {
     write('blobs/1', 'one');
     write('blobs/2', 'two');
     link('data/a', '../blobs/1');
-    const [found] = await localFiles.scan(join(directory, 'data'), { links: 'follow' });
+    const {
+      files: [found],
+    } = await localFiles.scan(join(directory, 'data'), { links: 'follow' });
     rmSync(join(directory, 'blobs/1'));
     symlinkSync('2', join(directory, 'blobs/1'));
     await expect(found?.open()).rejects.toEqual(code('InvalidArgument', 'link'));

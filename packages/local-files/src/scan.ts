@@ -2,6 +2,7 @@ import {
   CheckpointError,
   compareUtf8,
   type FoundFile,
+  type FoundTree,
   type ScanOptions,
   throwIfAborted,
 } from '@holdfast/core/contract';
@@ -13,7 +14,7 @@ import { fileSystemAt } from './mounts.ts';
 import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
 
-const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file'>, string>> = {
+const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file' | 'directory'>, string>> = {
   link: 'is a symbolic link; follow or skip links, or put the file itself in its place',
   special: 'is a socket, a named pipe or a device; only regular files can be saved',
   unnameable: 'has a name that is not valid UTF-8; rename it',
@@ -22,14 +23,15 @@ const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file'>, string>> = {
 /** Enough to keep the thread pool busy, few enough to be stopped soon. */
 const STATS_AT_A_TIME = 64;
 
-/** See `LocalFiles.scan`. Empty directories below are not recorded. The directory itself may be given by a symbolic link. */
+/** See `LocalFiles.scan`. The directory itself may be given by a symbolic link. */
 export async function scanDirectory(
   directory: string,
   options: ScanOptions = {},
   fileSystem: FileSystem = nodeFileSystem,
-): Promise<FoundFile[]> {
+): Promise<FoundTree> {
   const root = localPath(directory);
   const places: Place[] = [];
+  const directories: Place[] = [];
   const check = () => throwIfAborted(options.signal);
   try {
     check();
@@ -37,21 +39,38 @@ export async function scanDirectory(
     if (!stats.isDirectory()) throw invalid(root, 'is not a directory');
     const realRoot = await fileSystem.realpath(root);
     const walk = { fileSystem, options, check };
-    for await (const place of placesBelow(walk, { path: root, realPath: realRoot, name: '' }, [realRoot]))
-      places.push(place);
+    const top: Place = { path: root, realPath: realRoot, name: '', kind: 'directory' };
+    let last: Place | undefined;
+    for await (const place of placesBelow(walk, top, [realRoot])) {
+      if (isEmptyBefore(last, place)) directories.push(last);
+      if (place.kind === 'file') places.push(place);
+      last = place;
+    }
+    if (isEmptyBefore(last, undefined)) directories.push(last);
     if (places.length === 0)
       throw invalid(root, options.isExcluded ? 'holds no file that is not left out' : 'holds no file');
-    if (options.links === 'follow') places.sort((a, b) => compareUtf8(a.name, b.name));
+    if (options.links === 'follow') places.sort(byName);
     const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
     const disk = isOnDisk ? stats.dev : undefined;
-    return await lookAt(fileSystem, places, { disk, check });
+    const files = await lookAt(fileSystem, places, { disk, check });
+    return { files, directories: directories.sort(byName).map(({ name }) => ({ name })) };
   } catch (error) {
     throw fileError(error, `read the directory ${root}`, { path: root });
   }
 }
 
+function byName(a: Place, b: Place): number {
+  return compareUtf8(a.name, b.name);
+}
+
+/** A directory comes before all that is in it. So nothing is in one that is followed by another place. */
+function isEmptyBefore(place: Place | undefined, next: Place | undefined): place is Place {
+  return place?.kind === 'directory' && next?.name.startsWith(`${place.name}/`) !== true;
+}
+
 /** A file or directory below the one that is scanned. */
 interface Place {
+  readonly kind: 'file' | 'directory';
   readonly path: string;
   /** Without links. */
   readonly realPath: string;
@@ -75,16 +94,18 @@ async function* placesBelow(
   const nameOf = (name: string) => (directory.name === '' ? name : `${directory.name}/${name}`);
   const entries = walkTree(fileSystem, directory.path, {
     missing: 'throw',
+    withDirectories: true,
     check,
     isExcluded: isExcluded && ((name) => isExcluded(nameOf(name))),
   });
   for await (const entry of entries) {
     const path = `${directory.path}/${entry.name}`;
     const name = nameOf(entry.name);
-    if (entry.kind === 'file') yield { path, realPath: `${directory.realPath}/${entry.name}`, name };
+    if (entry.kind === 'file' || entry.kind === 'directory')
+      yield { path, realPath: `${directory.realPath}/${entry.name}`, name, kind: entry.kind };
     else if (entry.kind !== 'link' || links === 'refuse') throw invalid(path, REFUSALS[entry.kind]);
     else if (links === 'follow')
-      yield* placesBehind(walk, { path, realPath: directory.realPath, name }, followed);
+      yield* placesBehind(walk, { path, realPath: directory.realPath, name, kind: 'file' }, followed);
   }
 }
 
@@ -102,11 +123,15 @@ async function* placesBehind(
   });
   const stats = await fileSystem.stat(target);
   const found = { path: target, realPath: target, name: link.name };
-  if (stats.isFile()) yield found;
+  if (stats.isFile()) yield { ...found, kind: 'file' };
   else if (!stats.isDirectory()) throw invalid(link.path, REFUSALS.special);
   else if ([link.realPath, ...followed].some((each) => isAtOrBelow(each, target)))
     throw invalid(link.path, 'is a symbolic link that leads back to a directory which holds it');
-  else yield* placesBelow(walk, found, [...followed, target]);
+  else {
+    const behind: Place = { ...found, kind: 'directory' };
+    yield behind;
+    yield* placesBelow(walk, behind, [...followed, target]);
+  }
 }
 
 /** `disk`: files on this device are asked in place, for what they are asked has just been read. */

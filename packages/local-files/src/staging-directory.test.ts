@@ -5,6 +5,7 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
   symlinkSync,
   truncateSync,
@@ -50,6 +51,7 @@ function hidden(): string {
 async function written(fileSystem: FileSystem = nodeFileSystem): Promise<RestoreTarget> {
   const target = await createLocalFiles(fileSystem).openTarget(directory);
   for (const name of ['a', 'sub/b', 'sub/deep/c']) await write(target, name);
+  await target.makeDirectory?.({ name: 'sub/empty' });
   return target;
 }
 
@@ -74,6 +76,15 @@ const INTERFERENCES: readonly Interference[] = [
       symlinkSync(join(parent, 'moved'), `${at}/a`);
     },
     '/a is a symbolic link',
+  ],
+  ['an empty directory is removed', (at) => rmdirSync(`${at}/sub/empty`), '/sub/empty is gone'],
+  [
+    'a file takes the place of an empty directory',
+    (at) => {
+      rmdirSync(`${at}/sub/empty`);
+      writeFileSync(`${at}/sub/empty`, 'x');
+    },
+    '/sub/empty is another file',
   ],
   ['a directory is moved away', (at) => renameSync(`${at}/sub`, `${at}/was`), '/sub is gone'],
   [

@@ -104,6 +104,11 @@ export class StagingDirectory {
     );
   }
 
+  /** Succeeds if it is there already. Errors: as of `create`. */
+  makeDirectory(name: string): Promise<void> {
+    return this.#within(name, async () => undefined);
+  }
+
   /** Called when a file is complete, with what the system says of it then. */
   noteWritten(name: string, stats: BigIntStats): void {
     const { directory, base } = split(name);

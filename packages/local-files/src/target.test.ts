@@ -57,6 +57,34 @@ describe('openTarget', () => {
     expect(siblings()).toEqual(['ckpt']);
   });
 
+  it('empty directories appear with it; one that is there already, or holds a file, is no other', async () => {
+    const target = await localFiles.openTarget(directory);
+    await write(target, 'deep/er/b', 'two');
+    for (const name of ['logs', 'deep/er', 'deep/empty/x', 'logs']) await target.makeDirectory?.({ name });
+    await target.publish();
+    expect(readdirSync(directory, { recursive: true }).sort()).toEqual([
+      ...['deep', 'deep/empty', 'deep/empty/x', 'deep/er', 'deep/er/b', 'logs'],
+    ]);
+    await expect(target.makeDirectory?.({ name: 'late' })).rejects.toEqual(code('InvalidArgument'));
+  });
+
+  it.each(['../x', '/x', 'a/../../x', '', 'a\0b'])('no directory is made outside, as %j', async (name) => {
+    const target = await localFiles.openTarget(directory);
+    await expect(target.makeDirectory?.({ name })).rejects.toEqual(code('InvalidArgument'));
+    await target.discard();
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  it('a directory that has the name of a file, or would lie in one, is InvalidArgument', async () => {
+    const target = await localFiles.openTarget(directory);
+    await write(target, 'a', 'one');
+    for (const name of ['a', 'a/b'])
+      await expect(target.makeDirectory?.({ name })).rejects.toEqual(
+        code('InvalidArgument', 'both have the same name there, or one would lie inside the other'),
+      );
+    await target.discard();
+  });
+
   it('only its owner can enter it before, and then it has the mode of any new directory', async () => {
     const target = await localFiles.openTarget(directory);
     const [sibling] = readdirSync(parent);

@@ -15,6 +15,7 @@ import {
   type ErrorCode,
   type RandomSink,
   type RestoreTarget,
+  type SinkDirectory,
   type SinkFile,
   type TargetOptions,
   throwIfAborted,
@@ -176,6 +177,17 @@ class DirectoryTarget implements RestoreTarget {
       return sink;
     } catch (error) {
       throw fileError(error, `create "${name}" below ${path}`, { path, name });
+    }
+  }
+
+  async makeDirectory({ name }: SinkDirectory): Promise<void> {
+    const { sibling, staging, path } = this.#parts;
+    if (this.#isSettled) throw this.#error('InvalidArgument', 'is published or discarded already');
+    assertInside(sibling, resolve(sibling, name), name);
+    try {
+      await staging.makeDirectory(name);
+    } catch (error) {
+      throw fileError(error, `create the directory "${name}" below ${path}`, { path, name });
     }
   }
 

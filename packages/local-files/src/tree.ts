@@ -11,7 +11,7 @@ export interface TreeEntry {
   /** Relative to the root of the walk, segments joined by '/'. */
   readonly name: string;
   /** `unnameable`: the name is not UTF-8, and `name` only resembles it. `special`: socket, pipe or device. */
-  readonly kind: 'file' | 'link' | 'special' | 'unnameable';
+  readonly kind: 'file' | 'link' | 'special' | 'unnameable' | 'directory';
 }
 
 export interface WalkOptions {
@@ -23,6 +23,8 @@ export interface WalkOptions {
   isHidden?: ((name: string) => boolean) | undefined;
   /** Told each name, of a directory too, without a '/' at its end: it is passed over, with all below. */
   isExcluded?: ((name: string) => boolean) | undefined;
+  /** True: directories are entries too, each before all that is in it. Default: they are not. */
+  withDirectories?: boolean | undefined;
   /** A directory that is not there, or vanishes: `skip` counts it as empty. */
   missing: 'skip' | 'throw';
   check?: Check | undefined;
@@ -31,7 +33,7 @@ export interface WalkOptions {
 interface Item {
   /** Of a directory with a '/' at the end: so sorted, all below it falls in the right place ("a-b" < "a/b" < "a0"). */
   readonly sortName: string;
-  readonly kind: TreeEntry['kind'] | 'directory';
+  readonly kind: TreeEntry['kind'];
 }
 
 interface Level {
@@ -55,9 +57,10 @@ export async function* walkTree(
   for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
     const item = level.items[level.next++];
     if (item === undefined) levels.pop();
-    else if (item.kind === 'directory')
+    else if (item.kind === 'directory') {
+      if (options.withDirectories) yield { name: item.sortName.slice(0, -1), kind: item.kind };
       levels.push(await readLevel(fileSystem, root, item.sortName, options));
-    else yield { name: item.sortName, kind: item.kind };
+    } else yield { name: item.sortName, kind: item.kind };
   }
 }
 

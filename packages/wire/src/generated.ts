@@ -93,6 +93,12 @@ export interface Claim {
   readonly life: string;
 }
 
+/** A directory in which its writer saved nothing. A restore makes it all the same. */
+export interface Directory {
+  /** As the name of a file. */
+  readonly name: string;
+}
+
 /** One file of a checkpoint and where its bytes lie. */
 export interface File {
   /** Relative path inside the checkpoint: segments joined by '/', no empty, '.' or '..' segment. */
@@ -274,6 +280,8 @@ export interface Receipt {
    * reader would miss the files.
    */
   readonly fileLists: readonly FileListRef[];
+  /** Sorted by name, bytewise. A receipt that has one is of minor 2 at least. */
+  readonly directories: readonly Directory[];
 }
 
 /** The receipt of the writer at this place in the list. Its key follows from the id, the place and the incarnation. */
@@ -287,6 +295,8 @@ export interface ReceiptRef {
   /** Names of its first and its last file, each cut to the bytes that docs/format.md says; empty where there is no file. */
   readonly firstName: string;
   readonly lastName: string;
+  /** Of the receipt's `directories`, whose names may lie outside these two. A manifest that has one is of minor 2 at least. */
+  readonly directoryCount: number;
 }
 
 /** A checkpoint that is gone, remembered so that a late finaliser learns the truth. */
@@ -413,6 +423,8 @@ export interface WriterShare {
   readonly files: readonly File[];
   /** Absent: the writer said nothing. A manifest in which one did is of minor 1 at least. */
   readonly taken?: Taken | undefined;
+  /** As in the receipt. A manifest of which a share has one is of minor 2 at least. */
+  readonly directories: readonly Directory[];
 }
 
 /** A field as the codec sees it. `int64-number` is a safe integer, `int64-bigint` a bigint; `mapKey` makes it a map. */
@@ -485,6 +497,9 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'host', kind: 'scalar', type: 'string' },
     { name: 'pid', kind: 'scalar', type: 'uint32' },
     { name: 'life', kind: 'scalar', type: 'string' },
+  ],
+  Directory: [
+    { name: 'name', kind: 'scalar', type: 'string' },
   ],
   File: [
     { name: 'name', kind: 'scalar', type: 'string' },
@@ -580,6 +595,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'suspicions', kind: 'scalar', type: 'string', repeated: true },
     { name: 'taken', kind: 'message', type: 'Taken' },
     { name: 'fileLists', kind: 'message', type: 'FileListRef', repeated: true },
+    { name: 'directories', kind: 'message', type: 'Directory', repeated: true },
   ],
   ReceiptRef: [
     { name: 'incarnation', kind: 'scalar', type: 'uint32' },
@@ -588,6 +604,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'sizeBytes', kind: 'scalar', type: 'int64-number' },
     { name: 'firstName', kind: 'scalar', type: 'string' },
     { name: 'lastName', kind: 'scalar', type: 'string' },
+    { name: 'directoryCount', kind: 'scalar', type: 'uint32' },
   ],
   Removed: [
     { name: 'id', kind: 'message', type: 'CheckpointId', required: true },
@@ -659,5 +676,6 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'receiptSha256', kind: 'scalar', type: 'bytes' },
     { name: 'files', kind: 'message', type: 'File', repeated: true },
     { name: 'taken', kind: 'message', type: 'Taken' },
+    { name: 'directories', kind: 'message', type: 'Directory', repeated: true },
   ],
 };

@@ -19,7 +19,7 @@ import { parseChoice } from '../values.ts';
 
 const only = list(
   '--only <glob>',
-  'only files that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
+  'only files and empty directories that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
   (text) => text,
 );
 export const onCorrupt = value(

@@ -76,7 +76,7 @@ export const save: Command = {
   group: 'Save and restore',
   summary: 'Save files as a checkpoint, whole or not at all',
   description:
-    'DIR: every file below it. FILE: under its own name, without the directory.\n' +
+    'DIR: every file below it, and empty directories. FILE: under its own name, without the directory.\n' +
     'Each of several writers saves its own files with the same --version and --attempt;\n' +
     'the checkpoint is committed once all have delivered. A writer without --attempt takes the run over.\n' +
     'A trainer that starts a command for each save passes the same --life to all of them: else each takes\n' +

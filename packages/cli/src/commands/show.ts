@@ -88,7 +88,7 @@ function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call):
     ...(entry === null || entry.attempt === ''
       ? []
       : [['attempt', printable(entry.attempt)] as [string, string]]),
-    ['size', `${formatBytes(details.sizeBytes)} in ${formatPlural(details.fileCount, 'file')}`],
+    ['size', `${formatBytes(details.sizeBytes)} in ${countText(details)}`],
     ...Object.entries(details.metrics).map(([name, metric]): [string, string] => [
       'metric',
       `${printable(name)} ${formatMetric(metric)}`,
@@ -103,6 +103,14 @@ function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call):
   const facts = rows.map(([name, text]) => `${call.style('dim', name.padEnd(width))} ${text}`);
   const [writerTitles, ...writers] = writerLines(details);
   const states = writerTitles === undefined ? [] : ['', call.style('bold', writerTitles), ...writers];
+  const rowsOfFiles = details.files.map((file) => [
+    printable(file.name),
+    formatBytes(file.sizeBytes),
+    String(file.writer),
+    crcText(file.crc32c),
+    printable(file.key),
+  ]);
+  const rowsOfDirectories = details.directories.map((name) => [`${printable(name)}/`, '', '', '', '']);
   const [titles, ...files] = renderTable(
     [
       { title: 'FILE', align: 'left' },
@@ -111,15 +119,16 @@ function textOf(details: CheckpointDetails, entry: LogEntry | null, call: Call):
       { title: 'CRC32C', align: 'left' },
       { title: 'KEY', align: 'left' },
     ],
-    details.files.map((file) => [
-      printable(file.name),
-      formatBytes(file.sizeBytes),
-      String(file.writer),
-      crcText(file.crc32c),
-      printable(file.key),
-    ]),
+    [...rowsOfFiles, ...rowsOfDirectories],
   );
   return [...facts, ...states, '', call.style('bold', titles as string), ...files].join('\n');
+}
+
+function countText({ fileCount, directories }: CheckpointDetails): string {
+  const files = formatPlural(fileCount, 'file');
+  if (directories.length === 0) return files;
+  const what = directories.length === 1 ? '1 empty directory' : `${directories.length} empty directories`;
+  return `${files} and ${what}`;
 }
 
 function crcText(crc32c: number): string {
@@ -143,5 +152,6 @@ function jsonOf(details: CheckpointDetails, entry: LogEntry | null, uri: string)
       writer,
       key,
     })),
+    directories: details.directories,
   };
 }

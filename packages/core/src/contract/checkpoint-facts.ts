@@ -77,6 +77,8 @@ export interface CheckpointDetails extends CheckpointSummary {
   /** One for each writer, in their order. */
   readonly writers: readonly WriterState[];
   readonly files: readonly CheckpointFile[];
+  /** Names of directories that a writer saved without a file in them, in their order. */
+  readonly directories: readonly string[];
   /** That of the commit, and what was annotated since; the last value of a name stands. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly manifestKey: string;

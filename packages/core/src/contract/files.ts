@@ -39,6 +39,19 @@ export interface FoundFile {
   open(): Promise<RandomSource>;
 }
 
+/** What a directory scan found. */
+export interface FoundTree {
+  /** Sorted by name (UTF-8 bytes). */
+  readonly files: readonly FoundFile[];
+  /** Those below which nothing was found. Sorted likewise. */
+  readonly directories: readonly FoundDirectory[];
+}
+
+export interface FoundDirectory {
+  /** As of a file. */
+  readonly name: string;
+}
+
 /** Bytes that are written at any position. */
 export interface RandomSink {
   /** Writes all of `buffer` at `offsetBytes`. Ranges of one sink do not overlap. `buffer` is the sink's until this settles. */
@@ -53,9 +66,18 @@ export interface SinkFile {
   readonly mode?: number | undefined;
 }
 
+export interface SinkDirectory {
+  readonly name: string;
+}
+
 /** A set of files that appears whole or not at all. Settled by exactly one of `publish` and `discard`. */
 export interface RestoreTarget {
   open(file: SinkFile): Promise<RandomSink>;
+  /**
+   * Makes a directory, with those above it; succeeds if it is there. Called when all files are closed.
+   * Absent: empty directories are not restored.
+   */
+  makeDirectory?(directory: SinkDirectory): Promise<void>;
   /**
    * Everything is written: make it visible and durable. `Conflict`: another program has changed what was
    * written, and nothing is visible; or it has replaced it in the very moment that it became visible.
@@ -102,10 +124,11 @@ export interface ScanOptions extends CallOptions {
 
 export interface LocalFiles {
   /**
-   * All regular files below a directory, sorted by name (UTF-8 bytes). `NotFound`: no such directory; `InvalidArgument`: it is no directory,
+   * All regular files below a directory, and the directories below it that hold nothing that was found:
+   * be they empty, or all in them left out. `NotFound`: no such directory; `InvalidArgument`: it is no directory,
    * holds no file at all, or holds a symbolic link that is not asked for, or a special file (named in the message).
    */
-  scan(directory: string, options?: ScanOptions): Promise<FoundFile[]>;
+  scan(directory: string, options?: ScanOptions): Promise<FoundTree>;
   /** `NotFound`, `Denied`, or `InvalidArgument` if it is no regular file. */
   openSource(path: string): Promise<RandomSource>;
   /**

@@ -18,6 +18,10 @@ export const TIME_MS_MAX = 253_402_300_799_999;
 /** Files of one writer in one checkpoint. With the longest names their lists still fit a receipt. */
 export const FILE_COUNT_MAX = 2_000_000;
 
+/** Empty directories of one writer in one checkpoint, and the bytes of UTF-8 that their names take together: its receipt holds them all. */
+export const DIRECTORY_COUNT_MAX = 65_536;
+export const DIRECTORY_NAMES_BYTES_MAX = 2 * 1024 * 1024;
+
 /** Metrics of one save, and of one checkpoint. */
 export const METRIC_COUNT_MAX = 256;
 

@@ -16,7 +16,10 @@ export interface RestoreOptions extends WaitOptions {
   /** Default: the latest. */
   version?: CheckpointReference | 'latest' | undefined;
   to: RestoreDestination;
-  /** Only files that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`); an empty list: all. No match at all is `NotFound`. */
+  /**
+   * Only files and empty directories that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`);
+   * an empty list: all. No match at all is `NotFound`.
+   */
   only?: readonly string[] | undefined;
   /** What of a directory that is not empty may be lost. Default: nothing. */
   replace?: Replace | undefined;

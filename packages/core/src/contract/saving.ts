@@ -72,7 +72,7 @@ export interface ConsistencyOptions {
 export interface SaveOptions extends CommitWaitOptions, CommitMeta, StaleOptions, ConsistencyOptions {
   /** Default: one above the highest so far, 0 for the first; only a lone writer may leave it out. */
   version?: VersionInput | undefined;
-  /** Save every file below this directory; not empty. Exactly one of `dir`, `files` and `buffers`. */
+  /** Save every file below this directory, one at least, and its empty directories. Exactly one of `dir`, `files` and `buffers`. */
   dir?: string | undefined;
   /** Of `dir`: globs of what is left out, a directory with all below, such as `*.tmp`. They know what those of `only` of a restore do. */
   exclude?: readonly string[] | undefined;

@@ -99,3 +99,20 @@ describe('checkLogicalNames', () => {
     expect(performance.now() - start).toBeLessThan(5000);
   });
 });
+
+test('an empty directory is refused where a file has its name or that of one above it; others may be alike', () => {
+  const problemOf = (files: readonly string[], directories: readonly string[]) => {
+    try {
+      checkLogicalNames(files, directories);
+      return '';
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+  expect(problemOf(['a/b', 'c'], ['a', 'd/e', 'd/e', 'a/b.c'])).toBe('');
+  expect(problemOf(['a/b'], ['a/b'])).toBe('"a/b" is both a file and an empty directory');
+  expect(problemOf(['a/b'], ['a/b/c/d'])).toBe(
+    'directory name "a/b/c/d" needs "a/b" as a directory, but that is a file too',
+  );
+  expect(problemOf(['a'], ['b/../c'])).toContain('it has a segment ".."');
+});

@@ -46,23 +46,34 @@ export function checkLogicalName(name: string): void {
   throw refusal(name, `file name ${quoted(name)} cannot be used: ${problem}`);
 }
 
-/** Each by itself, and all together: no two alike, and none that another needs as a directory ("a" and "a/b"). */
-export function checkLogicalNames(names: readonly string[]): void {
+/**
+ * Each by itself, and all together: no two alike, and none that another needs as a directory ("a" and
+ * "a/b"). `directories`: names of empty directories, of which several may be alike.
+ */
+export function checkLogicalNames(names: readonly string[], directories: readonly string[] = []): void {
   const seen = new Set<string>();
   for (const name of names) {
     checkLogicalName(name);
     if (seen.has(name)) throw refusal(name, `two files have the name ${quoted(name)}`);
     seen.add(name);
   }
-  for (const name of names) {
-    for (let at = name.indexOf('/'); at !== -1; at = name.indexOf('/', at + 1)) {
-      const directory = name.slice(0, at);
-      if (!seen.has(directory)) continue;
-      throw refusal(
-        name,
-        `file name ${quoted(name)} needs ${quoted(directory)} as a directory, but that is a file too`,
-      );
-    }
+  for (const name of names) assertDirectories(name, seen, 'file');
+  for (const name of directories) {
+    checkLogicalName(name);
+    if (seen.has(name)) throw refusal(name, `${quoted(name)} is both a file and an empty directory`);
+    assertDirectories(name, seen, 'directory');
+  }
+}
+
+/** No directory above `name` has the name of a file. */
+function assertDirectories(name: string, files: ReadonlySet<string>, what: 'file' | 'directory'): void {
+  for (let at = name.indexOf('/'); at !== -1; at = name.indexOf('/', at + 1)) {
+    const directory = name.slice(0, at);
+    if (!files.has(directory)) continue;
+    throw refusal(
+      name,
+      `${what} name ${quoted(name)} needs ${quoted(directory)} as a directory, but that is a file too`,
+    );
   }
 }
 

@@ -33,6 +33,7 @@ const receipt: Receipt = {
   metrics: { loss: 0.25 },
   suspicions: [],
   fileLists: [],
+  directories: [],
   metadata: { note: 'ü' },
 };
 
@@ -324,12 +325,14 @@ describe('sizes that add up to more than 2^53 - 1', () => {
   const files = (sizeBytes: number) => [file('a', sizeBytes), file('b', sizeBytes)];
   const ref = (sizeBytes: number) => ({
     ...{ incarnation: 0, sha256: new Uint8Array(32), fileCount: 1, sizeBytes, firstName: 'a', lastName: 'a' },
+    directoryCount: 0,
   });
   const { metrics, metadata, suspicions, bases, id } = receipt;
   const head = { id, worldSize: 2 };
   const share = (writer: number, sizeBytes: number) => ({
     ...{ writer, incarnation: 0, receiptKey: 'k', receiptSha256: new Uint8Array(32) },
     files: [file(`${writer}`, sizeBytes)],
+    directories: [],
   });
   const list = { sha256: new Uint8Array(32), fileCount: 1, firstName: 'a', lastName: 'a' };
   const lists = (sizeBytes: number) => [1, 2].map(() => ({ ...list, sizeBytes }));

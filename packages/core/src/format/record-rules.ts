@@ -3,9 +3,10 @@
  * holds a decoded record need not expect a file of negative size, or one whose name leads out of its directory.
  */
 
-import type { Checkpoint, File, FileList, Manifest, Receipt, Taken } from '@holdfast/wire';
+import type { Checkpoint, File, FileList, Manifest, Receipt, Taken, WriterShare } from '@holdfast/wire';
 import {
   compareUtf8,
+  DIRECTORY_COUNT_MAX,
   LEASE_TTL_MS_MAX,
   LIFE_ACCEPTED,
   lifeProblem,
@@ -84,6 +85,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
     holds: (value) => value === '' || lifeProblem(value as string) === null,
   },
   'Claim.writer': WRITER,
+  'Directory.name': NAME,
   'File.blake3': {
     accepted: '32 bytes or none',
     holds: (value) => [0, 32].includes((value as Uint8Array).length),
@@ -120,6 +122,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'ReadLease.ttlMs': within(1, LEASE_TTL_MS_MAX),
   'Receipt.worldSize': WORLD_SIZE,
   'Receipt.writer': WRITER,
+  'ReceiptRef.directoryCount': within(0, DIRECTORY_COUNT_MAX),
   'ReceiptRef.fileCount': atLeast(0),
   'ReceiptRef.sha256': SHA256,
   'ReceiptRef.sizeBytes': atLeast(0),
@@ -145,12 +148,14 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
 
 /** How many elements a list or map may have, by message and field. Others: as many as the record's limits allow. */
 export const COUNTS_MAX: Readonly<Record<string, number>> = {
+  'Receipt.directories': DIRECTORY_COUNT_MAX,
   'State.abandoned': 256,
   'State.incarnations': WORLD_SIZE_MAX,
   'State.pastAttempts': 4096,
   'State.removedRing': 256,
   'State.skippedManifests': 4096,
   'State.txnRing': 256,
+  'WriterShare.directories': DIRECTORY_COUNT_MAX,
 };
 
 const BYTES_PER_CRC = 4;
@@ -169,6 +174,12 @@ const sumOfSizes = (field: string, sizesOf: (message: never) => readonly Sized[]
     sizesOf(message as never).reduce((sum, { sizeBytes = 0 }) => sum + sizeBytes, 0) <=
     Number.MAX_SAFE_INTEGER,
 });
+
+const ORDERED_DIRECTORIES: MessageRule = {
+  field: 'directories',
+  accepted: 'in the order of their names, each name once',
+  holds: (message) => isAscending((message as Partial<Receipt | WriterShare>).directories ?? []),
+};
 
 /** Across the fields of one message; each has held its own rules before. */
 export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
@@ -224,12 +235,14 @@ export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
       },
     },
     sumOfSizes('files', ({ files = [], fileLists = [] }: Partial<Receipt>) => [...files, ...fileLists]),
+    ORDERED_DIRECTORIES,
   ],
+  WriterShare: [ORDERED_DIRECTORIES],
 };
 
-function isAscending(files: readonly File[]): boolean {
-  return files.every((file, index) => {
-    const before = files[index - 1];
-    return before === undefined || compareUtf8(before.name, file.name) < 0;
+function isAscending(named: readonly { readonly name: string }[]): boolean {
+  return named.every(({ name }, index) => {
+    const before = named[index - 1];
+    return before === undefined || compareUtf8(before.name, name) < 0;
   });
 }

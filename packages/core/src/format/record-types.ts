@@ -20,6 +20,7 @@ export type {
   CheckpointId,
   CheckpointState,
   Claim,
+  Directory as DirectoryRecord,
   File as FileRecord,
   FileList,
   FileListRef,

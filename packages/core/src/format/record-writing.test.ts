@@ -28,6 +28,7 @@ const receipt: Receipt = {
   metrics: { loss: 0.25 },
   suspicions: [],
   fileLists: [],
+  directories: [],
   metadata: { note: 'ü' },
 };
 

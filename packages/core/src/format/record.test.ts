@@ -81,6 +81,7 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'File.key': fc.constant(PAYLOAD_KEY),
   'File.mode': fc.nat(0o777),
   'File.name': fc.constantFrom('a', 'b/c', 'ü/__proto__', 'constructor'),
+  'Directory.name': fc.constantFrom('d', 'e/f'),
   'FileListRef.fileCount': fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
   'FileListRef.firstName': fc.constantFrom('a', 'b/c'),
   'FileListRef.lastName': fc.constantFrom('d', 'ü/e'),
@@ -100,6 +101,7 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'Policy.keepEveryMs': span,
   'Policy.keepForMs': span,
   'ReadLease.ttlMs': fc.integer({ min: 1, max: 2_592_000_000 }),
+  'ReceiptRef.directoryCount': fc.nat(65_536),
   'ReceiptRef.fileCount': count,
   'ReceiptRef.sha256': bytesOf(32),
   'ReceiptRef.sizeBytes': fc.nat(2 ** 49),
@@ -184,10 +186,20 @@ function allowed(message: string, value: object, isInline: boolean): object {
     const names = ['a/1', 'a/2'];
     return { files: [first, last].map((file, index) => ({ ...NO_SUMS, ...file, name: names[index] })) };
   }
-  if (message === 'Receipt') return isInline ? { fileLists: [] } : { files: [], fileLists };
+  if (message === 'WriterShare') return { directories: distinct(value) };
+  if (message === 'Receipt') {
+    const directories = distinct(value);
+    return isInline ? { directories, fileLists: [] } : { directories, files: [], fileLists };
+  }
   if (message !== 'Manifest' || receipts.length === 0) return {};
   const nothing = { writers: [], bases: [], metrics: {}, metadata: {}, suspicions: [] };
   return isInline ? { receipts: [], writers } : nothing;
+}
+
+/** In order, each name once. */
+function distinct({ directories = [] }: Partial<Receipt>): Receipt['directories'] {
+  const byName = new Map(directories.map((each) => [each.name, each]));
+  return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 const NO_SUMS = { partCrc32c: new Uint8Array(0), blake3: new Uint8Array(0) };
@@ -214,6 +226,7 @@ const receipt: Receipt = {
   metrics: { loss: 0.25 },
   suspicions: [],
   fileLists: [],
+  directories: [],
   metadata: { note: 'ü' },
 };
 
@@ -295,18 +308,26 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   return fileLists.length + receipts.length + newInState > 0 ? 2 : 1;
 }
 
-/** What came with minor 1: when bytes were taken, metadata that was annotated, and lives. */
-function isOfMinor1(value: RecordTypes[RecordKind]): boolean {
+/**
+ * What came with minor 1: when bytes were taken, metadata that was annotated, and lives. With minor 2:
+ * empty directories.
+ */
+function leastMinor(value: RecordTypes[RecordKind]): number {
   const {
     taken,
+    directories = [],
     writers = [],
+    receipts = [],
     state,
     checkpoints = [],
     life = '',
   } = value as Partial<Receipt & Manifest & CatalogEntry & CatalogPage & Claim>;
+  const listed = [...directories, ...writers.flatMap((share) => share.directories)];
+  if (listed.length > 0 || receipts.some(({ directoryCount }) => directoryCount > 0)) return 2;
   const isTaken = [taken, ...writers.map((share) => share.taken)].some((each) => each !== undefined);
   const annotated = [...checkpoints, ...(state?.checkpoints ?? [])];
-  return life !== '' || isTaken || annotated.some((each) => Object.keys(each.annotatedMetadata).length > 0);
+  const isAnnotated = annotated.some((each) => Object.keys(each.annotatedMetadata).length > 0);
+  return life !== '' || isTaken || isAnnotated ? 1 : 0;
 }
 
 describe.each(KINDS)('%s', (kind) => {
@@ -318,7 +339,7 @@ describe.each(KINDS)('%s', (kind) => {
         const major = leastMajor(kind, value);
         const { bytes } = encodeRecord(kind, { ...value, format: { kind, major, minor } });
         const decoded = decodeRecord(kind, bytes, where);
-        const format = { kind, major, minor: isOfMinor1(value) ? Math.max(1, minor) : minor };
+        const format = { kind, major, minor: Math.max(leastMinor(value), minor) };
         expect(decoded).toEqual({ ...value, format });
         expect(Buffer.compare(encodeRecord(kind, decoded).bytes, bytes)).toBe(0);
       }),
@@ -411,6 +432,7 @@ describe('a newer format', () => {
       receiptKey: 'r',
       receiptSha256: new Uint8Array(32),
       files: [],
+      directories: [],
     };
     const { id, bases, metrics, metadata, suspicions } = receipt;
     const manifest = {

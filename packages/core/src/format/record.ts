@@ -147,15 +147,26 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   return 1;
 }
 
-/** A record says by its minor what an older reader may find in it that it does not know. 1: `taken`, `annotatedMetadata`, `life`. */
+/**
+ * A record says by its minor what an older reader may find in it that it does not know. 1: `taken`,
+ * `annotatedMetadata`, `life`. 2: empty directories.
+ */
 function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   if (kind === 'claim') return (value as Claim).life ? 1 : 0;
-  const says = (each: Pick<Receipt, 'taken'>) => each.taken !== undefined;
-  if (kind === 'receipt') return says(value as Receipt) ? 1 : 0;
-  if (kind === 'manifest') return (value as Manifest).writers?.some(says) ? 1 : 0;
+  if (kind === 'receipt') return minorOfShare(value as Receipt);
+  if (kind === 'manifest') {
+    const { writers = [], receipts = [] } = value as Manifest;
+    if (receipts.some(({ directoryCount }) => directoryCount > 0)) return 2;
+    return writers.reduce((minor, share) => Math.max(minor, minorOfShare(share)), 0);
+  }
   if (kind === 'catalog-entry') return isAnnotated((value as CatalogEntry).state?.checkpoints) ? 1 : 0;
   if (kind === 'catalog-page') return isAnnotated((value as CatalogPage).checkpoints) ? 1 : 0;
   return 0;
+}
+
+function minorOfShare({ taken, directories = [] }: Pick<Receipt, 'taken' | 'directories'>): number {
+  if (directories.length > 0) return 2;
+  return taken === undefined ? 0 : 1;
 }
 
 function isAnnotated(checkpoints: readonly CatalogCheckpoint[] = []): boolean {

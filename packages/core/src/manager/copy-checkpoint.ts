@@ -224,7 +224,7 @@ class Copying {
 
   #deliver(index: number, { said, files }: Share): Promise<OwnReceipt> {
     const { runId, writer } = this.#membership;
-    const { metrics, metadata, suspicions, taken } = said;
+    const { metrics, metadata, suspicions, taken, directories } = said;
     const life = {
       id: this.#id,
       runId,
@@ -232,7 +232,7 @@ class Copying {
       incarnation: this.#incarnationOf(index),
     };
     // All files are objects of the copy's own, whatever the original refers to.
-    const says = { bases: [], metrics, metadata, suspicions, taken };
+    const says = { bases: [], metrics, metadata, suspicions, taken, directories };
     return deliver(this.#copy.target, { ...life, files, ...says }, this.#options.signal);
   }
 

@@ -30,7 +30,7 @@ export interface GatherOptions {
 /**
  * One GET for each receipt but the caller's own, one for each file list, and a list page for 1,000
  * objects. `WorldSizeMismatch`: a receipt is of another run. `Conflict`: two writers delivered the
- * same name. `Corrupt`: a payload is not there with its size.
+ * same name, or one of them a file where the other has a directory. `Corrupt`: a payload is not there with its size.
  */
 export async function gather(engine: Engine, options: GatherOptions): Promise<AssembledManifest> {
   const { id, chosen, signal, onAnswer } = options;
@@ -42,9 +42,10 @@ export async function gather(engine: Engine, options: GatherOptions): Promise<As
       throw refusal(engine, 'Conflict', id, `version ${id.version} cannot be committed: ${clashText(clash)}`);
   };
   const receipts = readChecked(engine, assembly, options);
-  for await (const { writer, files } of readLists(engine, receipts, { signal })) {
+  for await (const { writer, files, said, isFirst } of readLists(engine, receipts, { signal })) {
     onAnswer();
     refuse(names.add(files, writer));
+    if (isFirst) names.addDirectories(said.directories, writer);
     assembly.addFiles(files);
     await payloads.add(files);
   }

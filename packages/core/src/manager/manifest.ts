@@ -8,6 +8,7 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { jsonReady } from '../contract/json.ts';
+import { compareUtf8 } from '../contract/object-key.ts';
 import {
   type CatalogCheckpoint,
   checkLogicalNames,
@@ -52,7 +53,10 @@ export function manifestProblem(manifest: Manifest, id: CheckpointId): string | 
     return receipts.length === worldSize ? undefined : `it has ${receipts.length} receipts of ${worldSize}`;
   }
   try {
-    checkLogicalNames(writers.flatMap(({ files }) => files.map(({ name }) => name)));
+    checkLogicalNames(
+      writers.flatMap(({ files }) => files.map(({ name }) => name)),
+      writers.flatMap(({ directories }) => directories.map(({ name }) => name)),
+    );
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
@@ -103,10 +107,12 @@ export async function readDetails(
   const union = new Union();
   const writers: WriterState[] = [];
   const files: CheckpointDetails['files'][number][] = [];
-  for await (const { writer, said, files: more } of readSlices(engine, manifest, { signal })) {
-    if (writers.at(-1)?.writer !== writer) {
+  const directories = new Set<string>();
+  for await (const { writer, said, isFirst, files: more } of readSlices(engine, manifest, { signal })) {
+    if (isFirst) {
       union.add(said);
       writers.push(writerState(writer, said.taken));
+      for (const { name } of said.directories) directories.add(name);
     }
     for (const { name, sizeBytes, crc32c, key } of more) files.push({ name, sizeBytes, crc32c, writer, key });
   }
@@ -114,7 +120,10 @@ export async function readDetails(
   const { manifestKey } = checkpoint;
   const metadata = Object.assign(union.metadata, checkpoint.annotatedMetadata);
   // Files hold no bigint, and there may be a million of them: only the rest is gone through.
-  return Object.assign(jsonReady({ ...summary, worldSize, writers, metadata, manifestKey }), { files });
+  return Object.assign(jsonReady({ ...summary, worldSize, writers, metadata, manifestKey }), {
+    files,
+    directories: [...directories].sort(compareUtf8),
+  });
 }
 
 const CONSISTENCIES = { CONSISTENCY_UNSPECIFIED: null, PAUSED: 'paused', POLLUTED: 'polluted' } as const;

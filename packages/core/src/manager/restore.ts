@@ -10,6 +10,7 @@ import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { LeftDirectory, RestoreTarget, SinkFile } from '../contract/files.ts';
 import {
   type CatalogCheckpoint,
+  type DirectoryRecord,
   type FileRecord,
   type Manifest,
   type Reference,
@@ -31,7 +32,7 @@ import type { Engine } from './engine.ts';
 import { LeaseHolder } from './lease.ts';
 import { readManifest } from './manifest.ts';
 import { plannedCheckpoint, plannedEvent, transferOptions } from './session.ts';
-import { readFiles, readNamedSlices } from './slices.ts';
+import { readNamedSlices } from './slices.ts';
 import { localFiles } from './sources.ts';
 
 /** When none is what was asked for. */
@@ -102,17 +103,21 @@ async function restoreOne(
   const chosen = await chooseFiles(engine, checkpoint, manifest, { ...options, signal });
   const target = await openTarget(engine, options, signal);
   try {
-    options.onProgress?.(chosen ? plannedEvent(id.version, chosen) : plannedCheckpoint(checkpoint, manifest));
-    const files = chosen ?? allFiles(engine, manifest, signal);
+    options.onProgress?.(
+      chosen ? plannedEvent(id.version, chosen.files) : plannedCheckpoint(checkpoint, manifest),
+    );
+    const directories = new Map((chosen?.directories ?? []).map((each) => [each.name, each]));
+    const files = chosen?.files ?? allFiles(engine, manifest, { directories, signal });
     const items = itemsOf(files, (file) => target.open(sinkFile(file)));
     await engine.transfer.download(items, transferOptions({ ...options, signal }));
+    for (const directory of directories.values()) await target.makeDirectory?.(directory);
     await target.publish();
   } catch (error) {
     await target.discard();
     throw error;
   }
   const { fileCount, sizeBytes } = chosen
-    ? { fileCount: chosen.length, sizeBytes: totalBytes(chosen) }
+    ? { fileCount: chosen.files.length, sizeBytes: totalBytes(chosen.files) }
     : checkpoint;
   return { id, version: id.version, sizeBytes, fileCount };
 }
@@ -124,41 +129,55 @@ async function* itemsOf(
   for await (const file of files) yield { file, sink: () => open(file) };
 }
 
+/** `directories` has all empty ones, by name, when the last file was yielded. */
 async function* allFiles(
   engine: Engine,
   manifest: Manifest,
-  signal: AbortSignal,
+  { directories, signal }: { directories: Map<string, DirectoryRecord>; signal: AbortSignal },
 ): AsyncGenerator<FileRecord, void, void> {
-  for await (const { files } of readNamedSlices(engine, manifest, { signal })) yield* files;
+  for await (const { files, said, isFirst } of readNamedSlices(engine, manifest, { signal })) {
+    yield* files;
+    if (isFirst) for (const directory of said.directories) directories.set(directory.name, directory);
+  }
+}
+
+/** What is asked for. */
+interface Chosen {
+  readonly files: readonly FileRecord[];
+  /** Empty ones; several writers may have the same. */
+  readonly directories: readonly DirectoryRecord[];
 }
 
 /**
- * The files that are asked for, by globs or, with buffers as destination, by their names; `undefined`: all, and so many that they are not
- * held at once. `NotFound`: no file matches, or one that is named is not there. Reads only the records that may hold such names.
+ * The files and empty directories that are asked for, by globs or, with buffers as destination, files by
+ * their names; `undefined`: all, and so many that they are not held at once. `NotFound`: nothing
+ * matches, or a file that is named is not there. Reads only the records that may hold such names.
  */
 async function chooseFiles(
   engine: Engine,
   { fileCount }: CatalogCheckpoint,
   manifest: Manifest,
   { to, only, signal }: RestoreOptions & { readonly signal: AbortSignal },
-): Promise<readonly FileRecord[] | undefined> {
+): Promise<Chosen | undefined> {
   const named = typeof to === 'string' || isTarget(to) ? undefined : Object.keys(to);
   const globs = only?.length ? only : undefined;
-  if (!named && !globs)
-    return refersToReceipts(manifest) ? undefined : readFiles(engine, manifest, { signal });
+  if (!named && !globs && refersToReceipts(manifest)) return undefined;
   const matches = globs ? nameMatcher(globs) : () => true;
   const isNamed = new Set(named);
-  const starts = named ?? nameStarts(globs ?? []);
+  const starts = named ?? (globs && nameStarts(globs));
   const found: FileRecord[] = [];
+  const directories: DirectoryRecord[] = [];
   const others: string[] = [];
-  for await (const { files } of readNamedSlices(engine, manifest, { signal, starts })) {
+  const wanted = { signal, starts, withDirectories: !named };
+  for await (const { files, said, isFirst } of readNamedSlices(engine, manifest, wanted)) {
     for (const file of files) {
       if (named ? isNamed.has(file.name) : matches(file.name)) found.push(file);
       else if (others.length < NAMES_TOLD_MAX) others.push(file.name);
     }
+    if (isFirst && !named) directories.push(...said.directories.filter(({ name }) => matches(name)));
   }
   const chosen = named ? inOrder(found, named).filter(({ name }) => matches(name)) : found;
-  if (chosen.length > 0 || !globs) return chosen;
+  if (chosen.length + directories.length > 0 || !globs) return { files: chosen, directories };
   throw noMatch(globs, [...found.map(({ name }) => name), ...others].slice(0, NAMES_TOLD_MAX), fileCount);
 }
 

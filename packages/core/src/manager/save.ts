@@ -7,9 +7,9 @@ import type {
   WriterPosition,
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
-import { type CatalogCheckpoint, type FileRecord, toVersion } from '../format/index.ts';
+import { type CatalogCheckpoint, type DirectoryRecord, type FileRecord, toVersion } from '../format/index.ts';
 import { type Annotation, annotationBeyond, isEmptyAnnotation } from '../plan/annotation.ts';
-import { sameContent } from '../plan/same-content.ts';
+import { SameContent } from '../plan/same-content.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import { findByVersion, isPastAttempt } from '../plan/state.ts';
 import { totalBytes } from '../plan/stored-file.ts';
@@ -21,7 +21,7 @@ import type { Engine } from './engine.ts';
 import { fencedAttempt } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { plannedEvent, SaveSession, transferOptions } from './session.ts';
-import { readFiles, readSaid } from './slices.ts';
+import { readSaid, readSlices } from './slices.ts';
 import { checkMeta, resolveSources } from './sources.ts';
 import { unlessRemoved } from './unless-removed.ts';
 import { assertVersionNamed, type WriterRegistry } from './writers.ts';
@@ -42,10 +42,11 @@ export async function save(
   checkCapture(options, version);
   assertVersionNamed(version, writer);
   writers.attempt(writer);
-  const capture = new Capture(engine, await resolveSources(engine, options), options);
+  const { files, directories } = await resolveSources(engine, options);
+  const capture = new Capture(engine, files, options);
   try {
     await capture.stage(version);
-    const call = { version, writer, meta, capture, options };
+    const call = { version, writer, meta, capture, directories, options };
     const begun = await begin(engine, catalog, writers, call);
     if (!(begun instanceof SaveSession)) return begun;
     return await saveIn(engine, begun, call);
@@ -59,6 +60,8 @@ interface Call {
   readonly writer: WriterPosition;
   readonly meta: Annotation;
   readonly capture: Capture;
+  /** Empty ones. */
+  readonly directories: readonly DirectoryRecord[];
   readonly options: Bounded<SaveOptions>;
 }
 
@@ -95,7 +98,7 @@ function refusedAgain(found: unknown, first: unknown): never {
 async function saveIn(
   engine: Engine,
   session: SaveSession,
-  { meta: checked, capture, options }: Call,
+  { meta: checked, capture, directories, options }: Call,
 ): Promise<SaveResult> {
   const { version } = session.id;
   options.onProgress?.(plannedEvent(version, capture.sources));
@@ -103,7 +106,7 @@ async function saveIn(
     const files = await capture.read(version, (sources, signal) =>
       session.upload(sources, { ...options, signal }),
     );
-    const meta = { ...checked, taken: capture.taken(version) };
+    const meta = { ...checked, taken: capture.taken(version), directories };
     const suspicions = await session.deliver(files, meta, options);
     return await finish(session, { files, suspicions }, options);
   } finally {
@@ -163,7 +166,7 @@ async function committedBefore(
     const items = sources.map(({ name, source }) => ({ name, key: () => '', source }));
     return engine.transfer.checksum(items, transferOptions({ signal }));
   });
-  if (committed.state === 'QUARANTINED' || share === 'of other writers' || !sameContent(share.files, files)) {
+  if (committed.state === 'QUARANTINED' || share === 'of other writers' || !isContent(share, files, call)) {
     throw refusal(`version ${version} is committed already, with other content`);
   }
   return {
@@ -182,6 +185,7 @@ async function committedBefore(
 
 interface CommittedShare {
   readonly files: readonly FileRecord[];
+  readonly directories: readonly DirectoryRecord[];
   /** Metrics and metadata that the writer gave at the commit. */
   readonly said: Annotation;
 }
@@ -194,9 +198,26 @@ async function committedShare(
 ): Promise<CommittedShare | 'of other writers'> {
   const manifest = await readManifest(engine, committed, signal);
   if (manifest.worldSize !== writer.count) return 'of other writers';
-  const files = await readFiles(engine, manifest, { writer: writer.index, signal });
+  const files: FileRecord[] = [];
+  const directories: DirectoryRecord[] = [];
+  for await (const slice of readSlices(engine, manifest, { writer: writer.index, signal })) {
+    for (const file of slice.files) files.push(file);
+    if (slice.isFirst) directories.push(...slice.said.directories);
+  }
   const said = isEmptyAnnotation(meta) ? meta : await readSaid(engine, manifest, writer.index, signal);
-  return { files, said };
+  return { files, directories, said };
+}
+
+/** Whether a save of `files`, and of the call's empty directories, would repeat the committed one. */
+function isContent(
+  share: CommittedShare,
+  files: readonly Pick<FileRecord, 'name' | 'sizeBytes' | 'crc32c'>[],
+  { directories }: Pick<Call, 'directories'>,
+): boolean {
+  const content = new SameContent(files, directories);
+  content.compare(share.files);
+  content.compareDirectories(share.directories);
+  return content.isSame;
 }
 
 /**

@@ -12,6 +12,7 @@ import type {
 import { CheckpointError } from '../contract/errors.ts';
 import {
   type CatalogCheckpoint,
+  type DirectoryRecord,
   type FileRecord,
   hasBlake3,
   type Manifest,
@@ -38,6 +39,13 @@ const NONCE_DIGITS = 16;
 const NOTHING_KNOWN = new KnownFiles([]);
 
 type Bounded<T> = T & { signal: AbortSignal };
+
+/** What a receipt says beside files and metadata. */
+export interface Beside {
+  readonly taken?: Taken | undefined;
+  /** Empty ones. */
+  readonly directories?: readonly DirectoryRecord[] | undefined;
+}
 
 /** Where a session begins. */
 export interface Start {
@@ -134,7 +142,7 @@ export class SaveSession {
    */
   async deliver(
     files: readonly UploadedFile[],
-    meta: Required<CommitMeta> & { readonly taken?: Taken | undefined },
+    meta: Required<CommitMeta> & Beside,
     options: Bounded<WaitOptions & StaleOptions>,
   ): Promise<readonly string[]> {
     const records = files.map(fileRecord);
@@ -146,6 +154,7 @@ export class SaveSession {
       metadata: meta.metadata ?? {},
       suspicions,
       taken: meta.taken,
+      directories: meta.directories ?? [],
     };
     const { runId, writer, incarnation } = this.membership;
     this.#receipt = await deliver(

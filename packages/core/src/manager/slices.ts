@@ -12,6 +12,7 @@ import {
   idEquals,
   type Manifest,
   type Receipt,
+  type ReceiptRef,
   type WriterLife,
 } from '../format/index.ts';
 import {
@@ -33,14 +34,17 @@ import { getByDigest, isUnreadable } from './records.ts';
 const RECORDS_AT_ONCE = 8;
 
 /** What a writer said beside its files. */
-export type Said = Pick<Receipt, 'bases' | 'metrics' | 'metadata' | 'suspicions' | 'taken'>;
+export type Said = Pick<Receipt, 'bases' | 'metrics' | 'metadata' | 'suspicions' | 'taken' | 'directories'>;
 
 /**
  * Files of one writer that lie in one record, sorted by name. Each writer has one slice at least,
  * which may be empty.
  */
 export interface Slice extends WriterLife {
+  /** Each slice of a writer has the same. */
   readonly said: Said;
+  /** Of its writer. */
+  readonly isFirst: boolean;
   readonly files: readonly FileRecord[];
   /** Of the file list; `undefined`: they lie in the receipt, or in the manifest itself. */
   readonly listKey: string | undefined;
@@ -55,6 +59,8 @@ export interface SliceOptions {
    * all.
    */
   readonly starts?: readonly string[] | undefined;
+  /** With `starts`: also what has empty directories, whatever their names. */
+  readonly withDirectories?: boolean | undefined;
   /**
    * Told of each record that cannot be used, which is then passed over. Default: the first is
    * thrown.
@@ -77,8 +83,9 @@ export async function* readSlices(
   }
   const { signal } = options;
   const places = receiptPlaces(manifest).filter(({ writer }) => {
-    const range = manifest.receipts[writer] as NameRange;
-    return options.writer === undefined ? isWanted(range, options) : writer === options.writer;
+    const ref = manifest.receipts[writer] as ReceiptRef;
+    if (options.writer !== undefined) return writer === options.writer;
+    return isWanted(ref, options) || (options.withDirectories === true && ref.directoryCount > 0);
   });
   const at = { count: RECORDS_AT_ONCE, signal };
   const receipts = readAhead(places, at, (place, until) =>
@@ -94,9 +101,9 @@ export async function* readLists(
   options: SliceOptions,
 ): AsyncGenerator<Slice, void, void> {
   const at = { count: RECORDS_AT_ONCE, signal: options.signal };
-  const slices = readAhead(places(receipts, options), at, async ({ receipt, list }, until) => {
+  const slices = readAhead(places(receipts, options), at, async ({ receipt, list, isFirst }, until) => {
     const { writer, incarnation } = receipt;
-    const slice = { writer, incarnation, said: receipt };
+    const slice = { writer, incarnation, said: receipt, isFirst };
     if (list === undefined) return { ...slice, files: receipt.files, listKey: undefined };
     const listKey = fileListKey(receipt, list.sha256);
     const read = () => readList(engine, receipt, list, until);
@@ -129,6 +136,7 @@ interface Place {
   readonly receipt: Receipt;
   /** `undefined`: the receipt itself. */
   readonly list: FileListRef | undefined;
+  readonly isFirst: boolean;
 }
 
 async function* places(
@@ -137,8 +145,8 @@ async function* places(
 ): AsyncGenerator<Place, void, void> {
   for await (const receipt of receipts) {
     const lists = receipt.fileLists.filter((list) => isWanted(list, options));
-    if (lists.length === 0) yield { receipt, list: undefined };
-    for (const list of lists) yield { receipt, list };
+    if (lists.length === 0) yield { receipt, list: undefined, isFirst: true };
+    for (const [index, list] of lists.entries()) yield { receipt, list, isFirst: index === 0 };
   }
 }
 
@@ -150,10 +158,12 @@ function isWanted(range: NameRange, { starts }: SliceOptions): boolean {
 function* repeatedSlices(manifest: Manifest, { writer: wanted }: SliceOptions): Generator<Slice> {
   const { bases, metrics, metadata, suspicions } = manifest;
   const nothing = { bases: [], metrics: {}, metadata: {}, suspicions: [] };
-  for (const [index, { writer, incarnation, files, taken }] of manifest.writers.entries()) {
+  for (const [index, share] of manifest.writers.entries()) {
+    const { writer, incarnation, files, taken, directories } = share;
     if (wanted !== undefined && writer !== wanted) continue;
     const all = index === 0 ? { bases, metrics, metadata, suspicions } : nothing;
-    yield { writer, incarnation, said: { ...all, taken }, files, listKey: undefined };
+    const said = { ...all, taken, directories };
+    yield { writer, incarnation, said, isFirst: true, files, listKey: undefined };
   }
 }
 
@@ -190,13 +200,13 @@ async function readList(
 }
 
 /**
- * As `readSlices`; and no two of the files stand in each other's way. Memory: the names of all that
- * are read.
+ * As `readSlices`; and no two of the files stand in each other's way, nor a file in that of an empty
+ * directory. Memory: the names of all that are read.
  */
 export async function* readNamedSlices(
   engine: Engine,
   manifest: Manifest,
-  options: Pick<SliceOptions, 'signal' | 'starts' | 'onDamaged'>,
+  options: Omit<SliceOptions, 'writer'>,
 ): AsyncGenerator<Slice, void, void> {
   const names = new NameOwners();
   const refuse = (clash: NameClash | undefined) => {
@@ -207,6 +217,7 @@ export async function* readNamedSlices(
   };
   for await (const slice of readSlices(engine, manifest, options)) {
     refuse(names.add(slice.files, slice.writer));
+    if (slice.isFirst) names.addDirectories(slice.said.directories, slice.writer);
     yield slice;
   }
   refuse(names.findDirectory());

@@ -5,13 +5,15 @@ import { shown } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { LocalFiles } from '../contract/files.ts';
 import {
+  DIRECTORY_COUNT_MAX,
+  DIRECTORY_NAMES_BYTES_MAX,
   FILE_COUNT_MAX,
   METADATA_BYTES_MAX,
   METRIC_COUNT_MAX,
   METRIC_NAME_LENGTH_MAX,
   WORLD_SIZE_MAX,
 } from '../contract/ranges.ts';
-import { checkLogicalNames } from '../format/index.ts';
+import { checkLogicalNames, type DirectoryRecord } from '../format/index.ts';
 import { excluding } from '../plan/select.ts';
 import type { UploadSource } from '../transfer/index.ts';
 import type { Engine } from './engine.ts';
@@ -27,8 +29,15 @@ export interface NamedSource {
   readonly sizeBytes: number;
 }
 
+/** All of one save. */
+export interface Sources {
+  readonly files: readonly NamedSource[];
+  /** Empty ones. */
+  readonly directories: readonly DirectoryRecord[];
+}
+
 /** Names and sizes of what is to be saved; names are checked. */
-export async function resolveSources(engine: Engine, options: SaveOptions): Promise<NamedSource[]> {
+export async function resolveSources(engine: Engine, options: SaveOptions): Promise<Sources> {
   const { dir, exclude = [], links, files, buffers, signal } = options;
   const given = [dir, files, buffers].filter((each) => each !== undefined);
   if (given.length !== 1) {
@@ -39,15 +48,36 @@ export async function resolveSources(engine: Engine, options: SaveOptions): Prom
   if (dir !== undefined) {
     const isExcluded = exclude.length === 0 ? undefined : excluding(exclude);
     const found = await localFiles(engine).scan(dir, { isExcluded, links, signal });
-    checkFileCount(found.length);
-    checkLogicalNames(found.map((file) => file.name));
-    return found.map((file) => ({ name: file.name, sizeBytes: file.sizeBytes, source: file }));
+    const directories = found.directories.map(({ name }) => ({ name }));
+    checkFileCount(found.files.length);
+    checkDirectories(directories);
+    checkLogicalNames(
+      found.files.map((file) => file.name),
+      directories.map(({ name }) => name),
+    );
+    const named = found.files.map((file) => ({ name: file.name, sizeBytes: file.sizeBytes, source: file }));
+    return { files: named, directories };
   }
   const sources = Object.entries<SaveSource>(files ?? buffers ?? {});
   checkFileCount(sources.length);
   if (sources.length === 0) throw new CheckpointError('InvalidArgument', 'there is no file to save');
   checkLogicalNames(sources.map(([name]) => name));
-  return inBatches(sources, SOURCES_AT_ONCE, ([name, source]) => resolveSource(engine, name, source));
+  const resolve = ([name, source]: (typeof sources)[number]) => resolveSource(engine, name, source);
+  return { files: await inBatches(sources, SOURCES_AT_ONCE, resolve), directories: [] };
+}
+
+/** The receipt holds them all. */
+function checkDirectories(directories: readonly DirectoryRecord[]): void {
+  const advice = 'leave some out (`exclude`)';
+  if (directories.length > DIRECTORY_COUNT_MAX)
+    throw refusal(
+      `there are ${directories.length} empty directories; one writer saves at most ${DIRECTORY_COUNT_MAX}: ${advice}`,
+    );
+  const sizeBytes = directories.reduce((sum, { name }) => sum + Buffer.byteLength(name), 0);
+  if (sizeBytes > DIRECTORY_NAMES_BYTES_MAX)
+    throw refusal(
+      `the names of empty directories have ${sizeBytes} bytes; one writer saves at most ${DIRECTORY_NAMES_BYTES_MAX}: ${advice}`,
+    );
 }
 
 /** What the receipt of one writer could not hold, whatever the names. */

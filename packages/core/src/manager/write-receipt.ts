@@ -65,6 +65,7 @@ export async function deliver(
     metadata: delivery.metadata,
     suspicions: delivery.suspicions,
     taken: delivery.taken,
+    directories: [...delivery.directories].sort((a, b) => compareUtf8(a.name, b.name)),
   };
   const { bytes, sha256: digest } = encodeRecord('receipt', receipt);
   const key = receiptKey(id, position.index, incarnation);
@@ -80,7 +81,8 @@ export async function deliver(
   const recordBytes = created.bytes.byteLength;
   const own = { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
   // This process delivered this version before: the same content stands, other content cannot replace it.
-  const isSame = await hasContent(engine, found, files, signal).catch((error: unknown) =>
+  const content = new SameContent(files, delivery.directories);
+  const isSame = await hasContent(engine, found, content, signal).catch((error: unknown) =>
     throwDecision({ engine, catalog }, { id, runId, own, signal }, error),
   );
   if (isSame) {
@@ -154,10 +156,10 @@ async function throwDecision(
 async function hasContent(
   engine: Engine,
   receipt: Receipt,
-  files: readonly FileRecord[],
+  content: SameContent,
   signal: AbortSignal | undefined,
 ): Promise<boolean> {
-  const content = new SameContent(files);
+  content.compareDirectories(receipt.directories);
   for await (const slice of readLists(engine, [receipt], { signal })) content.compare(slice.files);
   return content.isSame;
 }

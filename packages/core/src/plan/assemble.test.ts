@@ -18,7 +18,15 @@ function fileOf(name: string): FileRecord {
 
 function stored(writer: number, recordBytes: number, changes: Partial<Receipt> = {}): StoredReceipt {
   const receipt = {
-    ...{ id, writer, incarnation: 0, worldSize: 2, files: [fileOf(`w${writer}`)], fileLists: [] },
+    ...{
+      id,
+      writer,
+      incarnation: 0,
+      worldSize: 2,
+      files: [fileOf(`w${writer}`)],
+      fileLists: [],
+      directories: [],
+    },
     ...{ bases: [], metrics: {}, metadata: { note: `of ${writer}` }, suspicions: [] },
     ...changes,
   };
@@ -55,6 +63,7 @@ describe('a manifest', () => {
         sizeBytes: 0,
         firstName: 'w0',
         lastName: 'w0',
+        directoryCount: 0,
       },
       {
         incarnation: 0,
@@ -63,6 +72,7 @@ describe('a manifest', () => {
         sizeBytes: 0,
         firstName: 'w1',
         lastName: 'w1',
+        directoryCount: 0,
       },
     ]);
     expect([fileCount, writers]).toEqual([2, [0, 1].map((writer) => ({ writer, incarnation: 0 }))]);

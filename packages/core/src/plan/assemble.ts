@@ -113,11 +113,12 @@ export class Assembly {
 
   add(stored: StoredReceipt): void {
     const { key, sha256: receiptSha256, receipt } = stored;
-    const { writer, incarnation, files, taken } = receipt;
+    const { writer, incarnation, files, taken, directories } = receipt;
     this.#recordBytes += stored.recordBytes;
     this.#refs.push(receiptRef(stored, this.#worldSize));
     const isSmall = this.#recordBytes <= this.#limits.repeatedBytesMax && receipt.fileLists.length === 0;
-    if (isSmall) this.#shares?.push({ writer, incarnation, receiptKey: key, receiptSha256, files, taken });
+    const share = { writer, incarnation, receiptKey: key, receiptSha256, files, taken, directories };
+    if (isSmall) this.#shares?.push(share);
     else this.#shares = undefined;
     // What the manifest does not repeat need not be held either.
     this.#union.add(this.#shares ? receipt : { ...receipt, metadata: {} });

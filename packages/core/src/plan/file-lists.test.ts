@@ -25,7 +25,7 @@ function fileOf(name: string, sizeBytes = 4): FileRecord {
 
 function receiptOf(files: readonly FileRecord[], changes: Partial<Receipt> = {}): Receipt {
   return {
-    ...{ id, writer: 0, incarnation: 0, worldSize: 1, files, fileLists: [] },
+    ...{ id, writer: 0, incarnation: 0, worldSize: 1, files, fileLists: [], directories: [] },
     ...{ bases: [], metrics: {}, metadata: {}, suspicions: [] },
     ...changes,
   };
@@ -76,10 +76,15 @@ describe('what a manifest says of a receipt', () => {
   test('counts files in the receipt and in its lists', () => {
     const lists = [fileListRef([fileOf('a'), fileOf('b')], digest), fileListRef([fileOf('c')], digest)];
     expect(countOf(receiptOf([fileOf('x')]))).toEqual({ fileCount: 1, sizeBytes: 4 });
-    const receipt = receiptOf([], { fileLists: lists });
+    const directories = [{ name: 'x' }, { name: 'y' }];
+    const receipt = receiptOf([], { fileLists: lists, directories });
     expect(receiptRef({ receipt, sha256: digest }, 1)).toEqual({
       ...{ incarnation: 0, sha256: digest, fileCount: 3, sizeBytes: 12, firstName: 'a', lastName: 'c' },
+      directoryCount: 2,
     });
+    // An older writer counts none of them.
+    const older = { ...receiptRef({ receipt, sha256: digest }, 1), directoryCount: 0 };
+    expect(referenceProblem({ id, worldSize: 1 }, 0, older, receipt)).toBe(undefined);
   });
 
   test('leaves out no writer that has a file of the name, however short the names are cut', () => {

@@ -83,11 +83,12 @@ export function receiptRef(
   { receipt, sha256 }: { readonly receipt: Receipt; readonly sha256: Uint8Array },
   worldSize: number,
 ): ReceiptRef {
-  const { incarnation, files, fileLists } = receipt;
+  const { incarnation, files, fileLists, directories } = receipt;
   const bytesMax = nameBytesMax(worldSize);
   const firstName = cut(files[0]?.name ?? fileLists[0]?.firstName ?? '', bytesMax);
   const lastName = cut(files.at(-1)?.name ?? fileLists.at(-1)?.lastName ?? '', bytesMax);
-  return { incarnation, sha256, ...countOf(receipt), firstName, lastName };
+  const directoryCount = directories.length;
+  return { incarnation, sha256, ...countOf(receipt), firstName, lastName, directoryCount };
 }
 
 /** Bytes of a manifest that may go into the names of all its writers; two for each. */

@@ -71,10 +71,14 @@ describe('what is selected', () => {
 });
 
 describe('two checkpoints', () => {
+  const OTHER = 'writer 0 has other files or empty directories';
   const file = { name: 'a', sizeBytes: 3, crc32c: 7, key: 'k1', partSizeBytes: 3, mode: 0 };
   const contentOf = (changes: object = {}, fileChanges: object = {}) => {
     const files = [{ ...file, ...fileChanges }] as FileRecord[];
-    const said = { bases: [], suspicions: [], metrics: { loss: 0.5, nought: 0 }, metadata: { note: 'x' } };
+    const said = {
+      ...{ bases: [], suspicions: [], directories: [{ name: 'd' }] },
+      ...{ metrics: { loss: 0.5, nought: 0 }, metadata: { note: 'x' } },
+    };
     const given = { worldSize: 1, files, ...said, ...changes };
     const content = new Content(given.worldSize);
     content.add(0, given, given.files);
@@ -87,10 +91,12 @@ describe('two checkpoints', () => {
 
   test.each<[string, object, object, string]>([
     ['number of writers', { worldSize: 2 }, {}, '1 writers, not 2'],
-    ['checksum', {}, { crc32c: 8 }, 'writer 0 has other files'],
-    ['size', {}, { sizeBytes: 4 }, 'writer 0 has other files'],
-    ['name', {}, { name: 'b' }, 'writer 0 has other files'],
-    ['file too few', { files: [] }, {}, 'writer 0 has other files'],
+    ['checksum', {}, { crc32c: 8 }, OTHER],
+    ['size', {}, { sizeBytes: 4 }, OTHER],
+    ['name', {}, { name: 'b' }, OTHER],
+    ['file too few', { files: [] }, {}, OTHER],
+    ['empty directory', { directories: [{ name: 'e' }] }, {}, OTHER],
+    ['empty directory too few', { directories: [] }, {}, OTHER],
     ['metric', { metrics: { loss: 0.6, nought: 0 } }, {}, 'the metrics differ'],
     ['metric too few', { metrics: { loss: 0.5 } }, {}, 'the metrics differ'],
     ['sign of nought', { metrics: { loss: 0.5, nought: -0 } }, {}, 'the metrics differ'],
@@ -100,7 +106,8 @@ describe('two checkpoints', () => {
   });
 
   test('say the same however many records their files lie in', () => {
-    const said = { bases: [], suspicions: [], metrics: {}, metadata: {} };
+    const directories = [{ name: 'd' }, { name: 'e' }];
+    const said = { bases: [], suspicions: [], metrics: {}, metadata: {}, directories };
     const files = ['a', 'b', 'c'].map((name) => ({ ...file, name })) as FileRecord[];
     const [one, two] = [new Content(1), new Content(1)];
     one.add(0, said, files);

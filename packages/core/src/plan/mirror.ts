@@ -6,6 +6,7 @@ import {
   type CatalogCheckpoint,
   type FileRecord,
   parsePayloadKey,
+  type Receipt,
   type State,
   sha256,
   toHex,
@@ -58,15 +59,24 @@ export class Content {
     this.worldSize = worldSize;
   }
 
-  /** In the order of the writers, and of one writer in the order of its names. */
-  add(writer: number, said: Parameters<Union['add']>[0], files: readonly FileRecord[]): void {
+  /**
+   * In the order of the writers, and of one writer in the order of its names. Each call of one writer
+   * says the same empty directories.
+   */
+  add(
+    writer: number,
+    said: Parameters<Union['add']>[0] & Pick<Receipt, 'directories'>,
+    files: readonly FileRecord[],
+  ): void {
     this.union.add(said);
-    let digest = this.digestOf(writer);
-    for (const { name, sizeBytes, crc32c } of files) {
-      const text = JSON.stringify([digest, name, sizeBytes, crc32c]);
-      digest = toHex(sha256(new TextEncoder().encode(text)));
-    }
-    this.#digests.set(writer, digest);
+    const before =
+      this.#digests.get(writer) ??
+      digestOver(
+        '',
+        said.directories.map(({ name }) => [name]),
+      );
+    const facts = files.map(({ name, sizeBytes, crc32c }) => [name, sizeBytes, crc32c]);
+    this.#digests.set(writer, digestOver(before, facts));
   }
 
   digestOf(writer: number): string {
@@ -74,11 +84,19 @@ export class Content {
   }
 }
 
+function digestOver(start: string, facts: readonly (readonly (string | number)[])[]): string {
+  let digest = start;
+  for (const each of facts)
+    digest = toHex(sha256(new TextEncoder().encode(JSON.stringify([digest, ...each]))));
+  return digest;
+}
+
 /** In what a copy says something else; `undefined`: in nothing that a reader would notice. */
 export function differenceOf(source: Content, copy: Content): string | undefined {
   if (source.worldSize !== copy.worldSize) return `${source.worldSize} writers, not ${copy.worldSize}`;
   for (let writer = 0; writer < source.worldSize; writer++) {
-    if (source.digestOf(writer) !== copy.digestOf(writer)) return `writer ${writer} has other files`;
+    if (source.digestOf(writer) !== copy.digestOf(writer))
+      return `writer ${writer} has other files or empty directories`;
   }
   if (!sameEntries(source.union.metrics, copy.union.metrics)) return 'the metrics differ';
   return sameEntries(source.union.metadata, copy.union.metadata) ? undefined : 'the metadata differ';

@@ -26,3 +26,25 @@ test('a file where another needs a directory is found once all are there, whiche
     expect(clash?.below).toBe('a/b/c/d');
   }
 });
+
+test('an empty directory stands in the way of a file of its name, or of a file above it, and of no other', () => {
+  for (const [file, directory] of [
+    ['a/b', 'a/b'],
+    ['a/b', 'a/b/c/d'],
+  ] as const) {
+    const owners = new NameOwners();
+    owners.add(named(file, 'a/c'), 0);
+    owners.addDirectories(named(directory), 1);
+    const clash = owners.findDirectory();
+    expect(clash && clashText(clash)).toBe(
+      `writer 0 delivered "a/b" as a file, writer 1 as a directory ("${directory}/")`,
+    );
+  }
+});
+
+test('several writers may have one empty directory, and others files in it', () => {
+  const owners = new NameOwners();
+  owners.add(named('a/b/1', 'a/b.c'), 0);
+  for (const writer of [1, 2]) owners.addDirectories(named('a/b', 'a/d'), writer);
+  expect(owners.findDirectory()).toBe(undefined);
+});

@@ -1,17 +1,23 @@
 /**
- * The names of all files of a checkpoint, whichever writer they are of. Memory: the names. Pure.
+ * The names of all files and empty directories of a checkpoint, whichever writer they are of.
+ * Memory: the names. Pure.
  */
 
-/** Two files of one name, or one file where another needs a directory. */
+/** Two files of one name, or one file where another, or an empty directory, needs a directory. */
 export interface NameClash {
   readonly writers: readonly [number, number];
   readonly name: string;
-  /** The file whose directory `name` is; `undefined`: both files have this name. */
+  /**
+   * The file whose directory `name` is, or an empty directory, with a '/' at its end; `undefined`:
+   * both files have this name.
+   */
   readonly below: string | undefined;
 }
 
 export class NameOwners {
   readonly #owners = new Map<string, number>();
+  /** With a '/' at the end: of these too, all before a '/' is to be a directory. */
+  readonly #directories = new Map<string, number>();
 
   /** Of one writer; resolves to the first that another file has already. */
   add(files: readonly { readonly name: string }[], writer: number): NameClash | undefined {
@@ -23,9 +29,18 @@ export class NameOwners {
     return undefined;
   }
 
-  /** When all are added: the first file that has the name of a directory of another. */
+  /** Empty ones of one writer. Others may have them too, and files in them. */
+  addDirectories(directories: readonly { readonly name: string }[], writer: number): void {
+    for (const { name } of directories) this.#directories.set(`${name}/`, writer);
+  }
+
+  /** When all are added: the first file that has the name of a directory. */
   findDirectory(): NameClash | undefined {
-    for (const [below, writer] of this.#owners) {
+    return this.#findAbove(this.#owners) ?? this.#findAbove(this.#directories);
+  }
+
+  #findAbove(names: ReadonlyMap<string, number>): NameClash | undefined {
+    for (const [below, writer] of names) {
       for (let end = below.lastIndexOf('/'); end > 0; end = below.lastIndexOf('/', end - 1)) {
         const name = below.slice(0, end);
         const other = this.#owners.get(name);

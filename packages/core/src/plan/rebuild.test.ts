@@ -17,6 +17,7 @@ function found(id: CheckpointId, lives: readonly number[] = [0], problem?: strin
     worldSize: lives.length,
     writers: lives.map((incarnation, writer) => ({
       ...{ writer, incarnation, receiptKey: 'r', receiptSha256: new Uint8Array(32) },
+      directories: [],
       files: [file(`${prefix}0.0-a/w`, 10), file('version_0/1.1/0.0-a/b', 5)],
     })),
     ...{ bases: [], metrics: { loss: 2 }, metadata: {}, suspicions: [], receipts: [] },

@@ -1,22 +1,21 @@
-import type { FileRecord } from '../format/index.ts';
+import type { DirectoryRecord, FileRecord } from '../format/index.ts';
 
 type Content = Pick<FileRecord, 'name' | 'sizeBytes' | 'crc32c'>;
+type Directory = Pick<DirectoryRecord, 'name'>;
 
-/** The same names with the same bytes, as far as sizes and CRC32C tell; order does not matter. */
-export function sameContent(a: readonly Content[], b: readonly Content[]): boolean {
-  const content = new SameContent(a);
-  content.compare(b);
-  return content.isSame;
-}
-
-/** As `sameContent`, where the other files come a few at a time. */
+/**
+ * What one writer saves: the same names with the same bytes, as far as sizes and CRC32C tell, and the
+ * same empty directories. Order does not matter. The files of the other side come a few at a time.
+ */
 export class SameContent {
   /** Not met yet. */
   readonly #rest: Map<string, Content>;
+  readonly #directories: ReadonlySet<string>;
   #hasOther = false;
 
-  constructor(files: readonly Content[]) {
+  constructor(files: readonly Content[], directories: readonly Directory[]) {
     this.#rest = new Map(files.map((file) => [file.name, file]));
+    this.#directories = new Set(directories.map(({ name }) => name));
   }
 
   compare(files: readonly Content[]): void {
@@ -25,6 +24,14 @@ export class SameContent {
       if (other?.sizeBytes === sizeBytes && other.crc32c === crc32c) this.#rest.delete(name);
       else this.#hasOther = true;
     }
+  }
+
+  /** All that the other side has. */
+  compareDirectories(directories: readonly Directory[]): void {
+    const names = new Set(directories.map(({ name }) => name));
+    const isSame =
+      names.size === this.#directories.size && [...names].every((name) => this.#directories.has(name));
+    if (!isSame) this.#hasOther = true;
   }
 
   /** All files of both were compared, and each has its like. */

@@ -1,0 +1,59 @@
+/** Empty directories, by the command: saved, shown, restored and replaced. */
+
+import { mkdir, readdir, rmdir, symlink } from 'node:fs/promises';
+import { expect, it } from 'vitest';
+import { holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
+
+/** Files and directories below one of the place. */
+async function treeOf(place: Place, name: string): Promise<string[]> {
+  return (await readdir(place.path(name), { recursive: true })).sort();
+}
+
+async function run(...args: readonly string[]): Promise<string> {
+  const { code, stdout, stderr } = await holdfast(args);
+  if (code !== 0) throw new Error(`${code}: ${stderr}`);
+  return stdout;
+}
+
+it('empty directories are saved and restored; --exclude and --links hold for them, --only and --replace too', async () => {
+  const place = await newPlace();
+  const source = await writeFiles(place, 'src', { 'model.bin': 'm', 'sub/b': 'b', 'tmp/x.tmp': 'x' });
+  for (const name of ['logs/tb', 'cache/deep', 'elsewhere'])
+    await mkdir(place.path(`src/${name}`), { recursive: true });
+  await symlink('../elsewhere', place.path('src/elsewhere/link'));
+  const save = ['save', source, place.uri, '--version', '1', '--json'];
+  const options = ['--exclude', 'cache', '--exclude', '**/*.tmp', '--links', 'skip'];
+  expect(JSON.parse(await run(...save, ...options))).toMatchObject({ fileCount: 2 });
+  const shown = JSON.parse(await run('show', place.uri, '--json'));
+  expect(shown.directories).toEqual(['elsewhere', 'logs/tb', 'tmp']);
+  const text = await run('show', place.uri);
+  expect(text).toContain('in 2 files and 3 empty directories');
+  expect(text).toMatch(/^logs\/tb\/ *$/m);
+
+  const all = ['elsewhere', 'logs', 'logs/tb', 'model.bin', 'sub', 'sub/b', 'tmp'];
+  await run('restore', place.uri, place.path('out'));
+  expect(await treeOf(place, 'out')).toEqual(all);
+  // What a restore has made it replaces, be it files or directories, also where those are gone.
+  await rmdir(place.path('out/tmp'));
+  await run('restore', place.uri, place.path('out'), '--replace', '--only', 'logs/**', '--only', 'sub/*');
+  expect(await treeOf(place, 'out')).toEqual(['logs', 'logs/tb', 'sub', 'sub/b']);
+  await run('resume', place.uri, place.path('out'));
+  expect(await treeOf(place, 'out')).toEqual(all);
+
+  // The same again is the same; without one of the directories it is something else.
+  expect(JSON.parse(await run(...save, ...options))).toMatchObject({ wasCommittedBefore: true });
+  const other = await holdfast([...save, ...options, '--exclude', 'logs']);
+  expect([other.code, other.stderr]).toEqual([7, expect.stringContaining('with other content')]);
+});
+
+it('a directory whose name can be no file name is refused, and so is one without any file', async () => {
+  const place = await newPlace();
+  const source = await writeFiles(place, 'src', { a: 'a' });
+  await mkdir(place.path('src/back\\slash'));
+  const refused = await holdfast(['save', source, place.uri]);
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('it holds a backslash')]);
+  await run('save', source, place.uri, '--exclude', 'back*');
+  await mkdir(place.path('bare/x'), { recursive: true });
+  const bare = await holdfast(['save', place.path('bare'), place.uri]);
+  expect([bare.code, bare.stderr]).toEqual([2, expect.stringContaining('holds no file')]);
+});
