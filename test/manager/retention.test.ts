@@ -1,4 +1,6 @@
 import { systemClock } from '@holdfast/core/contract';
+import { decodeRecord, encodeRecord } from '@holdfast/core/internal/format/index';
+import { NO_RULES } from '@holdfast/core/internal/plan/retention-policy';
 import { MemoryStore } from '@holdfast/core/store';
 import { FaultyStore } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
@@ -46,6 +48,31 @@ describe('rules of a run', () => {
     await using manager = run.open();
     await manager.setRetention(null);
     expect(await manager.retention()).toBeNull();
+  });
+
+  test('a rule of a newer version stops retention here, and nothing else; other rules take its place', async () => {
+    const run = timedRun();
+    await using first = run.open({ retention: { keepLast: 1 } });
+    await first.join();
+    run.bucket.damage('run.json', (bytes) => {
+      const record = decodeRecord('run', bytes, { key: 'run.json' });
+      const policy = { ...NO_RULES, keepFirst: 2 };
+      return encodeRecord('run', { ...record, policy }).bytes;
+    });
+
+    await using manager = run.open();
+    await saveVersions(manager, [1, 2, 3]);
+    for (const call of [manager.planRetention(), manager.collect(), manager.retention()]) {
+      expect(await failure(call)).toMatch(
+        /UnsupportedFormat: .* hold "keepFirst", which this one does not know/,
+      );
+    }
+    await manager.close();
+
+    await using other = run.open({ retention: { keepLast: 2 } });
+    expect((await other.list()).map(({ state }) => state)).toEqual(['live', 'live', 'live']);
+    await other.setRetention({ keepLast: 2 });
+    expect(verdictsOf(await other.planRetention())).toEqual(['3 keep', '2 keep', '1 retire']);
   });
 
   test('a rule that is none is refused when the manager is opened, and by every call', async () => {

@@ -207,21 +207,23 @@ function corruptCatalog({ context }: CheckpointError, subject: Subject): string[
   ];
 }
 
-function invalidArgument(
-  { message, context }: CheckpointError,
-  { command: name }: Situation,
-): string[] | null {
+function invalidArgument({ context }: CheckpointError, { command: name }: Situation): string[] | null {
   if (context['place'] === 'shared') {
     const anyway = name === 'save' ? ['--force begins one here all the same'] : [];
     return ['name a place of its own for each run', ...anyway];
   }
   // The engine names its options as programs pass them.
   if (!isElasticdl(name)) return null;
-  if (message.includes('pass numbering:'))
-    return ['as an option: --numbering elasticdl, or --numbering tensorflow'];
-  if (/\browCounts?\b/.test(message)) return ['as options: --dense TABLE=ROWS, --dense-all ROWS'];
-  const bufferBytes = /raise bufferBytes to (\d+)/.exec(message)?.[1];
-  return bufferBytes === undefined ? null : [`as an option: --buffer ${bufferBytes}B`];
+  switch (context['option']) {
+    case 'numbering':
+      return ['as an option: --numbering elasticdl, or --numbering tensorflow'];
+    case 'rowCounts':
+      return ['as options: --dense TABLE=ROWS, --dense-all ROWS'];
+    case 'bufferBytes':
+      return [`as an option: --buffer ${context['neededBytes']}B`];
+    default:
+      return null;
+  }
 }
 
 const isElasticdl = (name: string) => name.startsWith('elasticdl ');

@@ -1,7 +1,7 @@
 /** Applies the rules of the run after each commit of this process: off the save path, one at a time, and never a reason for it to fail. */
 
 import { CheckpointError } from '../contract/errors.ts';
-import { rulesText } from '../plan/retention-policy.ts';
+import { hasRules } from '../plan/retention-policy.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { collectAfterCommit } from './collect.ts';
 import { withDeadline } from './deadline.ts';
@@ -81,5 +81,5 @@ async function applyRules({ engine, catalog, head }: Due, signal: AbortSignal): 
   const { brought } = engine.rules;
   await bringRules(engine, catalog, signal);
   const rules = brought ?? (await rulesInForce(engine, head, signal));
-  if (rulesText(rules) !== '') await collectAfterCommit(engine, catalog, signal);
+  if (hasRules(rules)) await collectAfterCommit(engine, catalog, signal);
 }

@@ -16,8 +16,8 @@ import type {
 } from '../contract/retention.ts';
 import { type CheckpointId, idText, leasesPrefix } from '../format/index.ts';
 import { planRetention } from '../plan/retention.ts';
-import { timeText } from '../plan/retention-policy.ts';
 import { allCheckpoints, findById } from '../plan/state.ts';
+import { timeText } from '../plan/time-text.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { withDeadline } from './deadline.ts';
 import { askRun, decide, tellingWhatStands } from './decide.ts';

@@ -1,7 +1,7 @@
 /** The retention rules of a run: who brings them along, where they stand. */
 
 import { decodeRecord, type Policy, runKey } from '../format/index.ts';
-import { NO_RULES, rulesText, samePolicy } from '../plan/retention-policy.ts';
+import { hasRules, NO_RULES, rulesText, samePolicy } from '../plan/retention-policy.ts';
 import type { Catalog, Head } from './catalog.ts';
 import { decide, readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
@@ -70,7 +70,7 @@ export async function setRules(
       engine,
       catalog,
       ({ state: { lineage, epoch } }) => ({ kind: 'policy', lineage, epoch, policy }),
-      { what: `the rules "${rulesText(policy) || 'keep all'}"`, signal },
+      { what: `the rules "${hasRules(policy) ? rulesText(policy) : 'keep all'}"`, signal },
     );
   }
   engine.rules.brought = undefined;

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import type { RetentionPolicy } from '../contract/retention.ts';
 import {
-  durationText,
+  hasRules,
   NO_RULES,
   policyOf,
   policyRecord,
   policyText,
   rulesText,
   samePolicy,
-  timeText,
 } from './retention-policy.ts';
+import { durationText, timeText } from './time-text.ts';
 
 const ALL: RetentionPolicy = {
   keepLast: 3,
@@ -80,6 +80,22 @@ test('rules are the same if they and the grace are', () => {
   const lowest = policyRecord({ keepBest: [{ metric: 'loss', mode: 'min', count: 1 }] });
   const highest = policyRecord({ keepBest: [{ metric: 'loss', mode: 'max', count: 1 }] });
   expect(samePolicy(lowest, highest)).toBe(false);
+});
+
+describe('a rule that only a newer version knows', () => {
+  const newer = { ...NO_RULES, keepFirst: 2 };
+  const [best] = policyRecord({ keepBest: [{ metric: 'loss', mode: 'min', count: 1 }] }).keepBest;
+  const newerBest = { ...NO_RULES, keepBest: [{ ...best!, withinMs: 5 }] };
+
+  test.each([
+    ['keepFirst', newer],
+    ['withinMs', newerBest],
+  ])('%s counts as a rule, is the same as no other, and is not told as less than it is', (name, record) => {
+    expect(hasRules(record)).toBe(true);
+    expect(samePolicy(record, record)).toBe(false);
+    expect(() => policyOf(record)).toThrow(`hold "${name}", which this one does not know`);
+    expect(() => policyOf(record)).toThrow(expect.objectContaining({ code: 'UnsupportedFormat' }));
+  });
 });
 
 test('rules, spans and times read as words', () => {

@@ -1,153 +1,156 @@
-/** The rules of retention: what callers give, what records hold, and how they read in words. Pure. */
+/** The retention rules of a run together: what callers give, what records hold, and how they read in words. Pure. */
 
-import { plainObject, shown } from '../contract/checks.ts';
+import { plainObject } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { SPAN_MS_MAX } from '../contract/ranges.ts';
-import type { KeepBest, RetentionPolicy } from '../contract/retention.ts';
-import { type KeepBestRecord, type Policy, toVersion } from '../format/index.ts';
+import type { RetentionPolicy } from '../contract/retention.ts';
+import type { CatalogCheckpoint, KeepBestRecord, Policy } from '../format/index.ts';
+import { type Candidates, inRange, RULE_NAMES, RULES, type RuleName } from './retention-rules.ts';
+import { durationText } from './time-text.ts';
 
 const GRACE_MS_DEFAULT = 60 * 60_000;
-const SPAN_MS_MIN = 1000;
-const COUNT_MAX = 2 ** 32 - 1; // uint32, as the records hold it
-const RULES_MAX = 100;
-const UNITS_MS = [
-  ['d', 24 * 60 * 60_000],
-  ['h', 60 * 60_000],
-  ['min', 60_000],
-  ['s', 1000],
-] as const;
-
-const NAMES = ['keepLast', 'keepEvery', 'keepEveryMs', 'keepForMs', 'keepBest', 'graceMs'];
-
-/** The rules as a record holds them, with the default grace. `InvalidArgument` names a rule that is none, or one out of its range. */
-export function policyRecord(policy: RetentionPolicy): Policy {
-  plainObject('the policy', policy);
-  for (const name of Object.keys(policy)) {
-    if (!NAMES.includes(name)) {
-      throw refusal(`there is no retention rule "${name}"; there are: ${NAMES.join(', ')}`);
-    }
-  }
-  const { keepLast, keepEvery, keepEveryMs, keepForMs, keepBest = [], graceMs } = policy;
-  if (!Array.isArray(keepBest) || keepBest.length > RULES_MAX) {
-    throw refusal(`keepBest takes a list of at most ${RULES_MAX} rules`);
-  }
-  return {
-    keepLast: optional('keepLast', keepLast, 1, COUNT_MAX) ?? 0,
-    keepEvery: keepEvery === undefined ? 0n : checkedEvery(keepEvery),
-    keepEveryMs: optional('keepEveryMs', keepEveryMs, SPAN_MS_MIN, SPAN_MS_MAX) ?? 0,
-    keepForMs: optional('keepForMs', keepForMs, SPAN_MS_MIN, SPAN_MS_MAX) ?? 0,
-    keepBest: keepBest.map(bestRecord),
-    graceMs: optional('graceMs', graceMs, 0, SPAN_MS_MAX) ?? GRACE_MS_DEFAULT,
-  };
-}
-
-/** The rules of a record. `null`: there are none, so that everything is kept. */
-export function policyOf(record: Policy | undefined): RetentionPolicy | null {
-  if (!record || rulesText(record) === '') return null;
-  const { keepLast, keepEvery, keepEveryMs, keepForMs, keepBest, graceMs } = record;
-  return {
-    ...(keepLast > 0 && { keepLast }),
-    ...(keepEvery > 0n && { keepEvery }),
-    ...(keepEveryMs > 0 && { keepEveryMs }),
-    ...(keepForMs > 0 && { keepForMs }),
-    ...(keepBest.length > 0 && {
-      keepBest: keepBest.map(({ metric, highest, count }) => ({
-        metric,
-        mode: highest ? ('max' as const) : ('min' as const),
-        count,
-      })),
-    }),
-    graceMs,
-  };
-}
 
 /** No rules at all: everything is kept. What is retired already has the default grace. */
-export const NO_RULES: Policy = policyRecord({});
+export const NO_RULES: Policy = {
+  ...forEachRule((name) => RULES[name].absent),
+  graceMs: GRACE_MS_DEFAULT,
+};
+
+const BEST_MEMBERS: ReadonlySet<string> = new Set<keyof KeepBestRecord>(['metric', 'highest', 'count']);
+
+/** The rules as a record holds them, with the default grace. `InvalidArgument` names a rule that does not exist, or one out of its range. */
+export function policyRecord(policy: RetentionPolicy): Policy {
+  plainObject('the policy', policy);
+  const names = [...RULE_NAMES, 'graceMs'];
+  for (const name of Object.keys(policy)) {
+    if (!names.includes(name)) {
+      throw new CheckpointError(
+        'InvalidArgument',
+        `there is no retention rule "${name}"; there are: ${names.join(', ')}`,
+      );
+    }
+  }
+  const { graceMs = GRACE_MS_DEFAULT } = policy;
+  return {
+    ...forEachRule((name) => recorded(name, policy[name])),
+    graceMs: inRange('graceMs', graceMs, 0, SPAN_MS_MAX),
+  };
+}
+
+function recorded<Name extends RuleName>(name: Name, given: RetentionPolicy[Name]): Policy[Name] {
+  return given === undefined ? RULES[name].absent : RULES[name].record(given);
+}
+
+/**
+ * The rules of a record. `null`: there are none, so that everything is kept. `UnsupportedFormat`: see `assertKnownRules`; such rules cannot
+ * be told whole.
+ */
+export function policyOf(record: Policy | undefined): RetentionPolicy | null {
+  if (record === undefined) return null;
+  assertKnownRules(record);
+  const names = RULE_NAMES.filter((name) => isSet(record, name));
+  if (names.length === 0) return null;
+  const rules = Object.fromEntries(names.map((name) => [name, givenOf(record, name)]));
+  return { ...rules, graceMs: record.graceMs };
+}
+
+function givenOf<Name extends RuleName>(record: Policy, name: Name): NonNullable<RetentionPolicy[Name]> {
+  return RULES[name].given(record[name]);
+}
 
 /** As `policyRecord`; `null` means none. */
 export function toPolicyRecord(policy: RetentionPolicy | null): Policy {
   return policy === null ? NO_RULES : policyRecord(policy);
 }
 
+/** A rule that this version of Holdfast does not know counts: it may be the only one. */
+export function hasRules(record: Policy): boolean {
+  return unknownMembers(record).length > 0 || RULE_NAMES.some((name) => isSet(record, name));
+}
+
+export function hasTimedRules(record: Policy): boolean {
+  return RULE_NAMES.some((name) => RULES[name].isTimed && isSet(record, name));
+}
+
+/** The same rules, in the same order where a rule is a list, with the same grace. Rules that are not known here are never the same. */
 export function samePolicy(a: Policy, b: Policy): boolean {
-  return a.graceMs === b.graceMs && rulesText(a) === rulesText(b);
+  if (unknownMembers(a).length > 0 || unknownMembers(b).length > 0) return false;
+  return a.graceMs === b.graceMs && RULE_NAMES.every((name) => isSame(a[name], b[name]));
 }
 
-/** "newest 3, multiples of 1000, best 2 by loss (lowest)": every rule but the grace; empty without any. */
-export function rulesText(policy: Policy): string {
-  return [
-    policy.keepLast > 0 ? lastText(policy.keepLast) : '',
-    policy.keepEvery > 0n ? `multiples of ${policy.keepEvery}` : '',
-    policy.keepEveryMs > 0 ? `first of every ${durationText(policy.keepEveryMs)}` : '',
-    policy.keepForMs > 0 ? `younger than ${durationText(policy.keepForMs)}` : '',
-    ...policy.keepBest.map((rule) => `${bestText(rule)} (${rule.highest ? 'highest' : 'lowest'})`),
-  ]
-    .filter((text) => text !== '')
-    .join(', ');
+function isSame(a: Policy[RuleName], b: Policy[RuleName]): boolean {
+  if (!Array.isArray(a) || !Array.isArray(b)) return a === b;
+  return a.length === b.length && a.every((rule, index) => isSameBest(rule, b[index]));
 }
 
-/** With the grace: "newest 3; grace 1 h". */
-export function policyText(policy: Policy): string {
-  const rules = rulesText(policy);
-  return rules === '' ? 'none: everything is kept' : `${rules}; grace ${durationText(policy.graceMs)}`;
+function isSameBest(a: KeepBestRecord, b: KeepBestRecord | undefined): boolean {
+  return a.metric === b?.metric && a.highest === b.highest && a.count === b.count;
 }
 
-export function lastText(count: number): string {
-  return `newest ${count}`;
-}
-
-export function bestText({ metric, count }: KeepBestRecord): string {
-  return `best ${count} by ${metric}`;
-}
-
-/** In the largest unit that divides it: "36 h", "90 s", "1500 ms". */
-export function durationText(ms: number): string {
-  const unit = UNITS_MS.find(([, unitMs]) => ms >= unitMs && ms % unitMs === 0);
-  if (ms === 0) return '0 s';
-  return unit ? `${ms / unit[1]} ${unit[0]}` : `${ms} ms`;
-}
-
-/** To the second: "2026-11-21 14:00:00 UTC". Times that no calendar has are told in milliseconds. */
-export function timeText(ms: number): string {
-  const date = new Date(ms);
-  if (Number.isNaN(date.getTime())) return `${ms} ms`;
-  return `${date.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
-}
-
-function optional(name: string, value: number | undefined, least: number, most: number): number | undefined {
-  return value === undefined ? undefined : inRange(name, value, least, most);
-}
-
-function inRange(name: string, value: number, least: number, most: number): number {
-  if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw refusal(
-    `retention rule ${name} is ${shown(value)}; it takes a whole number from ${least} to ${most}`,
+/**
+ * `UnsupportedFormat`: a newer Holdfast set a rule that this one does not know. What that rule keeps would be taken for what no rule keeps,
+ * so nothing may be retired by these rules here.
+ */
+export function assertKnownRules(record: Policy): void {
+  const names = unknownMembers(record);
+  if (names.length === 0) return;
+  const what = names.map((name) => JSON.stringify(name)).join(', ');
+  throw new CheckpointError(
+    'UnsupportedFormat',
+    `the rules of this run were set by a newer Holdfast and hold ${what}, which this one does not know: it retires nothing; upgrade it, or set other rules`,
   );
 }
 
-function checkedEvery(value: NonNullable<RetentionPolicy['keepEvery']>): bigint {
-  if (value !== 0 && value !== 0n) return toVersion(value);
-  throw refusal('retention rule keepEvery is 0; it takes a whole number from 1 on');
+function unknownMembers(record: Policy): string[] {
+  const known = new Set<string>([...RULE_NAMES, 'graceMs']);
+  const ofBest = record.keepBest.flatMap((rule) => Object.keys(rule));
+  return [
+    ...Object.keys(record).filter((name) => !known.has(name)),
+    ...new Set(ofBest.filter((name) => !BEST_MEMBERS.has(name))),
+  ];
 }
 
-function bestRecord(rule: KeepBest): KeepBestRecord {
-  plainObject('a rule of keepBest', rule);
-  const { metric, mode, count } = rule;
-  if (typeof metric !== 'string' || metric === '') {
-    throw refusal('a rule of keepBest names its metric, as it is given to save');
-  }
-  if (mode !== 'min' && mode !== 'max') {
-    throw refusal(
-      `mode of keepBest by ${metric} is ${shown(mode)}; it takes min (low values are good) or max`,
-    );
-  }
-  return {
-    metric,
-    highest: mode === 'max',
-    count: inRange(`keepBest by ${metric}`, count, 1, COUNT_MAX),
-  };
+/** Each checkpoint that a rule keeps, with the reason of that rule; rule by rule. */
+export function keptByRules(
+  record: Policy,
+  candidates: Candidates,
+): (readonly [CatalogCheckpoint, string])[] {
+  return RULE_NAMES.flatMap((name) => keptByRule(record, name, candidates));
 }
 
-function refusal(message: string): CheckpointError {
-  return new CheckpointError('InvalidArgument', message);
+function keptByRule<Name extends RuleName>(record: Policy, name: Name, candidates: Candidates) {
+  return isSet(record, name) ? RULES[name].keeps(record[name], candidates) : [];
+}
+
+/** Why each rule does not keep the newest checkpoint, where rules keep nothing at all. */
+export function missTexts(record: Policy): string[] {
+  return RULE_NAMES.map((name) => missText(record, name)).filter((text) => text !== null);
+}
+
+function missText<Name extends RuleName>(record: Policy, name: Name): string | null {
+  return isSet(record, name) ? RULES[name].missText(record[name]) : null;
+}
+
+/** "newest 3, multiples of 1000, best 2 by loss (lowest)": every rule but the grace; empty without any. */
+export function rulesText(record: Policy): string {
+  return RULE_NAMES.flatMap((name) => ruleTexts(record, name)).join(', ');
+}
+
+function ruleTexts<Name extends RuleName>(record: Policy, name: Name): string[] {
+  return isSet(record, name) ? RULES[name].texts(record[name]) : [];
+}
+
+/** With the grace: "newest 3; grace 1 h". */
+export function policyText(record: Policy): string {
+  return hasRules(record)
+    ? `${rulesText(record)}; grace ${durationText(record.graceMs)}`
+    : 'none: everything is kept';
+}
+
+function isSet<Name extends RuleName>(record: Policy, name: Name): boolean {
+  return RULES[name].isSet(record[name]);
+}
+
+function forEachRule(value: (name: RuleName) => unknown): Pick<Policy, RuleName> {
+  return Object.fromEntries(RULE_NAMES.map((name) => [name, value(name)])) as Pick<Policy, RuleName>;
 }

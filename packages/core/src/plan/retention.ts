@@ -9,30 +9,31 @@
 import type { CheckpointStateName } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { RetentionPlan, RetentionVerdict } from '../contract/retention.ts';
-import type { CatalogCheckpoint, KeepBestRecord, Policy, State } from '../format/index.ts';
+import type { CatalogCheckpoint, Policy, State } from '../format/index.ts';
 import { retireProblem } from './apply-keeping.ts';
 import {
-  bestText,
-  durationText,
-  lastText,
+  assertKnownRules,
+  hasRules,
+  hasTimedRules,
+  keptByRules,
+  missTexts,
   policyOf,
   policyText,
   rulesText,
-  timeText,
 } from './retention-policy.ts';
 import { allCheckpoints } from './state.ts';
+import { durationText, timeText } from './time-text.ts';
 
 /** Decided of one checkpoint. */
 type Judgement = Pick<RetentionVerdict, 'verdict' | 'reasons'> & { readonly isBeyondRules?: boolean };
 /** Why a checkpoint is kept; by checkpoint, each rule's reason in the order of the rules. */
 type Kept = Map<CatalogCheckpoint, string[]>;
 
-const METRICS_NAMED_MAX = 10;
-
 /**
  * The verdict on every checkpoint of the catalog. Those to retire, together and in any order, pass the guard of the catalog.
  * `graceMs`: for those that are retired already, in place of what each was retired with.
- * `InvalidArgument`: the rules keep no checkpoint at all, or name a metric that none has. Cost: n log n.
+ * `InvalidArgument`: the rules keep no checkpoint at all, or name a metric that none has. `UnsupportedFormat`: a newer Holdfast set a rule
+ * that this one does not know. Cost: n log n.
  */
 export function planRetention(
   state: State,
@@ -40,6 +41,7 @@ export function planRetention(
   storeNowMs: number,
   graceMs?: number,
 ): RetentionPlan {
+  assertKnownRules(policy);
   const checkpoints = allCheckpoints(state);
   const live = checkpoints.filter((checkpoint) => checkpoint.state === 'LIVE');
   const judged = judgeLive(state, live, policy, storeNowMs);
@@ -75,8 +77,7 @@ export function planRetention(
 
 /** Whether the plan depends on the time, so that a wrong clock could do harm. */
 export function dependsOnTime(state: State, policy: Policy, graceMs?: number): boolean {
-  const isTimed = policy.keepForMs > 0 || policy.keepEveryMs > 0 || policy.graceMs > 0;
-  if (rulesText(policy) !== '' && isTimed) return true;
+  if (hasTimedRules(policy) || (hasRules(policy) && policy.graceMs > 0)) return true;
   return allCheckpoints(state).some((each) => each.state === 'RETIRING' && (graceMs ?? each.graceMs) > 0);
 }
 
@@ -86,12 +87,15 @@ function judgeLive(
   policy: Policy,
   storeNowMs: number,
 ): Map<CatalogCheckpoint, Judgement> {
-  const rules = rulesText(policy);
-  if (rules === '') {
+  if (!hasRules(policy)) {
     const reasons = ['there are no rules: everything is kept'];
     return new Map(live.map((checkpoint) => [checkpoint, { verdict: 'keep', reasons }]));
   }
-  const kept = keptByRules(live, policy, storeNowMs);
+  const kept: Kept = new Map();
+  const path = live.filter((checkpoint) => !checkpoint.rolledBack);
+  for (const [checkpoint, reason] of keptByRules(policy, { live, path, storeNowMs })) {
+    addReason(kept, checkpoint, reason);
+  }
   if (kept.size === 0 && live.length > 0) throw keepsNothing(live, policy, storeNowMs);
   const byRule = new Set(kept.keys());
   // What the catalog guards for its own sake: as if there were another that is live and verified.
@@ -112,7 +116,7 @@ function judgeLive(
     addReason(kept, checkpoint, problem);
     witnesses.push(checkpoint);
   }
-  const dropped: Judgement = { verdict: 'retire', reasons: [`no rule keeps it: ${rules}`] };
+  const dropped: Judgement = { verdict: 'retire', reasons: [`no rule keeps it: ${rulesText(policy)}`] };
   return new Map(
     live.map((checkpoint) => {
       const reasons = kept.get(checkpoint);
@@ -128,69 +132,6 @@ function addReason(kept: Kept, checkpoint: CatalogCheckpoint, reason: string): v
   const reasons = kept.get(checkpoint);
   if (reasons) reasons.push(reason);
   else kept.set(checkpoint, [reason]);
-}
-
-function keptByRules(live: readonly CatalogCheckpoint[], policy: Policy, storeNowMs: number): Kept {
-  const kept: Kept = new Map();
-  const keep = (checkpoint: CatalogCheckpoint, reason: string) => addReason(kept, checkpoint, reason);
-  const path = live.filter((checkpoint) => !checkpoint.rolledBack);
-  if (policy.keepLast > 0)
-    for (const each of path.slice(-policy.keepLast)) keep(each, lastText(policy.keepLast));
-  const { keepEvery, keepEveryMs, keepForMs } = policy;
-  const multiple = `multiple of ${keepEvery}`;
-  const young = `younger than ${durationText(keepForMs)}`;
-  for (const each of live) {
-    if (keepEvery > 0n && each.id.version % keepEvery === 0n) keep(each, multiple);
-    if (keepForMs > 0 && storeNowMs - each.committedAtMs <= keepForMs) keep(each, young);
-  }
-  if (keepEveryMs > 0) {
-    for (const each of chosen(live, (pool) => firstOfSpans(pool, keepEveryMs))) {
-      const startMs = each.committedAtMs - (each.committedAtMs % keepEveryMs);
-      keep(each, `first of the ${durationText(keepEveryMs)} from ${timeText(startMs)}`);
-    }
-  }
-  for (const rule of policy.keepBest) {
-    assertMetric(live, rule);
-    for (const each of chosen(live, (pool) => best(pool, rule))) {
-      keep(each, `${bestText(rule)} (${each.metrics[rule.metric]})`);
-    }
-  }
-  return kept;
-}
-
-/** What `choose` takes of those on the path, and what of the others it takes of all. */
-function chosen(
-  live: readonly CatalogCheckpoint[],
-  choose: (pool: readonly CatalogCheckpoint[]) => CatalogCheckpoint[],
-): CatalogCheckpoint[] {
-  const path = live.filter((checkpoint) => !checkpoint.rolledBack);
-  if (path.length === live.length) return choose(path);
-  return [...choose(path), ...choose(live).filter((checkpoint) => checkpoint.rolledBack)];
-}
-
-/** By the time of the commit; of several at one time, the one that was committed first. */
-function firstOfSpans(pool: readonly CatalogCheckpoint[], spanMs: number): CatalogCheckpoint[] {
-  const first = new Map<number, CatalogCheckpoint>();
-  for (const checkpoint of pool) {
-    const span = Math.floor(checkpoint.committedAtMs / spanMs);
-    const before = first.get(span);
-    if (!before || checkpoint.committedAtMs < before.committedAtMs) first.set(span, checkpoint);
-  }
-  return [...first.values()];
-}
-
-/** Of equal ones the later is better: it has learnt more. */
-function best(
-  pool: readonly CatalogCheckpoint[],
-  { metric, highest, count }: KeepBestRecord,
-): CatalogCheckpoint[] {
-  const sign = highest ? -1 : 1;
-  return pool
-    .filter((checkpoint) => Object.hasOwn(checkpoint.metrics, metric))
-    .map((checkpoint, index) => ({ checkpoint, index, rank: sign * (checkpoint.metrics[metric] ?? 0) }))
-    .sort((a, b) => a.rank - b.rank || b.index - a.index)
-    .slice(0, count)
-    .map(({ checkpoint }) => checkpoint);
 }
 
 function judgeOther(
@@ -222,20 +163,6 @@ function judgeOther(
   };
 }
 
-function assertMetric(live: readonly CatalogCheckpoint[], rule: KeepBestRecord): void {
-  if (live.length === 0 || live.some(({ metrics }) => Object.hasOwn(metrics, rule.metric))) return;
-  const names = [...new Set(live.flatMap((checkpoint) => Object.keys(checkpoint.metrics)))].sort();
-  const more = names.length > METRICS_NAMED_MAX ? `, … (${names.length} in all)` : '';
-  const there =
-    names.length === 0
-      ? 'no checkpoint has any metric; give them to save, or to annotate afterwards'
-      : `there are: ${names.slice(0, METRICS_NAMED_MAX).join(', ')}${more}`;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `the rule "${bestText(rule)}" cannot be used: no checkpoint has the metric "${rule.metric}"; ${there}`,
-  );
-}
-
 /** The latest would stay all the same, but rules that keep nothing are rules that somebody got wrong. */
 function keepsNothing(
   live: readonly CatalogCheckpoint[],
@@ -246,14 +173,9 @@ function keepsNothing(
   const { version } = newest.id;
   const ageMs = Math.max(0, storeNowMs - newest.committedAtMs);
   const age = durationText(ageMs - (ageMs % 1000));
-  const misses = [
-    policy.keepLast > 0 ? `it was rolled back, so that "${lastText(policy.keepLast)}" does not count it` : '',
-    policy.keepEvery > 0n ? `it is no multiple of ${policy.keepEvery}` : '',
-    policy.keepForMs > 0 ? `it is not younger than ${durationText(policy.keepForMs)}` : '',
-  ].filter((text) => text !== '');
   return new CheckpointError(
     'InvalidArgument',
-    `the rules (${rulesText(policy)}) would keep none of ${live.length} checkpoints: the newest, version ${version}, is ${age} old: ${misses.join(', and ')}`,
+    `the rules (${rulesText(policy)}) would keep none of ${live.length} checkpoints: the newest, version ${version}, is ${age} old: ${missTexts(policy).join(', and ')}`,
     { context: { version } },
   );
 }

@@ -126,6 +126,6 @@ function ambiguous(tensor: TensorEntry, file: string): CheckpointError {
   const place = `${file}: tensor ${quoted(name)}, at byte ${offsetBytes}`;
   const message = `${place}: its type ${dtypeNumber} means two things, and nothing in the file tells which; pass ${choices}`;
   return new CheckpointError('InvalidArgument', message, {
-    context: { name: file, what: name, offsetBytes },
+    context: { name: file, what: name, offsetBytes, option: 'numbering' },
   });
 }

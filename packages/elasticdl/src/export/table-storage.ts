@@ -91,19 +91,13 @@ export function checkTableOptions({ tables = 'sparse', rowCounts = {}, rowCount 
   if (rowCount === undefined) return;
   if (rowCount !== 'highest') checkRowCount('rowCount', rowCount);
   if (tables === 'sparse') {
-    throw new CheckpointError(
-      'InvalidArgument',
-      'rowCount is the number of rows of dense tables, and tables are to be sparse',
-    );
+    throw rowCountRefusal('rowCount is the number of rows of dense tables, and tables are to be sparse');
   }
 }
 
 function checkRowCount(what: string, count: number): void {
   if (Number.isInteger(count) && count >= 0 && count <= DENSE_ROWS_MAX) return;
-  throw new CheckpointError(
-    'InvalidArgument',
-    `${what} is ${count}; it takes a whole number from 0 to ${DENSE_ROWS_MAX}`,
-  );
+  throw rowCountRefusal(`${what} is ${count}; it takes a whole number from 0 to ${DENSE_ROWS_MAX}`);
 }
 
 /** A table of one's own may have such a name too; that its rows are as long as well is less likely. */
@@ -115,14 +109,10 @@ function isSlot({ name, dim }: NamedTable, dims: ReadonlyMap<string, number>): b
 function checkIsKept(name: string, dims: ReadonlyMap<string, number>, dropped: ReadonlySet<string>): void {
   if (!dims.has(name)) {
     const known = dims.size === 0 ? 'it has none' : `it has ${namesOf(dims)}`;
-    throw new CheckpointError(
-      'InvalidArgument',
-      `rowCounts names table ${quoted(name)}, which the model lacks; ${known}`,
-    );
+    throw rowCountRefusal(`rowCounts names table ${quoted(name)}, which the model lacks; ${known}`);
   }
   if (dropped.has(name)) {
-    throw new CheckpointError(
-      'InvalidArgument',
+    throw rowCountRefusal(
       `rowCounts names table ${quoted(name)}, which is left out as a slot of an optimizer; keepSlots keeps it`,
     );
   }
@@ -143,8 +133,12 @@ function storageOf<Count extends RowCount>(
   if (ownCount === undefined && options.tables !== 'dense') return { kind: 'sparse' };
   const rowCount: number | Count | undefined = ownCount ?? options.rowCount;
   if (rowCount !== undefined) return { kind: 'dense', rowCount };
-  throw new CheckpointError(
-    'InvalidArgument',
+  throw rowCountRefusal(
     `table ${quoted(name)} is to be dense, and nothing says how many rows it is to have; give rowCounts or rowCount`,
   );
+}
+
+/** `context.option` says what it is about: other faces of the library give it another name. */
+function rowCountRefusal(message: string): CheckpointError {
+  return new CheckpointError('InvalidArgument', message, { context: { option: 'rowCounts' } });
 }

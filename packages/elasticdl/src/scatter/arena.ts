@@ -56,9 +56,11 @@ export function createArena({ sizeBytes, usefulBytes, sinkCount, rowBytesMax }: 
   const leastBytes = pagesUp(rowBytesMax + 8) + PAGE_BYTES;
   const halfBytesMin = leastBytes * (2 + sinkCount);
   if (sizeBytes < 2 * halfBytesMin) {
+    const neededBytes = 4 * halfBytesMin;
     throw new CheckpointError(
       'InvalidArgument',
-      `memory for ${sizeBytes} bytes of rows is too little: rows of up to ${rowBytesMax} bytes for ${sinkCount} shards at once take at least ${2 * halfBytesMin}; raise bufferBytes to ${4 * halfBytesMin}`,
+      `memory for ${sizeBytes} bytes of rows is too little: rows of up to ${rowBytesMax} bytes for ${sinkCount} shards at once take at least ${2 * halfBytesMin}; raise bufferBytes to ${neededBytes}`,
+      { context: { option: 'bufferBytes', neededBytes } },
     );
   }
   const halfBytes = Math.min(sizeBytes / 2, ARENA_BYTES_MAX / 2, halfBytesMin + 2 * usefulBytes);
