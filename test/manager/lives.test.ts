@@ -216,6 +216,33 @@ describe('a process that is refused', () => {
   });
 });
 
+test.each(['save', 'commit'] as const)(
+  '%s: whose claim is swept while it registers is Fenced, and does not list for ever',
+  async (call) => {
+    const bucket = await withClaimAlone();
+    const store = new MemoryStore(bucket);
+    const list = store.list.bind(store);
+    let lists = 0;
+    store.list = async function* (prefix, options) {
+      if (prefix === 'writers/1.1/' && lists++ === 0) {
+        await using next = open(bucket, { attempt: 'job-2' });
+        await next.join();
+        await next.collect({ force: true });
+      }
+      if (lists > 9) throw new Error('it lists for ever');
+      yield* list(prefix, options);
+    };
+    await using late = open(bucket, {
+      store,
+      attempt: 'job-1',
+      life: 'ps-0',
+      writer: { index: 0, count: 2 },
+    });
+    expect(await overtaken(call === 'save' ? deliver(late, 2) : late.commit({ version: 2 }))).toBe('attempt');
+    expect([lists, claimsIn(bucket)]).toEqual([1, ['writers/1.2/0.0.json']]);
+  },
+);
+
 describe('commit for a life', () => {
   test('waits for its files, and is a success only with them', async () => {
     const bucket = newBucket();

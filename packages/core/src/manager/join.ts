@@ -93,7 +93,7 @@ async function joinAs(
   const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what: 'joining the run', signal };
   const { membership, state, isNew } = await withDeadline(bounds, async (until) => {
     let tookOver = false;
-    for (let round = 0; ; round++) {
+    for (;;) {
       const head = await catalog.read(until);
       check?.(head.state);
       if (head.state.attempt !== attempt.id) {
@@ -114,12 +114,9 @@ async function joinAs(
       // A first process is registered by being the first. That a later one has come, each of its decisions finds out.
       const isFirst = incarnation === 0 && life === undefined;
       const joined = isFirst ? head : await registerOwn(engine, catalog, own, until);
-      if (joined) {
-        const { runId } = head;
-        const membership = { runId, lineage, epoch, attempt, writer, incarnation, life, tookOver };
-        return { membership, state: joined.state, isNew };
-      }
-      await backOff(engine, round, until);
+      const { runId } = head;
+      const membership = { runId, lineage, epoch, attempt, writer, incarnation, life, tookOver };
+      return { membership, state: joined.state, isNew };
     }
   });
   if (isNew && onVoided) {
@@ -234,21 +231,22 @@ async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
 }
 
 /**
- * Sees to it that the own claim counts, whichever process made it. Resolves to the state in which it does; `null`: start again with a
- * fresh read. `Fenced`: a later claim counts already, or lineage or epoch has passed.
+ * Sees to it that the own claim counts, whichever process made it. Resolves to the state in which it
+ * does. `Fenced`: a later claim counts already, or lineage or epoch has passed.
  */
 export async function registerOwn(
   engine: Engine,
   catalog: Catalog,
   own: ClaimPlace & WriterLife,
   signal: AbortSignal,
-): Promise<Head | null> {
-  let head: Head | null = await catalog.read(signal);
-  for (;;) {
+): Promise<Head> {
+  let head = await catalog.read(signal);
+  for (let round = 0; ; round++) {
     assertNotOvertaken(engine, head, own);
     if (incarnationOf(head.state, own.writer) === own.incarnation) return head;
-    head = await register(engine, catalog, { head, own, signal });
-    if (!head) return null;
+    const registered = await register(engine, catalog, { head, own, signal });
+    if (registered === null) await backOff(engine, round, signal);
+    head = registered ?? (await catalog.read(signal));
   }
 }
 
@@ -258,7 +256,11 @@ function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPlace & W
   if (rejected) throw rejectionError(rejected, context);
 }
 
-/** Makes every claim of this epoch count. Resolves to the newest state; `null`: start again with a fresh read. */
+/**
+ * Makes every claim of this epoch count. Resolves to the newest state; `null`: only a fresh read says
+ * what counts. So it is where nothing was to be registered: a sweep has deleted the own claim once
+ * its epoch had passed, of which `head` need not know.
+ */
 async function register(
   engine: Engine,
   catalog: Catalog,
@@ -283,5 +285,5 @@ async function register(
     const context = { store: engine.store.uri, attempt: head.state.attempt, writer: own.writer };
     throw rejectionError(result.decision, context);
   }
-  return result.decision.kind === 'already' ? result.head : null;
+  return null;
 }
