@@ -127,6 +127,11 @@ describe('Dockerfile', () => {
     );
   });
 
+  test('its working directory belongs to root: a save that no volume takes is refused, and not lost', () => {
+    const instructions = Array.from(text.matchAll(/^[A-Z]+/gm), String);
+    expect(instructions.indexOf('WORKDIR')).toBeLessThan(instructions.indexOf('USER'));
+  });
+
   test.each([
     ['amd64', 'x64'],
     ['arm64', 'arm64'],

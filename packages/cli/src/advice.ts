@@ -71,6 +71,7 @@ const SPECIFIC: Readonly<Partial<Record<CheckpointError['code'], Advise>>> = {
   OutcomeUnknown: outcomeUnknown,
   Corrupt: corrupt,
   NotFound: notFound,
+  Denied: denied,
   InvalidArgument: invalidArgument,
   Conflict: conflict,
   TargetExists: targetExists,
@@ -256,6 +257,13 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];
   const files = name === 'restore' ? `; ${command('show', uri)} the files of the latest` : '';
   return [`${command('list', uri)} shows the versions${files}`];
+}
+
+/** No credentials open a directory. */
+function denied({ context }: CheckpointError): string[] | null {
+  const isLocal = context.path !== undefined || context.store?.startsWith('file:') === true;
+  if (!isLocal) return null;
+  return ['check who owns it and what its mode permits; a container may run as another user than you'];
 }
 
 function timedOut(_: CheckpointError, { command: name, subject }: Situation): string[] | null {
