@@ -12,7 +12,7 @@ import os from 'node:os';
 import path from 'node:path';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
-import { CACHE, FetchError, fetchPackage, isRefusedWrite } from './fetch-package.mjs';
+import { CACHE, FetchError, fetchPackage, inCache, isRefusedWrite } from './fetch-package.mjs';
 import { childEnv, isMusl, isSuitableNode, nodePackage, PNPM_VERSION } from './toolchain.mjs';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -50,7 +50,7 @@ function toolDirectory(node) {
   const key = createHash('sha256').update(`${node}\n${pnpm}`).digest('hex').slice(0, 12);
   const target = path.join(CACHE, `bin-${key}`);
   if (fs.existsSync(target)) return target;
-  const temporary = fs.mkdtempSync(path.join(CACHE, '.bin-'));
+  const temporary = inCache(() => fs.mkdtempSync(path.join(CACHE, '.bin-')));
   const quote = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
   fs.symlinkSync(node, path.join(temporary, 'node'));
   fs.writeFileSync(path.join(temporary, 'pnpm'), `#!/bin/sh\nexec ${quote(node)} ${quote(pnpm)} "$@"\n`, {
@@ -81,12 +81,7 @@ async function withCloneLock(work) {
   const lock = path.join(CACHE, `lock-${name}`);
   const deadline = Date.now() + LOCK_WAIT_MS_MAX;
   for (let isFirst = true; ; isFirst = false) {
-    try {
-      fs.writeFileSync(lock, String(process.pid), { flag: 'wx' });
-      break;
-    } catch (error) {
-      if (error.code !== 'EEXIST') throw error;
-    }
+    if (inCache(() => takeLock(lock))) break;
     const owner = readIfPresent(lock);
     if (/^\d+$/.test(owner) && !isRunning(Number(owner))) fs.rmSync(lock, { force: true });
     else if (isFirst) say(`waiting for process ${owner}, which prepares this clone`);
@@ -100,6 +95,17 @@ async function withCloneLock(work) {
     return await work();
   } finally {
     fs.rmSync(lock, { force: true });
+  }
+}
+
+/** False: another process has it. */
+function takeLock(lock) {
+  try {
+    fs.writeFileSync(lock, String(process.pid), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (error.code === 'EEXIST') return false;
+    throw error;
   }
 }
 

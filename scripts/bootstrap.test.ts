@@ -9,6 +9,8 @@ import { PNPM_VERSION } from './toolchain.mjs';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const READ_ONLY = 0o555;
 const WRITABLE = 0o755;
+/** For a process that hangs. */
+const TIMEOUT_MS = 20_000;
 
 /** Modes of files hold for root as well. */
 const BOUND = ['setpriv', '--bounding-set', '-dac_override,-dac_read_search', '--inh-caps', '-all'];
@@ -28,7 +30,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  for (const each of [clone, cache]) chmodSync(each, WRITABLE);
+  for (const each of [clone, join(directory, 'cache')]) chmodSync(each, WRITABLE);
   rmSync(directory, { recursive: true });
 });
 
@@ -36,18 +38,45 @@ function bootstrap(...args: string[]) {
   const bound = process.getuid?.() === 0 ? BOUND : [];
   const words = [...bound, process.execPath, join(clone, 'scripts', 'bootstrap.mjs'), ...args];
   const env = { PATH: process.env['PATH'], HOLDFAST_CACHE: cache };
-  const { status, stderr, stdout } = spawnSync(words[0] as string, words.slice(1), { env, encoding: 'utf8' });
+  const { status, stderr, stdout } = spawnSync(words[0] as string, words.slice(1), {
+    env,
+    encoding: 'utf8',
+    timeout: TIMEOUT_MS,
+  });
   return { status, stdout, last: stderr.trimEnd().split('\n').at(-1) };
 }
 
 describe('bootstrap, where it may not write', () => {
+  const refused = (code: string) => ({
+    status: 1,
+    stdout: '',
+    last: `holdfast: the cache ${cache} cannot be written (${code}); set HOLDFAST_CACHE to a directory that can`,
+  });
+
   test('a cache: it is named, with the variable that leads elsewhere', () => {
     chmodSync(cache, READ_ONLY);
-    expect(bootstrap('node', '--version')).toEqual({
-      status: 1,
-      stdout: '',
-      last: `holdfast: the cache ${cache} cannot be written (EACCES); set HOLDFAST_CACHE to a directory that can`,
-    });
+    expect(bootstrap('node', '--version')).toEqual(refused('EACCES'));
+  });
+
+  test('a cache of another user, in which everything is fetched', () => {
+    mkdirSync(join(cache, `pnpm-${PNPM_VERSION}`, 'bin'), { recursive: true });
+    chmodSync(cache, READ_ONLY);
+    expect(bootstrap('node', '--version')).toEqual(refused('EACCES'));
+  });
+
+  test('a cache of another user, in which a clone waits for its dependencies', () => {
+    mkdirSync(join(cache, `pnpm-${PNPM_VERSION}`, 'bin'), { recursive: true });
+    expect(bootstrap('--path').status).toBe(0);
+    chmodSync(cache, READ_ONLY);
+    expect(bootstrap('node', '--version')).toEqual(refused('EACCES'));
+  });
+
+  test('a cache below a file, or below what takes no names', () => {
+    writeFileSync(join(directory, 'file'), '');
+    cache = join(directory, 'file', 'cache');
+    expect(bootstrap('node', '--version')).toEqual(refused('ENOTDIR'));
+    cache = '/proc/none/cache';
+    expect(bootstrap('node', '--version')).toEqual(refused('ENOENT'));
   });
 
   test.each([['node', '--version'], ['--cli']])(

@@ -21,7 +21,7 @@ export function fetchPackage({ name, version }, { say, forOtherMachine = false }
   const target = path.join(CACHE, `${name.replace('/', '+')}-${version}`);
   if (fs.existsSync(target)) return target;
   say(`fetching ${name} ${version} into ${CACHE}`);
-  const temporary = temporaryDirectory();
+  const temporary = inCache(() => fs.mkdtempSync(path.join(CACHE, '.fetch-')));
   try {
     npmInstall(`${name}@${version}`, temporary, forOtherMachine ? ['--force'] : []);
     fs.renameSync(path.join(temporary, 'node_modules', name), target);
@@ -34,15 +34,27 @@ export function fetchPackage({ name, version }, { say, forOtherMachine = false }
   return target;
 }
 
-function temporaryDirectory() {
+/** Makes something in the cache, and the cache before it. Throws `FetchError` where the file system does not let it. */
+export function inCache(make) {
   try {
-    fs.mkdirSync(CACHE, { recursive: true });
-    return fs.mkdtempSync(path.join(CACHE, '.fetch-'));
+    makeDirectory(CACHE);
+    return make();
   } catch (error) {
-    if (!isRefusedWrite(error)) throw error;
+    if (error.syscall === undefined) throw error;
     throw new FetchError(
       `the cache ${CACHE} cannot be written (${error.code}); set HOLDFAST_CACHE to a directory that can`,
     );
+  }
+}
+
+/** With its parents. Node's own way to do that never ends where a parent takes no names, as below /proc. */
+function makeDirectory(directory) {
+  if (fs.existsSync(directory)) return;
+  makeDirectory(path.dirname(directory));
+  try {
+    fs.mkdirSync(directory);
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error;
   }
 }
 
