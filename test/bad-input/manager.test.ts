@@ -81,7 +81,7 @@ const CALLS: readonly Row[] = [
   [
     'restore',
     (m, o) => m.restore(o),
-    { ...VERSION_OR_LATEST, to: NEEDED, only: LIST, replace: FLAG, onCorrupt: OPTIONAL },
+    { ...VERSION_OR_LATEST, to: NEEDED, only: LIST, mtimes: FLAG, replace: FLAG, onCorrupt: OPTIONAL },
     NEEDED,
     { to: { a: new Uint8Array(9) } },
   ],

@@ -159,7 +159,16 @@ async function put1(
   const partCrc32c = new Uint8Array(4);
   new DataView(partCrc32c.buffer).setUint32(0, sum);
   const sizes = { sizeBytes: payload.length, partSizeBytes: MIB };
-  const file = { name: 'a', key, ...sizes, crc32c: sum, partCrc32c, blake3: new Uint8Array(0), mode: 0 };
+  const file = {
+    name: 'a',
+    key,
+    ...sizes,
+    crc32c: sum,
+    partCrc32c,
+    blake3: new Uint8Array(0),
+    mode: 0,
+    mtimeMs: 0,
+  };
   const share = {
     writer: 0,
     incarnation: 0,

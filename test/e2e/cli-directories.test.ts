@@ -1,6 +1,7 @@
-/** Empty directories, by the command: saved, shown, restored and replaced. */
+/** Empty directories and times of modification, by the command: saved, shown, restored and replaced. */
 
-import { mkdir, readdir, rmdir, symlink } from 'node:fs/promises';
+import { mkdir, readdir, rmdir, stat, symlink, utimes } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
 
@@ -56,4 +57,40 @@ it('a directory whose name can be no file name is refused, and so is one without
   await mkdir(place.path('bare/x'), { recursive: true });
   const bare = await holdfast(['save', place.path('bare'), place.uri]);
   expect([bare.code, bare.stderr]).toEqual([2, expect.stringContaining('holds no file')]);
+});
+
+it('--mtimes gives back the times of files and empty directories, also to --replace and resume', async () => {
+  const place = await newPlace();
+  const source = await writeFiles(place, 'src', { 'model.bin': 'm', 'sub/b': 'b' });
+  await mkdir(place.path('src/logs'));
+  const names = ['model.bin', 'sub/b', 'logs'];
+  for (const name of names) await utimes(join(source, name), 1_600_000_000.1234, 1_600_000_000.1234);
+  await run('save', source, place.uri);
+  const timesOf = (name: string) =>
+    Promise.all(names.map(async (each) => Math.floor((await stat(place.path(`${name}/${each}`))).mtimeMs)));
+  const wanted = [1_600_000_000_123, 1_600_000_000_123, 1_600_000_000_123];
+  const { files } = JSON.parse(await run('show', place.uri, '--json'));
+  expect(files).toMatchObject([
+    { name: 'model.bin', modifiedAt: '2020-09-13T12:26:40.123Z' },
+    { name: 'sub/b', modifiedAt: '2020-09-13T12:26:40.123Z' },
+  ]);
+  await run('restore', place.uri, place.path('plain'));
+  for (const timeMs of await timesOf('plain')) expect(timeMs).toBeGreaterThan(1_700_000_000_000);
+  for (const command of [
+    ['restore', '--mtimes'],
+    ['restore', '--mtimes', '--replace'],
+    ['resume', '--mtimes'],
+  ]) {
+    await run(...command, place.uri, place.path('out'));
+    expect(await timesOf('out')).toEqual(wanted);
+  }
+  // What is restored so and saved again is the same, times too.
+  await run('save', place.path('out'), place.uri, '--version', '7');
+  const again = JSON.parse(await run('show', place.uri, '--json'));
+  expect(again.files.map((each: { modifiedAt: string }) => each.modifiedAt)).toEqual([
+    '2020-09-13T12:26:40.123Z',
+    '2020-09-13T12:26:40.123Z',
+  ]);
+  const odd = await holdfast(['restore', place.uri, place.path('odd'), '--mtimes=yes']);
+  expect([odd.code, odd.stderr]).toEqual([2, expect.stringContaining('--mtimes')]);
 });

@@ -138,6 +138,7 @@ describe('save, look, restore', () => {
         crc32c: expect.stringMatching(/^[0-9a-f]{8}$/),
         writer: 0,
         key: expect.stringContaining(`/${name}`),
+        modifiedAt: expect.stringMatching(/^\d{4}-.*Z$/),
       })),
       directories: [],
     });

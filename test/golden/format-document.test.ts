@@ -76,7 +76,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
     const partCrc32c = new Uint8Array(bytes.length === 0 ? 0 : 4);
     if (bytes.length > 0) new DataView(partCrc32c.buffer).setUint32(0, crc);
     const empty = new Uint8Array(0);
-    return { name, key, sizeBytes: bytes.length, crc32c: crc, partSizeBytes: bytes.length, partCrc32c, blake3: empty, mode: 0 };
+    return { name, key, sizeBytes: bytes.length, crc32c: crc, partSizeBytes: bytes.length, partCrc32c, blake3: empty, mode: 0, mtimeMs: 0 };
   }
 
   const id = { lineage: 1, epoch: 1, version: 7n };

@@ -37,6 +37,7 @@ const weights: FileRecord = {
   partCrc32c: hex('8a9136aa62a8ab4346dd794e'),
   blake3: hex('af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262'),
   mode: 0o644,
+  mtimeMs: 0,
 };
 
 const empty: FileRecord = {
@@ -48,6 +49,7 @@ const empty: FileRecord = {
   partCrc32c: new Uint8Array(0),
   blake3: new Uint8Array(0),
   mode: 0,
+  mtimeMs: 0,
 };
 
 const keepLast = (count: number): Policy => ({ keepLast: count, keepEvery: 0n, keepEveryMs: 0, keepForMs: 0, keepBest: [], graceMs: 0 });
@@ -300,19 +302,40 @@ const takenManifest: Manifest = {
 const directoriesReceipt: Receipt = {
   ...receipt,
   format: { kind: 'receipt', major: 1, minor: 2 },
-  directories: [{ name: 'logs/tensorboard' }, { name: 'ü "x"' }],
+  directories: [
+    { name: 'logs/tensorboard', mtimeMs: 0 },
+    { name: 'ü "x"', mtimeMs: 0 },
+  ],
 };
 const directoriesManifest: Manifest = {
   ...manifest,
   format: { kind: 'manifest', major: 1, minor: 2 },
   writers: [
     { ...firstShare, directories: directoriesReceipt.directories },
-    { ...secondShare, taken: { consistency: 'PAUSED', stateVersion: ID.version, takenAtMs: AT_MS }, directories: [{ name: 'logs/tensorboard' }] },
+    { ...secondShare, taken: { consistency: 'PAUSED', stateVersion: ID.version, takenAtMs: AT_MS }, directories: [{ name: 'logs/tensorboard', mtimeMs: 0 }] },
   ],
+};
+
+/** When files and an empty directory were modified; of one file nothing is known. */
+const timesReceipt: Receipt = {
+  ...receipt,
+  format: { kind: 'receipt', major: 1, minor: 2 },
+  files: [empty, { ...weights, mtimeMs: AT_MS + 123 }],
+  directories: [{ name: 'logs', mtimeMs: 253402300799999 }],
+};
+const timesManifest: Manifest = {
+  ...manifest,
+  format: { kind: 'manifest', major: 1, minor: 2 },
+  writers: [{ ...firstShare, files: [{ ...empty, mtimeMs: 1 }, weights] }, secondShare],
 };
 
 /** Some of the files of a writer that has too many for its receipt. */
 const fileList: FileList = { format: { kind: 'file-list', major: 2, minor: 0 }, id: ID, writer: 0, incarnation: 1, files: [empty, weights] };
+const timesFileList: FileList = {
+  ...fileList,
+  format: { kind: 'file-list', major: 2, minor: 1 },
+  files: timesReceipt.files,
+};
 const listedReceipt: Receipt = {
   ...takenReceipt,
   format: { kind: 'receipt', major: 2, minor: 1 },
@@ -510,6 +533,9 @@ export const GOLDEN_VALUES: Readonly<Record<string, GoldenValue>> = {
   'receipt-directories.json': { kind: 'receipt', value: directoriesReceipt },
   'manifest-directories.json': { kind: 'manifest', value: directoriesManifest },
   'manifest-by-reference-directories.json': { kind: 'manifest', value: directoriesByReference },
+  'receipt-times.json': { kind: 'receipt', value: timesReceipt },
+  'manifest-times.json': { kind: 'manifest', value: timesManifest },
+  'file-list-times.json': { kind: 'file-list', value: timesFileList },
   'read-lease.json': { kind: 'read-lease', value: lease },
   'upload.json': { kind: 'upload', value: upload },
   'grant.json': { kind: 'grant', value: grant },

@@ -73,7 +73,7 @@ describe('diff by file', () => {
 
   test('BLAKE3 decides where both have it, else the CRC32C', () => {
     const file = (fields: Partial<FileRecord>): FileRecord => ({
-      ...{ name: 'a', key: 'k', sizeBytes: 3, crc32c: 7, partSizeBytes: 3, mode: 0 },
+      ...{ name: 'a', key: 'k', sizeBytes: 3, crc32c: 7, partSizeBytes: 3, mode: 0, mtimeMs: 0 },
       ...{ partCrc32c: new Uint8Array(4), blake3: new Uint8Array(0) },
       ...fields,
     });

@@ -8,21 +8,25 @@ export interface MemoryStaging extends Staging {
   releaseCount: number;
 }
 
+interface Copy extends Pick<RandomSource, 'mode' | 'mtimeMs'> {
+  readonly bytes: Uint8Array;
+}
+
 /** `onStaged` runs when all is copied, before the save learns of it. Reading a copy that was given back is an error. */
 export function memoryStaging(onStaged: () => unknown = () => undefined): MemoryStaging {
   const staging: MemoryStaging = {
     heldCount: 0,
     releaseCount: 0,
     async stage(sources) {
-      const copied: { bytes: Uint8Array; mode: number | undefined }[] = [];
+      const copied: Copy[] = [];
       for (const { source } of sources) copied.push(await copyOf(source));
       let isHeld = true;
       staging.heldCount++;
       await onStaged();
       const stage: Stage = {
-        copies: copied.map(({ bytes, mode }) => ({
-          sizeBytes: bytes.byteLength,
-          open: async () => sourceOf(bytes, mode, () => isHeld),
+        copies: copied.map((copy) => ({
+          sizeBytes: copy.bytes.byteLength,
+          open: async () => sourceOf(copy, () => isHeld),
         })),
         release: async () => {
           if (isHeld) staging.heldCount--;
@@ -36,28 +40,29 @@ export function memoryStaging(onStaged: () => unknown = () => undefined): Memory
   return staging;
 }
 
-async function copyOf(source: StagingSource): Promise<{ bytes: Uint8Array; mode: number | undefined }> {
-  if ('bytes' in source) return { bytes: source.bytes.slice(), mode: undefined };
+async function copyOf(source: StagingSource): Promise<Copy> {
+  if ('bytes' in source) return { bytes: source.bytes.slice() };
   if ('stream' in source) {
     const chunks: Uint8Array[] = [];
     for await (const chunk of source.stream) chunks.push(chunk.slice());
-    return { bytes: new Uint8Array(Buffer.concat(chunks)), mode: undefined };
+    return { bytes: new Uint8Array(Buffer.concat(chunks)) };
   }
   const opened = await source.open();
   try {
     const bytes = new Uint8Array(opened.sizeBytes);
     await opened.readInto(0, bytes);
     await opened.assertUnchanged();
-    return { bytes, mode: opened.mode };
+    return { bytes, mode: opened.mode, mtimeMs: opened.mtimeMs };
   } finally {
     await opened.close();
   }
 }
 
-function sourceOf(bytes: Uint8Array, mode: number | undefined, isHeld: () => boolean): RandomSource {
+function sourceOf({ bytes, mode, mtimeMs }: Copy, isHeld: () => boolean): RandomSource {
   return {
     sizeBytes: bytes.byteLength,
     mode,
+    mtimeMs,
     async readInto(offsetBytes, buffer) {
       if (!isHeld()) throw new Error('the copy was given back and is read all the same');
       buffer.set(bytes.subarray(offsetBytes, offsetBytes + buffer.byteLength));

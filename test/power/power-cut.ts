@@ -140,6 +140,7 @@ export function processOn(disk: SimulatedDisk, options: ProcessOptions = {}): Fi
     ftruncate: (descriptor, sizeBytes) =>
       call('ftruncate', '', () => disk.truncate(descriptor, sizeBytes), true),
     fchmod: never('fchmod'),
+    futimes: never('futimes'),
     chmod: never('chmod'),
     fstat: (descriptor) => call('fstat', '', () => disk.fstat(descriptor)),
     stat: (path) => call('stat', path, () => disk.stat(path, true)),

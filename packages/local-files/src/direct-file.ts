@@ -14,6 +14,7 @@ import { type BigIntStats, constants } from 'node:fs';
 import { CheckpointError } from '@holdfast/core/contract';
 import { errnoOf } from './errno.ts';
 import { type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
+import { secondsOf } from './mtime.ts';
 
 /** Address, offset and length of a direct transfer are multiples of this: the page, at least the logical block of any common disk. */
 export const DIRECT_ALIGNMENT_BYTES = 4096;
@@ -106,6 +107,14 @@ export class DirectFile {
 
   chmod(mode: number): Promise<void> {
     return this.#use(() => this.#fileSystem.fchmod(this.#descriptor, mode));
+  }
+
+  /** The time of access stays. */
+  setModified(timeMs: number): Promise<void> {
+    return this.#use(async () => {
+      const { atimeNs } = await this.#fileSystem.fstat(this.#descriptor);
+      await this.#fileSystem.futimes(this.#descriptor, Number(atimeNs) / 1e9, secondsOf(timeMs));
+    });
   }
 
   stat(): Promise<BigIntStats> {

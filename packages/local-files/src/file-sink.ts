@@ -28,8 +28,10 @@ export class FileSink implements RandomSink {
   }
 
   async close(): Promise<void> {
-    const { name, sizeBytes, mode } = this.#target;
+    const { name, sizeBytes, mode, mtimeMs } = this.#target;
     try {
+      if (mtimeMs !== undefined)
+        await this.#translated('set the time of', () => this.#file.setModified(mtimeMs));
       const stats = await this.#translated('look at', () => this.#file.stat());
       const written = Number(stats.size);
       if (written !== sizeBytes) {

@@ -17,6 +17,7 @@ import {
   fstatSync,
   fsync,
   ftruncate,
+  futimes,
   link,
   lstat,
   mkdir,
@@ -60,6 +61,8 @@ export interface FileSystem {
   fdatasync(descriptor: number): Promise<void>;
   ftruncate(descriptor: number, sizeBytes: number): Promise<void>;
   fchmod(descriptor: number, mode: number): Promise<void>;
+  /** In seconds since 1970. */
+  futimes(descriptor: number, accessed: number, modified: number): Promise<void>;
   fstat(descriptor: number): Promise<BigIntStats>;
   stat(path: string): Promise<BigIntStats>;
   statfs(path: string): Promise<BigIntStatsFs>;
@@ -104,6 +107,7 @@ export const nodeFileSystem: FileSystem = {
   fdatasync: promisify(fdatasync),
   ftruncate: promisify(ftruncate),
   fchmod: promisify(fchmod),
+  futimes: promisify(futimes),
   fstat: (descriptor) => nodeFstat(descriptor, { bigint: true }),
   stat: (path) => nodeStat(path, { bigint: true }),
   statfs: (path) => nodeStatfs(path, { bigint: true }),

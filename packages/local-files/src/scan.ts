@@ -1,6 +1,8 @@
+import type { BigIntStats } from 'node:fs';
 import {
   CheckpointError,
   compareUtf8,
+  type FoundDirectory,
   type FoundFile,
   type FoundTree,
   type ScanOptions,
@@ -11,6 +13,7 @@ import { errnoOf, fileError } from './errno.ts';
 import { diskFileSystem, type FileSystem, nodeFileSystem, scannedFileSystem } from './file-system.ts';
 import { isAtOrBelow, localPath } from './local-path.ts';
 import { fileSystemAt } from './mounts.ts';
+import { millisecondsOf } from './mtime.ts';
 import { FileSource } from './source.ts';
 import { type TreeEntry, walkTree } from './tree.ts';
 
@@ -53,7 +56,7 @@ export async function scanDirectory(
     const isOnDisk = fileSystem === nodeFileSystem && (await fileSystemAt(root)) === diskFileSystem;
     const disk = isOnDisk ? stats.dev : undefined;
     const files = await lookAt(fileSystem, places, { disk, check });
-    return { files, directories: directories.sort(byName).map(({ name }) => ({ name })) };
+    return { files, directories: await timesOf(fileSystem, directories.sort(byName), check) };
   } catch (error) {
     throw fileError(error, `read the directory ${root}`, { path: root });
   }
@@ -132,6 +135,22 @@ async function* placesBehind(
     yield behind;
     yield* placesBelow(walk, behind, [...followed, target]);
   }
+}
+
+async function timesOf(
+  fileSystem: FileSystem,
+  places: readonly Place[],
+  check: Check,
+): Promise<FoundDirectory[]> {
+  const found: FoundDirectory[] = [];
+  for (let start = 0; start < places.length; start += STATS_AT_A_TIME) {
+    check();
+    const some = places.slice(start, start + STATS_AT_A_TIME);
+    const stats = await Promise.all(some.map(({ path }) => fileSystem.lstat(path)));
+    for (const [index, { name }] of some.entries())
+      found.push({ name, mtimeMs: millisecondsOf(stats[index] as BigIntStats) });
+  }
+  return found;
 }
 
 /** `disk`: files on this device are asked in place, for what they are asked has just been read. */

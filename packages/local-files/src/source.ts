@@ -3,6 +3,7 @@ import { CheckpointError, type RandomSource } from '@holdfast/core/contract';
 import { DirectFile } from './direct-file.ts';
 import { fileError } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
+import { millisecondsOf } from './mtime.ts';
 
 /** A file as a scan of its directory has found it. */
 export interface ScannedFile {
@@ -33,6 +34,7 @@ export class FileSource implements RandomSource {
   readonly path: string;
   readonly sizeBytes: number;
   readonly mode: number;
+  readonly mtimeMs: number;
   readonly mayHideChanges: boolean;
   readonly #file: DirectFile;
   readonly #opened: BigIntStats;
@@ -44,6 +46,7 @@ export class FileSource implements RandomSource {
     this.#opened = opened;
     this.sizeBytes = Number(opened.size);
     this.mode = Number(opened.mode) & 0o777;
+    this.mtimeMs = millisecondsOf(opened);
   }
 
   /**

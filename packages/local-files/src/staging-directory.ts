@@ -105,8 +105,12 @@ export class StagingDirectory {
   }
 
   /** Succeeds if it is there already. Errors: as of `create`. */
-  makeDirectory(name: string): Promise<void> {
-    return this.#within(name, async () => undefined);
+  makeDirectory(name: string, mtimeMs: number | undefined): Promise<void> {
+    return this.#open.use(
+      { path: name, identity: '' },
+      () => this.#openDirectory(name, name),
+      async (opened) => (mtimeMs === undefined ? undefined : opened.setModified(mtimeMs)),
+    );
   }
 
   /** Called when a file is complete, with what the system says of it then. */

@@ -180,12 +180,12 @@ class DirectoryTarget implements RestoreTarget {
     }
   }
 
-  async makeDirectory({ name }: SinkDirectory): Promise<void> {
+  async makeDirectory({ name, mtimeMs }: SinkDirectory): Promise<void> {
     const { sibling, staging, path } = this.#parts;
     if (this.#isSettled) throw this.#error('InvalidArgument', 'is published or discarded already');
     assertInside(sibling, resolve(sibling, name), name);
     try {
-      await staging.makeDirectory(name);
+      await staging.makeDirectory(name, mtimeMs);
     } catch (error) {
       throw fileError(error, `create the directory "${name}" below ${path}`, { path, name });
     }

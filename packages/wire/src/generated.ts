@@ -97,6 +97,8 @@ export interface Claim {
 export interface Directory {
   /** As the name of a file. */
   readonly name: string;
+  /** As of a file. */
+  readonly mtimeMs: number;
 }
 
 /** One file of a checkpoint and where its bytes lie. */
@@ -116,6 +118,11 @@ export interface File {
   readonly blake3: Uint8Array;
   /** POSIX permission bits (0 to 0777) of the source file; 0 when it had none (buffers, streams). */
   readonly mode: number;
+  /**
+   * When the source file was last modified, by its file system, milliseconds since 1970; 0 when it had no such time (buffers,
+   * streams). Informational. A record that has one is of minor 2 at least, a file list of minor 1.
+   */
+  readonly mtimeMs: number;
 }
 
 /**
@@ -500,6 +507,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
   ],
   Directory: [
     { name: 'name', kind: 'scalar', type: 'string' },
+    { name: 'mtimeMs', kind: 'scalar', type: 'int64-number' },
   ],
   File: [
     { name: 'name', kind: 'scalar', type: 'string' },
@@ -510,6 +518,7 @@ export const MESSAGES: Readonly<Record<string, readonly FieldSchema[]>> = {
     { name: 'partCrc32c', kind: 'scalar', type: 'bytes' },
     { name: 'blake3', kind: 'scalar', type: 'bytes' },
     { name: 'mode', kind: 'scalar', type: 'uint32' },
+    { name: 'mtimeMs', kind: 'scalar', type: 'int64-number' },
   ],
   FileList: [
     { name: 'format', kind: 'message', type: 'Format' },

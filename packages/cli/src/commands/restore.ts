@@ -12,7 +12,7 @@ import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
 import { emptyRun, expectingRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
-import { list, value } from '../option.ts';
+import { flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
 import { confirmedReplace, REPLACE_OPTIONS, tellLeft } from '../replace-option.ts';
 import { parseChoice } from '../values.ts';
@@ -21,6 +21,10 @@ const only = list(
   '--only <glob>',
   'only files and empty directories that match, such as "*.pt" or "layer-{1,2}/**"; may be repeated',
   (text) => text,
+);
+export const mtimes = flag(
+  '--mtimes',
+  'files and empty directories get the modification times that they had when they were saved',
 );
 export const onCorrupt = value(
   '--on-corrupt <what>',
@@ -40,7 +44,10 @@ export const restore: Command = {
     'without a terminal it needs --apply. Runs, mount points, home directories and the working\n' +
     'directory are never replaced, nor is what holds one. Nothing is restored into a run.',
   operands: 'URI DIR',
-  options: [checkpointOrLatest, only, ...REPLACE_OPTIONS, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],
+  options: [
+    ...[checkpointOrLatest, only, mtimes, ...REPLACE_OPTIONS, onCorrupt],
+    ...[...JOB_OPTIONS, concurrency, buffer],
+  ],
   examples: [
     'holdfast restore "file://$PWD/run" ./resume',
     'holdfast restore "file://$PWD/run" ./resume --version 1200 --replace',
@@ -80,6 +87,7 @@ export async function restoreInto(
         version: given,
         to: directory,
         only: call.get(only),
+        mtimes: call.get(mtimes),
         replace,
         onCorrupt: call.get(onCorrupt),
         signal,

@@ -4,7 +4,7 @@ import { buffer, concurrency } from '../common-options.ts';
 import { printable } from '../format.ts';
 import { JOB_OPTIONS } from '../job.ts';
 import { flag } from '../option.ts';
-import { onCorrupt, restoreInto } from './restore.ts';
+import { mtimes, onCorrupt, restoreInto } from './restore.ts';
 
 const orStartFresh = flag(
   '--or-start-fresh',
@@ -22,7 +22,7 @@ export const resume: Command = {
     'on after it would train from the beginning beside a checkpoint that is there.\n' +
     '--life (with --attempt and --writer): as of restore.',
   operands: 'URI DIR',
-  options: [orStartFresh, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],
+  options: [orStartFresh, mtimes, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],
   examples: [
     'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh || exit 1',
     'holdfast resume "file://$PWD/run" ./ckpt --or-start-fresh --json',

@@ -11,7 +11,7 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
 import { consistencyText, jsonWriters, writerLines } from '../consistency-text.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
-import { jsonSummary, toJson } from '../json.ts';
+import { jsonSummary, jsonTime, toJson } from '../json.ts';
 import { emptyRun, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { stateText } from '../state-text.ts';
@@ -145,12 +145,13 @@ function jsonOf(details: CheckpointDetails, entry: LogEntry | null, uri: string)
     manifestKey: details.manifestKey,
     attempt: entry?.attempt ?? null,
     process: entry === null ? null : toJson(entry.process),
-    files: details.files.map(({ name, sizeBytes, crc32c, writer, key }) => ({
+    files: details.files.map(({ name, sizeBytes, crc32c, writer, key, mtimeMs }) => ({
       name,
       sizeBytes,
       crc32c: crcText(crc32c),
       writer,
       key,
+      modifiedAt: jsonTime(mtimeMs ?? 0),
     })),
     directories: details.directories,
   };

@@ -59,6 +59,8 @@ export interface CheckpointFile {
   readonly writer: number;
   /** Key of the object in the store, relative to the run: it can be copied away with any tool. */
   readonly key: string;
+  /** When its source was last modified, milliseconds since 1970; `null` where that is not recorded. */
+  readonly mtimeMs: number | null;
 }
 
 /** What a writer said of its state when its bytes were taken. */

@@ -10,6 +10,8 @@ export interface RandomSource {
   readonly sizeBytes: number;
   /** POSIX permission bits, where there are some. */
   readonly mode?: number | undefined;
+  /** When it was last modified, milliseconds since 1970, where that is known. */
+  readonly mtimeMs?: number | undefined;
   /**
    * True: a change may show in the bytes alone, and `assertUnchanged` does not see it. So it is with a
    * file that another program has mapped into its memory. A reader that must be sure reads all of it
@@ -50,6 +52,8 @@ export interface FoundTree {
 export interface FoundDirectory {
   /** As of a file. */
   readonly name: string;
+  /** As of a `RandomSource`. */
+  readonly mtimeMs?: number | undefined;
 }
 
 /** Bytes that are written at any position. */
@@ -64,17 +68,22 @@ export interface SinkFile {
   readonly name: string;
   readonly sizeBytes: number;
   readonly mode?: number | undefined;
+  /** To be set as its time of modification, milliseconds since 1970, 1 to `TIME_MS_MAX`. Default: the time of writing. */
+  readonly mtimeMs?: number | undefined;
 }
 
 export interface SinkDirectory {
   readonly name: string;
+  /** As of a file. */
+  readonly mtimeMs?: number | undefined;
 }
 
 /** A set of files that appears whole or not at all. Settled by exactly one of `publish` and `discard`. */
 export interface RestoreTarget {
   open(file: SinkFile): Promise<RandomSink>;
   /**
-   * Makes a directory, with those above it; succeeds if it is there. Called when all files are closed.
+   * Makes a directory, with those above it; succeeds if it is there. Called when all files are closed,
+   * and for a directory in another one before it is called for that.
    * Absent: empty directories are not restored.
    */
   makeDirectory?(directory: SinkDirectory): Promise<void>;

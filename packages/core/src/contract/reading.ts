@@ -21,6 +21,12 @@ export interface RestoreOptions extends WaitOptions {
    * an empty list: all. No match at all is `NotFound`.
    */
   only?: readonly string[] | undefined;
+  /**
+   * True: files, and empty directories, get the times of modification that they had when they were saved,
+   * to the millisecond. One without such a time (it was saved from memory or a stream) gets none. A
+   * directory with files in it keeps the time of the restore. A target of your own is told the times; buffers have none. Default false.
+   */
+  mtimes?: boolean | undefined;
   /** What of a directory that is not empty may be lost. Default: nothing. */
   replace?: Replace | undefined;
   /** `fallback`: when the latest is damaged, take the newest that verifies, and say so. Default `fail`. */

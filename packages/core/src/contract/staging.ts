@@ -17,7 +17,7 @@ export interface NamedStagingSource {
 
 export interface StagedCopy {
   readonly sizeBytes: number;
-  /** May be opened again and again, until the stage is released. Has the `mode` of the original, where that has one. */
+  /** May be opened again and again, until the stage is released. Has `mode` and `mtimeMs` of the original, where that has them. */
   open(): Promise<RandomSource>;
 }
 

@@ -85,6 +85,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
     holds: (value) => value === '' || lifeProblem(value as string) === null,
   },
   'Claim.writer': WRITER,
+  'Directory.mtimeMs': TIME,
   'Directory.name': NAME,
   'File.blake3': {
     accepted: '32 bytes or none',
@@ -95,6 +96,7 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
     holds: (value) => parsePayloadKey(value as string) !== null,
   },
   'File.mode': { accepted: 'permission bits, 0 to 0777 octal', holds: (value) => (value as number) <= 0o777 },
+  'File.mtimeMs': TIME,
   'File.name': NAME,
   'File.partSizeBytes': atLeast(0),
   'File.sizeBytes': atLeast(0),

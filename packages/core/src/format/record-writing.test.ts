@@ -22,6 +22,7 @@ const receipt: Receipt = {
       partCrc32c: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8),
       blake3: new Uint8Array(0),
       mode: 0o644,
+      mtimeMs: 0,
     },
   ],
   bases: [{ lineage: 1, epoch: 1, version: 6n }],

@@ -80,7 +80,9 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'File.blake3': fc.oneof(bytesOf(0), bytesOf(32)),
   'File.key': fc.constant(PAYLOAD_KEY),
   'File.mode': fc.nat(0o777),
+  'File.mtimeMs': fc.oneof(fc.constant(0), time),
   'File.name': fc.constantFrom('a', 'b/c', 'ü/__proto__', 'constructor'),
+  'Directory.mtimeMs': time,
   'Directory.name': fc.constantFrom('d', 'e/f'),
   'FileListRef.fileCount': fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }),
   'FileListRef.firstName': fc.constantFrom('a', 'b/c'),
@@ -181,7 +183,15 @@ function messageValue(message: string): Arbitrary<object> {
 function allowed(message: string, value: object, isInline: boolean): object {
   const { files = [], writers = [], receipts = [], fileLists = [] } = value as Partial<Receipt & Manifest>;
   if (message === 'FileList') {
-    const first = { name: 'a', key: PAYLOAD_KEY, sizeBytes: 0, crc32c: 0, partSizeBytes: 0, mode: 0 };
+    const first = {
+      name: 'a',
+      key: PAYLOAD_KEY,
+      sizeBytes: 0,
+      crc32c: 0,
+      partSizeBytes: 0,
+      mode: 0,
+      mtimeMs: 0,
+    };
     const [last = first] = files;
     const names = ['a/1', 'a/2'];
     return { files: [first, last].map((file, index) => ({ ...NO_SUMS, ...file, name: names[index] })) };
@@ -220,6 +230,7 @@ const receipt: Receipt = {
       partCrc32c: Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8),
       blake3: new Uint8Array(0),
       mode: 0o644,
+      mtimeMs: 0,
     },
   ],
   bases: [{ lineage: 1, epoch: 1, version: 6n }],
@@ -310,10 +321,11 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
 
 /**
  * What came with minor 1: when bytes were taken, metadata that was annotated, and lives. With minor 2:
- * empty directories.
+ * empty directories, and times of files; these came with minor 1 of file lists.
  */
-function leastMinor(value: RecordTypes[RecordKind]): number {
+function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   const {
+    files = [],
     taken,
     directories = [],
     writers = [],
@@ -323,7 +335,9 @@ function leastMinor(value: RecordTypes[RecordKind]): number {
     life = '',
   } = value as Partial<Receipt & Manifest & CatalogEntry & CatalogPage & Claim>;
   const listed = [...directories, ...writers.flatMap((share) => share.directories)];
-  if (listed.length > 0 || receipts.some(({ directoryCount }) => directoryCount > 0)) return 2;
+  const isTimed = [...files, ...writers.flatMap((share) => share.files)].some((file) => file.mtimeMs > 0);
+  if (kind === 'file-list') return isTimed ? 1 : 0;
+  if (isTimed || listed.length > 0 || receipts.some(({ directoryCount }) => directoryCount > 0)) return 2;
   const isTaken = [taken, ...writers.map((share) => share.taken)].some((each) => each !== undefined);
   const annotated = [...checkpoints, ...(state?.checkpoints ?? [])];
   const isAnnotated = annotated.some((each) => Object.keys(each.annotatedMetadata).length > 0);
@@ -339,7 +353,7 @@ describe.each(KINDS)('%s', (kind) => {
         const major = leastMajor(kind, value);
         const { bytes } = encodeRecord(kind, { ...value, format: { kind, major, minor } });
         const decoded = decodeRecord(kind, bytes, where);
-        const format = { kind, major, minor: Math.max(leastMinor(value), minor) };
+        const format = { kind, major, minor: Math.max(leastMinor(kind, value), minor) };
         expect(decoded).toEqual({ ...value, format });
         expect(Buffer.compare(encodeRecord(kind, decoded).bytes, bytes)).toBe(0);
       }),
@@ -470,7 +484,7 @@ describe('a newer format', () => {
       .replace('"metadata":', '"later":"new","metadata":')
       .replace('"incarnation":0,', '');
     const decoded = decodeRecord('receipt', sealed(tail), where);
-    const files = decoded.files.map((file) => ({ ...file, mode: 0 }));
+    const files = decoded.files.map((file) => ({ ...file, mode: 0, mtimeMs: 0 }));
     const changed = tailOf(
       encodeRecord('receipt', { ...decoded, id: { ...decoded.id, epoch: 3 }, files }).bytes,
     );

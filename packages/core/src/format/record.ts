@@ -21,6 +21,8 @@ import {
   type CatalogEntry,
   type CatalogPage,
   type Claim,
+  type FileList,
+  type FileRecord,
   type Manifest,
   MESSAGE_OF_KIND,
   type Receipt,
@@ -149,10 +151,12 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
 
 /**
  * A record says by its minor what an older reader may find in it that it does not know. 1: `taken`,
- * `annotatedMetadata`, `life`. 2: empty directories.
+ * `annotatedMetadata`, `life`. 2: empty directories, and when files were modified; in a file list
+ * that is 1.
  */
 function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   if (kind === 'claim') return (value as Claim).life ? 1 : 0;
+  if (kind === 'file-list') return (value as FileList).files?.some(hasTime) ? 1 : 0;
   if (kind === 'receipt') return minorOfShare(value as Receipt);
   if (kind === 'manifest') {
     const { writers = [], receipts = [] } = value as Manifest;
@@ -164,9 +168,15 @@ function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   return 0;
 }
 
-function minorOfShare({ taken, directories = [] }: Pick<Receipt, 'taken' | 'directories'>): number {
-  if (directories.length > 0) return 2;
+type Share = Pick<Receipt, 'files' | 'taken' | 'directories'>;
+
+function minorOfShare({ files = [], taken, directories = [] }: Share): number {
+  if (directories.length > 0 || files.some(hasTime)) return 2;
   return taken === undefined ? 0 : 1;
+}
+
+function hasTime({ mtimeMs = 0 }: FileRecord): boolean {
+  return mtimeMs > 0;
 }
 
 function isAnnotated(checkpoints: readonly CatalogCheckpoint[] = []): boolean {

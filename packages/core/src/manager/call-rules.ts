@@ -156,6 +156,7 @@ export const CALL_RULES = {
     version: optional(referenceOrLatest),
     to: destination,
     only: optional(listOf(text)),
+    mtimes: optional(flag),
     replace: optional(oneOf(true, false, 'everything')),
     onCorrupt: optional(oneOf('fail', 'fallback')),
   }),

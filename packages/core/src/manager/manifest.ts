@@ -114,7 +114,8 @@ export async function readDetails(
       writers.push(writerState(writer, said.taken));
       for (const { name } of said.directories) directories.add(name);
     }
-    for (const { name, sizeBytes, crc32c, key } of more) files.push({ name, sizeBytes, crc32c, writer, key });
+    for (const { name, sizeBytes, crc32c, key, mtimeMs } of more)
+      files.push({ name, sizeBytes, crc32c, writer, key, mtimeMs: mtimeMs === 0 ? null : mtimeMs });
   }
   const { worldSize } = manifest;
   const { manifestKey } = checkpoint;

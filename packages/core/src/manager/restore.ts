@@ -8,6 +8,7 @@ import type {
 } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { LeftDirectory, RestoreTarget, SinkFile } from '../contract/files.ts';
+import { compareUtf8 } from '../contract/object-key.ts';
 import {
   type CatalogCheckpoint,
   type DirectoryRecord,
@@ -108,9 +109,10 @@ async function restoreOne(
     );
     const directories = new Map((chosen?.directories ?? []).map((each) => [each.name, each]));
     const files = chosen?.files ?? allFiles(engine, manifest, { directories, signal });
-    const items = itemsOf(files, (file) => target.open(sinkFile(file)));
+    const items = itemsOf(files, (file) => target.open(sinkFile(file, options)));
     await engine.transfer.download(items, transferOptions({ ...options, signal }));
-    for (const directory of directories.values()) await target.makeDirectory?.(directory);
+    for (const directory of childrenFirst(directories.values()))
+      await target.makeDirectory?.(sinkDirectory(directory, options));
     await target.publish();
   } catch (error) {
     await target.discard();
@@ -191,8 +193,18 @@ function inOrder(files: readonly FileRecord[], names: readonly string[]): readon
   });
 }
 
-function sinkFile(file: FileRecord): SinkFile {
-  return { name: file.name, sizeBytes: file.sizeBytes, mode: file.mode === 0 ? undefined : file.mode };
+function sinkFile(file: FileRecord, options: Pick<RestoreOptions, 'mtimes'>): SinkFile {
+  const { sizeBytes, mode } = file;
+  return { ...sinkDirectory(file, options), sizeBytes, mode: mode === 0 ? undefined : mode };
+}
+
+function sinkDirectory({ name, mtimeMs }: DirectoryRecord, { mtimes }: Pick<RestoreOptions, 'mtimes'>) {
+  return { name, mtimeMs: mtimes && mtimeMs > 0 ? mtimeMs : undefined };
+}
+
+/** To make a directory changes the time of the one above it. */
+function childrenFirst(directories: Iterable<DirectoryRecord>): DirectoryRecord[] {
+  return [...directories].sort((a, b) => compareUtf8(b.name, a.name));
 }
 
 async function openTarget(

@@ -24,6 +24,7 @@ import { refersToReceipts } from '../plan/file-lists.ts';
 import { KnownFiles } from '../plan/known-files.ts';
 import { findSuspicions } from '../plan/staleness.ts';
 import { totalBytes } from '../plan/stored-file.ts';
+import { recordedTimeMs } from '../plan/times.ts';
 import type { TransferOptions, UploadedFile } from '../transfer/index.ts';
 import { HeldBases, type NewestManifests } from './bases.ts';
 import type { Catalog } from './catalog.ts';
@@ -280,5 +281,6 @@ function fileRecord(file: UploadedFile): FileRecord {
     partCrc32c: file.partCrc32c,
     blake3: file.blake3 ?? new Uint8Array(0),
     mode: file.mode ?? 0,
+    mtimeMs: recordedTimeMs(file.mtimeMs),
   };
 }

@@ -15,6 +15,7 @@ import {
 } from '../contract/ranges.ts';
 import { checkLogicalNames, type DirectoryRecord } from '../format/index.ts';
 import { excluding } from '../plan/select.ts';
+import { recordedTimeMs } from '../plan/times.ts';
 import type { UploadSource } from '../transfer/index.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
@@ -48,7 +49,10 @@ export async function resolveSources(engine: Engine, options: SaveOptions): Prom
   if (dir !== undefined) {
     const isExcluded = exclude.length === 0 ? undefined : excluding(exclude);
     const found = await localFiles(engine).scan(dir, { isExcluded, links, signal });
-    const directories = found.directories.map(({ name }) => ({ name }));
+    const directories = found.directories.map(({ name, mtimeMs }) => ({
+      name,
+      mtimeMs: recordedTimeMs(mtimeMs),
+    }));
     checkFileCount(found.files.length);
     checkDirectories(directories);
     checkLogicalNames(

@@ -10,7 +10,7 @@ function fileOf(name: string): FileRecord {
   const key = `version_3/1.1/0.0-ab/${name}`;
   const nothing = new Uint8Array(0);
   return {
-    ...{ name, key, sizeBytes: 0, crc32c: 0, partSizeBytes: 0, mode: 0 },
+    ...{ name, key, sizeBytes: 0, crc32c: 0, partSizeBytes: 0, mode: 0, mtimeMs: 0 },
     partCrc32c: nothing,
     blake3: nothing,
   };

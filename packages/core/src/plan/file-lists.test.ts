@@ -20,7 +20,16 @@ function fileOf(name: string, sizeBytes = 4): FileRecord {
   const partCrc32c = new Uint8Array(sizeBytes === 0 ? 0 : 4);
   const parts = { partSizeBytes: sizeBytes, partCrc32c };
   const key = `version_3/1.2/0.0-ab/${name}`;
-  return { name, key, sizeBytes, crc32c: 2 ** 32 - 1, ...parts, blake3: new Uint8Array(32), mode: 0o777 };
+  return {
+    name,
+    key,
+    sizeBytes,
+    crc32c: 2 ** 32 - 1,
+    ...parts,
+    blake3: new Uint8Array(32),
+    mode: 0o777,
+    mtimeMs: 0,
+  };
 }
 
 function receiptOf(files: readonly FileRecord[], changes: Partial<Receipt> = {}): Receipt {
@@ -76,7 +85,7 @@ describe('what a manifest says of a receipt', () => {
   test('counts files in the receipt and in its lists', () => {
     const lists = [fileListRef([fileOf('a'), fileOf('b')], digest), fileListRef([fileOf('c')], digest)];
     expect(countOf(receiptOf([fileOf('x')]))).toEqual({ fileCount: 1, sizeBytes: 4 });
-    const directories = [{ name: 'x' }, { name: 'y' }];
+    const directories = ['x', 'y'].map((name) => ({ name, mtimeMs: 0 }));
     const receipt = receiptOf([], { fileLists: lists, directories });
     expect(receiptRef({ receipt, sha256: digest }, 1)).toEqual({
       ...{ incarnation: 0, sha256: digest, fileCount: 3, sizeBytes: 12, firstName: 'a', lastName: 'c' },

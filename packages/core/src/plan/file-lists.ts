@@ -35,10 +35,14 @@ export const RECORD_LIMITS: RecordLimits = { filesBytesMax: MIB, repeatedBytesMa
 /** Names of a record's fields, punctuation, and numbers of usual length. */
 const FILE_BYTES = 150;
 
+/** The time of modification. */
+const TIME_BYTES = 28;
+
 /** About what a file takes in a record. Never less, but for quotes in its name. */
-function recordedBytes({ name, key, partCrc32c, blake3 }: FileRecord): number {
+function recordedBytes({ name, key, partCrc32c, blake3, mtimeMs }: FileRecord): number {
   const base64Bytes = (4 / 3) * (partCrc32c.byteLength + blake3.byteLength);
-  return FILE_BYTES + Buffer.byteLength(name) + Buffer.byteLength(key) + base64Bytes;
+  const fixedBytes = FILE_BYTES + (mtimeMs > 0 ? TIME_BYTES : 0);
+  return fixedBytes + Buffer.byteLength(name) + Buffer.byteLength(key) + base64Bytes;
 }
 
 /**

@@ -72,11 +72,11 @@ describe('what is selected', () => {
 
 describe('two checkpoints', () => {
   const OTHER = 'writer 0 has other files or empty directories';
-  const file = { name: 'a', sizeBytes: 3, crc32c: 7, key: 'k1', partSizeBytes: 3, mode: 0 };
+  const file = { name: 'a', sizeBytes: 3, crc32c: 7, key: 'k1', partSizeBytes: 3, mode: 0, mtimeMs: 0 };
   const contentOf = (changes: object = {}, fileChanges: object = {}) => {
     const files = [{ ...file, ...fileChanges }] as FileRecord[];
     const said = {
-      ...{ bases: [], suspicions: [], directories: [{ name: 'd' }] },
+      ...{ bases: [], suspicions: [], directories: [{ name: 'd', mtimeMs: 0 }] },
       ...{ metrics: { loss: 0.5, nought: 0 }, metadata: { note: 'x' } },
     };
     const given = { worldSize: 1, files, ...said, ...changes };
@@ -106,7 +106,7 @@ describe('two checkpoints', () => {
   });
 
   test('say the same however many records their files lie in', () => {
-    const directories = [{ name: 'd' }, { name: 'e' }];
+    const directories = ['d', 'e'].map((name) => ({ name, mtimeMs: 0 }));
     const said = { bases: [], suspicions: [], metrics: {}, metadata: {}, directories };
     const files = ['a', 'b', 'c'].map((name) => ({ ...file, name })) as FileRecord[];
     const [one, two] = [new Content(1), new Content(1)];

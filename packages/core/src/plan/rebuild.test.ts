@@ -8,7 +8,7 @@ const at = (lineage: number, epoch: number, version: bigint): CheckpointId => ({
 function found(id: CheckpointId, lives: readonly number[] = [0], problem?: string): FoundManifest {
   const prefix = `version_${id.version}/${id.lineage}.${id.epoch}/`;
   const file = (key: string, sizeBytes: number) => ({
-    ...{ name: key.slice(-1), key, sizeBytes, crc32c: 0, partSizeBytes: 0, mode: 0 },
+    ...{ name: key.slice(-1), key, sizeBytes, crc32c: 0, partSizeBytes: 0, mode: 0, mtimeMs: 0 },
     ...{ partCrc32c: new Uint8Array(), blake3: new Uint8Array() },
   });
   const manifest: Manifest = {

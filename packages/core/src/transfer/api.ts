@@ -191,6 +191,8 @@ export interface UploadedFile extends StoredFile {
   readonly known?: KnownFile | undefined;
   /** POSIX permission bits, where the source has some. */
   readonly mode?: number | undefined;
+  /** As of its source, where that has one. */
+  readonly mtimeMs?: number | undefined;
 }
 
 export interface DownloadItem {

@@ -69,7 +69,7 @@ async function uploadSource(
 }
 
 /** Closed by whoever opened it. */
-interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'mayHideChanges'> {
+interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'mtimeMs' | 'mayHideChanges'> {
   /** As of a `RandomSource`. `buffer` owns the memory of `bytes`. */
   readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void>;
   /** As of a `RandomSource`. `crc32c`: of all that was read. */
@@ -120,7 +120,7 @@ class SourceUpload {
   }
 
   async send(): Promise<UploadedFile> {
-    const { sizeBytes, mode, unitBytes = 0 } = this.#source;
+    const { sizeBytes, mode, mtimeMs, unitBytes = 0 } = this.#source;
     const plan = planWholeParts({ sizeBytes, unitBytes }, this.#run.settings, this.#run.capabilities);
     const { signal } = this.#run;
     const finished = (await this.#item.findFinished?.({ sizeBytes, signal })) ?? [];
@@ -132,7 +132,7 @@ class SourceUpload {
           this.#run.retryPolicy(`upload of "${this.#name}"`, RESENDS_MAX),
         )));
     this.#progress.finish(sizeBytes);
-    return mode === undefined ? file : { ...file, mode };
+    return { ...file, ...(mode !== undefined && { mode }), ...(mtimeMs !== undefined && { mtimeMs }) };
   }
 
   async #sendWhole(partSizeBytes: number, finished: readonly FinishedObject[]): Promise<UploadedFile> {

@@ -38,10 +38,11 @@ function assertHeld(isHeld: boolean): void {
   if (!isHeld) throw new CheckpointError('InvalidArgument', 'the stage was released: its copies are gone');
 }
 
-function copiedSource({ startBytes, sizeBytes, mode }: Copied, read: ReadCopies): RandomSource {
+function copiedSource({ startBytes, sizeBytes, mode, mtimeMs }: Copied, read: ReadCopies): RandomSource {
   return {
     sizeBytes,
     mode,
+    mtimeMs,
     readInto: (offsetBytes, buffer) => read(startBytes + offsetBytes, buffer),
     // Nobody else reaches a copy.
     assertUnchanged: async () => undefined,

@@ -18,11 +18,13 @@ export interface Room {
   fill(sizeBytes: number, read: (offsetBytes: number, buffer: Uint8Array) => Promise<void>): Promise<void>;
 }
 
+/** What a copy has of its source, beside the bytes. */
+type Kept = Pick<RandomSource, 'mode' | 'mtimeMs'>;
+
 /** What has been appended for one source. */
-export interface Copied {
+export interface Copied extends Kept {
   readonly startBytes: number;
   readonly sizeBytes: number;
-  readonly mode: number | undefined;
 }
 
 export interface CopyOptions {
@@ -43,8 +45,8 @@ export async function copySources(
     throwIfAborted(options.signal);
     const startBytes = budget.usedBytes;
     try {
-      const mode = await copySource(source, budget, options);
-      copied.push({ startBytes, sizeBytes: budget.usedBytes - startBytes, mode });
+      const kept = await copySource(source, budget, options);
+      copied.push({ ...kept, startBytes, sizeBytes: budget.usedBytes - startBytes });
     } catch (error) {
       if (!(error instanceof OverBudget)) throw error;
       throw await storageFull(sources.slice(index), { startBytes, error, bytesMax: options.bytesMax });
@@ -76,24 +78,24 @@ class Budget {
   }
 }
 
-/** Resolves to the source's mode, where it has one. */
+/** Nothing is kept of bytes in memory and of streams. */
 async function copySource(
   { name, source }: NamedStagingSource,
   budget: Budget,
   { room, signal }: CopyOptions,
-): Promise<number | undefined> {
+): Promise<Kept> {
   if ('stream' in source) {
     for await (const chunk of untilAborted(source.stream, signal)) {
       assertBytes(name, chunk);
       budget.take(chunk.byteLength);
       await room.append(chunk);
     }
-    return undefined;
+    return {};
   }
   if ('bytes' in source) {
     budget.take(source.bytes.byteLength);
     await room.append(source.bytes);
-    return undefined;
+    return {};
   }
   return withOpened(source, async (opened) => {
     budget.take(opened.sizeBytes);
@@ -105,7 +107,7 @@ async function copySource(
     });
     await readAgain(opened, { name, crc32c: crc, signal });
     await opened.assertUnchanged();
-    return opened.mode;
+    return { mode: opened.mode, mtimeMs: opened.mtimeMs };
   });
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -79,6 +79,7 @@ describe.each(STAGINGS)('staging in %s', (_, create) => {
     const chunks = [patterned(5, 2), patterned(0), patterned(70_000, 3)];
     const file = join(directory, 'file');
     writeFileSync(file, patterned(100_000, 4), { mode: 0o640 });
+    const { mtimeMs } = statSync(file);
     const sources = named(
       { bytes },
       { stream: streamOf(...chunks) },
@@ -95,6 +96,8 @@ describe.each(STAGINGS)('staging in %s', (_, create) => {
         expect((await read(copy)).equals(expected[index] as Buffer), `${time}, ${index}`).toBe(true);
     expect(await read(stage.copies[1], 3, 10)).toEqual(expected[1]?.subarray(3, 10));
     expect((await stage.copies[2]?.open())?.mode).toBe(0o640);
+    expect((await stage.copies[2]?.open())?.mtimeMs).toBe(Math.floor(mtimeMs));
+    expect((await stage.copies[0]?.open())?.mtimeMs).toBeUndefined();
     expect((await stage.copies[0]?.open())?.mode).toBeUndefined();
     await stage.release();
   });
