@@ -1,7 +1,7 @@
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { crc32c } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
-import { contentOf } from '../mirror/two-runs.ts';
+import { contentOf, interfered } from '../mirror/two-runs.ts';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 
 async function savedRun(versions: readonly number[] = [1, 2, 3]) {
@@ -89,6 +89,19 @@ describe('fork', () => {
     expect(other.keys()).toEqual(before);
     await using again = open(bucket);
     expect(await failure(again.forkFrom(source))).toMatch(/^InvalidArgument: .*both are one run/);
+  });
+
+  test('two at once into one place: the one that joins later finds what the first has made, and is refused', async () => {
+    const { manager: source } = await savedRun();
+    const bucket = new MemoryBucket({ crc32c, name: 'to' });
+    await using first = open(bucket);
+    const isCatalog = (_: string, key: string) => key.startsWith('catalog/');
+    const store = interfered(bucket, isCatalog, () => first.forkFrom(source, { version: 1 }));
+    await using second = open(bucket, { store });
+    const refused =
+      'Conflict: memory://unnamed cannot be forked into memory://to: it holds version 1 already';
+    expect(await failure(second.forkFrom(source, { version: 2 }))).toBe(refused);
+    expect((await second.list()).map(({ version }) => version)).toEqual([1n]);
   });
 
   test('a source without a run, without the version, or of another library is said', async () => {

@@ -145,25 +145,6 @@ describe('a mirror is a writer of its destination', () => {
     await to.mirrorFrom(from);
     expect(await failure(writer.save({ version: 9, buffers: { a: new Uint8Array(1) } }))).toContain('Fenced');
   });
-
-  test('I4, I7: of two at once each is told the truth, and the run is whole', async () => {
-    for (let round = 0; round < 5; round++) {
-      const runs = twoRuns();
-      await saveAll(runs.from, [1n, 2n, 3n]);
-      const mirrorOnce = async () => {
-        await using from = open(runs.from);
-        await using to = open(runs.to);
-        return await to.mirrorFrom(from).then(
-          ({ copied, present }) => [...present, ...copied.map((each) => each.version)].join(),
-          (error: { code: string }) => error.code,
-        );
-      };
-      const told = await Promise.all([mirrorOnce(), mirrorOnce()]);
-      expect(told).toContain('1,2,3');
-      for (const each of told) expect(['1,2,3', 'Fenced']).toContain(each);
-      await checkInvariants(viewOfBucket(runs.to), []);
-    }
-  });
 });
 
 describe('while the source changes', () => {

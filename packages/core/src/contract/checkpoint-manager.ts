@@ -209,8 +209,8 @@ export interface CheckpointManager
    * wrote which file; lineage, epoch and attempt are this run's, and pins and other states stay behind. Every byte is compared with the
    * source's records before it is sent. What the original is annotated with after its commit follows, also of versions that are here already.
    *
-   * It is a writer of this run, and fences others once there is something to copy: two mirrors at once are safe, and one of them ends with
-   * `Fenced`. What is here already with the same content is not copied again, nor is what an interrupted mirror of the same run has
+   * It is a writer of this run, and fences others once there is something to copy. Two mirrors may run at once: the one that joined last
+   * completes the copy, and the other ends with `Fenced`, unless nothing is left for it to copy. What is here already with the same content is not copied again, nor is what an interrupted mirror of the same run has
    * finished sending.
    *
    * Errors: `Conflict` (a version is here with other content, or the source's latest is below what is committed here), `Corrupt` (the

@@ -1,9 +1,9 @@
 /** One checkpoint from a run to another, as all of its writers would have saved it there: payloads, receipts, manifest, commit. */
 
 import type { CheckpointId, MirroredCheckpoint, WaitOptions } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type FileRecord, payloadKey } from '../format/index.ts';
 import { precheckCommit } from '../plan/apply-commit.ts';
+import type { Rejected } from '../plan/decision.ts';
 import { DRAWN_DIGITS, type LeftPayload, parseLeftPayload, payloadTag } from '../plan/mirror.ts';
 import { requireById } from '../plan/select.ts';
 import type { TransferOptions, UploadedFile, UploadItem } from '../transfer/index.ts';
@@ -31,15 +31,22 @@ export interface Copy {
   readonly checkpoint: CatalogCheckpoint;
   /** Becomes all writers of the target; called when the source's manifest is known to be good. */
   readonly join: (worldSize: number, signal: AbortSignal) => Promise<Membership>;
+  /** Throws if the target, once it is joined, is not one to copy to. */
+  readonly assertTarget: ((head: Head) => void) | undefined;
 }
 
 type Bounded = WaitOptions & { readonly signal: AbortSignal };
 
-/** `NotFound`: the source has removed it meanwhile. `Corrupt` with `lent` in its context: it is damaged there. */
-export async function copyCheckpoint(
-  copy: Copy,
-  options: Bounded,
-): Promise<MirroredCheckpoint & { readonly committed: CatalogCheckpoint }> {
+type Copied = MirroredCheckpoint & { readonly committed: CatalogCheckpoint };
+
+/** The version was committed, or passed over, and may have been removed since. */
+const DECIDED_BY_OTHERS: readonly Rejected['reason'][] = ['stale', 'unknown'];
+
+/**
+ * `null`: another mirror has committed the version, or a higher one, before this one had joined.
+ * `NotFound`: the source has removed it meanwhile. `Corrupt` with `lent` in its context: it is damaged there.
+ */
+export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Copied | null> {
   const { source, target, checkpoint, join } = copy;
   const choose = (head: Parameters<Parameters<typeof leaseCheckpoint>[2]>[0]) =>
     requireById(head.state, checkpoint.id);
@@ -92,12 +99,12 @@ class Copying {
     this.#tag = payloadTag(copy.checkpoint);
   }
 
-  async run(): Promise<MirroredCheckpoint & { readonly committed: CatalogCheckpoint }> {
+  async run(): Promise<Copied | null> {
     const { checkpoint } = this.#copy;
     const { manifest, slices } = this.#original;
     const id = this.#id;
+    if (!(await this.#isCommittable())) return null;
     this.#options.onProgress?.(plannedCheckpoint(checkpoint, manifest));
-    await this.#assertCommittable();
     const left = await this.#listLeft();
     let batch: Slice[] = [];
     let count = 0;
@@ -117,23 +124,22 @@ class Copying {
     return { id, version: id.version, sizeBytes, fileCount, reusedBytes: this.#reusedBytes, committed };
   }
 
-  /** Found out before a byte is sent. */
-  async #assertCommittable(): Promise<void> {
-    const { engine, catalog } = this.#copy.target;
+  /**
+   * Found out before a byte is sent; whoever joined before can commit nothing any more. `false`: until
+   * then another mirror has committed the version, or a higher one.
+   */
+  async #isCommittable(): Promise<boolean> {
+    const { target, assertTarget } = this.#copy;
     const own = { writer: 0, incarnation: this.#membership.incarnation };
     const precheck = ({ state }: Head) => precheckCommit(state, this.#id, own);
-    const { answer: decided } = await catalog.ask(precheck, this.#options.signal);
-    if (!decided) return;
-    const context = {
-      store: engine.store.uri,
-      version: this.#id.version,
-      attempt: this.#membership.attempt.id,
-    };
-    if (decided.kind === 'rejected') throw rejectionError(decided, context);
-    // It was not there when the catalog was read before, and nothing but another mirror writes to this epoch.
-    throw new CheckpointError('Fenced', `another mirror has committed version ${this.#id.version}`, {
-      context,
-    });
+    const { answer: decided, head } = await target.catalog.ask(precheck, this.#options.signal);
+    if (decided?.kind === 'rejected' && !DECIDED_BY_OTHERS.includes(decided.reason)) {
+      const store = target.engine.store.uri;
+      const attempt = this.#membership.attempt.id;
+      throw rejectionError(decided, { store, version: this.#id.version, attempt });
+    }
+    assertTarget?.(head);
+    return decided === undefined;
   }
 
   /** Sends what is not there, and delivers for each writer that is complete: all but the last one. */

@@ -19,9 +19,13 @@ export async function fork(
   const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => requireLive(chooseCheckpoint(state, wanted)).id;
   const { answer: id, head: from } = await askRun(source.engine, source.catalog, choose, signal);
-  await assertFresh(source, target, from.runId, signal);
+  const assertTarget = (head: Head) => assertFresh(source, target, from.runId, head);
+  assertTarget(await target.catalog.read(signal));
   const versions = [id.version];
-  const { copied, skipped } = await mirror(source, target, { versions, signal, caller, onProgress });
+  const { copied, skipped } = await mirror(source, target, {
+    ...{ versions, signal, caller, onProgress },
+    assertTarget, // again: another fork may have begun the run meanwhile
+  });
   const [copy] = copied;
   if (copy) return { from: id, ...copy };
   const why = skipped[0]?.reason ?? 'another fork has made the same copy meanwhile';
@@ -30,13 +34,12 @@ export async function fork(
   });
 }
 
-async function assertFresh(
+function assertFresh(
   source: RunSide,
-  { engine, catalog }: RunSide,
+  { engine }: RunSide,
   sourceRunId: string,
-  signal: AbortSignal,
-): Promise<void> {
-  const { runId, state } = await catalog.read(signal);
+  { runId, state }: Head,
+): void {
   const { uri } = engine.store;
   const refuse = (code: 'InvalidArgument' | 'Conflict', why: string) =>
     new CheckpointError(code, `${source.engine.store.uri} cannot be forked into ${uri}: ${why}`, {

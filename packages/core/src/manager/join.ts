@@ -250,7 +250,8 @@ export async function registerOwn(
   }
 }
 
-function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPlace & WriterLife): void {
+/** `Fenced`: a later process of this writer is registered, or lineage or epoch has passed. */
+export function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPlace & WriterLife): void {
   const rejected = inEpochProblem(state, own) ?? supersededProblem(state, own);
   const context = { store: engine.store.uri, attempt: state.attempt, writer: own.writer };
   if (rejected) throw rejectionError(rejected, context);

@@ -22,15 +22,19 @@ import { contentOf, readCommitted, readOriginal } from './committed-files.ts';
 import { copyCheckpoint } from './copy-checkpoint.ts';
 import { tellingWhatStands } from './decide.ts';
 import { newId } from './engine.ts';
-import { join, joinToSave, type Membership, newAttempt } from './join.ts';
+import { assertNotOvertaken, join, joinToSave, type Membership, newAttempt } from './join.ts';
 import { isUnanswered } from './records.ts';
 
-/** `options.signal` also fires when one of the managers is closed; `caller` is the caller's own. */
-export async function mirror(
-  source: RunSide,
-  target: RunSide,
-  options: MirrorOptions & { readonly signal: AbortSignal; readonly caller: AbortSignal | undefined },
-): Promise<MirrorResult> {
+interface Mirror extends MirrorOptions {
+  /** Also fires when one of the managers is closed. */
+  readonly signal: AbortSignal;
+  /** The caller's own. */
+  readonly caller: AbortSignal | undefined;
+  /** Throws if the target is not one to copy to. Asked when it is joined: from then on no other mirror commits. */
+  readonly assertTarget?: (head: Head) => void;
+}
+
+export async function mirror(source: RunSide, target: RunSide, options: Mirror): Promise<MirrorResult> {
   checkTogether(options);
   return tellingWhatStands((done) =>
     mirrorAll(new Mirroring(source, target, options, done), target, options),
@@ -40,7 +44,7 @@ export async function mirror(
 async function mirrorAll(
   mirroring: Mirroring,
   target: RunSide,
-  { watchIntervalMs, caller, signal, onProgress }: Parameters<typeof mirror>[2],
+  { watchIntervalMs, caller, signal, onProgress }: Mirror,
 ): Promise<MirrorResult> {
   for (;;) {
     try {
@@ -72,7 +76,7 @@ function checkTogether({ watchIntervalMs, versions }: MirrorOptions): void {
 class Mirroring {
   readonly #source: RunSide;
   readonly #target: RunSide;
-  readonly #options: MirrorOptions & { readonly signal: AbortSignal };
+  readonly #options: Mirror;
   /** See `tellingWhatStands`. */
   readonly #done: string[];
   readonly #copied: MirroredCheckpoint[] = [];
@@ -83,12 +87,7 @@ class Mirroring {
   readonly #settled = new Map<string, CatalogCheckpoint>();
   #membership: Membership | undefined;
 
-  constructor(
-    source: RunSide,
-    target: RunSide,
-    options: MirrorOptions & { readonly signal: AbortSignal },
-    done: string[],
-  ) {
+  constructor(source: RunSide, target: RunSide, options: Mirror, done: string[]) {
     this.#done = done;
     this.#source = source;
     this.#target = target;
@@ -147,7 +146,10 @@ class Mirroring {
       );
     }
     if (there) return this.#compare(checkpoint, there);
-    if (version > head.state.top) return this.#copy(checkpoint, from);
+    if (version > head.state.top) {
+      // Copied by another mirror after that look: then the next one finds it.
+      return (await this.#copy(checkpoint, from)) ? undefined : this.#decide(checkpoint, from);
+    }
     const tooOld = `it is not above ${head.state.top}, the highest that was committed here`;
     const isWanted =
       this.#options.versions || (from.state.latest && idEquals(from.state.latest, checkpoint.id));
@@ -201,22 +203,32 @@ class Mirroring {
     }
   }
 
-  async #copy(checkpoint: CatalogCheckpoint, from: Head): Promise<void> {
+  /** `false`: another mirror was faster. */
+  async #copy(checkpoint: CatalogCheckpoint, from: Head): Promise<boolean> {
     const origin = { runId: from.runId, lineage: from.state.lineage };
     const join = (worldSize: number, signal: AbortSignal) => this.#join(origin, worldSize, signal);
-    const copy = { source: this.#source, target: this.#target, checkpoint, join };
-    const { committed, ...copied } = await copyCheckpoint(copy, this.#options);
+    const { assertTarget } = this.#options;
+    const copy = { source: this.#source, target: this.#target, checkpoint, join, assertTarget };
+    const made = await copyCheckpoint(copy, this.#options);
+    if (!made) return false;
+    const { committed, ...copied } = made;
     this.#copied.push(copied);
     this.#done.push(`copied: version ${checkpoint.id.version}`);
     await this.#annotate(checkpoint, committed, committed.metrics);
+    return true;
   }
 
-  /** As the only process of its attempt: it stands for all of the writers. A checkpoint of another number of writers needs another attempt. */
+  /**
+   * As the only process of its attempt: it stands for all of the writers. A checkpoint of another number of
+   * writers needs another attempt. `Fenced`: it was overtaken, and does not overtake in its turn.
+   */
   async #join(origin: MirrorOrigin, worldSize: number, signal: AbortSignal): Promise<Membership> {
     const { engine, catalog } = this.#target;
     const joined = this.#membership;
     if (joined?.writer.count === worldSize && isMirrorAttempt(joined.attempt.id, origin)) return joined;
-    const { state } = await catalog.read(signal);
+    const head = await catalog.read(signal);
+    if (joined) assertNotOvertaken(engine, head, { ...joined, writer: joined.writer.index });
+    const { state } = head;
     const goesOn = !joined && state.worldSize === worldSize && isMirrorAttempt(state.attempt, origin);
     const id = goesOn ? state.attempt : mirrorAttempt(origin, newId(engine));
     const joining = {
