@@ -8,13 +8,17 @@ import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { parseWhole } from '../values.ts';
 
+const NONE: ReturnType<typeof bestMetrics> = new Map();
+
 const limit = value('--limit <n>', 'the newest n only; default: all', parseWhole(1, 1_000_000_000));
 
 export const list: Command = {
   name: 'list',
   group: 'Look',
   summary: 'List the checkpoints of a run, newest first',
-  description: 'SIZE is what a version holds; STORED what was sent for it, where that is less.',
+  description:
+    'SIZE is what a version holds; STORED what was sent for it, where that is less.\n' +
+    'The best by a metric is marked only where all versions are listed.',
   operands: 'URI',
   options: [limit],
   examples: ['holdfast list "file://$PWD/run" --limit 20', 'holdfast list "file://$PWD/run" --json'],
@@ -23,14 +27,20 @@ export const list: Command = {
 
 async function runList(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  const summaries = await withRun(call, { uri }, (manager) =>
-    listRun(manager, call.subject.uri as string, { signal: call.signal, limit: call.get(limit) }),
+  const shownMax = call.get(limit);
+  // One more than is shown tells whether it is all.
+  const atMost = shownMax === undefined ? undefined : shownMax + 1;
+  const found = await withRun(call, { uri }, (manager) =>
+    listRun(manager, call.subject.uri as string, { signal: call.signal, limit: atMost }),
   );
+  const summaries = found.slice(0, shownMax);
+  // Which is the best of a run is known only where all of it was read.
+  const best = summaries.length === found.length ? bestMetrics(summaries) : NONE;
   const total = (of: (each: CheckpointSummary) => number) =>
     summaries.reduce((sum, each) => sum + of(each), 0);
   return {
     text: listText(summaries, {
-      best: bestMetrics(summaries),
+      best,
       nowMs: call.clock.nowMs(),
       style: call.style,
     }),
