@@ -147,7 +147,8 @@ describe('I1, I9: a page that is not what the entry says', () => {
     await new MemoryStore(run.bucket).deleteMany([page]);
     await using manager = open(run);
     const refused = `Corrupt: ${newestEntry(run)} refers to a page that is missing: ${page}`;
-    expect(await failure(manager.get(1))).toBe(refused);
+    const context = { key: page, keys: [page], catalog: 'newest' };
+    await expect(manager.get(1)).rejects.toMatchObject({ message: refused.slice(9), context });
     expect(await failure(manager.list())).toBe(refused);
     expect(await failure(manager.collect({ policy: { keepLast: 1 } }))).toBe(refused);
     expect((await manager.latest())?.version).toBe(8n);
@@ -162,6 +163,17 @@ describe('I1, I9: a page that is not what the entry says', () => {
     expect(await failure(manager.get(1))).toContain(
       `Corrupt: ${page} is not what belongs there: its sha256 is`,
     );
+    await expect(manager.get(1)).rejects.toMatchObject({ context: { key: page, catalog: 'newest' } });
+  });
+
+  test('several are missing: Corrupt names each', async () => {
+    const run = await pagedRun();
+    const pages = referredPages(run).slice(0, 2).reverse(); // a list begins with the newest
+    await new MemoryStore(run.bucket).deleteMany(pages);
+    await using manager = open(run);
+    const message = `${newestEntry(run)} refers to pages that are missing: ${pages.join(', ')}`;
+    const context = { key: pages[0], keys: pages };
+    await expect(manager.list()).rejects.toMatchObject({ code: 'Corrupt', message, context });
   });
 
   test.each([

@@ -204,6 +204,15 @@ describe('adviceFor', () => {
     }
   });
 
+  it('Corrupt where several pages are missing: all of them are to be put back', () => {
+    const keys = ['pages/1.json', 'pages/2.json', 'pages/3.json'];
+    const context = { store: 'memory://from', key: keys[0] as string, keys, catalog: 'newest' };
+    const advice = adviceFor(new CheckpointError('Corrupt', 'x', { context }), situation('list'));
+    expect(advice[1]).toBe(
+      'put back an intact copy of pages/1.json, and of the 2 more that the message names, if the store has versions of it, or a backup',
+    );
+  });
+
   it('a mirror: what became of the copy, and what to do about it', () => {
     const advice = (code: ErrorCode, context = {}) =>
       adviceFor(new CheckpointError(code, 'x', { context }), situation('mirror', { uri: 'memory://to' }));

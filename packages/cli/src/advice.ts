@@ -200,9 +200,11 @@ function corruptCatalog({ context }: CheckpointError, subject: Subject): string[
       'an older decision cannot be read; nothing but the log needs it',
       `${command('list', uri)} shows the versions`,
     ];
+  const keys = Array.isArray(context['keys']) ? context['keys'].map(String) : [];
+  const others = keys.length > 1 ? `, and of the ${keys.length - 1} more that the message names` : '';
   return [
     'the newest decision of the run cannot be read; the checkpoints themselves are not touched',
-    `put back an intact copy of ${printable(context.key ?? 'that object')}, if the store has versions of it, or a backup`,
+    `put back an intact copy of ${printable(context.key ?? 'that object')}${others}, if the store has versions of it, or a backup`,
     'if there is no copy: stop every process of the run, move all that is below catalog/ aside, and run',
     command('fsck', uri, '--rebuild-catalog', '--apply'),
   ];

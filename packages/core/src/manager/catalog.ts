@@ -97,14 +97,14 @@ export class Catalog {
   async #newerThan(head: Head, pages: readonly PageRef[], signal: AbortSignal | undefined): Promise<Head> {
     const newer = await this.read(signal);
     if (newer.seq > head.seq) return newer;
-    const keys = pages.map(pageKeyOf).join(', ');
-    throw new CheckpointError(
-      'Corrupt',
-      `${catalogKey(head.seq)} refers to a page that is missing: ${keys}`,
-      {
-        context: { store: this.#engine.store.uri, key: catalogKey(head.seq), catalog: 'newest' },
-      },
-    );
+    const keys = pages.map(pageKeyOf);
+    // Of these objects: the entry itself is intact, and to put it back would mend nothing.
+    const [key = ''] = keys;
+    const context = { store: this.#engine.store.uri, key, keys, catalog: 'newest' };
+    const what = keys.length > 1 ? 'pages that are missing' : 'a page that is missing';
+    throw new CheckpointError('Corrupt', `${catalogKey(head.seq)} refers to ${what}: ${keys.join(', ')}`, {
+      context,
+    });
   }
 
   /** The store's own clock when the catalog was last listed, milliseconds since 1970; 0 before that. */
