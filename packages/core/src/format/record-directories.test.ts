@@ -141,6 +141,21 @@ test('a record with the time of a file is of minor 2, a list of minor 1; without
   expect(errorOf(() => decodeRecord('file-list', sealed(list), where)).message).toContain('minor 1 at least');
 });
 
+test.each([65_537, -1, 0.5, Number.NaN])(
+  'a manifest that counts %s empty directories is refused',
+  (directoryCount) => {
+    const ref = { incarnation: 0, sha256: new Uint8Array(32), fileCount: 0, sizeBytes: 0 };
+    const receipts = [{ ...ref, firstName: '', lastName: '', directoryCount }];
+    const wrong = errorOf(() =>
+      encodeRecord('manifest', { id, worldSize: 1, ...nothing, writers: [], receipts }),
+    );
+    expect([wrong.code, wrong.message]).toEqual([
+      'InvalidArgument',
+      expect.stringContaining('receipts[0].directoryCount'),
+    ]);
+  },
+);
+
 test.each([1, 253_402_300_799_999])('a time of %i ms is written and read', (mtimeMs) => {
   const directories = [{ name: 'd', mtimeMs }];
   const { bytes } = encodeRecord('receipt', { ...receipt, files: [{ ...file, mtimeMs }], directories });
