@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { describeOnMinio } from '../servers/describe-on-s3.ts';
 import { credentialsEnv, type Policy, restrictedCredentials } from '../servers/s3-access.ts';
 import { type Ended, newPlace, type Place, writeFiles } from './holdfast-process.ts';
+import { FRESH, SURE } from './roles.ts';
 import { cli, type Env, expectError } from './s3-process.ts';
 
 // Several processes each, on a machine that may be busy with other tests.
@@ -12,12 +13,6 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const ROLES = ['Trainer', 'Reader', 'Collector'] as const;
 type Role = (typeof ROLES)[number];
-
-/** Every version is sent whole, and none is suspect. */
-const FRESH = ['--dedupe', 'off', '--on-stale', 'off'];
-
-/** There is no terminal to ask at, and more than half of the run goes. */
-const SURE = ['--apply', '--force'];
 
 const MANUAL = readFileSync(new URL('../../docs/install.md', import.meta.url), 'utf8');
 
