@@ -3,6 +3,7 @@
  * to be found must be there exactly once, so that a mutant cannot quietly stop being one.
  */
 
+import { LIFE_MUTANTS } from './life-mutants.ts';
 import { PAGE_MUTANTS } from './page-mutants.ts';
 import { REBUILD_MUTANTS } from './rebuild-mutants.ts';
 import { FIRST_COLLECTING_SEED, FIRST_DRAWN_SEED, FIRST_STOPPING_SEED } from './story.ts';
@@ -203,4 +204,5 @@ export const ENGINE_MUTANTS: Readonly<Record<string, EngineMutant>> = {
   },
   ...PAGE_MUTANTS,
   ...REBUILD_MUTANTS,
+  ...LIFE_MUTANTS,
 };

@@ -19,6 +19,7 @@ export interface ProcessOptions {
   readonly name: string;
   readonly attempt?: string | undefined;
   readonly writer?: WriterPosition | undefined;
+  readonly life?: string | undefined;
   readonly onDeath?: (() => void) | undefined;
   /** How fast it is at this moment. Default: one pace for good, drawn by chance. */
   readonly pace?: (() => number) | undefined;
@@ -61,11 +62,12 @@ export class SimProcess implements Scheduled {
       },
       { lateEffects },
     );
-    const { attempt, writer } = options;
+    const { attempt, writer, life } = options;
     const opened = {
       store: this.#store,
       ...(attempt !== undefined && { attempt }),
       ...(writer && { writer }),
+      ...(life !== undefined && { life }),
       settings: story.settings,
       clock: scheduler.clockOf(this),
       random: this.random.fork(),

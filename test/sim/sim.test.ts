@@ -12,6 +12,7 @@ import { STORE_MUTANTS } from './store-mutants.ts';
 import {
   FIRST_COLLECTING_SEED,
   FIRST_DRAWN_SEED,
+  FIRST_LIFE_SEED,
   FIRST_LOSING_SEED,
   FIRST_PAGING_SEED,
   FIRST_STOPPING_SEED,
@@ -30,8 +31,10 @@ const PAGING_COUNT = 40;
 const DRAWN_COUNT = 40;
 /** With a catalog that is lost. */
 const LOSING_COUNT = 40;
+/** With a process for each call of a trainer. */
+const LIFE_COUNT = 40;
 /** Each has found a mistake in the engine once. */
-const SEEDS_KEPT = [551, 2_942, 10_822, 11_343, 100_748, 10_000_321, 40_000_307, 40_000_661];
+const SEEDS_KEPT = [551, 2_942, 10_822, 11_343, 100_748, 10_000_321, 40_000_307, 40_000_661, 50_000_419];
 const REPLAYED_COUNT = 100;
 const HUNTED_SCHEDULES_MAX = 600;
 const TIMEOUT_MS = 240_000;
@@ -64,6 +67,7 @@ describe('writers, zombies, survivors and readers in random order under random f
     for (let at = 0; at < PAGING_COUNT; at++) outcomes.push(await simulate(FIRST_PAGING_SEED + at));
     for (let at = 0; at < DRAWN_COUNT; at++) outcomes.push(await simulate(FIRST_DRAWN_SEED + at));
     for (let at = 0; at < LOSING_COUNT; at++) outcomes.push(await simulate(FIRST_LOSING_SEED + at));
+    for (let at = 0; at < LIFE_COUNT; at++) outcomes.push(await simulate(FIRST_LIFE_SEED + at));
   }, TIMEOUT_MS);
 
   test.each(Object.entries(PROMISES))('%s: %s', (invariant) => {

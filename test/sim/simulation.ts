@@ -9,6 +9,7 @@ import { MemoryTarget, read, type Stage, survive, tidy, type WriterRole, write }
 import { filesOf, markIn, markOf } from './contents.ts';
 import { type Committed, History } from './history.ts';
 import { violated } from './invariant-error.ts';
+import { simulateLives } from './lives.ts';
 import { simulateLosing } from './losing.ts';
 import { LookedAtStore, type Outcome, violationOf } from './played.ts';
 import { SimProcess } from './process.ts';
@@ -22,6 +23,7 @@ import {
   drawStory,
   FIRST_COLLECTING_SEED,
   FIRST_DRAWN_SEED,
+  FIRST_LIFE_SEED,
   FIRST_LOSING_SEED,
   FIRST_PAGING_SEED,
   FIRST_STOPPING_SEED,
@@ -46,8 +48,9 @@ const LAST_VERSION = 50;
 
 reuseMemory();
 
-/** From `FIRST_LOSING_SEED` on the catalog is lost: losing.ts. */
+/** From `FIRST_LOSING_SEED` on the catalog is lost: losing.ts. From `FIRST_LIFE_SEED` on trainers start a process for each save: lives.ts. */
 export async function simulate(seed: number, sabotage?: Sabotage): Promise<Outcome> {
+  if (seed >= FIRST_LIFE_SEED) return simulateLives(seed);
   if (seed >= FIRST_LOSING_SEED) return simulateLosing(seed);
   const simulation = new Simulation(seed, sabotage);
   const violation = await violationOf(simulation.play());

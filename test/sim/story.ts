@@ -50,6 +50,8 @@ export const FIRST_STOPPING_SEED = 20_000_000;
 export const FIRST_DRAWN_SEED = 30_000_000;
 /** From this seed on the catalog is lost in the middle of work, and made anew by several at once. */
 export const FIRST_LOSING_SEED = 40_000_000;
+/** From this seed on trainers start a process for each save, and are started again under new lives: lives.ts. */
+export const FIRST_LIFE_SEED = 50_000_000;
 
 const FAULT_NAMES: readonly FaultName[] = [
   'loseRequest',
