@@ -144,7 +144,7 @@ export interface RetentionCalls {
   /** Takes one label away, or without one all. `NotFound`: there is no such version, or no such label. Resolves to the labels taken away. */
   unpin(checkpoint: CheckpointReference, label?: string, options?: WaitOptions): Promise<readonly string[]>;
   /**
-   * Takes back a retirement. Rules that do not keep it retire it again, so pin it next. `NotFound`: it is removed already, or was never
+   * Takes back a retirement. The version is the latest then, if all newer ones are quarantined. Rules that do not keep it retire it again, so pin it next. `NotFound`: it is removed already, or was never
    * there. `Conflict`: it is not retired.
    */
   undelete(checkpoint: CheckpointReference, options?: WaitOptions): Promise<void>;

@@ -28,15 +28,7 @@ export function applyKeeping(
     case 'retire':
       return allOf(state, txn.checkpoints, (next, id) => retire(next, id, txn, seq));
     case 'unretire':
-      return allOf(state, txn.checkpoints, (next, id) =>
-        change(next, id, ['RETIRING'], {
-          state: 'LIVE',
-          retiringSeq: 0,
-          retiringAtMs: 0,
-          graceMs: 0,
-          reason: '',
-        }),
-      );
+      return allOf(state, txn.checkpoints, unretire);
     case 'remove':
       return allOf(state, txn.checkpoints, (next, id, index) => remove(next, id, txn.retiringSeqs[index]));
   }
@@ -82,6 +74,17 @@ function retire(state: State, id: CheckpointId, txn: Retire, seq: number): Decis
   });
 }
 
+/** Those that were newer may have been quarantined since: then this one is what a restart is to load. */
+function unretire(state: State, id: CheckpointId): Decision {
+  const fields = { state: 'LIVE', retiringSeq: 0, retiringAtMs: 0, graceMs: 0, reason: '' } as const;
+  const changed = change(state, id, ['RETIRING'], fields);
+  return changed.kind === 'applied' ? withNewestAsLatest(changed.state) : changed;
+}
+
+function withNewestAsLatest(state: State): Decision {
+  return { kind: 'applied', state: { ...state, latest: newestLive(state)?.id } };
+}
+
 function remove(state: State, id: CheckpointId, retiringSeq: number | undefined): Decision {
   const found = findById(state, id);
   if (!found) return { kind: 'already' };
@@ -121,7 +124,7 @@ function quarantine(state: State, id: CheckpointId, reason: string): Decision {
   const changed = change(state, id, ['LIVE'], { state: 'QUARANTINED', verified: false, reason });
   if (changed.kind !== 'applied') return changed;
   if (!state.latest || !idEquals(state.latest, id)) return changed;
-  return { kind: 'applied', state: { ...changed.state, latest: newestLive(changed.state)?.id } };
+  return withNewestAsLatest(changed.state);
 }
 
 function pin(state: State, txn: Pin): Decision {

@@ -303,6 +303,15 @@ describe('retention', () => {
     expect(reasonOf(decide(after(alone, on('unretire', 1n)), on('unretire', 1n)))).toBe('refused');
   });
 
+  test('what is taken back is the latest where all that was newer is quarantined', () => {
+    const retired = after(after(committed(4), on('retire', 1n)), on('retire', 3n));
+    const older = after(retired, on('quarantine', 4n));
+    expect([older.latest?.version, after(older, on('unretire', 1n)).latest?.version]).toEqual([2n, 2n]);
+    expect(after(older, on('unretire', 3n)).latest?.version).toBe(3n);
+    const none = after(older, on('quarantine', 2n));
+    expect([none.latest, after(none, on('unretire', 1n)).latest?.version]).toEqual([undefined, 1n]);
+  });
+
   test('I5: nothing of an older epoch retires or removes', () => {
     const state = after(committed(3), takeover('job-1'));
     expect(reasonOf(decide(state, on('retire', 1n)))).toBe('fenced');
