@@ -257,6 +257,7 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
   if (error.context['run'] === 'missing' || name === 'fsck') return [checkUri];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];
+  if (error.context['run'] === 'unusable') return unusable(error, uri);
   const files = name === 'restore' ? `; ${command('show', uri)} the files of the latest` : '';
   return [`${command('list', uri)} shows the versions${files}`];
 }
@@ -266,6 +267,20 @@ function denied({ context }: CheckpointError): string[] | null {
   const isLocal = context.path !== undefined || context.store?.startsWith('file:') === true;
   if (!isLocal) return null;
   return ['check who owns it and what its mode permits; a container may run as another user than you'];
+}
+
+/** Checkpoints are there: what each kind of them needs. */
+function unusable({ context }: CheckpointError, uri: string): string[] {
+  const { retired, leftBehind } = context;
+  const undelete = command('undelete', uri, '--version', String(retired));
+  const restore = command('restore', uri, 'DIR', '--version', String(leftBehind));
+  return [
+    'this is no first start: a job that begins anew leaves what it has learnt behind',
+    ...(retired === undefined ? [] : [`${undelete} takes the newest retired version back`]),
+    ...(leftBehind === undefined ? [] : [`${restore} restores the newest that a rollback left behind`]),
+    `${command('list', uri)} shows the versions, ${command('log', uri)} who took them out of use and why`,
+    'verify with --version V says what is damaged of a quarantined one; a mirror or backup may have it intact',
+  ];
 }
 
 function timedOut(_: CheckpointError, { command: name, subject }: Situation): string[] | null {

@@ -1,15 +1,24 @@
 import type {
   CallOptions,
   CheckpointManager,
+  CheckpointReference,
   CheckpointSummary,
   ListCheckpointsOptions,
   RetentionPolicy,
   Settings,
 } from '@holdfast/core/contract';
-import { CheckpointError, type Clock, isCheckpointError, throwIfAborted } from '@holdfast/core/contract';
+import {
+  CheckpointError,
+  type Clock,
+  checkpointName,
+  isCheckpointError,
+  referenceText,
+  throwIfAborted,
+  unusableText,
+} from '@holdfast/core/contract';
 import { askOnceMore } from './ask-once-more.ts';
 import type { Call } from './command.ts';
-import { buffer, concurrency, limitRate } from './common-options.ts';
+import { buffer, concurrency, givenText, limitRate, versionOf } from './common-options.ts';
 import type { Job } from './env.ts';
 import { printable } from './format.ts';
 import { repeatNotes } from './repeat-notes.ts';
@@ -162,8 +171,48 @@ export async function expectingRun<T>(
   }
 }
 
-/** There is a run, and nothing was ever committed to it. */
-export function emptyRun(uri: string): CheckpointError {
+/**
+ * Why `latest` finds nothing in a run that is there: nothing was ever committed to it, or nothing of that can be loaded. A
+ * restart may begin anew only after the former.
+ */
+export async function nothingToLoad(
+  manager: Pick<CheckpointManager, 'list'>,
+  uri: string,
+  { signal }: CallOptions,
+): Promise<CheckpointError> {
+  const there = await manager.list({ signal });
+  // One that was committed after the caller's look explains nothing.
+  if (!there.some(({ isLatest }) => !isLatest)) return emptyRun(uri);
+  const retired = there.find(({ state, isLeftBehind }) => state === 'retiring' && !isLeftBehind);
+  const left = there.find(({ state, isLeftBehind }) => state === 'live' && isLeftBehind);
+  const nameOf = ({ id, isLeftBehind }: CheckpointSummary) => checkpointName(id, isLeftBehind);
+  return new CheckpointError('NotFound', `the run at ${uri}: ${unusableText(there)}`, {
+    context: {
+      ...{ store: uri, run: 'unusable' },
+      ...(retired && { retired: nameOf(retired) }),
+      ...(left && { leftBehind: nameOf(left) }),
+    },
+  });
+}
+
+/** Why `get` finds nothing: there is no such version, or it is quarantined. `given`: as it was asked for. */
+export async function versionNotGot(
+  manager: Pick<CheckpointManager, 'list'>,
+  given: CheckpointReference,
+  uri: string,
+  { signal }: CallOptions,
+): Promise<CheckpointError> {
+  const context = { store: uri, version: versionOf(given) };
+  const name = givenText(given);
+  const found = (await manager.list({ signal })).find(
+    ({ id, isLeftBehind }) => referenceText(id) === name || checkpointName(id, isLeftBehind) === name,
+  );
+  if (found?.state === 'quarantined')
+    return new CheckpointError('Corrupt', `version ${name} is quarantined: ${found.reason}`, { context });
+  return new CheckpointError('NotFound', `no version ${name} in ${uri}`, { context });
+}
+
+function emptyRun(uri: string): CheckpointError {
   return new CheckpointError('NotFound', `the run at ${uri} has no checkpoint yet`, {
     context: { store: uri, run: 'empty' },
   });

@@ -8,8 +8,9 @@ import type { State } from './state.ts';
 /**
  * Loads the newest checkpoint that is whole into the state, and resolves to its version; `null`: there is none at all. One that is damaged,
  * or of whose bytes `state.load` makes nothing, is passed over with a warning, and `reset` is called before the next older one is tried.
- * Rejects with the error of the newest if none is whole: to begin from scratch unasked would throw the run away. Costs one `latest`; only
- * after a failure one `list`, and one `get` for each older one.
+ * Rejects with the error of the newest if none is whole: to begin from scratch unasked would throw the run away. So it does with `NotFound`
+ * where `list` has checkpoints and there is no latest, as when all are quarantined. Costs one `latest`; at a first start and after a
+ * failure one `list`, and one `get` for each older one.
  */
 export async function loadNewestCheckpoint(
   manager: TrainingCheckpointManager,
@@ -18,6 +19,7 @@ export async function loadNewestCheckpoint(
 ): Promise<bigint | null> {
   const latest = await manager.latest();
   if (latest === null) {
+    await assertFirstStart(manager);
     logger.log('info', 'there is no checkpoint to load');
     return null;
   }
@@ -37,6 +39,14 @@ export async function loadNewestCheckpoint(
     return version;
   }
   throw failure;
+}
+
+async function assertFirstStart(manager: TrainingCheckpointManager): Promise<void> {
+  const { length } = await manager.list();
+  if (length === 0) return;
+  const there = length === 1 ? '1 checkpoint is' : `${length} checkpoints are`;
+  const message = `${there} there, and none can be loaded: all are quarantined, retired or left behind by a rollback`;
+  throw new CheckpointError('NotFound', message, { context: { run: 'unusable' } });
 }
 
 /** Without those that a rollback of the run left above its latest. */

@@ -4,7 +4,7 @@ import type { Call, Command, CommandResult } from '../command.ts';
 import { parseRankedMetric } from '../elasticdl/option-values.ts';
 import { formatAge, formatMetric, printable } from '../format.ts';
 import { jsonSummary, jsonVersion } from '../json.ts';
-import { emptyRun, requireRun, withRun } from '../open-run.ts';
+import { nothingToLoad, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { value } from '../option.ts';
 import { type Column, renderTable } from '../table.ts';
@@ -49,7 +49,7 @@ async function runBest(call: Call): Promise<CommandResult> {
     const shown = call.subject.uri as string;
     if (found.length > 0) return found;
     await requireRun(manager, shown, call);
-    throw emptyRun(shown);
+    throw await nothingToLoad(manager, shown, call);
   });
   return describe(ranked, by, call);
 }

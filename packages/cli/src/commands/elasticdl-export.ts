@@ -9,7 +9,7 @@ import { numbering } from '../elasticdl/options.ts';
 import { suspicionTeller } from '../elasticdl/suspicion.ts';
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { jsonVersion } from '../json.ts';
-import { emptyRun } from '../open-run.ts';
+import { nothingToLoad } from '../open-run.ts';
 import { takeOperands } from '../operands.ts';
 import { checked, flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
@@ -83,7 +83,7 @@ function chooseBest(call: Call): ((manager: CheckpointManager) => Promise<Checkp
   return async (manager) => {
     const { bestCheckpoint } = await import('@holdfast/elasticdl');
     const found = await bestCheckpoint(manager, by, call);
-    if (found === null) throw emptyRun(call.subject.uri as string);
+    if (found === null) throw await nothingToLoad(manager, call.subject.uri as string, call);
     return found.id;
   };
 }

@@ -1,6 +1,6 @@
 import type { Call, Command, CommandResult } from '../command.ts';
 import { jsonSummary } from '../json.ts';
-import { emptyRun, requireRun, withRun } from '../open-run.ts';
+import { nothingToLoad, requireRun, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 
 export const latest: Command = {
@@ -8,13 +8,13 @@ export const latest: Command = {
   group: 'Look',
   summary: 'Print the version a restart would load, and nothing else',
   description:
-    'Exit status 6: the run has no checkpoint, so this is a first start. Any other status but 0: the store\n' +
-    'did not tell, and a script has to stop. `holdfast resume` does all of this.',
+    'Exit status 6: there is nothing to load. That may be a first start, or all versions are quarantined,\n' +
+    'retired or left behind, as the message says. `holdfast resume --or-start-fresh` tells these apart.',
   operands: 'URI',
   options: [],
   examples: [
     'holdfast latest "file://$PWD/run"',
-    'status=0; step=$(holdfast latest "file://$PWD/run" --quiet) || status=$?; case $status in 0) echo "resume at $step";; 6) echo "start at 0";; *) exit $status;; esac',
+    'step=$(holdfast latest "file://$PWD/run" --quiet) && echo "the next start loads $step"',
   ],
   run: runLatest,
 };
@@ -26,7 +26,7 @@ async function runLatest(call: Call): Promise<CommandResult> {
     if (checkpoint?.summary) return checkpoint.summary;
     const shown = call.subject.uri as string;
     await requireRun(manager, shown, call);
-    throw emptyRun(shown);
+    throw await nothingToLoad(manager, shown, call);
   });
   return { text: String(summary.version), json: { uri: call.subject.uri ?? null, ...jsonSummary(summary) } };
 }

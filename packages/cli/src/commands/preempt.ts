@@ -78,6 +78,6 @@ function nothingDurable(uri: string): CheckpointError {
     'all that was trained is lost with the machine',
     'a save that has sent nothing yet is not seen; --version V waits for it',
   ];
-  const message = `the run at ${uri} has no checkpoint yet, and nothing was seen under way`;
+  const message = `the run at ${uri} has no checkpoint to load, and nothing was seen under way`;
   return new CheckpointError('NotFound', message, { context: { store: uri, advice } });
 }

@@ -10,7 +10,7 @@ import { buffer, checkpointOrLatest, concurrency, foundText, versionOf } from '.
 import { formatBytes, formatPlural, printable } from '../format.ts';
 import { JOB_OPTIONS, jobOfLife, VoidedWarnings } from '../job.ts';
 import { jsonId, jsonVersion } from '../json.ts';
-import { emptyRun, expectingRun, withRun } from '../open-run.ts';
+import { expectingRun, nothingToLoad, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { flag, list, value } from '../option.ts';
 import { elapsedAndRate } from '../outcome.ts';
@@ -120,9 +120,8 @@ async function explainFailure<T>(
     }
     const isLatest = (call.get(checkpointOrLatest) ?? 'latest') === 'latest';
     if (isLatest && isCheckpointError(error, 'NotFound') && error.context['run'] === undefined) {
-      // Nothing that was ever committed, as opposed to nothing that can be restored.
-      if ((await manager.list({ limit: 1, signal: call.signal })).length === 0)
-        throw emptyRun(call.subject.uri as string);
+      if ((await manager.latest(call)) === null)
+        throw await nothingToLoad(manager, call.subject.uri as string, call);
     }
     throw error;
   }

@@ -18,8 +18,8 @@ export const resume: Command = {
   description:
     'As `restore`, for the first line of a job script: DIR may hold what an earlier one has put there.\n' +
     'With --or-start-fresh a run without any checkpoint is a success too, and the job begins anew. Every\n' +
-    'other failure (a wrong secret, no network, a lost catalog, damage) is still one: a script that goes\n' +
-    'on after it would train from the beginning beside a checkpoint that is there.\n' +
+    'other failure (a wrong secret, no network, a lost catalog, damage, all versions quarantined) is still\n' +
+    'one: a script that goes on after it would train from the beginning beside a checkpoint that is there.\n' +
     '--life (with --attempt and --writer): as of restore.',
   operands: 'URI DIR',
   options: [orStartFresh, mtimes, onCorrupt, ...JOB_OPTIONS, concurrency, buffer],

@@ -1,6 +1,5 @@
 import {
   type CheckpointDetails,
-  CheckpointError,
   type CheckpointManager,
   type CheckpointReference,
   checkpointName,
@@ -8,11 +7,11 @@ import {
   type LogEntry,
 } from '@holdfast/core/contract';
 import type { Call, Command, CommandResult } from '../command.ts';
-import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
+import { checkpointOrLatest, versionOf } from '../common-options.ts';
 import { consistencyText, jsonWriters, writerLines } from '../consistency-text.ts';
 import { formatAge, formatBytes, formatMetric, formatPlural, formatTime, printable } from '../format.ts';
 import { jsonSummary, jsonTime, toJson } from '../json.ts';
-import { emptyRun, requireRun, withRun } from '../open-run.ts';
+import { nothingToLoad, requireRun, versionNotGot, withRun } from '../open-run.ts';
 import { takeUriFirst } from '../operands.ts';
 import { stateText } from '../state-text.ts';
 import { renderTable } from '../table.ts';
@@ -46,10 +45,8 @@ async function read(
   if (checkpoint === null) {
     const uri = subject.uri as string;
     await requireRun(manager, uri, { signal });
-    if (given === 'latest') throw emptyRun(uri);
-    throw new CheckpointError('NotFound', `no version ${givenText(given)} in ${uri}`, {
-      context: { store: uri, version: versionOf(given) },
-    });
+    if (given === 'latest') throw await nothingToLoad(manager, uri, { signal });
+    throw await versionNotGot(manager, given, uri, { signal });
   }
   const details = await checkpoint.details({ signal });
   return { details, entry: await findCommit(manager, details, signal) };

@@ -14,7 +14,7 @@ import type { LatestOptions, OpenFileOptions, Place, ShardSet } from '@holdfast/
 import type { Call } from '../command.ts';
 import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
 import { formatPlural, printable } from '../format.ts';
-import { emptyRun, withRun } from '../open-run.ts';
+import { nothingToLoad, versionNotGot, withRun } from '../open-run.ts';
 import { isUri } from '../operands.ts';
 import { usageError } from '../usage-error.ts';
 
@@ -97,10 +97,8 @@ async function useRun<T>(
   if (given !== 'latest') call.subject.version = versionOf(given);
   const checkpoint = given === 'latest' ? await manager.latest() : await manager.get(given);
   if (checkpoint === null) {
-    if (given === 'latest') throw emptyRun(uri);
-    throw new CheckpointError('NotFound', `no version ${givenText(given)} in ${uri}`, {
-      context: { store: uri, version: versionOf(given) },
-    });
+    if (given === 'latest') throw await nothingToLoad(manager, uri, call);
+    throw await versionNotGot(manager, given, uri, call);
   }
   await using set = await shardsOf(call, checkpoint, () => openOtherOf(call, manager, checkpoint.version));
   return await use(set);

@@ -117,7 +117,7 @@ function silenceLines({ silent }: Waited): string[] {
 }
 
 function newestLine(durable: CheckpointSummary | null, { nowMs }: Circumstances): string {
-  if (durable === null) return 'the run has no checkpoint yet: all that was trained is lost';
+  if (durable === null) return 'the run has no checkpoint to load: all that was trained is lost';
   const age = formatAge(durable.committedAtMs, nowMs);
   return `newest durable: version ${durable.version}, committed ${age}; what was trained since is lost`;
 }

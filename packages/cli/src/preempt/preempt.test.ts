@@ -144,7 +144,7 @@ describe('preempt: something is lost', () => {
       '  version 6: writers 0, 2, 3, 4, 5, 6, 7 and 2 more of 10 have not delivered\n',
     );
     expect(ended.stderr).toContain('  writer 8 never joined\n  1 more\n');
-    expect(ended.stderr).toContain('the run has no checkpoint yet: all that was trained is lost\n');
+    expect(ended.stderr).toContain('the run has no checkpoint to load: all that was trained is lost\n');
     const { durable, lost, error } = JSON.parse(ended.stdout);
     expect([durable, error.code]).toEqual([null, 'Incomplete']);
     expect(lost).toMatchObject([
@@ -188,7 +188,7 @@ describe('preempt: something is lost', () => {
     );
     expect(lost.context['advice']).toEqual([
       'the store has not answered for 12 s (connection refused); this is what was known before',
-      'the run has no checkpoint yet: all that was trained is lost',
+      'the run has no checkpoint to load: all that was trained is lost',
       "`holdfast commit 'file:///a run' --version 7` finishes it if its writers still deliver before the job is started again",
     ]);
   });
@@ -204,7 +204,7 @@ describe('preempt: something is lost', () => {
     for (const key of bucket.keys()) if (key.startsWith('version_6/')) bucket.remove(key);
     const ended = await cli('preempt', uri);
     expect(ended.code).toBe(6);
-    expect(ended.stderr).toContain('has no checkpoint yet, and nothing was seen under way\n');
+    expect(ended.stderr).toContain('has no checkpoint to load, and nothing was seen under way\n');
   });
 
   it.each([['0'], ['25'], ['2d']])('--deadline %s: usage, exit 2', async (deadline) => {

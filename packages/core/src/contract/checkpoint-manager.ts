@@ -180,7 +180,8 @@ export interface CheckpointManager
    */
   get(checkpoint: CheckpointReference, options?: CallOptions): Promise<Checkpoint | null>;
   /**
-   * What a restart should load; `null` when nothing was ever committed. At most two requests, whatever the size of the run; three while its
+   * What a restart should load; `null` when nothing was ever committed, or when all that is there is quarantined, retired or left
+   * behind by a rollback. `list` tells these apart: it is empty only when nothing was ever committed. At most two requests, whatever the size of the run; three while its
    * catalog has two or three entries, and where there is none. `StoreRegressed`: the catalog is lost.
    */
   latest(options?: CallOptions): Promise<Checkpoint | null>;

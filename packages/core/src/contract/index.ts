@@ -22,4 +22,5 @@ export * from './retention.ts';
 export * from './settings.ts';
 export * from './staging.ts';
 export * from './throttle.ts';
+export * from './unusable.ts';
 export * from './upkeep.ts';

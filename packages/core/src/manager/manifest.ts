@@ -21,6 +21,7 @@ import {
 } from '../format/index.ts';
 import { Union } from '../plan/assemble.ts';
 import { refersToReceipts } from '../plan/file-lists.ts';
+import { stateNameOf } from '../plan/state.ts';
 import type { Engine } from './engine.ts';
 import { getByDigest } from './records.ts';
 import { readSlices } from './slices.ts';
@@ -70,10 +71,6 @@ export function summaryOf(
   storeNowMs: number,
 ): CheckpointSummary {
   const { id } = checkpoint;
-  const names = { LIVE: 'live', RETIRING: 'retiring', QUARANTINED: 'quarantined' } as const;
-  if (checkpoint.state === 'CHECKPOINT_STATE_UNSPECIFIED') {
-    throw new CheckpointError('Corrupt', `the catalog does not say the state of ${idText(id)}`);
-  }
   const graceUntilMs = checkpoint.state === 'RETIRING' ? checkpoint.retiringAtMs + checkpoint.graceMs : null;
   return jsonReady({
     id,
@@ -83,7 +80,7 @@ export function summaryOf(
     bases: checkpoint.bases,
     fileCount: checkpoint.fileCount,
     metrics: checkpoint.metrics,
-    state: names[checkpoint.state],
+    state: stateNameOf(checkpoint),
     isLatest: state.latest !== undefined && idEquals(state.latest, id),
     pins: checkpoint.pins,
     isVerified: checkpoint.verified,

@@ -3,8 +3,10 @@
 import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
 import { checkpointName, referenceText } from '../contract/reference.ts';
+import { unusableText } from '../contract/unusable.ts';
 import type { CatalogCheckpoint, CheckpointId, Reference, State } from '../format/index.ts';
 import {
+  allCheckpoints,
   allOfVersion,
   allReferredTo,
   countLivePath,
@@ -12,6 +14,7 @@ import {
   findReferredTo,
   latestOf,
   newestLive,
+  stateNameOf,
 } from './state.ts';
 
 /** The checkpoint asked for, or the latest. `NotFound` says what there is instead. */
@@ -33,9 +36,15 @@ export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): Ca
 function missing(what: string, state: State, version?: bigint): CheckpointError {
   const newest = newestLive(state)?.id.version;
   const have =
-    newest === undefined ? 'nothing is committed yet' : `the newest of ${countLivePath(state)} is ${newest}`;
+    newest === undefined ? noneToLoad(state) : `the newest of ${countLivePath(state)} is ${newest}`;
   const context = version === undefined ? {} : { version };
   return new CheckpointError('NotFound', `${what}: ${have}`, { context });
+}
+
+function noneToLoad(state: State): string {
+  const there = allCheckpoints(state);
+  if (there.length === 0) return 'nothing is committed yet';
+  return unusableText(there.map((each) => ({ state: stateNameOf(each), isLeftBehind: each.rolledBack })));
 }
 
 /** As `checkpointName`. */

@@ -5,10 +5,13 @@
  * open could change the answer.
  */
 
+import type { CheckpointStateName } from '../contract/checkpoint-facts.ts';
+import { CheckpointError } from '../contract/errors.ts';
 import {
   type CatalogCheckpoint,
   type CheckpointId,
   idEquals,
+  idText,
   type PageRef,
   type Reference,
   type State,
@@ -140,6 +143,14 @@ export function newestLive(state: State, before?: CheckpointId): CatalogCheckpoi
   const page = state.pages.findLast((ref) => ref.livePathCount > 0 && isWanted(ref.first));
   if (page && (!found || compareCommits(found.id, page.last) < 0)) demandPages([page]);
   return found;
+}
+
+const STATE_NAMES = { LIVE: 'live', RETIRING: 'retiring', QUARANTINED: 'quarantined' } as const;
+
+/** As callers see it. */
+export function stateNameOf({ id, state }: CatalogCheckpoint): CheckpointStateName {
+  if (state !== 'CHECKPOINT_STATE_UNSPECIFIED') return STATE_NAMES[state];
+  throw new CheckpointError('Corrupt', `the catalog does not say the state of ${idText(id)}`);
 }
 
 /** How many are live on the path. Needs no page. */
