@@ -2,7 +2,7 @@
 
 import type { CheckpointError, ListOptions, ListPage, ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
-import { errorOf, firstPage, type Reply, sequence } from '../scripted/scripted-server.ts';
+import { errorOf, FRAMINGS, firstPage, type Reply, sequence } from '../scripted/scripted-server.ts';
 import { azureInMemory, CREATED, listing, refusal, scriptedAzure } from './scripted-azure.ts';
 
 const BYTES = new TextEncoder().encode('{"record":1}');
@@ -261,6 +261,30 @@ describe('list', () => {
     const store = await server.open();
     const error = await errorOf(pagesOf(store, ''));
     expect([error.code, error.message]).toEqual(['Unexpected', expect.stringContaining('out of order')]);
+  });
+
+  describe.each(FRAMINGS)('cut off, %s', (_name, framed) => {
+    const { body, headers } = listing(['gpt/a', 'gpt/b']) as {
+      body: string;
+      headers: Record<string, string>;
+    };
+
+    test.each([0, 8, 60, body.indexOf('<Blob>'), body.indexOf('</Blobs>'), body.length - 3])(
+      'after %i characters is a broken answer and not what is there',
+      async (length) => {
+        let isCut = true;
+        const server = await scriptedAzure(() => framed(headers, isCut ? body.slice(0, length) : body));
+        const store = await server.open();
+        expect(await errorOf(pagesOf(store, ''))).toMatchObject({
+          code: 'Unavailable',
+          status: 'temporary',
+          message: expect.stringContaining('the answer was cut off or changed on its way'),
+        });
+        isCut = false;
+        const [page] = await pagesOf(store, '');
+        expect(page?.objects.map(({ key }) => key)).toEqual(['a', 'b']);
+      },
+    );
   });
 
   test('a page of somebody else is no empty container', async () => {

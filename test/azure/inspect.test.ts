@@ -160,10 +160,11 @@ describe('inspect', () => {
       expect(facts.get(id)?.seen).toBe('the server does not tell');
   });
 
-  test('a missing container is an error, and so is a server that stumbles', async () => {
+  test('a missing container is an error, and so is a server that stumbles or an answer that is cut off', async () => {
     for (const [reply, code] of [
       [refusal(404, 'ContainerNotFound'), 'NotFound'],
       [refusal(500, 'InternalError'), 'Unavailable'],
+      [{ headers: HEADERS, body: '<StorageServiceProperties><Logging>' }, 'Unavailable'],
     ] as const) {
       const server = await scriptedAzure(() => reply);
       const store = await server.open();

@@ -190,6 +190,22 @@ describe('an upload', () => {
     expect(await openUploads(store, 'b')).toEqual([]);
   });
 
+  test('a list of blocks that is cut off is a broken answer, and no upload without parts', async () => {
+    let isCut = false;
+    const server = await azureInMemory({}, ({ method, query }, pass) => {
+      const answer = pass();
+      if (!isCut || method !== 'GET' || query.get('comp') !== 'blocklist') return answer;
+      return { ...answer, body: String(answer.body).slice(0, -12) };
+    });
+    const store = await server.open();
+    const [upload] = await uploadOf(store, [PART]);
+    isCut = true;
+    for (const call of [upload.listParts(), openUploads(store)])
+      expect(await errorOf(call)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+    isCut = false;
+    expect(await upload.listParts()).toHaveLength(1);
+  });
+
   test('a listing that is refused says so', async () => {
     const server = await azureInMemory({}, ({ query }, pass) =>
       query.get('comp') === 'blocklist' ? refusal(403, 'AuthorizationPermissionMismatch') : pass(),

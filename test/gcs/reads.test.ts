@@ -1,7 +1,7 @@
 /** Reads and listings: nothing that is not what was asked for may pass for the object. */
 
 import { describe, expect, test } from 'vitest';
-import { allPages, errorOf, type Reply, sequence } from '../scripted/scripted-server.ts';
+import { allPages, errorOf, FRAMINGS, type Reply, sequence } from '../scripted/scripted-server.ts';
 import { json, refusal } from './fake-gcs.ts';
 import { isList, isMetadata, isRead, onlyFor, scriptedGcs } from './scripted-gcs.ts';
 
@@ -184,11 +184,42 @@ describe('list', () => {
 
   test.each<[string, Reply]>([
     ['has an object without a size', json({ items: [{ name: 'gpt/a', generation: '7' }] })],
-    ['is cut off', { body: '{"items":[{"name":"gpt/a"' }],
     ['has no list', json({ items: 'many' })],
   ])('a page that %s is an error and not the end', async (_name, reply) => {
     const store = await (await scriptedGcs(() => reply)).open();
     expect((await errorOf(allPages(store))).code).toBe('InvalidConfig');
+  });
+
+  describe.each(FRAMINGS)('a page that is cut off, %s,', (_name, framed) => {
+    const { body, headers = {} } = json({ items: [item('gpt/a')] }) as {
+      body: string;
+      headers?: Record<string, string>;
+    };
+
+    test.each([1, 5, body.length - 1])(
+      'after %i characters is a broken answer, which may be whole the next time',
+      async (length) => {
+        let isCut = true;
+        const server = await scriptedGcs(() => framed(headers, isCut ? body.slice(0, length) : body));
+        const store = await server.open();
+        expect(await errorOf(allPages(store))).toMatchObject({
+          code: 'Unavailable',
+          status: 'temporary',
+          message: expect.stringContaining('the answer was cut off or changed on its way'),
+        });
+        isCut = false;
+        expect(keysOf(await allPages(store))).toEqual([['a']]);
+      },
+    );
+  });
+
+  test('a page of nothing is broken where Google says that it answered, and else of another server', async () => {
+    const codeWith = async (headers: Record<string, string>) => {
+      const server = await scriptedGcs(onlyFor(isList, { headers, body: '' }));
+      return (await errorOf(allPages(await server.open()))).code;
+    };
+    expect(await codeWith({ 'x-guploader-uploadid': 'UP1' })).toBe('Unavailable');
+    expect(await codeWith({})).toBe('InvalidConfig');
   });
 
   test('a page that names itself as the next one is an error, and not listed for ever', async () => {

@@ -181,6 +181,17 @@ describe('multipart', () => {
   });
 });
 
+const CUT_LIST = '<ListMultipartUploadsResult><IsTruncated>false</IsTruncated><Upload><Key>gpt/v';
+
+test.each<[string, 'POST' | 'GET', string]>([
+  ['the id of an upload', 'POST', '<InitiateMultipartUploadResult><UploadId>U1</UploadId>'],
+  ['a list of parts', 'GET', '<ListPartsResult><IsTruncated>false</IsTruncated>'],
+])('multipart: %s that is cut off is a broken answer', async (_name, method, body) => {
+  const { store } = await openFake(onlyFor((request) => request.method === method, { body }));
+  const list = async () => (await store.beginUpload('a', { partSizeBytes: PART_BYTES })).listParts();
+  expect(await errorOf(list())).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+});
+
 describe('listUploads', () => {
   test('multipart: goes from page to page, and shows what is an upload of the store', async () => {
     const { server, store } = await openFake();
@@ -206,6 +217,7 @@ describe('listUploads', () => {
   });
 
   test.each<[string, Reply, string]>([
+    ['a page that is cut off', { body: CUT_LIST }, 'Unavailable'],
     ['no XML', { body: 'welcome' }, 'InvalidConfig'],
     ['a permission that is missing', xmlRefusal(403, 'AccessDenied'), 'Denied'],
   ])('multipart: answered with %s', async (_name, reply, code) => {

@@ -1,7 +1,7 @@
 /** Bodies that are not what was asked for: nothing of them may pass for the object. */
 
 import { describe, expect, test } from 'vitest';
-import { allPages, errorOf, type Reply, sequence } from '../scripted/scripted-server.ts';
+import { allPages, errorOf, FRAMINGS, type Reply, sequence } from '../scripted/scripted-server.ts';
 import { object, refusal, scriptedS3 } from './scripted-s3.ts';
 
 const HEAD_206 = 'HTTP/1.1 206 Partial Content\r\nETag: "e1"\r\n';
@@ -213,12 +213,44 @@ describe('list', () => {
     expect(server.requests).toHaveLength(2);
   });
 
-  test('a page that is cut off is an error', async () => {
-    const server = await scriptedS3(() => ({
-      body: `<?xml version="1.0"?><ListBucketResult>${entry('gpt/a')}<Conte`,
-    }));
+  describe.each(FRAMINGS)('a page that is cut off, %s,', (_name, framed) => {
+    const whole = `<?xml version="1.0"?><ListBucketResult><IsTruncated>false</IsTruncated>${entry('gpt/a')}</ListBucketResult>`;
+    const headers = { 'content-type': 'application/xml', 'x-amz-request-id': 'REQ1' };
+
+    test.each([0, 8, 30, whole.indexOf('<Contents>'), whole.indexOf('</Contents>'), whole.length - 2])(
+      'after %i characters is a broken answer, which may be whole the next time',
+      async (length) => {
+        let isCut = false;
+        const server = await scriptedS3(() => framed(headers, isCut ? whole.slice(0, length) : whole));
+        const store = await server.open();
+        // A body without a length is refused once; the client that takes it is used from then on.
+        await allPages(store).catch(() => undefined);
+        isCut = true;
+        expect(await errorOf(allPages(store))).toMatchObject({
+          code: 'Unavailable',
+          status: 'temporary',
+          message: expect.stringContaining('the answer was cut off or changed on its way'),
+        });
+        isCut = false;
+        const [found] = await allPages(store);
+        expect(found?.objects.map(({ key }) => key)).toEqual(['a']);
+      },
+    );
+  });
+
+  test('a page that is whole and that the SDK cannot read is a broken answer, too', async () => {
+    const server = await scriptedS3(() => page('<Contents></IsTruncated>'));
     const store = await server.open();
-    await errorOf(allPages(store));
+    const error = await errorOf(allPages(store));
+    expect(error).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+    expect(error.message).toContain('the AWS SDK cannot read it');
+  });
+
+  test('a page of another kind, whole or cut off, is of a server that is no S3', async () => {
+    for (const body of ['<html><body>welcome</body></html>', '<html><bo', 'welcome', '']) {
+      const server = await scriptedS3(() => ({ body }));
+      expect((await errorOf(allPages(await server.open()))).code).toBe('InvalidConfig');
+    }
   });
 
   test('what is no object of ours is left out: markers of folders, keys outside the grammar', async () => {

@@ -181,6 +181,7 @@ describe('listUploads', () => {
   test.each<[string, Reply, string]>([
     ['a page that is its own next one', page([], ['gpt/a', 'U1']), 'Unexpected'],
     ['a page that tells no next one', page([], ['', '']), 'Unexpected'],
+    ['a page that is cut off', { body: '<ListMultipartUploadsResult><Upload>' }, 'Unavailable'],
     ['AccessDenied', refusal(403, 'AccessDenied'), 'Denied'],
     ['a store that has no such list', refusal(501, 'NotImplemented'), 'Unsupported'],
   ])('%s', async (_name, reply, code) => {
@@ -242,6 +243,15 @@ describe('a token', () => {
     const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
     expect((await errorOf(upload.listParts())).code).toBe('Unexpected');
     expect(server.requests.filter(isListParts)).toHaveLength(pages);
+  });
+
+  test.each<[string, typeof isBegin, string]>([
+    ['the id of an upload', isBegin, '<InitiateMultipartUploadResult><UploadId>U1</UploadId>'],
+    ['a list of parts', isListParts, '<ListPartsResult><IsTruncated>false</IsTruncated><Part>'],
+  ])('%s that is cut off is a broken answer', async (_name, matches, body) => {
+    const store = await (await scriptedS3(except(matches, { body }))).open();
+    const list = async () => (await store.beginUpload('a', { partSizeBytes: PART_BYTES })).listParts();
+    expect(await errorOf(list())).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 
   test('of an upload that is gone is NotFound', async () => {

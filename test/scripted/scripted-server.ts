@@ -39,6 +39,20 @@ export interface Answer {
 /** `reset`: the request has come, and then the connection breaks. `silence`: no answer. `raw`: these bytes, then the end. */
 export type Reply = Answer | 'reset' | 'silence' | { readonly raw: string };
 
+type Framed = (headers: Readonly<Record<string, string>>, body: string) => Reply;
+
+/** Ways in which a success tells where its body ends. In neither can the framing show that something is missing. */
+export const FRAMINGS: readonly (readonly [string, Framed])[] = [
+  ['its length told', (headers, body) => ({ headers, body })],
+  [
+    'up to the end of the connection',
+    (headers, body) => {
+      const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+      return { raw: `HTTP/1.1 200 OK\r\n${lines.join('')}Connection: close\r\n\r\n${body}` };
+    },
+  ],
+];
+
 /** `index`: of the request, from 0. */
 export type Script = (request: SeenRequest, index: number) => Reply | Promise<Reply>;
 

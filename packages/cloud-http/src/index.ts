@@ -5,6 +5,7 @@ export { type Trust, trustedCertificates } from './certificates.ts';
 export { assertCrcOfParts, crcOfParts } from './crc-of-parts.ts';
 export { CredentialsError, credentialsFailure } from './credentials-error.ts';
 export { deleteEach } from './delete-each.ts';
+export { brokenAnswer, isXmlOf, jsonValue } from './documents.ts';
 export {
   codeOfStatus,
   contextOf,

@@ -2,7 +2,7 @@
 
 import { type BlockName, parseBlockName } from './block-names.ts';
 import type { AzureConnection } from './client.ts';
-import { AzureRefusal, foreignSuccess } from './errors.ts';
+import { AzureRefusal, foreignSuccess, isOfAzure } from './errors.ts';
 import { parseBlockList } from './xml.ts';
 
 export interface UploadBlock {
@@ -26,7 +26,7 @@ export async function uncommittedBlocks(
       isRepeatable: true,
       signal,
     });
-    const list = parseBlockList(new TextDecoder().decode(body));
+    const list = parseBlockList(new TextDecoder().decode(body), isOfAzure(headers));
     if (list === null) throw foreignSuccess(status, headers);
     return list.flatMap(({ name, sizeBytes }) => {
       const block = parseBlockName(name);

@@ -47,6 +47,11 @@ export function refusalOf(answer: RefusedAnswer, body: string): AzureRefusal {
   return new AzureRefusal(answer, code, message.trim(), isError ? element('HeaderName') : '');
 }
 
+/** The head of the answer says that Azure itself answered. */
+export function isOfAzure(headers: RefusedAnswer['headers']): boolean {
+  return headers['x-ms-request-id'] !== undefined;
+}
+
 /** A success in a form that Azure does not have: whoever answered is no Azure. */
 export function foreignSuccess(status: number, headers: RefusedAnswer['headers']): AzureRefusal {
   const { 'x-ms-request-id': _, ...rest } = headers;

@@ -1,6 +1,6 @@
 /** What the settings of a container and its account mean for checkpoints. Some of them are told by Azure's management API only. */
 
-import { elementsOf, fact } from '@holdfast/cloud-http';
+import { elementsOf, fact, isXmlOf } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { AzureConnection, BlobRequest } from './client.ts';
 import type { AzureConfig } from './config.ts';
@@ -24,7 +24,8 @@ export async function inspectContainer(
   const ask = (method: 'GET' | 'HEAD', query: BlobRequest['query'], blob?: null) =>
     connection
       .send({ operation: 'other', method, blob, query, isRepeatable: true, signal })
-      .then(({ headers, body }) => ({ headers, body: new TextDecoder().decode(body) }), unlessUntold);
+      .then(({ headers, body }) => ({ headers, body: wholeText(body) }))
+      .catch(unlessUntold);
   const { root } = config;
   const oneBlob = { restype: 'container', comp: 'list', include: 'versions', maxresults: '1' };
   const [listing, container, account, service] = await Promise.all([
@@ -43,6 +44,13 @@ export async function inspectContainer(
     encryptionFact(container, config),
     lifecycleFact(),
   ];
+}
+
+/** Of a document or of nothing. What a document that is cut off does not say would be told as not so. */
+function wholeText(body: Uint8Array): string {
+  const text = new TextDecoder().decode(body);
+  isXmlOf(text, /^(EnumerationResults|StorageServiceProperties)$/);
+  return text;
 }
 
 /** A missing container is no matter of permission. */

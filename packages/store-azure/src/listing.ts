@@ -10,7 +10,7 @@ import {
 } from '@holdfast/core/contract';
 import { keyOf, namePrefix } from './blob-name.ts';
 import type { AzureConnection } from './client.ts';
-import { foreignSuccess } from './errors.ts';
+import { foreignSuccess, isOfAzure } from './errors.ts';
 import { type ListedBlob, type Listing, parseListing } from './xml.ts';
 
 /** What a listing is of. */
@@ -96,7 +96,7 @@ export async function requestPage(
       bodyBytesMax: PAGE_BYTES_MAX,
       signal,
     });
-    const listing = parseListing(new TextDecoder().decode(body));
+    const listing = parseListing(new TextDecoder().decode(body), isOfAzure(headers));
     if (listing === null) throw foreignSuccess(status, headers);
     if (listing.nextMarker !== undefined && listing.nextMarker === marker)
       throw objectError('Unexpected', { store }, 'was listed up to a page that is its own next one');

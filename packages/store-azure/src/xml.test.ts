@@ -42,7 +42,7 @@ describe('parseListing', () => {
       `${DECLARATION}<EnumerationResults><Blobs>${content}</Blobs></EnumerationResults>`;
     expect(parseListing(listing('<Blob>'.repeat(1_000_000)))).toEqual({ blobs: [], nextMarker: undefined });
     const blocks = `<BlockList><UncommittedBlocks>${'<Block>'.repeat(1_000_000)}`;
-    expect(parseBlockList(blocks)).toEqual([]);
+    expect(() => parseBlockList(blocks)).toThrow('it has no </BlockList>');
     expect(parseBlockList(`${blocks}</UncommittedBlocks></BlockList>`)).toEqual([]);
   });
 
@@ -52,6 +52,11 @@ describe('parseListing', () => {
     expect(page('<Blob></Blob>'.repeat(5000))?.blobs.length).toBe(5000);
     expect(page('<Blob></Blob>'.repeat(5001))).toBeNull();
     expect(page('<Blob><Name Encoded="true">%E0%A4%A</Name></Blob>')).toBeNull();
+  });
+
+  it('a page without the end of its blobs is broken', () => {
+    const xml = '<EnumerationResults><Blobs><Blob><Name>a</Name></Blob></EnumerationResults>';
+    expect(() => parseListing(xml)).toThrow('it has no </Blobs>');
   });
 
   it('a page of another kind is no listing', () => {

@@ -1,6 +1,6 @@
 /** The documents of Azure that are read and written here. Each has elements without attributes but for `Encoded`, in a fixed form. */
 
-import { elementsOf, unescapedXml } from '@holdfast/cloud-http';
+import { brokenAnswer, elementsOf, isXmlOf, unescapedXml } from '@holdfast/cloud-http';
 
 export interface ListedBlob {
   readonly name: string;
@@ -24,9 +24,10 @@ export interface ListedBlock {
   readonly sizeBytes: number;
 }
 
-/** Null for what is no listing. */
-export function parseListing(xml: string): Listing | null {
-  if (!/<EnumerationResults[\s>]/.test(xml.slice(0, 1024))) return null;
+/** Null for what is no listing. Throws `BAD_BODY` for one that is cut off: what is missing would count as not there. */
+export function parseListing(xml: string, isOfStore = false): Listing | null {
+  if (!isXmlOf(xml, /^EnumerationResults$/, isOfStore)) return null;
+  if (!/<\/Blobs>|<Blobs\s*\/>/.test(xml)) throw brokenAnswer('it has no </Blobs>');
   const blobs: ListedBlob[] = [];
   for (const element of elementsOf(xml, 'Blob')) {
     const blob = parseBlob(element);
@@ -62,9 +63,9 @@ function percentDecoded(text: string): string | null {
   }
 }
 
-/** The uncommitted blocks of a blob. Null for what is no list of blocks. */
-export function parseBlockList(xml: string): ListedBlock[] | null {
-  if (!/<BlockList[\s/>]/.test(xml.slice(0, 1024))) return null;
+/** The uncommitted blocks of a blob. Null for what is no list of blocks. Throws `BAD_BODY` for one that is cut off. */
+export function parseBlockList(xml: string, isOfStore = false): ListedBlock[] | null {
+  if (!isXmlOf(xml, /^BlockList$/, isOfStore)) return null;
   const [section = ''] = elementsOf(xml, 'UncommittedBlocks');
   return Array.from(elementsOf(section, 'Block'), (block) => ({
     name: Buffer.from(textOf(block, 'Name') ?? '', 'base64').toString(),

@@ -27,7 +27,7 @@ import type {
 import type { GcsRequest } from './client.ts';
 import { foreignSuccess } from './errors.ts';
 import type { Place, UploadHome, UploadToken } from './upload.ts';
-import { infoOf } from './values.ts';
+import { infoOf, xmlOf } from './values.ts';
 import { written } from './written.ts';
 
 /** Those that have not ended, page by page. `prefix`: of names in the bucket. */
@@ -53,9 +53,7 @@ export async function* listMultipartUploads(
         isRepeatable: true,
         signal,
       });
-      const page = textOf(answer);
-      if (!page.includes('<ListMultipartUploadsResult')) throw foreignSuccess(answer);
-      return page;
+      return xmlOf(answer, /^ListMultipartUploadsResult$/);
     });
     for (const upload of elementsOf(text, 'Upload')) {
       const beganAtMs = dateMs(element(upload, 'Initiated'));
@@ -101,7 +99,7 @@ export class MultipartUpload implements Upload {
       headers: { ...settings.newObject, ...settings.bytes },
       signal,
     });
-    const uploadId = element(textOf(answer), 'UploadId');
+    const uploadId = element(xmlOf(answer, /^InitiateMultipartUploadResult$/), 'UploadId');
     if (uploadId === '') throw foreignSuccess(answer);
     return new MultipartUpload(home, path, { strategy: 'multipart', key, uploadId, partSizeBytes });
   }
@@ -133,8 +131,7 @@ export class MultipartUpload implements Upload {
           isRepeatable: true,
           signal,
         });
-        const text = textOf(answer);
-        if (!text.includes('<ListPartsResult')) throw foreignSuccess(answer);
+        const text = xmlOf(answer, /^ListPartsResult$/);
         for (const part of elementsOf(text, 'Part')) parts.push(partOf(part));
         const next = element(text, 'NextPartNumberMarker');
         marker = element(text, 'IsTruncated') === 'true' && next !== marker ? next : undefined;
@@ -209,10 +206,6 @@ function partOf(part: string): PartReceipt {
     ...md5OfEtag(etag),
     etag,
   };
-}
-
-function textOf({ body }: TransportAnswer): string {
-  return new TextDecoder().decode(body);
 }
 
 function element(xml: string, name: string): string {

@@ -1,6 +1,6 @@
 /** How GCS tells of objects, and how we keep it. */
 
-import { crcOfBase64, dateMs, type TransportAnswer } from '@holdfast/cloud-http';
+import { crcOfBase64, dateMs, isXmlOf, jsonValue, type TransportAnswer } from '@holdfast/cloud-http';
 import type { ObjectInfo } from '@holdfast/core/contract';
 import { foreignSuccess } from './errors.ts';
 
@@ -17,15 +17,25 @@ export interface GcsObject {
 /** The fields of an object that requests ask for. */
 export const OBJECT_FIELDS = 'name,size,generation,timeCreated,crc32c';
 
-/** Of an answer in JSON. An object that is none is thrown as the refusal of a server that is no GCS. */
+/**
+ * Of an answer in JSON. One that is no object is thrown as the refusal of a server that is no GCS, and one that is cut off as
+ * a broken body.
+ */
 export function jsonOf(answer: TransportAnswer): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder().decode(answer.body));
-    if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
-  } catch {
-    // Told below, like every other answer that is no JSON object.
-  }
+  const value = jsonValue(new TextDecoder().decode(answer.body), isOfGoogle(answer));
+  if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
   throw foreignSuccess(answer);
+}
+
+/** Of an answer in XML whose root element is called so; refused like `jsonOf` does. */
+export function xmlOf(answer: TransportAnswer, root: RegExp): string {
+  const text = new TextDecoder().decode(answer.body);
+  if (isXmlOf(text, root, isOfGoogle(answer))) return text;
+  throw foreignSuccess(answer);
+}
+
+function isOfGoogle({ headers }: TransportAnswer): boolean {
+  return headers['x-guploader-uploadid'] !== undefined;
 }
 
 /** From an object resource of the JSON API; undefined if it is none. */

@@ -5,6 +5,7 @@
 
 import { S3Client } from '@aws-sdk/client-s3';
 import {
+  brokenAnswer,
   CredentialsError,
   type HttpTransport,
   isLoopback,
@@ -129,7 +130,10 @@ export class S3Connection {
     return this.#remedied(async () => {
       const options: CommandOptions = signal === undefined ? {} : { abortSignal: signal };
       const output = await call(this.#sdk, options).catch((error: unknown) => {
-        throw options.transportError === undefined ? failureOf(error) : options.transportError.error;
+        if (options.transportError !== undefined) throw options.transportError.error;
+        if (options.answerHeaders !== undefined && options.isRead === true)
+          throw brokenAnswer('the AWS SDK cannot read it');
+        throw failureOf(error);
       });
       return { output, headers: options.answerHeaders ?? {} };
     });

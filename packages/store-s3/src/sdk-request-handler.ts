@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import type { HttpTransport, RefusedAnswer, TransportAnswer } from '@holdfast/cloud-http';
+import { type HttpTransport, isXmlOf, type RefusedAnswer, type TransportAnswer } from '@holdfast/cloud-http';
 import {
   type HttpHandler,
   type HttpHandlerOptions,
@@ -13,6 +13,8 @@ import { toTransportRequest } from './signed-request.ts';
 export interface CommandOptions extends HttpHandlerOptions {
   /** Of the answer, once there is one; names in lower case. */
   answerHeaders?: Readonly<Record<string, string>>;
+  /** The request only reads, so that it may be sent again whatever became of it. */
+  isRead?: boolean;
   /** What the transport failed with, as it is: the SDK hangs things on errors. */
   transportError?: { readonly error: unknown };
 }
@@ -89,6 +91,7 @@ export class SdkRequestHandler implements HttpHandler {
 
   async #send(request: HttpRequest, options: CommandOptions): Promise<TransportAnswer> {
     const signal = options.abortSignal as AbortSignal | undefined;
+    options.isRead = request.method === 'GET';
     const answer = await this.#transport.send(toTransportRequest(request), { signal });
     if (!hasExpectedForm(request, answer)) throw foreignSuccess(answer.status, answer.headers);
     return answer;
@@ -105,11 +108,12 @@ export class SdkRequestHandler implements HttpHandler {
 
 /**
  * What S3 answers to our commands is XML whose root is called "…Result", or after a setting of the bucket; only deletions may be
- * answered with nothing. A web server that has the same page for everything must not pass for an empty bucket.
+ * answered with nothing. A web server that has the same page for everything must not pass for an empty bucket, nor what is left of
+ * an answer that was cut off for a whole one.
  */
 function hasExpectedForm({ method, query }: HttpRequest, { headers, body }: TransportAnswer): boolean {
   if (method === 'HEAD') return headers['x-amz-request-id'] !== undefined;
   if (method === 'DELETE' || (body.byteLength === 0 && 'delete' in query)) return true;
-  const beginning = new TextDecoder().decode(body.subarray(0, 64 * 1024)).trimStart();
-  return /^(<\?xml[^>]*>\s*)?<[\w:]*(Result|Configuration|PolicyStatus)[\s/>]/.test(beginning);
+  const isOfStore = headers['x-amz-request-id'] !== undefined;
+  return isXmlOf(new TextDecoder().decode(body), /(Result|Configuration|PolicyStatus)$/, isOfStore);
 }

@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import { isXmlOf, jsonValue } from './documents.ts';
+
+const DECLARATION = '\ufeff<?xml version="1.0" encoding="utf-8"?>\n';
+const BROKEN = expect.objectContaining({ code: 'BAD_BODY' });
+
+function outcomeOf(work: () => unknown): unknown {
+  try {
+    return work();
+  } catch (error) {
+    return (error as { code?: string }).code;
+  }
+}
+
+describe('isXmlOf', () => {
+  const isList = (xml: string, isOfStore?: boolean) => isXmlOf(xml, /^(\w+:)?List$/, isOfStore);
+
+  it.each([
+    '<List><Item>a</Item></List>',
+    '<List ServiceEndpoint="https://acct/" >\n<List>a</List></List >\n',
+    `${DECLARATION}<s3:List></s3:List>`,
+    `${DECLARATION}<List />`,
+    '<List/>',
+    ' \n'.repeat(10_000).concat('<List></List>'),
+  ])('%.60j is one', (xml) => {
+    expect(isList(xml)).toBe(true);
+  });
+
+  it.each(['', '<html></html>', '<Lists></Lists>', 'welcome', '{"List": []}', `${DECLARATION}<html>`])(
+    '%j is of another kind',
+    (xml) => {
+      expect(isList(xml)).toBe(false);
+    },
+  );
+
+  it('cut anywhere is broken, and never whole or, once it has begun, of another kind', () => {
+    const whole = `${DECLARATION}<List x="y"><Item>a</Item><Item>b</Item></List>`;
+    for (let length = 8; length < whole.length; length++) {
+      expect([length, outcomeOf(() => isList(whole.slice(0, length)))]).toEqual([length, 'BAD_BODY']);
+    }
+  });
+
+  it('nothing at all is cut off where the store itself has answered', () => {
+    expect(() => isList('', true)).toThrow(BROKEN);
+  });
+});
+
+describe('jsonValue', () => {
+  it('reads JSON; what is none is of another kind', () => {
+    expect(jsonValue('{"a":[1]}\n')).toEqual({ a: [1] });
+    expect(jsonValue('<html></html>')).toBeUndefined();
+    expect(jsonValue('')).toBeUndefined();
+  });
+
+  it('an object cut anywhere is broken, nothing at all where the store itself has answered', () => {
+    const whole = '{"items":[{"name":"a"}],"nextPageToken":"t"}';
+    for (let length = 1; length < whole.length; length++)
+      expect([length, outcomeOf(() => jsonValue(whole.slice(0, length)))]).toEqual([length, 'BAD_BODY']);
+    expect(() => jsonValue(' ', true)).toThrow(BROKEN);
+  });
+});
