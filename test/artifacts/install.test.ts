@@ -28,6 +28,8 @@ const YARN = { name: 'yarn', version: '1.22.22' };
 /** The first line of what an import throws. */
 const TOO_OLD = /^CheckpointError: Holdfast needs Node 22 or newer; this is Node (18|20)\.[\d.]+$/m;
 
+const MANUAL = readFileSync(join(ROOT, 'docs/install.md'), 'utf8');
+
 let place: Scratch;
 
 beforeAll(async () => {
@@ -177,11 +179,27 @@ interface Manager {
 const dependencies = (tarballs: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(tarballs).map(([name, path]) => [name, `file:${path}`]));
 
+/** The tarballs that docs/install.md has npm install for a package. */
+function documented(folder: string): string[] {
+  const line = new RegExp(`^npm install \\./artifacts/holdfast-\\{(${folder}\\b.*)\\}-(\\S+)\\.tgz`, 'm');
+  const [, folders = '', version] = line.exec(MANUAL) ?? [];
+  expect(version).toBe(VERSION);
+  return folders.split(',').map((each) => tarball(`@holdfast/${each}`));
+}
+
+test.each(['store-s3', 'store-gcs', 'store-azure'])(
+  'docs/install.md names all that %s depends on',
+  (folder) => {
+    const needed = Object.values(tarballsFor(`@holdfast/${folder}`));
+    expect([...documented('stores'), ...documented(folder)]).toEqual(expect.arrayContaining(needed));
+  },
+);
+
 const MANAGERS: readonly Manager[] = [
   {
     name: 'npm',
-    manifest: (tarballs) => ({ dependencies: dependencies(tarballs) }),
-    words: () => npm('install'),
+    manifest: () => ({}),
+    words: () => npm('install', ...documented('stores')),
   },
   {
     name: 'pnpm',
