@@ -188,6 +188,14 @@ describe('a process that is refused', () => {
     },
   );
 
+  test('hears of the rollback where that has left its very files behind', async () => {
+    const bucket = await committed();
+    for (const index of [0, 1]) await save(bucket, `ps-${index}`, 2, { index });
+    await using person = open(bucket);
+    await person.rollback({ to: 1, reason: 'the loss went up' });
+    expect(await overtaken(save(bucket, 'ps-0', 2))).toBe('rollback');
+  });
+
   test('asks once more what is committed when it is refused while it joins', async () => {
     const bucket = newBucket();
     for (const index of [0, 1]) await save(bucket, `ps-${index}`, 1, { index });
