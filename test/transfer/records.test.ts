@@ -1,4 +1,4 @@
-import type { ObjectStore } from '@holdfast/core';
+import { crc32c, type ObjectStore } from '@holdfast/core';
 import { FAULTS, type FaultName, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import { bytesOf, failureOf, type SetUpOptions, setUp } from './memory-transfer.ts';
@@ -97,6 +97,51 @@ describe('what may not is sent once', () => {
       expect(await failureOf(call())).toMatchObject({ code: 'Unavailable', status: 'temporary' });
       expect(store.calls).toHaveLength(index + 1);
     }
+  });
+});
+
+describe('a create that the store refuses by its checksum', () => {
+  const refusedTimes = (times: number) =>
+    setUpRecords({ plan: ({ number }) => (number < times ? refuse('Corrupt') : undefined) });
+  const options = { crc32c: crc32c(bytesOf(5)) };
+
+  test('is sent again: its bytes were changed on the way', async () => {
+    const { bucket, records, store } = refusedTimes(2);
+    expect(await records.create('new', bytesOf(5), options)).toMatchObject({ key: 'new', sizeBytes: 5 });
+    expect(store.calls).toHaveLength(3);
+    expect(bucket.find('new')?.bytes).toEqual(bytesOf(5));
+  });
+
+  test('three times at most; what it ends with says that nothing stored is damaged', async () => {
+    const { records, store } = refusedTimes(9);
+    const error = await failureOf(records.create('new', bytesOf(5), options));
+    expect(error).toMatchObject({ code: 'Corrupt', status: 'permanent' });
+    expect(error.context['advice']).toEqual([
+      expect.stringContaining('nothing that is stored is damaged'),
+      expect.stringContaining('repeat the call'),
+    ]);
+    expect(store.calls).toHaveLength(3);
+  });
+
+  test('is sent once where the bytes are not those of the checksum, or none is given', async () => {
+    for (const given of [{ crc32c: 1 }, undefined]) {
+      const { records, store } = refusedTimes(1);
+      expect((await failureOf(records.create('new', bytesOf(5), given))).code).toBe('Corrupt');
+      expect(store.calls).toHaveLength(1);
+    }
+  });
+
+  test('is not sent again once the signal has fired', async () => {
+    const stop = new AbortController();
+    const { records, store } = setUpRecords({
+      plan: () => {
+        stop.abort();
+        return refuse('Corrupt');
+      },
+    });
+    const call = records.create('new', bytesOf(5), { ...options, signal: stop.signal });
+    expect((await failureOf(call)).code).toBe('Aborted');
+    expect(store.calls).toHaveLength(1);
   });
 });
 

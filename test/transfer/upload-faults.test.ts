@@ -99,6 +99,19 @@ describe('a store that refused the bytes on the way', () => {
     expect(rig.store.calls).toHaveLength(CALL_COUNT + 2);
   });
 
+  test.each(['create', 'putPart'] as const)(
+    '%s, every time: the advice is not to restore another version',
+    async (operation) => {
+      const rig = setUpAll({
+        plan: (call) => (call.operation === operation ? refuse('Corrupt') : undefined),
+        settings: { retryCountMax: 2 },
+      });
+      const error = await failureOf(rig.transfer.upload(rig.items));
+      expect(error).toMatchObject({ code: 'Corrupt', status: 'exhausted' });
+      expect(error.context['advice']).toContainEqual(expect.stringContaining('nothing that is stored'));
+    },
+  );
+
   test('complete: a file is sent once more under a fresh key, a stream cannot be', async () => {
     const once = (name: string) => {
       let refused = 0;
@@ -126,6 +139,7 @@ describe('a store that refused the bytes on the way', () => {
     const error = await failureOf(rig.transfer.upload(rig.items.slice(0, 1)));
     expect(error).toMatchObject({ code: 'Corrupt', status: 'exhausted' });
     expect(error.message).toContain('tried 3 times');
+    expect(error.context['advice']).toContainEqual(expect.stringContaining('nothing that is stored'));
     expect(rig.store.calls.filter(({ operation }) => operation === 'abort')).toHaveLength(3);
     expect([rig.bucket.openUploads(), rig.source.closeCount]).toEqual([[], 1]);
   });

@@ -9,9 +9,10 @@ import {
 } from '../contract/index.ts';
 import type { LeftUpload, UploadItem } from './api.ts';
 import type { PooledBuffer } from './buffer-pool.ts';
+import { blameTransport } from './changed-on-the-way.ts';
 import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
-import { blameTransport, StoreParts, toSendAgain, wrongSize } from './store-parts.ts';
+import { StoreParts, toSendAgain, wrongSize } from './store-parts.ts';
 
 /** Bytes in memory, with their checksum. `buffer` owns the memory; none for no bytes. */
 export interface Piece {

@@ -14,6 +14,7 @@ import {
   throwIfAborted,
   watchRequests,
 } from '../contract/index.ts';
+import { changedOnTheWay, isChangedOnTheWay } from './changed-on-the-way.ts';
 import { retrying } from './retry.ts';
 import { retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { withStallTimeout } from './stall.ts';
@@ -47,8 +48,12 @@ export function retryingRecords(shared: Shared): ObjectStore {
   };
 }
 
+/** A store that changes every byte it is sent is not asked for ever. */
+const SENDS_MAX = 3;
+
 /**
- * Sent once. Its bytes are the caller's own, not of the pool, so a call that never ends can be left behind.
+ * Sent once; again only where the store refused the bytes by their checksum, which has no effect: they were changed on the way.
+ * Its bytes are the caller's own, not of the pool, so a call that never ends can be left behind.
  *
  * What a signal ends is told apart, here and nowhere else. `Aborted`, or the reason of the signal: it had fired
  * before, and nothing was sent. `OutcomeUnknown`, with that as its cause: it fired before the store answered.
@@ -62,14 +67,22 @@ async function createOnce(
   const signal = options?.signal;
   throwIfAborted(signal);
   const send = (own: AbortSignal) => shared.store.create(key, bytes, { ...options, signal: own });
-  try {
-    return await watched(shared, `create ${key}`, options, send, 0);
-  } catch (error) {
-    if (!isStopOf(error, signal)) throw error;
-    const unknown = `whether ${key} was created cannot be known: the request was stopped on its way`;
-    const context = { store: shared.store.uri, key };
-    throw new CheckpointError('OutcomeUnknown', unknown, { context, cause: error });
+  for (let sent = 1; ; sent += 1) {
+    try {
+      return await watched(shared, `create ${key}`, options, send, 0);
+    } catch (error) {
+      if (isStopOf(error, signal)) throw stoppedOnItsWay(shared, key, error);
+      if (options?.crc32c === undefined || !isChangedOnTheWay(error, bytes, options.crc32c)) throw error;
+      if (sent === SENDS_MAX) throw changedOnTheWay(error, 'permanent');
+      shared.logger.log('info', `create ${key}: ${error.code}: ${error.message}; sent again`);
+      throwIfAborted(signal);
+    }
   }
+}
+
+function stoppedOnItsWay({ store }: Shared, key: string, cause: unknown): CheckpointError {
+  const unknown = `whether ${key} was created cannot be known: the request was stopped on its way`;
+  return new CheckpointError('OutcomeUnknown', unknown, { context: { store: store.uri, key }, cause });
 }
 
 /**

@@ -7,9 +7,10 @@ import {
   type PartReceipt,
   type Upload,
 } from '../contract/index.ts';
-import { crc32c as computeCrc32c, md5 } from '../format/checksum.ts';
+import { md5 } from '../format/checksum.ts';
 import { hexCrc } from '../plan/ranges.ts';
 import type { UploadItem } from './api.ts';
+import { blameTransport, CHANGED_ADVICE } from './changed-on-the-way.ts';
 import type { PartsDestination, Piece, Whole } from './destination.ts';
 import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
@@ -197,7 +198,7 @@ const NOT_FOR_CALLERS: readonly string[] = ['AlreadyExists', 'NotFound'];
 export function toSendAgain(error: CheckpointError, key: string): CheckpointError {
   const message = `the object cannot be made under this key: ${error.message}`;
   return new CheckpointError(NOT_FOR_CALLERS.includes(error.code) ? 'Unavailable' : error.code, message, {
-    context: { ...error.context, key },
+    context: { ...error.context, key, ...(error.code === 'Corrupt' && { advice: CHANGED_ADVICE }) },
     cause: error,
     status: 'temporary',
   });
@@ -205,19 +206,8 @@ export function toSendAgain(error: CheckpointError, key: string): CheckpointErro
 
 export function wrongSize(key: string, expected: number, found: number): CheckpointError {
   const message = `the store made an object of ${found} bytes out of ${expected}`;
-  const context = { key, expected: String(expected), found: String(found) };
+  const context = { key, expected: String(expected), found: String(found), advice: CHANGED_ADVICE };
   return new CheckpointError('Corrupt', message, { context, status: 'temporary' });
-}
-
-/** A store that refused the checksum received other bytes than we have, if ours are still what they were: sending again may help. */
-export function blameTransport(error: unknown, bytes: Uint8Array, crc32c: number): unknown {
-  if (!isCheckpointError(error, 'Corrupt') || error.status === 'temporary' || computeCrc32c(bytes) !== crc32c)
-    return error;
-  return new CheckpointError('Corrupt', error.message, {
-    context: error.context,
-    cause: error,
-    status: 'temporary',
-  });
 }
 
 function assertReceipt(receipt: PartReceipt, index: number, sizeBytes: number, crc32c: number): void {
@@ -227,7 +217,7 @@ function assertReceipt(receipt: PartReceipt, index: number, sizeBytes: number, c
   const found = `part ${receipt.index} of ${receipt.sizeBytes} bytes${receipt.crc32c === undefined ? '' : `, ${hexCrc(receipt.crc32c)}`}`;
   const expected = `part ${index} of ${sizeBytes} bytes, ${hexCrc(crc32c)}`;
   throw new CheckpointError('Corrupt', `the store has ${found} where ${expected} was sent`, {
-    context: { expected, found },
+    context: { expected, found, advice: CHANGED_ADVICE },
     status: 'temporary',
   });
 }
