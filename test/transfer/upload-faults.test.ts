@@ -1,7 +1,7 @@
 import { CheckpointError, type ErrorCode } from '@holdfast/core';
 import type { UploadItem } from '@holdfast/core/internal/transfer/index';
 import { MemoryBucket, type StoreOperation } from '@holdfast/core/store';
-import { FAULTS, type Fault, type FaultName, refuse } from '@holdfast/testkit';
+import { crc32c, FAULTS, type Fault, type FaultName, refuse } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
 import {
   bytesItem,
@@ -58,6 +58,44 @@ test('the calls that are made to fail below are these', () => {
   const count = (operation: StoreOperation) => CALLS.filter((call) => call.operation === operation).length;
   expect([count('create'), count('beginUpload'), count('putPart'), count('complete')]).toEqual([3, 2, 8, 2]);
   expect(CALLS).toHaveLength(CALL_COUNT);
+});
+
+/** A disk that spoils a bit of what is made out of parts, the first few times. */
+class SpoilingBucket extends MemoryBucket {
+  spoilsLeft: number;
+
+  constructor(spoils: number) {
+    super({ crc32c });
+    this.spoilsLeft = spoils;
+  }
+
+  override insert(key: string, bytes: Uint8Array) {
+    const isSpoiled = bytes.byteLength > PART && this.spoilsLeft-- > 0;
+    return super.insert(key, isSpoiled ? bytes.with(5, (bytes[5] as number) ^ 1) : bytes);
+  }
+}
+
+describe('I9: the answer to a completion is lost, and the object that is found has another checksum', () => {
+  /** The first answer of each upload. */
+  const loseFirst = () => {
+    const completed = new Set<string>();
+    return ({ operation, key }: { operation: StoreOperation; key: string }) =>
+      operation === 'complete' && completed.size < completed.add(key).size ? FAULTS.loseReply : undefined;
+  };
+
+  test('the file is sent again under a fresh key', async () => {
+    const bucket = new SpoilingBucket(1);
+    const { transfer } = setUp({ bucket, plan: loseFirst() });
+    const [file] = await transfer.upload([fileItem('large', new NotedSource(DATA.large))]);
+    expect(bucket.keys()).toHaveLength(2);
+    expect(isEqual(bucket.find(file?.key as string)?.bytes, DATA.large)).toBe(true);
+  });
+
+  test('again and again: Corrupt with both checksums', async () => {
+    const { transfer } = setUp({ bucket: new SpoilingBucket(99), plan: loseFirst() });
+    const failed = await failureOf(transfer.upload([fileItem('large', new NotedSource(DATA.large))]));
+    expect(failed).toMatchObject({ code: 'Corrupt', message: expect.stringContaining('out of parts of') });
+  });
 });
 
 describe('one call goes wrong for a while: the upload succeeds and every object is right', () => {

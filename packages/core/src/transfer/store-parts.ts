@@ -121,6 +121,7 @@ export class StoreParts implements PartsDestination {
     const { object, isAcknowledged } = await this.#make(whole);
     if (object.sizeBytes !== whole.sizeBytes) throw wrongSize(this.key, whole.sizeBytes, object.sizeBytes);
     if (this.#isShared) assertLike(isAcknowledged ? await this.#head() : object, whole, isAcknowledged);
+    if (!this.#isShared) assertMade(object, whole);
   }
 
   #make(whole: Whole): Promise<Made> {
@@ -189,6 +190,17 @@ function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): v
   const message = `an upload that another process may have sent to became an object of ${said}, which cannot be told to be the ${expected} of the source`;
   const context = { key: found.key, expected, found: said };
   throw new CheckpointError('Corrupt', message, { context, status: 'temporary' });
+}
+
+/**
+ * What was made of an upload of this process alone, as far as the store has told. It was given the checksum with the
+ * completion; the answer to that was perhaps lost, and then the object was looked at anyway. So it costs no request of its own.
+ */
+function assertMade({ key, crc32c }: ObjectInfo, whole: Whole): void {
+  if (crc32c === undefined || crc32c === whole.crc32c) return;
+  const [expected, found] = [hexCrc(whole.crc32c), hexCrc(crc32c)];
+  const message = `the store made an object of ${found} out of parts of ${expected}`;
+  throw new CheckpointError('Corrupt', message, { context: { key, expected, found }, status: 'temporary' });
 }
 
 /** What they speak of, an upload or a key, callers never see. */
