@@ -3,6 +3,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   type Answer,
@@ -94,6 +95,16 @@ describe('a token', () => {
     await store.create('a', Buffer.from('x'));
     await store.create('b', Buffer.from('x'));
     expect([tokenServer.requests.length, server.requests.length]).toEqual([2, 3]);
+  });
+
+  test('with the end of a line cannot be sent: InvalidConfig, and its text is not told', async () => {
+    await useTokenServer(() => token('canary-token\r'));
+    const { server, store } = await storeThatTakes(() => true);
+    const error = await errorOf(store.create('a', Buffer.from('x')));
+    expect(error).toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
+    expect(error.message).toContain('token of the credentials holds a control character');
+    expect(inspect(error)).not.toContain('canary-token');
+    expect(server.requests).toHaveLength(0);
   });
 
   test('that is refused again ends with Denied, in the words of the store', async () => {

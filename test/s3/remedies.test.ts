@@ -3,8 +3,10 @@
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import type { ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { startProxy } from '../scripted/proxy.ts';
 import { errorOf, firstPage, type Script, type SeenRequest, sequence } from '../scripted/scripted-server.ts';
 import { CREATED, KEYS, listing, object, refusal, scriptedS3 } from './scripted-s3.ts';
 import { signedRegion } from './signature-fault.ts';
@@ -216,6 +218,28 @@ describe('credentials that have expired', () => {
     expect((await errorOf(store.create('a', BYTES))).code).toBe('Denied');
     expect(server.requests).toHaveLength(1);
   });
+
+  test.each([
+    ['AWS_ACCESS_KEY_ID', 'AKIDSCRIPTED\r', 'an access key id or token of the credentials'],
+    ['AWS_SESSION_TOKEN', 'canary-token\n', 'the session token of the credentials'],
+    ['AWS_SESSION_TOKEN', 'canary-\u{1f511}', 'the session token of the credentials'],
+  ])(
+    '%s = %j cannot be sent: InvalidConfig at once, and its text is not told',
+    async (name, value, words) => {
+      const server = await scriptedS3(() => CREATED);
+      const proxy = await startProxy();
+      for (const env of [{}, { HTTP_PROXY: proxy.url }]) {
+        const store = await server.open({}, { [name]: value, ...env });
+        for (const call of [store.create('a', BYTES), firstPage(store)]) {
+          const error = await errorOf(call as Promise<unknown>);
+          expect(error).toMatchObject({ code: 'InvalidConfig', status: 'permanent' });
+          expect(error.message).toContain(`${words} holds a control character`);
+          expect(inspect(error)).not.toContain(value.trim());
+        }
+      }
+      expect([server.requests.length, proxy.asked.length]).toEqual([0, 0]);
+    },
+  );
 
   test('those of the environment cannot be fetched anew: Denied at once, and no secret is told', async () => {
     const server = await scriptedS3(() => refusal(400, 'ExpiredToken'));

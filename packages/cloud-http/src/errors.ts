@@ -4,6 +4,7 @@ import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/co
 import { DirectHttpError } from '@holdfast/direct-http';
 import { told } from './plain-error.ts';
 import { ProxyRefusal } from './proxy.ts';
+import { UnwritableRequest } from './unwritable.ts';
 
 /** What a call was about, for its message. */
 export interface StoreSubject {
@@ -177,6 +178,11 @@ export function requestError(
   if (error instanceof ProxyRefusal) return proxyError(error, { action, subject });
   const { code, text } = rootOf(error);
   const what = `cannot ${action} ${nameOf(subject)}`;
+  if (error instanceof UnwritableRequest)
+    return new CheckpointError('InvalidConfig', `${what}: ${text}`, {
+      context: contextOf(subject),
+      cause: error,
+    });
   const options = { context: contextOf(subject), cause: told(error) };
   if (UNTRUSTED.test(code)) {
     const advice = 'give the certificate of its authority with ca=, or correct the endpoint';

@@ -7,6 +7,7 @@ import { NodeHttp } from './node-http.ts';
 import { told } from './plain-error.ts';
 import { type HttpProxy, type Proxies, ProxyRefusal } from './proxy.ts';
 import { conceal } from './secret.ts';
+import { unwritableRequest } from './unwritable.ts';
 
 export type { Into };
 
@@ -93,14 +94,14 @@ export class HttpTransport {
   /**
    * Sends a request once, when there is a connection for it. Buffers belong to the transport until the promise settles. An answer that is
    * no success is thrown as what `refusalOf` makes of it; a redirect is none. What is thrown repeats no secret of the request.
-   * `InvalidConfig`: its way leads through a proxy that cannot be used. `ProxyRefusal`: the proxy does not let it through.
+   * `UnwritableRequest`: nothing was sent. `InvalidConfig`: its way leads through a proxy that cannot be used. `ProxyRefusal`: the proxy does not let it through.
    */
   async send(request: TransportRequest, options: SendOptions = {}): Promise<TransportAnswer> {
     const proxy = this.#options.proxies.to(request);
     const secrets = [...request.secrets, ...(proxy?.secrets ?? [])];
     const answer = await this.#queue.run(options.signal, () =>
       this.#exchange(request, options, proxy).catch((error: unknown) => {
-        throw told(error, secrets);
+        throw unwritableRequest(error, request.headers) ?? told(error, secrets);
       }),
     );
     const { status, headers, body } = answer;

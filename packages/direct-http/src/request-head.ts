@@ -16,6 +16,11 @@ const REFUSED = new Set(['connection', 'transfer-encoding', 'trailer', 'upgrade'
 /** A request of another method without a body says nothing of a length (RFC 9110, 8.6). */
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH']);
 
+/** Can it be sent as the value of a header? */
+export function isHeaderValue(value: string): boolean {
+  return VALUE.test(value);
+}
+
 function badRequest(message: string): DirectHttpError {
   return new DirectHttpError('BAD_REQUEST', message, { phase: 'queue' });
 }
@@ -56,7 +61,7 @@ export function writeRequestHead(request: DirectRequest, host: string): string {
   for (const name of Object.keys(headers)) {
     const value = headers[name];
     if (!TOKEN.test(name)) throw badRequest(`header name ${JSON.stringify(name)} is not a token`);
-    if (value === undefined || !VALUE.test(value)) {
+    if (value === undefined || !isHeaderValue(value)) {
       throw badRequest(`value of header ${name} holds a control character or one above U+00FF`);
     }
     const lowerName = name.toLowerCase();

@@ -1,0 +1,37 @@
+/** Requests that cannot be written: a value that a header may not hold, such as a token with the end of its line. */
+
+import { DirectHttpError, isHeaderValue } from '@holdfast/direct-http';
+
+/** What stands in these headers comes from credentials. */
+const OF_CREDENTIALS: Readonly<Record<string, string>> = {
+  authorization: 'an access key id or token of the credentials',
+  'x-amz-security-token': 'the session token of the credentials',
+  'x-ms-copy-source-authorization': 'the token of the credentials',
+};
+
+/** Nothing was sent, and nothing can be. Its message names the kind of value and never the value. */
+export class UnwritableRequest extends Error {
+  constructor(what: string) {
+    super(`the request cannot be written: ${what}`);
+    this.name = 'UnwritableRequest';
+  }
+}
+
+/** What a client has refused to write; undefined: `error` is of another kind. */
+export function unwritableRequest(
+  error: unknown,
+  headers: Readonly<Record<string, string>>,
+): UnwritableRequest | undefined {
+  const isRefused = error instanceof DirectHttpError ? error.code === 'BAD_REQUEST' : isRefusedByNode(error);
+  if (!isRefused) return undefined;
+  const [name] = Object.entries(headers).find(([, value]) => !isHeaderValue(value)) ?? [];
+  if (name === undefined) return new UnwritableRequest((error as Error).message);
+  const what = OF_CREDENTIALS[name.toLowerCase()] ?? `the value of the header ${name}`;
+  return new UnwritableRequest(
+    `${what} holds a control character, such as the end of a line, or one that is not of Latin-1`,
+  );
+}
+
+function isRefusedByNode(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_INVALID_CHAR';
+}
