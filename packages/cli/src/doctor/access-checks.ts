@@ -2,9 +2,10 @@
 
 import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import { formatBriefDuration } from '../format.ts';
-import { type Check, expectBytes, expectThat, type Outcome } from './check.ts';
+import { type Check, expectThat, type Outcome } from './check.ts';
 import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
+import { expectRead } from './read-back.ts';
 
 export const accessChecks: readonly Check[] = [
   {
@@ -83,7 +84,7 @@ async function read(probe: Probe): Promise<Outcome> {
   const client = await probe.client();
   const bytes = probe.bytes(100);
   await createNew(client, probe.key('object'), bytes);
-  expectBytes((await client.get(probe.key('object'))).bytes, bytes, 'an object');
+  await expectRead(() => client.bytesOf(probe.key('object')), { bytes, what: 'an object' });
   return { seen: '' };
 }
 

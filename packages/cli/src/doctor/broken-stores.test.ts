@@ -359,6 +359,56 @@ describe('a broken store', () => {
     expect({ verdict, error }).toEqual({ verdict: 'safe', error: null });
   });
 
+  it.each([1, 2, 3, 4, 5, 40])(
+    'reading %i of one that differs is of bytes changed on the way: the store is not blamed for it',
+    async (differing) => {
+      let readings = 0;
+      const flipped = (bytes: Uint8Array) => {
+        readings += 1;
+        return readings === differing ? bytes.map((byte, at) => (at === 7 ? byte ^ 1 : byte)) : bytes;
+      };
+      const { findings, verdict, error } = await examineStore(({ sound }) => ({
+        get: async (key, options) => {
+          const found = await sound.get(key, options);
+          return { ...found, bytes: flipped(found.bytes) };
+        },
+      }));
+      const failed = findings.filter(({ status }) => status === 'failed');
+      expect(failed).toMatchObject([
+        {
+          code: 'Corrupt',
+          seen: expect.stringContaining('was read twice, with other bytes each time'),
+          meaning: expect.stringContaining('bytes are changed on their way'),
+        },
+      ]);
+      expect([verdict, error?.code]).toEqual(['unknown', 'Corrupt']);
+      expect(error?.message).not.toMatch(TWO_COMMIT);
+    },
+  );
+
+  it('the bytes of a refused create, read once only, are the fault of the store', async () => {
+    const refused = new Map<string, Uint8Array>();
+    const { of, verdict } = await examineStore(({ sound }) => ({
+      create: (key, bytes, options) =>
+        sound.create(key, bytes, options).catch((error) => {
+          if (key.includes('few-')) refused.set(key, bytes.slice());
+          throw error;
+        }),
+      get: async (key, options) => {
+        const found = await sound.get(key, options);
+        const bytes = refused.get(key);
+        refused.delete(key);
+        return bytes === undefined ? found : { ...found, bytes };
+      },
+    }));
+    expect(of('race')).toMatchObject({
+      status: 'failed',
+      code: 'Unsupported',
+      seen: expect.stringContaining('the object holds the bytes of a create that was refused'),
+    });
+    expect(verdict).toBe('unsafe');
+  });
+
   it('a loser that is told something else is no loser: its error is told', async () => {
     const { of } = await examineStore(({ sound }) => ({
       create: (...args) =>

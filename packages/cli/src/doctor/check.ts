@@ -21,7 +21,7 @@ export interface Check {
   readonly isAboutComfort?: true;
   /** Takes seconds; `--quick` leaves it out. */
   readonly isLong?: true;
-  /** Throws `BrokenPromise`, or the store's error. */
+  /** Throws `BrokenPromise`, `ChangedOnTheWay`, or the store's error. */
   readonly run: (probe: Probe) => Promise<Outcome>;
 }
 
@@ -63,10 +63,4 @@ export class BrokenPromise extends Error {
 
 export function expectThat(isKept: boolean, seen: string): asserts isKept {
   if (!isKept) throw new BrokenPromise(seen);
-}
-
-export function expectBytes(found: Uint8Array, expected: Uint8Array, what: string): void {
-  const sizes = `${found.byteLength} bytes instead of ${expected.byteLength}`;
-  expectThat(found.byteLength === expected.byteLength, `${what} has ${sizes}`);
-  expectThat(Buffer.compare(found, expected) === 0, `${what} has other bytes than were sent`);
 }

@@ -13,6 +13,7 @@ import {
 } from '@holdfast/core/contract';
 import { expectThat } from './check.ts';
 import { type Patience, patiently } from './patience.ts';
+import { isSame } from './read-back.ts';
 
 /** What the clients of one check share. */
 export interface Surroundings extends Patience {
@@ -43,9 +44,13 @@ export class Client {
    */
   create(key: string, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<CreateOutcome> {
     return this.#create(key, bytes, checksum, async (attempt) => {
-      const isOwn = attempt > 0 && Buffer.compare((await this.get(key)).bytes, bytes) === 0;
-      return isOwn ? 'created' : 'exists';
+      return attempt > 0 && (await this.#holds(key, bytes)) ? 'created' : 'exists';
     });
+  }
+
+  /** A reading that differs is done once more: its bytes may have been changed on the way. */
+  async #holds(key: string, bytes: Uint8Array): Promise<boolean> {
+    return isSame(await this.bytesOf(key), bytes) || isSame(await this.bytesOf(key), bytes);
   }
 
   /** The same where there is an object already: `bytes` may be its bytes. */
@@ -81,6 +86,16 @@ export class Client {
 
   get(key: string): Promise<StoredObject> {
     return this.#existing(() => this.#get(key));
+  }
+
+  async bytesOf(key: string): Promise<Uint8Array> {
+    return (await this.get(key)).bytes;
+  }
+
+  /** Fewer than `length` only where the object ends. */
+  async range(key: string, offsetBytes: number, length: number): Promise<Uint8Array> {
+    const buffer = new Uint8Array(length);
+    return buffer.subarray(0, await this.readInto(key, offsetBytes, buffer));
   }
 
   readInto(key: string, offsetBytes: number, buffer: Uint8Array): Promise<number> {

@@ -2,9 +2,10 @@
 
 import { isCheckpointError } from '@holdfast/core/contract';
 import { formatPlural } from '../format.ts';
-import { type Check, expectBytes, expectThat, type Outcome } from './check.ts';
+import { type Check, expectThat, type Outcome } from './check.ts';
 import type { Client } from './client.ts';
 import type { Probe } from './probe.ts';
+import { expectRead, isSame } from './read-back.ts';
 
 const TWO_WINNERS =
   'two writers could both commit: each would be told that its checkpoint is saved, and one of them would be lost';
@@ -64,8 +65,9 @@ async function createTwice(probe: Probe): Promise<Outcome> {
       ['the same bytes', bytes],
     ] as const) {
       await expectRefused(client, key, again, what);
-      const { bytes: found } = await client.get(key);
-      expectBytes(found, bytes, 'after a second create was refused, the object');
+      const where = 'after a second create was refused, the object';
+      const refused = again === bytes ? [] : [again];
+      await expectRead(() => client.bytesOf(key), { bytes, what: where, refused });
     }
   }
   return { seen: 'a second create is refused and changes nothing' };
@@ -89,8 +91,9 @@ async function createEmpty(probe: Probe): Promise<Outcome> {
 
 async function expectRefused(client: Client, key: string, bytes: Uint8Array, what: string): Promise<void> {
   if ((await client.createAgain(key, bytes)) === 'exists') return;
-  const { bytes: found } = await client.get(key);
-  const effect = Buffer.compare(found, bytes) === 0 ? 'and replaced the object' : 'though it had no effect';
+  const effect = isSame(await client.bytesOf(key), bytes)
+    ? 'and replaced the object'
+    : 'though it had no effect';
   expectThat(false, `a second create of one key, with ${what}, succeeded, ${effect}`);
 }
 
@@ -141,9 +144,8 @@ async function raceOnce(
   const failed = ended.find((outcome) => outcome.status === 'rejected');
   if (failed !== undefined) throw failed.reason;
   expectThat(winners.length > 0, `${where}, all ${racers} creates of one key were refused`);
-  const seen = await Promise.all(clients.map((client) => client.get(key)));
-  for (const { bytes } of seen) {
-    const isWinners = Buffer.compare(bytes, winners[0] as Uint8Array) === 0;
-    expectThat(isWinners, `${where}, the object holds the bytes of a create that was refused`);
-  }
+  const [winner] = winners as [Uint8Array];
+  const refused = bodies.filter((bytes) => bytes !== winner);
+  const expected = { bytes: winner, what: `${where}, the object`, refused };
+  await Promise.all(clients.map((client) => expectRead(() => client.bytesOf(key), expected)));
 }

@@ -3,6 +3,7 @@ import { sentence } from '../advice.ts';
 import { BrokenPromise, type Check, type Finding, type Outcome } from './check.ts';
 import { atMost, ENDING_MS_MAX, inTime } from './in-time.ts';
 import { Probe } from './probe.ts';
+import { CHANGED_ADVICE, CHANGED_MEANING, ChangedOnTheWay } from './read-back.ts';
 import { type Removal, removalFinding } from './removal.ts';
 import { Visit, type VisitOptions } from './visit.ts';
 
@@ -94,6 +95,10 @@ function judgeError(check: Check, error: unknown): Judged {
   if (error instanceof BrokenPromise || code === 'Unsupported') {
     const { meaning, advice } = check;
     return { status, seen: message, meaning, advice, code: 'Unsupported', figures: {} };
+  }
+  if (error instanceof ChangedOnTheWay) {
+    const judged = { status, seen: error.message, meaning: CHANGED_MEANING, advice: CHANGED_ADVICE } as const;
+    return { ...judged, code: 'Corrupt', figures: {} };
   }
   const isDenied = code === 'Denied' || code === 'ReadOnly';
   const whenDenied = check.whenDenied ?? 'the credentials in use do not allow it';

@@ -1,8 +1,9 @@
 /** What was created is there for everybody, and any part of it can be read. */
 
 import { formatPlural } from '../format.ts';
-import { type Check, expectBytes, expectThat, type Outcome } from './check.ts';
+import { type Check, expectThat, type Outcome } from './check.ts';
 import type { Probe } from './probe.ts';
+import { expectRead } from './read-back.ts';
 
 const READ_ROUNDS = 20;
 const OBJECT_BYTES = 100_000;
@@ -34,9 +35,12 @@ async function readAfterWrite(probe: Probe): Promise<Outcome> {
     // That it was not there a moment ago must not be remembered by anybody.
     expectThat((await reader.find(key)) === null, 'a key never used before is found');
     await writer.create(key, bytes);
-    const found = await reader.find(key);
-    expectThat(found !== null, `object ${round} of ${READ_ROUNDS} was not there right after its create`);
-    expectBytes(found.bytes, bytes, 'an object just created');
+    const read = async () => {
+      const found = await reader.find(key);
+      expectThat(found !== null, `object ${round} of ${READ_ROUNDS} was not there right after its create`);
+      return found.bytes;
+    };
+    await expectRead(read, { bytes, what: 'an object just created' });
     const { sizeBytes } = await reader.head(key);
     expectThat(sizeBytes === 64, `an object of 64 bytes is said to have ${sizeBytes}`);
   }
@@ -59,11 +63,8 @@ async function ranges(probe: Probe): Promise<Outcome> {
     ['a range past the end', end + 1000, 10],
   ];
   for (const [what, offset, length] of wanted) {
-    const buffer = new Uint8Array(length);
-    const count = await client.readInto(key, offset, buffer);
     const expected = bytes.subarray(offset, offset + length);
-    expectThat(count === expected.byteLength, `${what} gave ${count} bytes, not ${expected.byteLength}`);
-    expectBytes(buffer.subarray(0, count), expected, what);
+    await expectRead(() => client.range(key, offset, length), { bytes: expected, what });
   }
   return { seen: 'in the middle, across the end, past the end' };
 }

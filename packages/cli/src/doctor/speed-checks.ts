@@ -3,9 +3,10 @@
 import { crc32c } from '@holdfast/core';
 import type { PartReceipt, Upload } from '@holdfast/core/contract';
 import { formatBriefDuration, formatBytes, formatDuration, formatRate } from '../format.ts';
-import { type Check, expectBytes, type Outcome } from './check.ts';
+import type { Check, Outcome } from './check.ts';
 import type { Client } from './client.ts';
 import { type Probe, partSizeNear } from './probe.ts';
+import { expectRead } from './read-back.ts';
 
 const MIB = 1024 * 1024;
 
@@ -108,8 +109,8 @@ async function throughput(probe: Probe): Promise<Outcome> {
   const down = await measure({ ...plan, partCountMax: up.results.length }, () => {
     const buffer = pagesOf(partSizeBytes);
     return async (index) => {
-      const count = await client.readInto(key, index * partSizeBytes, buffer);
-      expectBytes(buffer.subarray(0, count), source, 'a part that was read back');
+      const read = async () => buffer.subarray(0, await client.readInto(key, index * partSizeBytes, buffer));
+      await expectRead(read, { bytes: source, what: 'a part that was read back' });
     };
   });
   const downRate = (down.results.length * partSizeBytes * 1000) / down.durationMs;

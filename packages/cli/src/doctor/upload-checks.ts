@@ -2,8 +2,9 @@
 
 import { crc32c } from '@holdfast/core';
 import { isCheckpointError, type PartReceipt } from '@holdfast/core/contract';
-import { BrokenPromise, type Check, expectBytes, expectThat, type Outcome } from './check.ts';
+import { BrokenPromise, type Check, expectThat, type Outcome } from './check.ts';
 import { type Probe, partSizeNear } from './probe.ts';
+import { expectRead } from './read-back.ts';
 
 const SMALL_PART_BYTES = 64 * 1024;
 const LAST_PART_BYTES = 1000;
@@ -67,9 +68,8 @@ async function multipart(probe: Probe): Promise<Outcome> {
     info.sizeBytes === whole.sizeBytes,
     `${whole.sizeBytes} bytes were sent, and the store says ${info.sizeBytes}`,
   );
-  const found = new Uint8Array(bytes.byteLength);
-  const count = await reader.readInto(key, 0, found);
-  expectBytes(found.subarray(0, count), bytes, 'an object sent in parts');
+  const read = () => reader.range(key, 0, bytes.byteLength);
+  await expectRead(read, { bytes, what: 'an object sent in parts' });
   return { seen: '3 parts out of order, visible only when complete' };
 }
 
@@ -122,7 +122,7 @@ async function resume(probe: Probe): Promise<Outcome> {
   const parts = await second.listParts(upload);
   expectThat(parts.length === 2, `2 parts were sent, by two clients, and ${parts.length} are listed`);
   await second.complete(upload, parts, { sizeBytes: bytes.byteLength, crc32c: crc32c(bytes) });
-  expectBytes((await first.get(key)).bytes, bytes, 'an object sent by two clients');
+  await expectRead(() => first.bytesOf(key), { bytes, what: 'an object sent by two clients' });
   return { seen: 'another client sends the rest and completes' };
 }
 
