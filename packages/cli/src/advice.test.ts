@@ -135,6 +135,14 @@ describe('adviceFor', () => {
     expect(corrupt('elasticdl export')).toMatch(/^nothing was written; /);
     expect(corrupt('elasticdl import')).toMatch(/^nothing of that version was committed; /);
     expect(corrupt('elasticdl inspect')).toBe('another version, if there is one, is taken with --version V');
+    const knowing = (wholeVersion: bigint | null) =>
+      adviceFor(
+        new CheckpointError('Corrupt', 'x', { context: { wholeVersion } }),
+        situation('elasticdl import'),
+      );
+    const nothing = 'nothing of that version was committed';
+    expect(knowing(null)).toEqual([`${nothing}; no other version there is whole`]);
+    expect(knowing(7n)).toEqual([`${nothing}; version 7 is whole: it is taken with --version 7`]);
     const exists = new CheckpointError('TargetExists', 'x');
     expect(adviceFor(exists, situation('elasticdl export')).join('\n')).toContain('write to another place');
     const stays = new CheckpointError('TargetExists', 'x', { context: { replaceable: false } });

@@ -182,7 +182,7 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
       '--skip-corrupt passes it over; it can then not be added later',
     ];
   }
-  if (isElasticdl(name)) return corruptElasticdl(name);
+  if (isElasticdl(name)) return corruptElasticdl(name, error);
   if (name === 'fsck') return ['what to do stands with each kind of finding'];
   if (name === 'fork') return ['nothing was committed there; fork another version'];
   if (name !== 'restore' || subject.uri === undefined || subject.path === undefined) return null;
@@ -231,8 +231,8 @@ function invalidArgument({ context }: CheckpointError, { command: name }: Situat
 
 const isElasticdl = (name: string) => name.startsWith('elasticdl ');
 
-function corruptElasticdl(name: string): string[] {
-  const another = 'another version, if there is one, is taken with --version V';
+function corruptElasticdl(name: string, { context }: CheckpointError): string[] {
+  const another = otherVersion(context['wholeVersion']);
   switch (name) {
     case 'elasticdl inspect':
       return [another];
@@ -241,6 +241,13 @@ function corruptElasticdl(name: string): string[] {
     default:
       return [`nothing was written; ${another}`];
   }
+}
+
+/** `wholeVersion`: the newest other one that is whole; `null`: there is none; `undefined`: none was looked for. */
+function otherVersion(wholeVersion: unknown): string {
+  if (wholeVersion === undefined) return 'another version, if there is one, is taken with --version V';
+  if (wholeVersion === null) return 'no other version there is whole';
+  return `version ${wholeVersion} is whole: it is taken with --version ${wholeVersion}`;
 }
 
 function notFound(error: CheckpointError, { command: name, subject }: Situation): string[] {

@@ -133,7 +133,10 @@ function describe(call: Call, from: string, result: ImportAllResult, durationMs:
 }
 
 function nothingImported(from: string, skippedCount: number): CheckpointError {
-  if (skippedCount > 0) return new CheckpointError('Corrupt', `no version in ${from} could be imported`);
+  if (skippedCount > 0) {
+    const context = { path: from, wholeVersion: null };
+    return new CheckpointError('Corrupt', `no version in ${from} could be imported`, { context });
+  }
   return new CheckpointError('NotFound', `${from} holds no version directory`, {
     context: { path: from, advice: ['a single version is imported without --all'] },
   });

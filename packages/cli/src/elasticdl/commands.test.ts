@@ -397,6 +397,25 @@ describe('import', () => {
     );
   });
 
+  test('no whole version: why stands in the message and in JSON; another is advised only where one is whole', async () => {
+    const root = await elasticdlDirectory(1, 2, 3, 4, 5);
+    const reasonOf = (version: number) => `${join(root, `version-${version}`)} lacks shard 1 of 2; it has 0`;
+    const lose = (version: number) => rm(join(root, `version-${version}`, 'variables-1-of-2.ckpt'));
+    for (const version of [2, 3, 4, 5]) await lose(version);
+    const advice = 'version 1 is whole: it is taken with --version 1';
+    await refused(5, advice, ...importing, root, newUri(), '--version', '4');
+    await lose(1);
+    await refused(5, `${reasonOf(3)}; and 2 more\n`, ...importing, root, newUri());
+    const { stdout } = await cli(...importing, root, newUri(), '--json');
+    expect(JSON.parse(stdout).error.context).toMatchObject({ wholeVersion: null, skipped: { length: 5 } });
+    const only = await elasticdlDirectory(1);
+    await rm(join(only, 'version-1', 'variables-1-of-2.ckpt'));
+    const words = `is whole: ${join(only, 'version-1')} lacks shard 1 of 2; it has 0\n`;
+    for (const from of [[only], [join(only, 'version-1')], [only, '--version', '1']])
+      await refused(5, 'no other version there is whole', 'elasticdl', 'inspect', ...from);
+    await refused(5, words, ...importing, only, newUri());
+  });
+
   test('--all takes every whole version, lowest first', async () => {
     const root = await elasticdlDirectory(95, 100, 105);
     await rm(join(root, 'version-100', 'variables-1-of-2.ckpt'));

@@ -13,10 +13,11 @@ import {
 import type { LatestOptions, OpenFileOptions, Place, ShardSet } from '@holdfast/elasticdl';
 import type { Call } from '../command.ts';
 import { checkpointOrLatest, givenText, versionOf } from '../common-options.ts';
-import { formatPlural, printable } from '../format.ts';
+import { printable } from '../format.ts';
 import { nothingToLoad, versionNotGot, withRun } from '../open-run.ts';
 import { isUri } from '../operands.ts';
 import { usageError } from '../usage-error.ts';
+import { noneWhole, type Skipped, tellingOther } from './none-whole.ts';
 
 export interface OpenShardsOptions {
   /** See `withRun`. */
@@ -207,21 +208,25 @@ export async function openVersionAt(
   const versions = await findVersions(place, { signal });
   if (versions.length === 0) {
     const set = await openShards(place, { signal }).catch((error: unknown) => {
-      throw isCheckpointError(error, 'NotFound') ? nothingAt(place, error) : error;
+      throw isCheckpointError(error, 'NotFound') ? nothingAt(place, error) : tellingOther(error, null);
     });
     return matching(set, given);
   }
-  if (given !== 'latest') return openVersion(place, given, { signal });
-  const set = await latestValid(place, { signal, onSkipped });
-  if (set !== null) return set;
-  const where = place.where('');
-  throw new CheckpointError(
-    'Corrupt',
-    `none of ${formatPlural(versions.length, 'version')} in ${where} is whole`,
-    {
-      context: { path: where },
-    },
-  );
+  if (given !== 'latest') {
+    return openVersion(place, given, { signal }).catch(async (error: unknown) => {
+      if (!isCheckpointError(error, 'Corrupt')) throw error;
+      await using other = await latestValid(place, { signal });
+      throw tellingOther(error, other?.version ?? null);
+    });
+  }
+  const skipped: Skipped[] = [];
+  const note: typeof onSkipped = (found, reason) => {
+    skipped.push({ version: found.version, folder: found.folder, reason });
+    onSkipped?.(found, reason);
+  };
+  const set = await latestValid(place, { signal, onSkipped: note });
+  if (set === null) throw noneWhole(place, skipped);
+  return set;
 }
 
 /** Files of ElasticDL are of no lineage: only a run can go back. */
