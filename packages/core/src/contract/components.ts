@@ -24,7 +24,7 @@ export interface Random {
 }
 
 export interface Logger {
-  /** `details` holds no secrets. */
+  /** `details` holds no secrets. An error that it throws is lost, and changes nothing. */
   log(level: 'debug' | 'info' | 'warn', message: string, details?: Record<string, unknown>): void;
 }
 
@@ -67,3 +67,16 @@ export const systemRandom: Random = {
 };
 
 export const silentLogger: Logger = { log: () => undefined };
+
+/** The same logger, whose errors end here: what has been committed must not be told to have failed because a log is full. */
+export function safeLogger(logger: Logger): Logger {
+  return {
+    log(level, message, details) {
+      try {
+        logger.log(level, message, details);
+      } catch {
+        // A logger that fails has nowhere to say so.
+      }
+    },
+  };
+}

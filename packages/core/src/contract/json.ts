@@ -35,8 +35,3 @@ function isPlainObject(value: unknown): value is object {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
 }
-
-/** What a caller is told of goes through `JSON.stringify` too. */
-export function jsonEvents<T>(tell: ((event: T) => void) | undefined): ((event: T) => void) | undefined {
-  return tell && ((event) => tell(jsonReady(event)));
-}

@@ -5,6 +5,7 @@ import type { ProcessName } from './components.ts';
 
 export interface WaitOptions {
   signal?: AbortSignal | undefined;
+  /** What it throws is logged, once a call, and changes nothing. A promise that it returns is not waited for. */
   onProgress?: ((event: ProgressEvent) => void) | undefined;
 }
 

@@ -12,7 +12,6 @@ import type {
 import { anyText, checkOptions } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type { RandomSource } from '../contract/files.ts';
-import { jsonEvents } from '../contract/json.ts';
 import { type CatalogCheckpoint, checkLogicalNames } from '../format/index.ts';
 import { checkGlobs } from '../plan/staleness.ts';
 import { CALL_RULES } from './call-rules.ts';
@@ -23,6 +22,7 @@ import { inputStream, OpenFile, randomSource } from './open-file.ts';
 import { OutputFiles } from './output-files.ts';
 import { type SaveSession, transferOptions } from './session.ts';
 import { checkMeta } from './sources.ts';
+import { toldEvents } from './told-events.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
 
@@ -97,7 +97,8 @@ export class WritableCheckpoint implements Checkpoint {
     checkGlobs(meta.shouldChange ?? []);
     const stop = this.#discarded.signal;
     const signal = AbortSignal.any([...(meta.signal ? [meta.signal] : []), stop, this.#closing]);
-    const options = { ...meta, signal, onProgress: jsonEvents(meta.onProgress) };
+    const onProgress = toldEvents(meta.onProgress, this.#engine.logger);
+    const options = { ...meta, signal, onProgress };
     try {
       await this.#session.deliver(files, checked, options);
       const checkpoint = await this.#session.finalise(options);

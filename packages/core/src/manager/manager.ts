@@ -27,7 +27,7 @@ import type {
   WriterPosition,
 } from '../contract/checkpoint-manager.ts';
 import { checkOptions, type Rules, text } from '../contract/checks.ts';
-import { silentLogger, systemClock, systemRandom } from '../contract/components.ts';
+import { safeLogger, silentLogger, systemClock, systemRandom } from '../contract/components.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import type {
   DiffOptions,
@@ -39,7 +39,7 @@ import type {
   RollbackOptions,
   RollbackResult,
 } from '../contract/history.ts';
-import { jsonEvents, jsonReady } from '../contract/json.ts';
+import { jsonReady } from '../contract/json.ts';
 import type { CallOptions } from '../contract/object-store.ts';
 import type {
   CollectOptions,
@@ -85,6 +85,7 @@ import { RunRules } from './run-rules.ts';
 import { findRunsBelow } from './runs-below.ts';
 import { save } from './save.ts';
 import { throttleOf } from './throttle-of.ts';
+import { toldEvents } from './told-events.ts';
 import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
@@ -117,7 +118,7 @@ export function openWithLimits(
     settings,
     clock,
     random: options.random ?? systemRandom,
-    logger: options.logger ?? silentLogger,
+    logger: safeLogger(options.logger ?? silentLogger),
   };
   const transfer = createTransfer({ ...parts, throttle });
   const process = options.process ?? { host: '', pid: 0 };
@@ -411,7 +412,7 @@ class Manager implements CheckpointManager {
   /** The options, checked, with a signal that also fires when the manager is closed. */
   #bounded<T extends WaitOptions>(options: T, rules: Rules<T>): T & { signal: AbortSignal } {
     checkOptions(options, rules, 'what the call is given');
-    const onProgress = jsonEvents(options.onProgress);
+    const onProgress = toldEvents(options.onProgress, this.#engine.logger);
     return { ...options, ...(onProgress && { onProgress }), signal: this.#until(options.signal) };
   }
 

@@ -97,7 +97,14 @@ async function resolveSource(engine: Engine, name: string, source: SaveSource): 
     await opened.close();
     return { name, sizeBytes: opened.sizeBytes, source: { open: () => local.openSource(source) } };
   }
-  if (source instanceof Uint8Array) return { name, sizeBytes: source.byteLength, source: { bytes: source } };
+  if (source instanceof Uint8Array) {
+    // It would be saved as a file of no bytes.
+    if (source.buffer instanceof ArrayBuffer && source.buffer.detached)
+      throw refusal(
+        `the memory of "${name}" was transferred away, by postMessage or structuredClone, before it was saved`,
+      );
+    return { name, sizeBytes: source.byteLength, source: { bytes: source } };
+  }
   if (typeof source === 'object' && source !== null && Symbol.asyncIterator in source) {
     return { name, sizeBytes: 0, source: { stream: source } };
   }

@@ -22,6 +22,7 @@ import {
   type SaveResult,
   type Staging,
   type StaleOptions,
+  safeLogger,
   systemClock,
   TIMER_MS_MAX,
   throwIfAborted,
@@ -130,7 +131,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
       onStall: options.onStall ?? 'warn',
       sloMs: options.sloMs ?? null,
       stallTimeoutMs: options.stallTimeoutMs ?? STALL_TIMEOUT_MS_DEFAULT,
-      logger: options.logger ?? processWarnings,
+      logger: safeLogger(options.logger ?? processWarnings),
       clock: options.clock ?? systemClock,
     };
   }

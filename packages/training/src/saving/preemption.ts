@@ -13,6 +13,7 @@ import {
   optional,
   type Rules,
   rule,
+  safeLogger,
   systemClock,
   TIMER_MS_MAX,
 } from '@holdfast/core/contract';
@@ -102,7 +103,7 @@ export class Preemption implements Disposable {
     this.#deadlineMs = options.deadlineMs;
     this.#signals = signals;
     this.#clock = options.clock ?? systemClock;
-    this.#logger = options.logger ?? processWarnings;
+    this.#logger = safeLogger(options.logger ?? processWarnings);
     for (const signal of signals) process.on(signal, this.#onSignal);
   }
 

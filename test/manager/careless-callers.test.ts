@@ -1,0 +1,40 @@
+import type { Logger, ProgressEvent } from '@holdfast/core';
+import { describe, expect, test } from 'vitest';
+import { bytes, failure, newBucket, open } from './memory-run.ts';
+
+describe('what callers give to be told', () => {
+  const thrower = () => {
+    throw new Error('the screen is gone');
+  };
+
+  test.each(['joined', 'planned', 'bytes', 'committed'])(
+    'an onProgress that throws at "%s" changes nothing, and is logged once',
+    async (type) => {
+      const warnings: string[] = [];
+      const logger: Logger = { log: (level, message) => void (level === 'warn' && warnings.push(message)) };
+      await using manager = open(newBucket(), { logger });
+      const onProgress = (event: ProgressEvent) => (event.type === type ? thrower() : undefined);
+      const buffers = { a: bytes(100_000), b: bytes(10) };
+      expect(await manager.save({ version: 1, buffers, onProgress })).toMatchObject({ isCommitted: true });
+      expect(warnings).toEqual(['onProgress threw an error; the call goes on']);
+    },
+  );
+
+  test('a logger that throws changes nothing', async () => {
+    await using manager = open(newBucket(), { logger: { log: thrower } });
+    const saved = await manager.save({ version: 1, buffers: { a: bytes(10) }, onProgress: thrower });
+    expect(saved.isCommitted).toBe(true);
+  });
+});
+
+test('memory that was transferred away before the save is refused, and not saved as nothing', async () => {
+  await using manager = open(newBucket());
+  const weights = bytes(1000);
+  structuredClone(weights, { transfer: [weights.buffer as ArrayBuffer] });
+  for (const given of [{ buffers: { weights } }, { files: { weights } }]) {
+    expect(await failure(manager.save({ version: 1, ...given }))).toMatch(
+      /^InvalidArgument: the memory of "weights" was transferred away/,
+    );
+  }
+  expect(await manager.list()).toEqual([]);
+});
