@@ -11,11 +11,12 @@
  */
 
 import { CheckpointError } from '../contract/index.ts';
-import { sha256, toHex } from './checksum.ts';
+import { sha256 } from './checksum.ts';
 import { BYTE, excerpt, JsonProblem, JsonReader } from './json-reader.ts';
 import { MemoryBudget, RECORD_BYTES_MAX_OF } from './limits.ts';
 import { readAny, readMessage, readRecordMembers } from './message-reader.ts';
 import { MessageWriter, writeMessage, writeRecordMembers } from './message-writer.ts';
+import { checksumProblem, TAIL_OFFSET, withChecksum } from './record-checksum.ts';
 import {
   type CatalogCheckpoint,
   type CatalogEntry,
@@ -34,11 +35,6 @@ import { ValueProblem } from './value-problem.ts';
 
 /** The highest major that is read. A record is written with the lowest one that says all that is in it. */
 export const FORMAT_MAJOR = 2;
-
-const CHECKSUM_START = '{"checksum":"sha256:';
-const HEX_DIGITS = 64;
-/** Of the first byte that the checksum covers: the one after the closing quote. */
-const TAIL_OFFSET = CHECKSUM_START.length + HEX_DIGITS + 1;
 
 export interface EncodedRecord {
   readonly bytes: Uint8Array;
@@ -60,9 +56,7 @@ export function encodeRecord<Kind extends RecordKind>(kind: Kind, value: RecordT
   const tail = withProblemsAs('InvalidArgument', `a record of kind "${kind}" cannot be written`, {}, () =>
     encodeTail(kind, value),
   );
-  const bytes = new Uint8Array(TAIL_OFFSET + tail.length);
-  new TextEncoder().encodeInto(`${CHECKSUM_START}${toHex(sha256(tail))}"`, bytes);
-  bytes.set(tail, TAIL_OFFSET);
+  const bytes = withChecksum(tail);
   return { bytes, sha256: sha256(bytes) };
 }
 
@@ -86,7 +80,8 @@ export function decodeRecord<Kind extends RecordKind>(
   const bytesMax = RECORD_BYTES_MAX_OF[kind];
   if (bytes.length > bytesMax)
     throw refuse(`has ${bytes.length} bytes; a record of kind "${kind}" has at most ${bytesMax}`);
-  assertChecksum(bytes, refuse);
+  const problem = checksumProblem(bytes);
+  if (problem !== null) throw refuse(problem.what, { expected: problem.expected, found: problem.found });
   return withJsonProblemsAs(bytes, refuse, () =>
     withProblemsAs('Corrupt', `${where.key} is damaged`, context, () => {
       const reader = new JsonReader(bytes, { at: TAIL_OFFSET, depth: 1, budget: new MemoryBudget() });
@@ -186,26 +181,6 @@ function isAnnotated(checkpoints: readonly CatalogCheckpoint[] = []): boolean {
 /** The next entry or page repeats what the last one holds: an older writer too, which knows neither the field nor its minor. */
 function isCarriedAlong(kind: RecordKind): boolean {
   return kind === 'catalog-entry' || kind === 'catalog-page';
-}
-
-function assertChecksum(bytes: Uint8Array, refuse: Refuse): void {
-  const head = Buffer.from(bytes.subarray(0, TAIL_OFFSET)).toString('latin1');
-  const match = /^\{"checksum":"sha256:([0-9a-f]{64})"$/.exec(head);
-  if (match === null) {
-    const expected = `${CHECKSUM_START}<64 hex digits>"`;
-    const found = JSON.stringify(head.slice(0, CHECKSUM_START.length));
-    throw refuse(
-      `is damaged: it has ${bytes.length} bytes and should begin with ${expected}, but begins with ${found}`,
-      { expected, found },
-    );
-  }
-  const expected = match[1] as string;
-  const found = toHex(sha256(bytes.subarray(TAIL_OFFSET)));
-  if (expected !== found)
-    throw refuse(`is damaged: its checksum says sha256 ${expected}, its bytes have ${found}`, {
-      expected,
-      found,
-    });
 }
 
 /**

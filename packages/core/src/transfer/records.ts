@@ -5,16 +5,20 @@ import {
   CheckpointError,
   type CreateOptions,
   type DeleteResult,
+  type GetOptions,
+  isCheckpointError,
   isStopOf,
   type ListOptions,
   type ListPage,
   type ObjectInfo,
   type ObjectStore,
   requestWatchOf,
+  type StoredObject,
   throwIfAborted,
   watchRequests,
 } from '../contract/index.ts';
 import { changedOnTheWay, isChangedOnTheWay } from './changed-on-the-way.ts';
+import { checksumProblem } from '../format/record-checksum.ts';
 import { retrying } from './retry.ts';
 import { retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { withStallTimeout } from './stall.ts';
@@ -27,8 +31,7 @@ export function retryingRecords(shared: Shared): ObjectStore {
     capabilities: store.capabilities,
     create: (key, bytes, options) => createOnce(shared, key, bytes, options),
     head: (key, options) => send(shared, `head ${key}`, options, (signal) => store.head(key, { signal })),
-    get: (key, options) =>
-      send(shared, `get ${key}`, options, (signal) => store.get(key, { ...options, signal })),
+    get: (key, options) => getIntact(shared, key, options),
     // Not watched for silence: the caller's buffer cannot be left behind.
     readInto: (key, offsetBytes, buffer, options) =>
       retrying(
@@ -50,6 +53,25 @@ export function retryingRecords(shared: Shared): ObjectStore {
 
 /** A store that changes every byte it is sent is not asked for ever. */
 const SENDS_MAX = 3;
+
+/** A record is read so often before it counts as damaged: what a line or a disk has changed on the way is right the next time. */
+const READINGS_MAX = 3;
+
+/** The first reading whose checksum is right; if there is none, the last one, for its reader to say what is wrong. */
+async function getIntact(shared: Shared, key: string, options: GetOptions): Promise<StoredObject> {
+  const { store, logger } = shared;
+  for (let reading = 1; ; reading++) {
+    try {
+      const found = await send(shared, `get ${key}`, options, (signal) =>
+        store.get(key, { ...options, signal }),
+      );
+      if (reading === READINGS_MAX || checksumProblem(found.bytes) === null) return found;
+    } catch (error) {
+      if (reading === READINGS_MAX || !isCheckpointError(error, 'Corrupt')) throw error;
+    }
+    logger.log('info', `${key} was read and its checksum is wrong: it is read again`);
+  }
+}
 
 /**
  * Sent once; again only where the store refused the bytes by their checksum, which has no effect: they were changed on the way.
