@@ -17,7 +17,7 @@ import {
 import type { Rejected } from '../plan/decision.ts';
 import { type OpenPage, openPages, PageFault, pageKeyOf } from '../plan/pages.ts';
 import { isRebuildMark, REBUILD_KIND } from '../plan/rebuild.ts';
-import { EMPTY_STATE } from '../plan/state.ts';
+import { EMPTY_STATE, stateProblem } from '../plan/state.ts';
 import type { Txn } from '../plan/transaction.ts';
 import { damageTold } from './catalog-damage.ts';
 import { CatalogRow, highestOf, ROW_LENGTH } from './catalog-row.ts';
@@ -160,7 +160,7 @@ export class Catalog {
       return 'it is the mark of a rebuild that has not ended; the same rebuild again finishes it';
     }
     const { runId } = this.#seen;
-    if (runId === '' || entry.runId === runId) return undefined;
+    if (runId === '' || entry.runId === runId) return stateProblem(entry.state);
     const isRebuilt = entry.transaction.kind === REBUILD_KIND ? ', since the catalog was rebuilt' : '';
     return `it is of run ${entry.runId}, not ${runId}${isRebuilt}`;
   }

@@ -16,12 +16,14 @@ import {
   idEquals,
   idText,
   type Manifest,
+  receiptKey,
   type State,
   type Taken,
 } from '../format/index.ts';
 import { Union } from '../plan/assemble.ts';
 import { refersToReceipts } from '../plan/file-lists.ts';
 import { stateNameOf } from '../plan/state.ts';
+import { totalBytes } from '../plan/stored-file.ts';
 import type { Engine } from './engine.ts';
 import { getByDigest } from './records.ts';
 import { readSlices } from './slices.ts';
@@ -36,7 +38,7 @@ export async function readManifest(
   const { id } = checkpoint;
   const bytes = await getByDigest(engine, key, manifestSha256, signal);
   const manifest = decodeRecord('manifest', bytes, { key, store: engine.store.uri });
-  const problem = manifestProblem(manifest, id);
+  const problem = manifestProblem(manifest, id) ?? sizeProblem(manifest, checkpoint);
   if (!problem) return manifest;
   throw new CheckpointError('Corrupt', `${key} cannot be used: ${problem}`, {
     context: { store: engine.store.uri, key, version: id.version },
@@ -53,6 +55,11 @@ export function manifestProblem(manifest: Manifest, id: CheckpointId): string | 
   if (refersToReceipts(manifest)) {
     return receipts.length === worldSize ? undefined : `it has ${receipts.length} receipts of ${worldSize}`;
   }
+  if (writers.length !== worldSize) return `it has the files of ${writers.length} writers of ${worldSize}`;
+  const misplaced = writers.findIndex(({ writer, incarnation, receiptKey: key }, index) => {
+    return writer !== index || key !== receiptKey(id, writer, incarnation);
+  });
+  if (misplaced >= 0) return `what stands at the place of writer ${misplaced} is not of its receipt`;
   try {
     checkLogicalNames(
       writers.flatMap(({ files }) => files.map(({ name }) => name)),
@@ -62,6 +69,21 @@ export function manifestProblem(manifest: Manifest, id: CheckpointId): string | 
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
+}
+
+/** The catalog repeats how much a manifest lists, and people and retention go by the catalog. */
+function sizeProblem(
+  { writers, receipts }: Manifest,
+  { fileCount, sizeBytes }: CatalogCheckpoint,
+): string | undefined {
+  const parts = [
+    ...receipts,
+    ...writers.map(({ files }) => ({ fileCount: files.length, sizeBytes: totalBytes(files) })),
+  ];
+  const foundCount = parts.reduce((sum, part) => sum + part.fileCount, 0);
+  const foundBytes = totalBytes(parts);
+  if (foundCount === fileCount && foundBytes === sizeBytes) return undefined;
+  return `it lists ${foundCount} files of ${foundBytes} bytes, and the catalog says ${fileCount} of ${sizeBytes}`;
 }
 
 /** `storeNowMs`: the store's own clock. */

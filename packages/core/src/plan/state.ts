@@ -134,6 +134,25 @@ export function latestOf(state: State): CatalogCheckpoint | undefined {
   return state.latest && findById(state, state.latest);
 }
 
+/** What contradicts itself in the state of an entry, with no page open; `undefined`: nothing does. Cost: one pass over `checkpoints`. */
+export function stateProblem({ latest, checkpoints }: State): string | undefined {
+  const isOffered = ({ state, rolledBack }: CatalogCheckpoint) => state === 'LIVE' && !rolledBack;
+  for (const [index, { id }] of checkpoints.entries()) {
+    const before = checkpoints[index - 1]?.id;
+    if (before !== undefined && compareCommits(before, id) >= 0)
+      return `its checkpoints are not in order of commit: ${idText(before)} stands before ${idText(id)}`;
+  }
+  if (latest === undefined) {
+    const offered = checkpoints.findLast(isOffered);
+    return offered && `it names no latest, and ${idText(offered.id)} is live`;
+  }
+  const found = checkpoints.find(({ id }) => idEquals(id, latest));
+  if (found === undefined) return `its latest, ${idText(latest)}, is not among its checkpoints`;
+  return isOffered(found)
+    ? undefined
+    : `its latest, ${idText(latest)}, is not live, or was left behind by a rollback`;
+}
+
 /** Newest live checkpoint on the path; with `before`, of those committed before that one. */
 export function newestLive(state: State, before?: CheckpointId): CatalogCheckpoint | undefined {
   const isWanted = (id: CheckpointId) => before === undefined || compareCommits(id, before) < 0;

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import {
+  type CatalogEntry,
+  decodeRecord,
+  encodeRecord,
+  type Manifest,
+  manifestKey,
+} from '@holdfast/core/internal/format/index';
+import type { MemoryBucket } from '@holdfast/core/store';
+import { describe, expect, test } from 'vitest';
+import { bytes, failure, newBucket, open } from './memory-run.ts';
+
+type State = CatalogEntry['state'];
+type Checkpoint = State['checkpoints'][number];
+
+async function savedRun(): Promise<MemoryBucket> {
+  const bucket = newBucket();
+  await using manager = open(bucket);
+  for (const version of [1, 2, 3])
+    await manager.save({ version, buffers: { a: bytes(100, version), b: bytes(10) } });
+  return bucket;
+}
+
+/** Rewrites the newest entry with a right checksum. */
+function changeState(bucket: MemoryBucket, change: (state: State) => State): void {
+  const key = bucket.keys().findLast((each) => each.startsWith('catalog/')) as string;
+  bucket.damage(key, (old) => {
+    const entry = decodeRecord('catalog-entry', old, { key });
+    return encodeRecord('catalog-entry', { ...entry, state: change(entry.state) }).bytes;
+  });
+}
+
+function changeNewest(bucket: MemoryBucket, change: (checkpoint: Checkpoint) => Partial<Checkpoint>): void {
+  changeState(bucket, (state) => ({
+    ...state,
+    checkpoints: state.checkpoints.map((each, index, { length }) =>
+      index === length - 1 ? { ...each, ...change(each) } : each,
+    ),
+  }));
+}
+
+describe('an entry whose checksum is right, and that contradicts itself, is damage', () => {
+  const id = { lineage: 1, epoch: 1, version: 9n };
+
+  test.each<[string, (state: State) => State, string]>([
+    ['a latest that is not there', (state) => ({ ...state, latest: id }), 'its latest, 1.1.9, is not among'],
+    ['no latest', (state) => ({ ...state, latest: undefined }), 'it names no latest, and 1.1.3 is live'],
+    [
+      'one checkpoint twice',
+      (state) => ({ ...state, checkpoints: state.checkpoints.flatMap((each) => [each, each]) }),
+      'not in order of commit: 1.1.1 stands before 1.1.1',
+    ],
+    [
+      'checkpoints in another order',
+      (state) => ({ ...state, checkpoints: [...state.checkpoints].reverse() }),
+      'not in order of commit: 1.1.3 stands before 1.1.2',
+    ],
+  ])('%s', async (_name, change, message) => {
+    const bucket = await savedRun();
+    changeState(bucket, change);
+    await using manager = open(bucket);
+    for (const call of [manager.latest(), manager.collect({ policy: { keepLast: 1 } })]) {
+      expect(await failure(call)).toMatch(/^Corrupt: /);
+    }
+    expect(await failure(manager.latest())).toContain(message);
+  });
+
+  test.each<[string, Partial<Checkpoint>]>([
+    ['retiring', { state: 'RETIRING', retiringSeq: 5, retiringAtMs: 1 }],
+    ['quarantined', { state: 'QUARANTINED', reason: 'bytes differ' }],
+    ['left behind', { rolledBack: true }],
+  ])('a latest that is %s', async (_name, changes) => {
+    const bucket = await savedRun();
+    changeNewest(bucket, () => changes);
+    await using manager = open(bucket);
+    expect(await failure(manager.latest())).toContain('is not live, or was left behind by a rollback');
+  });
+});
+
+describe('a manifest that is not what the catalog says is damage', () => {
+  function changeManifest(bucket: MemoryBucket, change: (manifest: Manifest) => Partial<Manifest>): void {
+    changeNewest(bucket, ({ id, manifestKey: old }) => {
+      const manifest = decodeRecord('manifest', bucket.find(old)?.bytes as Uint8Array, { key: old });
+      const encoded = encodeRecord('manifest', { ...manifest, ...change(manifest) });
+      const sha256 = new Uint8Array(createHash('sha256').update(encoded.bytes).digest());
+      const key = manifestKey(id, sha256);
+      bucket.insert(key, encoded.bytes);
+      return { manifestKey: key, manifestSha256: sha256 };
+    });
+  }
+
+  test.each<[string, (manifest: Manifest) => Partial<Manifest>, string]>([
+    ['no writer', () => ({ writers: [] }), 'it has the files of 0 writers of 1'],
+    ['one writer of two', () => ({ worldSize: 2 }), 'it has the files of 1 writers of 2'],
+    [
+      'a receipt elsewhere',
+      ({ writers }) => ({ writers: writers.map((share) => ({ ...share, receiptKey: '../../x' })) }),
+      'what stands at the place of writer 0 is not of its receipt',
+    ],
+    [
+      'a file less',
+      ({ writers }) => ({ writers: writers.map((share) => ({ ...share, files: share.files.slice(1) })) }),
+      'it lists 1 files of 10 bytes, and the catalog says 2 of 110',
+    ],
+  ])('%s', async (_name, change, message) => {
+    const bucket = await savedRun();
+    changeManifest(bucket, change);
+    await using manager = open(bucket);
+    const restore = manager.restore({ to: { a: new Uint8Array(100), b: new Uint8Array(10) } });
+    expect(await failure(restore)).toContain(message);
+    const report = await manager.verify({ version: 3, level: 0 });
+    expect(report.problems.map((problem) => problem.message).join()).toContain(message);
+  });
+
+  test('sizes that only the catalog has', async () => {
+    const bucket = await savedRun();
+    const most = Number.MAX_SAFE_INTEGER;
+    changeNewest(bucket, () => ({ fileCount: most, sizeBytes: most, storedBytes: most }));
+    await using manager = open(bucket);
+    const restore = manager.restore({ to: { a: new Uint8Array(100), b: new Uint8Array(10) } });
+    expect(await failure(restore)).toContain(`the catalog says ${most} of ${most}`);
+  });
+});
