@@ -1,6 +1,7 @@
 /** Catalog and objects against each other: what is missing, damaged, left over or foreign is named, and nothing else is. */
 
-import { type ObjectStore, systemClock } from '@holdfast/core';
+import { CheckpointError, type ObjectStore, systemClock } from '@holdfast/core';
+import { MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { keysOf, LARGE_BYTES, processOn, runWithGarbage } from './sweep-run.ts';
@@ -159,6 +160,27 @@ test("keys that are none of Holdfast's are foreign, wherever they lie; elections
   expect(problems.map(({ kind, key }) => [kind, key]).sort()).toEqual(
     foreign.map((key) => ['foreign', key]).sort(),
   );
+});
+
+/** It knows none of the tokens that lie in the run. */
+class OtherStore extends MemoryStore {
+  override async resumeUpload(): Promise<never> {
+    throw new CheckpointError('InvalidArgument', 'it is not a token of this store');
+  }
+}
+
+test('the record of an upload of another store is foreign, and hides nothing else', async () => {
+  const bucket = await runWithGarbage();
+  const { manager } = processOn(bucket, { attempt: 'job-1' });
+  await manager.join();
+  await manager.close();
+  const key = keysOf(bucket, 'uploads/')[0] as string;
+  bucket.remove(keysOf(bucket, 'version_1/').find((each) => each.includes('/w0/')) as string);
+  await using other = open(bucket, { store: new OtherStore(bucket) });
+  const { problems, isSound } = await other.fsck();
+  expect(isSound).toBe(false);
+  expect(problems.map(({ kind }) => kind)).toEqual(['missing', 'garbage', 'garbage', 'foreign']);
+  expect(problems.at(-1)?.message).toContain(`${key} is the record of an upload of another store`);
 });
 
 test('a record of an upload that has ended is garbage', async () => {

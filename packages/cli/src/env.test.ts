@@ -144,14 +144,16 @@ describe('resolveJob', () => {
   it.each<[Environment, string]>([
     [{ RANK: 'one', WORLD_SIZE: '2' }, 'RANK is "one", not a whole number'],
     [{ SLURM_PROCID: '4', SLURM_NTASKS: '4' }, 'there is no writer 4 of 4'],
+    [{ RANK: '1' }, 'RANK is set, and WORLD_SIZE, which says of how many, is not'],
+    [{ SLURM_PROCID: '3' }, 'SLURM_PROCID is set, and SLURM_NTASKS, which says of how many, is not'],
   ])('a launcher that contradicts itself is InvalidConfig: %o', (env, message) => {
     const error = errorOf(() => resolveJob(none, env));
     expect(error.code).toBe('InvalidConfig');
     expect(error.message).toContain(message);
   });
 
-  it('one half of a pair is no launcher', () => {
-    expect(resolveJob(none, { RANK: '1' }).writer.source).toBe('the default');
+  it.each([{ RANK: '0' }, { SLURM_PROCID: '0' }, { WORLD_SIZE: '4' }])('%o is no launcher', (env) => {
+    expect(resolveJob(none, env).writer.source).toBe('the default');
   });
 });
 

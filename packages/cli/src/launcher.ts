@@ -8,7 +8,7 @@
  * because torchrun starts its workers again within one Slurm job.
  */
 
-import type { WriterPosition } from '@holdfast/core/contract';
+import { CheckpointError, type WriterPosition } from '@holdfast/core/contract';
 import { checked } from './option.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { BadValue, checkedWriter } from './values.ts';
@@ -25,8 +25,15 @@ export function launcherWriter(env: Environment): Sourced<WriterPosition> | null
 function writerFrom(env: Environment, indexName: string, countName: string): Sourced<WriterPosition> | null {
   const index = env[indexName];
   const count = env[countName];
-  if (!index || !count) return null;
+  if (!index || (!count && /^0*$/.test(index))) return null; // a script of Slurm that no `srun` has started has the index 0 alone
   const source = `${indexName} and ${countName}`;
+  // As writer 0 of 1, each rank would commit its share alone as a whole checkpoint.
+  if (!count)
+    throw new CheckpointError(
+      'InvalidConfig',
+      `${indexName} is set, and ${countName}, which says of how many, is not`,
+      { context: { advice: [`set ${countName}, or pass --writer I/N`] } },
+    );
   const value = checked('InvalidConfig', source, () =>
     checkedWriter(wholeNumber(indexName, index), wholeNumber(countName, count)),
   );

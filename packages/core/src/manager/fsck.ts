@@ -6,7 +6,7 @@
  */
 
 import type { CheckpointId, WaitOptions } from '../contract/checkpoint-manager.ts';
-import { CheckpointError } from '../contract/errors.ts';
+import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { FsckProblem, FsckProblemKind, FsckResult } from '../contract/upkeep.ts';
 import {
   type CatalogCheckpoint,
@@ -33,7 +33,7 @@ import { ListedSizes } from './receipts.ts';
 import { getByDigest, isUnreadable } from './records.ts';
 import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
 import { readNamedSlices } from './slices.ts';
-import { findStrayUploads, measureUpload } from './stray-uploads.ts';
+import { findStrayUploads, measureUpload, type StrayUpload } from './stray-uploads.ts';
 
 /** Of one checkpoint, so many objects of a kind have a line of their own; the rest share one. */
 const NAMED_MAX = 10;
@@ -277,26 +277,38 @@ async function uploadProblems(
 ): Promise<FsckProblem[]> {
   const { strays, unreadable } = await findStrayUploads(engine, listing, head.state, signal);
   const { preferredConcurrency } = engine.store.capabilities;
-  const problems = await inBatches(strays, preferredConcurrency, async (stray): Promise<FsckProblem> => {
-    const sizeBytes = await measureUpload(engine, stray, signal);
-    const id = parseCheckpointPrefix(stray.key);
-    const hasEnded = sizeBytes === null;
-    return {
-      kind: hasEnded ? 'garbage' : 'abandoned-upload',
-      id,
-      key: stray.recordKey ?? stray.key,
-      objectCount: 1,
-      sizeBytes: sizeBytes ?? 0,
-      message: hasEnded
-        ? `record of the upload of ${stray.key}, which has ended`
-        : `nobody can finish the upload of ${stray.key} any more; a sweep stops it`,
-    };
-  });
+  const problems = await inBatches(strays, preferredConcurrency, (stray) =>
+    uploadProblem(engine, stray, signal),
+  );
   const foreign = unreadable.map(({ key, reason }) => ({ key, sizeBytes: 0, reason }));
   return [
     ...problems,
     ...grouped('foreign', null, foreign, ({ reason }) => `a record that cannot be read: ${reason}`),
   ];
+}
+
+async function uploadProblem(
+  engine: Engine,
+  stray: StrayUpload,
+  signal: AbortSignal | undefined,
+): Promise<FsckProblem> {
+  const about = {
+    id: parseCheckpointPrefix(stray.key),
+    key: stray.recordKey ?? stray.key,
+    objectCount: 1,
+    sizeBytes: 0,
+  };
+  try {
+    const sizeBytes = await measureUpload(engine, stray, signal);
+    if (sizeBytes === null)
+      return { ...about, kind: 'garbage', message: `record of the upload of ${stray.key}, which has ended` };
+    const message = `the upload of ${stray.key} can no longer be finished; a sweep stops it`;
+    return { ...about, kind: 'abandoned-upload', sizeBytes, message };
+  } catch (error) {
+    if (!isCheckpointError(error, 'InvalidArgument')) throw error;
+    const message = `${about.key} is the record of an upload of another store, as of a run that was copied by hand; it is left alone, and may be removed`;
+    return { ...about, kind: 'foreign', message };
+  }
 }
 
 function foreignOf({ others, pages }: WholeListing, plan: SweepPlan): FsckProblem[] {

@@ -2,14 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { CheckpointId, State } from '../format/index.ts';
 import { apply } from './apply.ts';
 import type { Decision } from './decision.ts';
-import {
-  EMPTY_STATE,
-  isUncommittable,
-  latestOf,
-  PAST_ATTEMPTS_LENGTH,
-  stateProblem,
-  TXN_RING_LENGTH,
-} from './state.ts';
+import { EMPTY_STATE, isUncommittable, latestOf, PAST_ATTEMPTS_LENGTH, TXN_RING_LENGTH } from './state.ts';
 import type { Commit, Decided } from './transaction.ts';
 
 let txnNumber = 0;
@@ -343,17 +336,6 @@ describe('quarantine and abandon', () => {
     const state = after(committed(3), on('quarantine', 3n));
     expect([latestOf(state)?.id?.version, state.top]).toEqual([2n, 3n]);
     expect(reasonOf(decide(state, commit(at(1, 1, 3n))))).toBe('present');
-  });
-
-  test('what is taken back is the latest, where all that were newer have been quarantined since', () => {
-    const retired = after(after(committed(3), on('retire', 1n)), on('retire', 2n));
-    const nothing = after(retired, on('quarantine', 3n));
-    expect(latestOf(nothing)).toBe(undefined);
-    const first = after(nothing, on('unretire', 1n));
-    expect(latestOf(first)?.id.version).toBe(1n);
-    const second = after(first, on('unretire', 2n));
-    expect(latestOf(second)?.id.version).toBe(2n);
-    expect([nothing, first, second].map(stateProblem)).toEqual([undefined, undefined, undefined]);
   });
 
   test('an abandoned version is forgotten only when another clause covers it', () => {
