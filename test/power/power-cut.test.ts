@@ -75,14 +75,13 @@ const STORIES = {
   },
   'a writer is killed, and its next life goes on with what it left': {
     play: async (stage) => {
-      // Not in the middle of an upload's call: the next life, in the same process here, would wait for its end.
-      for (const diesAfter of [20, 62]) {
+      for (const diesAfter of [20, 40, 50, 62]) {
         const version = BigInt(diesAfter);
         await stage.save(LONE, version, { diesAfter });
         await stage.save(LONE, version);
       }
     },
-    told: ['committed', 'committed'],
+    told: ['committed', 'committed', 'committed', 'committed'],
   },
   'retention removes what it may, and nothing else': {
     play: async (stage) => {

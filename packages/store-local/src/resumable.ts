@@ -47,7 +47,7 @@ export function parseToken(
 /** The file of an upload, which is now this process's own. `NotFound`: it has ended, or somebody may still write to it. */
 export async function takeOver(parts: ResumeParts, { key, file }: LocalToken): Promise<TemporaryFile> {
   const { uri, notes, writer } = parts;
-  await handleOf(file)?.letGo();
+  await handleOf(file, parts)?.letGo();
   const obstacle = await notes.claim(file);
   if (obstacle !== null) throw gone({ store: uri, key }, obstacle);
   const temporary = await writer.reopenTemporary(file).catch(async (error: unknown) => {

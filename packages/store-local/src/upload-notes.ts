@@ -40,17 +40,18 @@ export function notedFile(name: string): string | undefined {
 
 export class UploadNotes {
   readonly #parts: NotesParts;
-  readonly #self: string;
+  /** This process, as notes name it. */
+  readonly self: string;
 
   constructor(parts: NotesParts) {
     this.#parts = parts;
-    this.#self = processText(parts.self);
+    this.self = processText(parts.self);
   }
 
   async write(file: string, note: UploadNote): Promise<void> {
     const { fileSystem } = this.#parts;
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
-    const opened = await DirectFile.open(this.#pathOf(file, this.#self), flags, {
+    const opened = await DirectFile.open(this.#pathOf(file, this.self), flags, {
       direct: false,
       fileSystem,
     });
@@ -72,7 +73,7 @@ export class UploadNotes {
         return `process ${process?.pid ?? owner}, which began it or took it over, may still write to it`;
     }
     try {
-      await this.#parts.fileSystem.rename(this.#pathOf(file, owner), this.#pathOf(file, this.#self));
+      await this.#parts.fileSystem.rename(this.#pathOf(file, owner), this.#pathOf(file, this.self));
       return null;
     } catch (error) {
       if (errnoOf(error) === 'ENOENT') return 'another process has just taken it over';
@@ -82,12 +83,12 @@ export class UploadNotes {
 
   /** Nothing of this process writes to the file any more. */
   async free(file: string): Promise<void> {
-    await this.#parts.fileSystem.rename(this.#pathOf(file, this.#self), this.#pathOf(file, FREE));
+    await this.#parts.fileSystem.rename(this.#pathOf(file, this.self), this.#pathOf(file, FREE));
   }
 
   /** Of an upload of this process. */
   async remove(file: string): Promise<void> {
-    await this.#parts.fileSystem.unlink(this.#pathOf(file, this.#self));
+    await this.#parts.fileSystem.unlink(this.#pathOf(file, this.self));
   }
 
   /** Of all that can be read, with the names of their files. */

@@ -42,12 +42,16 @@ export type Crc32c = (bytes: Uint8Array, seed?: number) => number;
 /** What is read of a part at a time. */
 const SCAN_BYTES = 4 * 1024 * 1024;
 
-/** Handles of this process, by the name of their file, which no other file has. */
+/** Handles by their process and the name of their file, which no other file has. */
 const handles = new Map<string, LocalUpload>();
 
-/** The one handle of this process that may write to the file. */
-export function handleOf(file: string): LocalUpload | undefined {
-  return handles.get(file);
+/** The one handle of this process that may write to the file. A test has several processes in one program. */
+export function handleOf(file: string, resuming: Pick<Resuming, 'notes'> | null): LocalUpload | undefined {
+  return handles.get(handleName(file, resuming));
+}
+
+function handleName(file: string, resuming: Pick<Resuming, 'notes'> | null): string {
+  return `${resuming?.notes.self ?? ''} ${file}`;
 }
 
 /**
@@ -87,7 +91,7 @@ export class LocalUpload implements Upload {
     this.#parts = parts;
     this.#temporary = temporary;
     this.#isScanned = !isResumed;
-    handles.set(this.#file, this);
+    handles.set(handleName(this.#file, parts.resuming), this);
   }
 
   putPart(index: number, bytes: Uint8Array, options: PartOptions): Promise<PartReceipt> {
@@ -214,7 +218,8 @@ export class LocalUpload implements Upload {
   }
 
   #forget(): void {
-    if (handles.get(this.#file) === this) handles.delete(this.#file);
+    const name = handleName(this.#file, this.#parts.resuming);
+    if (handles.get(name) === this) handles.delete(name);
     this.#parts.onEnd(this);
   }
 

@@ -17,8 +17,8 @@ import {
   throwIfAborted,
   watchRequests,
 } from '../contract/index.ts';
-import { changedOnTheWay, isChangedOnTheWay } from './changed-on-the-way.ts';
 import { checksumProblem } from '../format/record-checksum.ts';
+import { changedOnTheWay, isChangedOnTheWay } from './changed-on-the-way.ts';
 import { retrying } from './retry.ts';
 import { retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { withStallTimeout } from './stall.ts';
