@@ -254,6 +254,16 @@ describe('a token', () => {
     expect(await errorOf(list())).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 
+  test('the answer to a completion that is cut off says nothing of its outcome, and may be asked for again', async () => {
+    const store = await (
+      await scriptedS3(except(isComplete, { body: '<CompleteMultipartUploadResult><ETag>"w' }))
+    ).open();
+    const upload = await store.beginUpload('a', { partSizeBytes: PART_BYTES });
+    const part = await upload.putPart(0, new Uint8Array(10), { crc32c: 2 });
+    const call = upload.complete([part], { sizeBytes: 10, crc32c: 2 });
+    expect(await errorOf(call)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+  });
+
   test('of an upload that is gone is NotFound', async () => {
     const server = await scriptedS3(except(isListParts, refusal(404, 'NoSuchUpload')));
     const store = await server.open();
