@@ -171,7 +171,7 @@ describe('I1, I9: a page that is not what the entry says', () => {
     const pages = referredPages(run).slice(0, 2).reverse(); // a list begins with the newest
     await new MemoryStore(run.bucket).deleteMany(pages);
     await using manager = open(run);
-    const message = `${newestEntry(run)} refers to pages that are missing: ${pages.join(', ')}`;
+    const message = `${newestEntry(run)} refers to ${pages.length} pages that are missing: ${pages.join(', ')}`;
     const context = { key: pages[0], keys: pages };
     await expect(manager.list()).rejects.toMatchObject({ code: 'Corrupt', message, context });
   });

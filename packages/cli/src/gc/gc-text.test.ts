@@ -92,6 +92,14 @@ describe('planText', () => {
     expect(text).toMatch(/\nremoved for good, without any grace: 1\.0 GiB$/);
   });
 
+  it('without a grace, what was retired with one keeps it', () => {
+    const text = planText(plan(MIXED.slice(0, 4), { policy: { keepLast: 2, graceMs: 0 } }), plainStyle);
+    expect(text.split('\n').slice(-2)).toEqual([
+      'removed for good, without any grace: 1.0 GiB',
+      'removed when the grace is over: 1.0 GiB; until then `holdfast undelete` undoes it',
+    ]);
+  });
+
   it('says what needs --force, with the numbers', () => {
     const text = planText(plan(MIXED, { needsForce: true }), plainStyle);
     expect(text).toMatch(/\nthis drops more than half of the run, 3\.0 GiB of 5\.0 GiB: it needs --force$/);

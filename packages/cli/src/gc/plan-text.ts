@@ -62,14 +62,23 @@ function rulesLine({ rules }: RetentionPlan): string {
 
 function consequences(plan: RetentionPlan): string[] {
   const removed = of(plan, 'remove');
-  const later = [...of(plan, 'retire'), ...of(plan, 'wait')];
+  const retired = of(plan, 'retire');
+  const isAtOnce = plan.policy?.graceMs === 0;
+  // What is retired already keeps the grace that it was retired with.
+  const later = [...(isAtOnce ? [] : retired), ...of(plan, 'wait')];
+  const gone = isAtOnce ? retired : [];
   const share = `${formatBytes(plan.droppedBytes)} of ${formatBytes(plan.totalBytes)}`;
   return [
     ...beyondRules(plan),
     ...(removed.length > 0 ? [`removed for good: ${formatBytes(storedBytes(removed))}`] : []),
-    ...(later.length > 0 ? [laterText(plan, formatBytes(storedBytes(later)))] : []),
+    ...(gone.length > 0 ? [`removed for good, without any grace: ${formatBytes(storedBytes(gone))}`] : []),
+    ...(later.length > 0
+      ? [
+          `removed when the grace is over: ${formatBytes(storedBytes(later))}; until then \`holdfast undelete\` undoes it`,
+        ]
+      : []),
     ...(plan.needsForce ? [`this drops more than half of the run, ${share}: it needs --force`] : []),
-    ...(removed.length + later.length === 0
+    ...(removed.length + retired.length + later.length === 0
       ? ['no version goes; what belongs to no version is deleted all the same']
       : []),
   ];
@@ -84,9 +93,4 @@ function beyondRules(plan: RetentionPlan): string[] {
     const stay = names.length === 1 ? 'stays' : 'stay';
     return `beside the rules ${formatVersions(names)} ${stay}: ${printable(reason)}`;
   });
-}
-
-function laterText({ policy }: RetentionPlan, stored: string): string {
-  if (policy?.graceMs === 0) return `removed for good, without any grace: ${stored}`;
-  return `removed when the grace is over: ${stored}; until then \`holdfast undelete\` undoes it`;
 }

@@ -27,8 +27,8 @@ export interface RetentionPolicy {
   /** The best by metrics; checkpoints without the metric do not count. */
   keepBest?: readonly KeepBest[] | undefined;
   /**
-   * How long one that no rule keeps can be taken back before it is removed, in milliseconds: 0 to `SPAN_MS_MAX`. By the rules in force when it is to be
-   * removed, not by those that retired it. Default: 1 hour.
+   * How long one that no rule keeps can be taken back before it is removed, in milliseconds: 0 to `SPAN_MS_MAX`. It stays
+   * what it was when the checkpoint was retired, unless `collect` is given another. Default: 1 hour.
    */
   graceMs?: number | undefined;
 }

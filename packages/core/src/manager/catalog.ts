@@ -50,6 +50,9 @@ export interface Asked<T> {
   readonly head: Head;
 }
 
+/** Of keys that are missing, in messages. */
+const KEYS_NAMED_MAX = 10;
+
 const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 
 /** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
@@ -100,11 +103,15 @@ export class Catalog {
     const keys = pages.map(pageKeyOf);
     // Of these objects: the entry itself is intact, and to put it back would mend nothing.
     const [key = ''] = keys;
-    const context = { store: this.#engine.store.uri, key, keys, catalog: 'newest' };
-    const what = keys.length > 1 ? 'pages that are missing' : 'a page that is missing';
-    throw new CheckpointError('Corrupt', `${catalogKey(head.seq)} refers to ${what}: ${keys.join(', ')}`, {
-      context,
-    });
+    const named = keys.slice(0, KEYS_NAMED_MAX);
+    const context = { store: this.#engine.store.uri, key, keys: named, catalog: 'newest' };
+    const what = keys.length > 1 ? `${keys.length} pages that are missing` : 'a page that is missing';
+    const more = keys.length > named.length ? ', …' : '';
+    throw new CheckpointError(
+      'Corrupt',
+      `${catalogKey(head.seq)} refers to ${what}: ${named.join(', ')}${more}`,
+      { context },
+    );
   }
 
   /** The store's own clock when the catalog was last listed, milliseconds since 1970; 0 before that. */
