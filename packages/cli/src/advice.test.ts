@@ -230,7 +230,8 @@ describe('adviceFor', () => {
     ]);
     expect(advice('Aborted')).toEqual(['what was committed before stays; run it again to go on']);
     expect(advice('Corrupt', { lent: true }).join('\n')).toContain('--skip-corrupt passes it over');
-    expect(advice('Corrupt').join('\n')).not.toContain('--skip-corrupt'); // it is the destination that is damaged
+    // it is the destination that is damaged
+    expect(advice('Corrupt').join('\n')).not.toContain('--skip-corrupt');
   });
 
   it('Conflict: what to do depends on what was asked for', () => {

@@ -51,7 +51,10 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
   return null;
 }
 
-/** For codes of which the advice of the library names calls or settings, and that have no words of their own below. */
+/**
+ * For codes of which the advice of the library names calls or settings, and that have no words of
+ * their own below.
+ */
 const GENERAL: Readonly<Partial<Record<CheckpointError['code'], string>>> = {
   Corrupt: 'restore another version (`--on-corrupt fallback`) and find out what damaged the object',
   Stale: 'find out why the trainer wrote no new files; pass `--on-stale warn` to save them all the same',
@@ -243,7 +246,10 @@ function corruptElasticdl(name: string, { context }: CheckpointError): string[] 
   }
 }
 
-/** `wholeVersion`: the newest other one that is whole; `null`: there is none; `undefined`: none was looked for. */
+/**
+ * `wholeVersion`: the newest other one that is whole; `null`: there is none; `undefined`: none was
+ * looked for.
+ */
 function otherVersion(wholeVersion: unknown): string {
   if (wholeVersion === undefined) return 'another version, if there is one, is taken with --version V';
   if (wholeVersion === null) return 'no other version there is whole';

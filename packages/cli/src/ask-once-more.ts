@@ -1,4 +1,6 @@
-/** A call that ended in `OutcomeUnknown` is asked about once more, while its store is still open. */
+/**
+ * A call that ended in `OutcomeUnknown` is asked about once more, while its store is still open.
+ */
 
 import {
   CheckpointError,
@@ -19,7 +21,10 @@ export interface Asked extends Pick<RecoverResult, 'outcome' | 'of' | 'isDeliver
   readonly ended: string;
 }
 
-/** The error that is told. The one that was thrown, where the store does not say within two seconds what became of the call. */
+/**
+ * The error that is told. The one that was thrown, where the store does not say within two seconds
+ * what became of the call.
+ */
 export async function askOnceMore(
   thrown: unknown,
   manager: Pick<CheckpointManager, 'recover'>,
@@ -48,7 +53,9 @@ export function askedOf({ context }: CheckpointError): Asked | null {
   return (context['asked'] as Asked | undefined) ?? null;
 }
 
-/** A settled outcome leaves what ended the call: a stop, a deadline, a store that did not answer. */
+/**
+ * A settled outcome leaves what ended the call: a stop, a deadline, a store that did not answer.
+ */
 function toldError(
   unknown: CheckpointError,
   { outcome, of, isDelivered, detail }: RecoverResult,

@@ -4,7 +4,10 @@ import type { CheckpointSummary } from '@holdfast/core/contract';
 const SMALLER_IS_BETTER = /(^|[_\-./])(loss|error|err|perplexity|ppl|mse|rmse|mae|wer|cer)$/i;
 const LARGER_IS_BETTER = /(^|[_\-./])(acc|accuracy|auc|f1|bleu|map|miou|precision|recall)$/i;
 
-/** Metric name to the checkpoint that is best by it, for metrics with a natural direction that two live checkpoints at least have. */
+/**
+ * Metric name to the checkpoint that is best by it, for metrics with a natural direction that two
+ * live checkpoints at least have.
+ */
 export function bestMetrics(summaries: readonly CheckpointSummary[]): ReadonlyMap<string, CheckpointSummary> {
   const best = new Map<string, CheckpointSummary>();
   const live = summaries.filter((each) => each.state === 'live' && !each.isSuspect);

@@ -27,7 +27,10 @@ export interface Command {
   readonly examples: readonly string[];
   /** With `--quiet` nothing is printed when it has succeeded: its result is that it is done. */
   readonly isSilentWhenQuiet?: boolean;
-  /** Its whole work is one decision: if that has taken effect, the command has succeeded, however its call ended. */
+  /**
+   * Its whole work is one decision: if that has taken effect, the command has succeeded, however
+   * its call ended.
+   */
   readonly isOneDecision?: boolean;
   run(call: Call): Promise<CommandResult>;
 }
@@ -35,11 +38,17 @@ export interface Command {
 export interface CommandResult {
   /** What `--json` prints. */
   readonly json: JsonObject;
-  /** What people read; no newline at the end. Empty: nothing is printed. What may be long comes as lines, made while they are printed. */
+  /**
+   * What people read; no newline at the end. Empty: nothing is printed. What may be long comes as
+   * lines, made while they are printed.
+   */
   readonly text: string | Iterable<string>;
   /** Default 0. */
   readonly exitCode?: number;
-  /** The command did its work, and what it found is an error: printed after the result. Its exit status counts. */
+  /**
+   * The command did its work, and what it found is an error: printed after the result. Its exit
+   * status counts.
+   */
   readonly error?: CheckpointError;
 }
 
@@ -63,7 +72,10 @@ export interface Call {
   /** To standard error, unless quiet. */
   readonly messages: Messages;
   readonly reporter: Reporter;
-  /** Part of the result as soon as it is known, to standard output; `text` of the result follows. Dropped with `--quiet` and `--json`. */
+  /**
+   * Part of the result as soon as it is known, to standard output; `text` of the result follows.
+   * Dropped with `--quiet` and `--json`.
+   */
   readonly print: (text: string) => void;
   /** For the result on standard output. */
   readonly style: Style;

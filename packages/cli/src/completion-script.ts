@@ -1,4 +1,7 @@
-/** Completion scripts: words of commands and options, choices of values, file names for the rest. Pure. */
+/**
+ * Completion scripts: words of commands and options, choices of values, file names for the rest.
+ * Pure.
+ */
 
 import type { Command } from './command.ts';
 import { GLOBAL_OPTIONS } from './common-options.ts';

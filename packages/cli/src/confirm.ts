@@ -3,10 +3,15 @@ import { CheckpointError, throwIfAborted } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { usageError } from './usage-error.ts';
 
-/** Puts a question to the person at the terminal; resolves to the answer, empty where there is none. */
+/**
+ * Puts a question to the person at the terminal; resolves to the answer, empty where there is none.
+ */
 export type Ask = (question: string, signal: AbortSignal) => Promise<string>;
 
-/** From standard input; the question goes to standard error, since standard output may be on its way into a file. */
+/**
+ * From standard input; the question goes to standard error, since standard output may be on its way
+ * into a file.
+ */
 export const askAtTerminal: Ask = async (question, signal) => {
   // Not `terminal`: Ctrl-C is to arrive as a signal, as it does everywhere else.
   const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
@@ -23,7 +28,10 @@ export const askAtTerminal: Ask = async (question, signal) => {
   }
 };
 
-/** Whoever can be asked. `InvalidArgument`: nobody; `otherwise` says which options say it beforehand. */
+/**
+ * Whoever can be asked. `InvalidArgument`: nobody; `otherwise` says which options say it
+ * beforehand.
+ */
 export function requirePerson({ ask, command }: Call, otherwise: string): Ask {
   if (ask !== null) return ask;
   throw usageError(`${command.name} asks first, and there is no terminal to ask at`, [otherwise]);

@@ -11,7 +11,10 @@ interface Told {
   readonly takenAtMs: number;
 }
 
-/** One line; `null`: no writer said anything. `polluted   states of versions 1198 to 1203, taken within 4.2 s`. */
+/**
+ * One line; `null`: no writer said anything. `polluted   states of versions 1198 to 1203, taken
+ * within 4.2 s`.
+ */
 export function consistencyText({ writers }: Pick<CheckpointDetails, 'writers'>): string | null {
   const told = toldBy(writers);
   if (told.length === 0) return null;
@@ -39,7 +42,10 @@ export function jsonWriters({ writers }: Pick<CheckpointDetails, 'writers'>): Js
   }));
 }
 
-/** Lines of a table, its titles first; none if there is but one writer, or none of them said anything. */
+/**
+ * Lines of a table, its titles first; none if there is but one writer, or none of them said
+ * anything.
+ */
 export function writerLines({ writers }: Pick<CheckpointDetails, 'writers'>): string[] {
   if (writers.length === 1 || toldBy(writers).length === 0) return [];
   return renderTable(

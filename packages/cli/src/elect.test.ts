@@ -7,7 +7,10 @@ import { callInProcess } from './in-process.ts';
 let count = 0;
 const newUri = () => `memory://elect-${count++}`;
 
-/** One call in this process. Each has a clock of its own, as each process has, which moves on where the call waits. */
+/**
+ * One call in this process. Each has a clock of its own, as each process has, which moves on where
+ * the call waits.
+ */
 async function elect(args: readonly string[], signal = new AbortController().signal) {
   return callInProcess(['elect', ...args], { clock: new ManualClock({ autoAdvance: true }), signal });
 }

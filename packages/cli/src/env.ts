@@ -1,6 +1,6 @@
 /**
- * The environment, read here and nowhere else: each option's own name, the run's URI, colour, and what launchers say of the job.
- * An option wins over the environment.
+ * The environment, read here and nowhere else: each option's own name, the run's URI, colour, and
+ * what launchers say of the job. An option wins over the environment.
  */
 
 import type { CheckpointError, WriterPosition } from '@holdfast/core/contract';
@@ -46,8 +46,9 @@ export interface Job {
 }
 
 /**
- * The writer and the attempt from what was given, else from the launcher. `InvalidArgument`: several writers, or a life, without an attempt.
- * `InvalidConfig`: a launcher's variables that make no sense. For a life also as `parentLife`.
+ * The writer and the attempt from what was given, else from the launcher. `InvalidArgument`:
+ * several writers, or a life, without an attempt. `InvalidConfig`: a launcher's variables that make
+ * no sense. For a life also as `parentLife`.
  */
 export function resolveJob(
   given: {

@@ -1,4 +1,7 @@
-/** Every number of a catalog entry at the ends of its type: reading refuses it by name, or no command fails because of it. */
+/**
+ * Every number of a catalog entry at the ends of its type: reading refuses it by name, or no
+ * command fails because of it.
+ */
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';

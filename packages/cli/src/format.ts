@@ -79,7 +79,10 @@ export function formatRoughDuration(ms: number): string {
   return `${formatCount(Math.round(seconds / 86_400))} d`;
 }
 
-/** `2 min ago`; the date where it lies in the future by more than a clock may be wrong, or over 60 days back. */
+/**
+ * `2 min ago`; the date where it lies in the future by more than a clock may be wrong, or over 60
+ * days back.
+ */
 export function formatAge(atMs: number, nowMs: number): string {
   const ageMs = nowMs - atMs;
   if (ageMs < -60_000 || ageMs > 60 * 86_400_000) return isoTime(atMs)?.slice(0, 10) ?? `${atMs} ms`;
@@ -98,7 +101,10 @@ export function isoTime(atMs: number): string | null {
   return Number.isNaN(date.getTime()) ? null : date.toISOString();
 }
 
-/** A number as it was meant: at most four significant figures, but never fewer digits than its whole part has. */
+/**
+ * A number as it was meant: at most four significant figures, but never fewer digits than its whole
+ * part has.
+ */
 export function formatMetric(value: number): string {
   if (value === 0 || Number.isInteger(value)) return String(value);
   const size = Math.abs(value);
@@ -123,7 +129,10 @@ export function formatWriters(writers: readonly number[]): string {
   return `writers ${first.join(', ')} and ${last}`;
 }
 
-/** In the order given: `100, 200 and 300`; of many the first ones and the last: `100, 200, 300 … 900`. */
+/**
+ * In the order given: `100, 200 and 300`; of many the first ones and the last: `100, 200, 300 …
+ * 900`.
+ */
 export function formatVersions(versions: readonly (bigint | string)[]): string {
   const last = versions.at(-1);
   if (last === undefined) return '';
@@ -131,7 +140,10 @@ export function formatVersions(versions: readonly (bigint | string)[]): string {
   return versions.length === 1 ? String(last) : `${versions.slice(0, -1).join(', ')} and ${last}`;
 }
 
-/** Names and reasons come from a store anybody may have written to: control characters must not reach a terminal. */
+/**
+ * Names and reasons come from a store anybody may have written to: control characters must not
+ * reach a terminal.
+ */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) => {
     const code = character.codePointAt(0) as number;

@@ -1,4 +1,7 @@
-/** The command line in this process, for tests that call it often. Nothing of the surroundings reaches it. */
+/**
+ * The command line in this process, for tests that call it often. Nothing of the surroundings
+ * reaches it.
+ */
 
 import { type Clock, systemClock } from '@holdfast/core/contract';
 import { runCli } from './run-cli.ts';

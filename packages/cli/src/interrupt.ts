@@ -7,8 +7,8 @@ export interface Interrupt {
   /** Fires at the first Ctrl-C, with `Aborted` as its reason. */
   readonly signal: AbortSignal;
   /**
-   * From now on the first SIGTERM calls `onSigterm` and interrupts only so many milliseconds later; others until then do nothing. Ctrl-C
-   * interrupts as ever.
+   * From now on the first SIGTERM calls `onSigterm` and interrupts only so many milliseconds later;
+   * others until then do nothing. Ctrl-C interrupts as ever.
    */
   outlastSigterm(forMs: number, onSigterm: () => void): void;
   dispose(): void;
@@ -18,8 +18,9 @@ export interface Interrupt {
 type SignalSource = Pick<NodeJS.EventEmitter, 'on' | 'off'>;
 
 /**
- * Ctrl-C once (or SIGTERM, as schedulers send it) asks the call to end cleanly; a second time the process ends at once.
- * Ending at once is safe as well: a save that is cut off leaves no checkpoint, and one that is committed stays so.
+ * Ctrl-C once (or SIGTERM, as schedulers send it) asks the call to end cleanly; a second time the
+ * process ends at once. Ending at once is safe as well: a save that is cut off leaves no
+ * checkpoint, and one that is committed stays so.
  */
 export function listenForInterrupt(
   onFirst: () => void,
@@ -42,7 +43,8 @@ export function listenForInterrupt(
     isTerminating = true;
     const { forMs, onSigterm } = grace;
     const stop = () => interrupt(`stopped ${formatRoughDuration(forMs)} after SIGTERM`);
-    clock.sleep(forMs, over.signal).then(stop, () => undefined); // it has ended by itself, or by Ctrl-C
+    // it has ended by itself, or by Ctrl-C
+    clock.sleep(forMs, over.signal).then(stop, () => undefined);
     onSigterm();
   };
   signals.on('SIGINT', onInterrupt);

@@ -1,4 +1,7 @@
-/** Which process of the job a command acts for: its options, and what it tells of what the join has voided. */
+/**
+ * Which process of the job a command acts for: its options, and what it tells of what the join has
+ * voided.
+ */
 
 import type { ProgressEvent, VoidedDeliveries } from '@holdfast/core/contract';
 import type { Call } from './command.ts';

@@ -9,7 +9,10 @@ export interface JsonObject {
   readonly [name: string]: JsonValue | JsonRows;
 }
 
-/** An array that may be long: its items are made while it is printed. Only a field of the outermost object may be one. */
+/**
+ * An array that may be long: its items are made while it is printed. Only a field of the outermost
+ * object may be one.
+ */
 export class JsonRows {
   readonly rows: () => Iterable<JsonValue>;
 

@@ -1,11 +1,12 @@
 /**
  * What a job's launcher tells each of its processes. Only what is clear is understood:
  * - torchrun and everything that follows its names: `RANK` of `WORLD_SIZE`.
- * - Slurm: `SLURM_PROCID` of `SLURM_NTASKS`, and the job with its restart count and its step as the attempt: each `srun` of a job
- *   starts the program anew. A script that calls no `srun` is in no step.
+ * - Slurm: `SLURM_PROCID` of `SLURM_NTASKS`, and the job with its restart count and its step as the
+ *   attempt: each `srun` of a job starts the program anew. A script that calls no `srun` is in no
+ *   step.
  *
- * torchrun's run id and restart count are no attempt: after a failure the count may differ between nodes. Nor is Slurm's job then,
- * because torchrun starts its workers again within one Slurm job.
+ * torchrun's run id and restart count are no attempt: after a failure the count may differ between
+ * nodes. Nor is Slurm's job then, because torchrun starts its workers again within one Slurm job.
  */
 
 import { CheckpointError, type WriterPosition } from '@holdfast/core/contract';
@@ -17,7 +18,10 @@ export function underTorchrun(env: Environment): boolean {
   return Boolean(env['TORCHELASTIC_RUN_ID']);
 }
 
-/** Writer index and count; `null` where no launcher speaks. `InvalidConfig` names the variables when they contradict each other. */
+/**
+ * Writer index and count; `null` where no launcher speaks. `InvalidConfig` names the variables when
+ * they contradict each other.
+ */
 export function launcherWriter(env: Environment): Sourced<WriterPosition> | null {
   return writerFrom(env, 'RANK', 'WORLD_SIZE') ?? writerFrom(env, 'SLURM_PROCID', 'SLURM_NTASKS');
 }
@@ -25,7 +29,8 @@ export function launcherWriter(env: Environment): Sourced<WriterPosition> | null
 function writerFrom(env: Environment, indexName: string, countName: string): Sourced<WriterPosition> | null {
   const index = env[indexName];
   const count = env[countName];
-  if (!index || (!count && /^0*$/.test(index))) return null; // a script of Slurm that no `srun` has started has the index 0 alone
+  // a script of Slurm that no `srun` has started has the index 0 alone
+  if (!index || (!count && /^0*$/.test(index))) return null;
   const source = `${indexName} and ${countName}`;
   // As writer 0 of 1, each rank would commit its share alone as a whole checkpoint.
   if (!count)
@@ -46,7 +51,10 @@ function wholeNumber(name: string, text: string): number {
   return Number(text);
 }
 
-/** The id of this start of the job, the same in all its processes; `null` where the launcher has none. */
+/**
+ * The id of this start of the job, the same in all its processes; `null` where the launcher has
+ * none.
+ */
 export function launcherAttempt(env: Environment): Sourced<string> | null {
   const job = env['SLURM_JOB_ID'];
   if (!job || underTorchrun(env)) return null;

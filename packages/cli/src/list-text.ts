@@ -10,7 +10,10 @@ export interface ListTextOptions {
   readonly style: Style;
 }
 
-/** A table of the checkpoints of a run, and what they are together. Stored bytes are told where some file is shared. */
+/**
+ * A table of the checkpoints of a run, and what they are together. Stored bytes are told where some
+ * file is shared.
+ */
 export function listText(summaries: readonly CheckpointSummary[], options: ListTextOptions): string {
   if (summaries.length === 0) return 'no checkpoint yet';
   const isShared = summaries.some((each) => each.storedBytes !== each.sizeBytes);

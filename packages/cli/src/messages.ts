@@ -1,4 +1,6 @@
-/** What the command says besides its result: to standard error, between the lines of the progress. */
+/**
+ * What the command says besides its result: to standard error, between the lines of the progress.
+ */
 export interface Messages {
   /** Dropped with `--quiet`. */
   note(text: string): void;

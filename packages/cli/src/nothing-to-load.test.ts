@@ -1,4 +1,7 @@
-/** A run that has checkpoints of which a restart can load none: what commands say, and that nothing begins anew. */
+/**
+ * A run that has checkpoints of which a restart can load none: what commands say, and that nothing
+ * begins anew.
+ */
 
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

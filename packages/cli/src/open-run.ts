@@ -31,10 +31,11 @@ const LOOK_RETRY_TIMEOUT_MS = 45_000;
 const CLOSE_TIMEOUT_MS = 2000;
 
 /**
- * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a command that writes.
- * `rules`: become those of the run. `isPatient`: it does work that may take hours, and does not give up after a minute; default: with a job.
- * `closeUntilMs`: from then on, by
- * the call's clock that does not go back, nobody waits for the manager to close. `settings`: other than by default.
+ * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a
+ * command that writes. `rules`: become those of the run. `isPatient`: it does work that may take
+ * hours, and does not give up after a minute; default: with a job. `closeUntilMs`: from then on, by
+ * the call's clock that does not go back, nobody waits for the manager to close. `settings`: other
+ * than by default.
  */
 export async function withRun<T>(
   call: Call,
@@ -88,7 +89,10 @@ export async function withRun<T>(
   }
 }
 
-/** Closing may take a while, for retention that a commit has begun; what is left of it then goes on while the result is printed. */
+/**
+ * Closing may take a while, for retention that a commit has begun; what is left of it then goes on
+ * while the result is printed.
+ */
 export async function closeUntil(
   manager: Pick<CheckpointManager, 'close'>,
   untilMs: number,
@@ -96,7 +100,8 @@ export async function closeUntil(
 ): Promise<void> {
   const isClosed = new AbortController();
   const leftMs = Math.max(0, untilMs - clock.monotonicMs());
-  const deadline = clock.sleep(leftMs, isClosed.signal).catch(() => undefined); // it was closed before
+  // it was closed before
+  const deadline = clock.sleep(leftMs, isClosed.signal).catch(() => undefined);
   try {
     await Promise.race([manager.close(), deadline]);
   } finally {
@@ -126,8 +131,8 @@ function logLine(level: string, message: string, details: Record<string, unknown
 }
 
 /**
- * The checkpoints of a run that is there. A run begins with its first writer, so an empty one may still be one that nothing
- * has been committed to. `NotFound`: there is no run.
+ * The checkpoints of a run that is there. A run begins with its first writer, so an empty one may
+ * still be one that nothing has been committed to. `NotFound`: there is no run.
  */
 export async function listRun(
   manager: CheckpointManager,
@@ -139,7 +144,10 @@ export async function listRun(
   return summaries;
 }
 
-/** `NotFound` if nothing was ever begun under this URI. Where there is no run, its neighbours are looked at for the message. */
+/**
+ * `NotFound` if nothing was ever begun under this URI. Where there is no run, its neighbours are
+ * looked at for the message.
+ */
 export async function requireRun(
   manager: CheckpointManager,
   uri: string,
@@ -172,8 +180,8 @@ export async function expectingRun<T>(
 }
 
 /**
- * Why `latest` finds nothing in a run that is there: nothing was ever committed to it, or nothing of that can be loaded. A
- * restart may begin anew only after the former.
+ * Why `latest` finds nothing in a run that is there: nothing was ever committed to it, or nothing
+ * of that can be loaded. A restart may begin anew only after the former.
  */
 export async function nothingToLoad(
   manager: Pick<CheckpointManager, 'list'>,
@@ -195,7 +203,10 @@ export async function nothingToLoad(
   });
 }
 
-/** Why `get` finds nothing: there is no such version, or it is quarantined. `given`: as it was asked for. */
+/**
+ * Why `get` finds nothing: there is no such version, or it is quarantined. `given`: as it was asked
+ * for.
+ */
 export async function versionNotGot(
   manager: Pick<CheckpointManager, 'list'>,
   given: CheckpointReference,

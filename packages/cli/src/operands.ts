@@ -11,7 +11,10 @@ export interface Operands {
   readonly isUriFromEnvironment: boolean;
 }
 
-/** `URI OTHER...`, as many others as `otherNames` has; with HOLDFAST_URI set the first may be left out. */
+/**
+ * `URI OTHER...`, as many others as `otherNames` has; with HOLDFAST_URI set the first may be left
+ * out.
+ */
 export function takeUriFirst(
   command: Command,
   operands: readonly string[],
@@ -60,7 +63,10 @@ export function takeOperands(
   return operands;
 }
 
-/** A path that begins as a URI does is written with `./` before it. Not repeated: a URI that nobody has looked at may hold a secret. */
+/**
+ * A path that begins as a URI does is written with `./` before it. Not repeated: a URI that nobody
+ * has looked at may hold a secret.
+ */
 function noUris(command: Command, operands: readonly string[]): readonly string[] {
   if (!operands.some(isUri)) return operands;
   throw usageError(`${command.name} was given a URI where none is due`, [
@@ -69,7 +75,10 @@ function noUris(command: Command, operands: readonly string[]): readonly string[
   ]);
 }
 
-/** With one slash it is a typing error, or what joining paths has made of a URI. A single letter may be a drive. */
+/**
+ * With one slash it is a typing error, or what joining paths has made of a URI. A single letter may
+ * be a drive.
+ */
 export const isUri = (text: string | undefined): boolean => /^[a-z][a-z0-9+.-]+:\//i.test(text ?? '');
 
 function missing(command: Command, names: readonly string[]): Error {

@@ -37,7 +37,10 @@ export function flag(flags: string, help: string): Option<boolean> {
   return describe(flags, help, { kind: 'flag', parse: parseFlag, choices: [] });
 }
 
-/** On or not there, or with a word: `--name=word`. `parse` knows "yes", which stands for a bare one. In the environment: as a flag, or the word. */
+/**
+ * On or not there, or with a word: `--name=word`. `parse` knows "yes", which stands for a bare one.
+ * In the environment: as a flag, or the word.
+ */
 export function flagOrWord<T>(flags: string, help: string, parse: (text: string) => T): Option<T> {
   return describe(flags, help, { kind: 'flag-or-word', parse, choices: [] });
 }
@@ -64,7 +67,10 @@ export function parseFlag(text: string): boolean {
   throw new BadValue(`"${text}" is neither yes nor no; write 1 or 0`);
 }
 
-/** The value of one occurrence. `InvalidArgument`, or `InvalidConfig` for the environment, names where it stood. */
+/**
+ * The value of one occurrence. `InvalidArgument`, or `InvalidConfig` for the environment, names
+ * where it stood.
+ */
 export function readOption(
   option: Option<unknown>,
   text: string,

@@ -23,9 +23,10 @@ export const thisSystem: ProcessTable = {
 const START_TIME_AT = 19;
 
 /**
- * Boot of the machine, namespace of process ids, id and start time of the parent: together never used again.
- * `InvalidArgument`, `InvalidConfig` (where it stood in the environment): the parent is the machine's or the container's first process,
- * or one outside the container, so it need not be the trainer. `Unsupported`: the system does not tell.
+ * Boot of the machine, namespace of process ids, id and start time of the parent: together never
+ * used again. `InvalidArgument`, `InvalidConfig` (where it stood in the environment): the parent is
+ * the machine's or the container's first process, or one outside the container, so it need not be
+ * the trainer. `Unsupported`: the system does not tell.
  */
 export function parentLife(system: ProcessTable, from: string): string {
   const pid = system.parentPid;

@@ -23,7 +23,10 @@ export type ParsedCommandLine =
 /** By the option's name. */
 export type OptionValues = ReadonlyMap<string, Sourced<unknown>>;
 
-/** `InvalidArgument`: an unknown command or option (with the nearest one), too many operands, or a value that is refused. */
+/**
+ * `InvalidArgument`: an unknown command or option (with the nearest one), too many operands, or a
+ * value that is refused.
+ */
 export function parseCommandLine(
   argv: readonly string[],
   env: Environment,
@@ -61,7 +64,8 @@ function createProgram(programVersion: string): { program: CommanderCommand; out
     outcome.printed += text;
   };
   const program = new CommanderCommand('holdfast')
-    .enablePositionalOptions() // `--version` is the program's own before the command, and the checkpoint's after it
+    // `--version` is the program's own before the command, and the checkpoint's after it
+    .enablePositionalOptions()
     .version(`holdfast ${programVersion}`, '-V, --version')
     .exitOverride()
     .configureOutput({ writeOut: print, writeErr: () => undefined, outputError: () => undefined })

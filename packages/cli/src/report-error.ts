@@ -3,7 +3,8 @@ import { printable } from './format.ts';
 import type { Style } from './style.ts';
 
 /**
- * The error for people: what, why and what to do, then code and exit status. `stack`: with stacks, those of the causes too.
+ * The error for people: what, why and what to do, then code and exit status. `stack`: with stacks,
+ * those of the causes too.
  */
 export function renderError(
   error: CheckpointError,
@@ -25,7 +26,10 @@ function headlineOf(error: CheckpointError, advice: readonly string[]): string {
   return repeated === undefined ? error.message : error.message.slice(0, -`; ${repeated}`.length);
 }
 
-/** Codes whose cause comes from outside, where its own words help. What refuses an argument has said it all itself. */
+/**
+ * Codes whose cause comes from outside, where its own words help. What refuses an argument has said
+ * it all itself.
+ */
 const EXPLAINED_BY_CAUSE: ReadonlySet<ErrorCode> = new Set([
   'Denied',
   'OutcomeUnknown',

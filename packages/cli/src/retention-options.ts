@@ -1,4 +1,7 @@
-/** The rules of a run as options: the same for `save`, which sets them, and `gc`, which applies some once. */
+/**
+ * The rules of a run as options: the same for `save`, which sets them, and `gc`, which applies some
+ * once.
+ */
 
 import type { RetentionPolicy } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
@@ -38,7 +41,10 @@ export const grace = value(
 
 export const RETENTION_OPTIONS: readonly Option<unknown>[] = [keep, keepEvery, keepFor, keepBest, grace];
 
-/** What the options say: rules, without one of which everything is kept, or `undefined` where none is given; then a grace stands alone. */
+/**
+ * What the options say: rules, without one of which everything is kept, or `undefined` where none
+ * is given; then a grace stands alone.
+ */
 export interface GivenRetention {
   readonly rules: RetentionPolicy | undefined;
   readonly graceMs: number | undefined;
@@ -64,7 +70,10 @@ export function givenRetention(call: Pick<Call, 'get'>): GivenRetention {
   return { rules: { ...defined('keepLast', last), ...others, ...defined('graceMs', graceMs) }, graceMs };
 }
 
-/** The rules that a save gives its run; `undefined`: it leaves them as they are. `InvalidArgument`: a grace without a rule. */
+/**
+ * The rules that a save gives its run; `undefined`: it leaves them as they are. `InvalidArgument`:
+ * a grace without a rule.
+ */
 export function rulesToSet(call: Pick<Call, 'get'>): RetentionPolicy | undefined {
   const { rules, graceMs } = givenRetention(call);
   if (rules !== undefined || graceMs === undefined) return rules;

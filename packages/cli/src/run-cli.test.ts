@@ -19,7 +19,10 @@ const newUri = () => `memory://run-cli-${count++}`;
 
 interface CliOptions {
   env?: Environment;
-  /** Fires as soon as something is listening; `when asked`: instead of an answer; `at work`: when the call begins to take its time. */
+  /**
+   * Fires as soon as something is listening; `when asked`: instead of an answer; `at work`: when
+   * the call begins to take its time.
+   */
   interrupt?: boolean | 'when asked' | 'at work';
   /** Of the person at the terminal; without one there is no terminal. */
   answer?: string;

@@ -135,7 +135,9 @@ function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
   }
 }
 
-/** The result of a command whose one decision has taken effect, although its call could not say so. */
+/**
+ * The result of a command whose one decision has taken effect, although its call could not say so.
+ */
 function decidedAfterAll(thrown: unknown, { command, subject, style, reporter }: Call): CommandResult | null {
   const asked = isCheckpointError(thrown) ? askedOf(thrown) : null;
   if (asked?.outcome !== 'committed' || command.isOneDecision !== true) return null;
@@ -178,7 +180,10 @@ function conclude(result: CommandResult, ending: Ending, command: Command): numb
   return result.exitCode ?? 0;
 }
 
-/** Tells the error to people on standard error, and with `--json` to programs on standard output, beside what was found. */
+/**
+ * Tells the error to people on standard error, and with `--json` to programs on standard output,
+ * beside what was found.
+ */
 function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number {
   const { command, subject, reporter, manners, surroundings } = ending;
   const error = workingDirectoryGone(thrown) ?? toCheckpointError(thrown);
@@ -210,7 +215,10 @@ function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings):
   };
 }
 
-/** For a command line that is no call of a command: the flags that change how its text or error is printed are looked for one by one. */
+/**
+ * For a command line that is no call of a command: the flags that change how its text or error is
+ * printed are looked for one by one.
+ */
 function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Manners {
   const end = argv.indexOf('--');
   const words = end === -1 ? argv : argv.slice(0, end);
@@ -226,6 +234,7 @@ function isSetInEnvironment(option: Option<boolean>, env: Environment): boolean 
   try {
     return optionFromEnvironment(option, env) !== null;
   } catch {
-    return false; // a value that is refused is the error being reported, or will be once this one is gone
+    // a value that is refused is the error being reported, or will be once this one is gone
+    return false;
   }
 }

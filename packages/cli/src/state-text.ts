@@ -1,7 +1,10 @@
 import type { CheckpointSummary } from '@holdfast/core/contract';
 import { formatRoughDuration, printable } from './format.ts';
 
-/** What is special about a checkpoint: `latest, best loss, pinned: paper`. `isBrief`: of a retired one how long it can be taken back, and no reasons. */
+/**
+ * What is special about a checkpoint: `latest, best loss, pinned: paper`. `isBrief`: of a retired
+ * one how long it can be taken back, and no reasons.
+ */
 export function stateText(
   summary: CheckpointSummary,
   best: ReadonlyMap<string, CheckpointSummary>,

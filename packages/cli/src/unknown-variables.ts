@@ -1,11 +1,17 @@
-/** Variables whose name begins as ours do and that nothing reads: most likely a typing error, which would otherwise go unnoticed. */
+/**
+ * Variables whose name begins as ours do and that nothing reads: most likely a typing error, which
+ * would otherwise go unnoticed.
+ */
 
 import { COMMANDS } from './commands/index.ts';
 import { GLOBAL_OPTIONS } from './common-options.ts';
 import type { Environment } from './sourced.ts';
 
 const PREFIX = 'HOLDFAST_';
-/** Read by the stores, by the programs around the command, or by other commands than the one at hand. */
+/**
+ * Read by the stores, by the programs around the command, or by other commands than the one at
+ * hand.
+ */
 const OTHER_NAMES = [
   'HOLDFAST_URI',
   'HOLDFAST_CACHE',
@@ -18,7 +24,10 @@ const TEST_PREFIX = 'HOLDFAST_TEST_';
 /** With more changes than these, two names are not alike. */
 const CHANGES_MAX = 3;
 
-/** One line for each such variable, with the name that was probably meant. Values are never shown: they may be secrets. */
+/**
+ * One line for each such variable, with the name that was probably meant. Values are never shown:
+ * they may be secrets.
+ */
 export function unknownVariables(env: Environment): string[] {
   const known = knownNames();
   const unknown = Object.keys(env).filter(

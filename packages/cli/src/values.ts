@@ -1,4 +1,7 @@
-/** Option values, from text. Strict: what is not clearly meant is refused, with what is accepted. Pure. */
+/**
+ * Option values, from text. Strict: what is not clearly meant is refused, with what is accepted.
+ * Pure.
+ */
 
 import {
   type CheckpointReference,
@@ -142,7 +145,10 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
   tib: 1024 ** 4,
 };
 
-/** Bytes of `256MiB`, `1.5GiB`, `65536B`. Decimal units are refused: they are nearly always binary ones misspelt. */
+/**
+ * Bytes of `256MiB`, `1.5GiB`, `65536B`. Decimal units are refused: they are nearly always binary
+ * ones misspelt.
+ */
 export function parseSize(text: string): number {
   const match = /^(\d{1,15}(?:\.\d{1,6})?)\s?([A-Za-z]+)$/.exec(text);
   const factor = match === null ? undefined : SIZE_UNITS[(match[2] as string).toLowerCase()];

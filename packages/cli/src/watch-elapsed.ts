@@ -3,7 +3,10 @@ import { formatRoughDuration } from './format.ts';
 
 const SILENCE_MS = 2000;
 
-/** Shows for how long something has gone on that tells nothing else: `collecting   12 s`. What ends soon needs no line. */
+/**
+ * Shows for how long something has gone on that tells nothing else: `collecting   12 s`. What ends
+ * soon needs no line.
+ */
 export function watchElapsed(call: Call, doing: string): Promise<void> {
   const beganMs = call.clock.monotonicMs();
   const line = (nowMs: number) => `${doing}   ${formatRoughDuration(nowMs - beganMs)}`;

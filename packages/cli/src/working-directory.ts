@@ -4,8 +4,8 @@ import { CheckpointError } from '@holdfast/core/contract';
 const SYSCALL = 'uv_cwd';
 
 /**
- * `NotFound` in place of an error that says, itself or by its causes, that the working directory is gone:
- * no relative path leads anywhere then. `null`: it says something else.
+ * `NotFound` in place of an error that says, itself or by its causes, that the working directory is
+ * gone: no relative path leads anywhere then. `null`: it says something else.
  */
 export function workingDirectoryGone(thrown: unknown): CheckpointError | null {
   for (let at = thrown; at instanceof Error; at = at.cause) {

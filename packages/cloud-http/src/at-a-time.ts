@@ -1,6 +1,6 @@
 /**
- * `work` of each item, at most `limit` at the same time; results in the order of the items. The first failure is thrown when no work is
- * under way any more, and begins none.
+ * `work` of each item, at most `limit` at the same time; results in the order of the items. The
+ * first failure is thrown when no work is under way any more, and begins none.
  */
 export async function atATime<Item, Result>(
   items: readonly Item[],

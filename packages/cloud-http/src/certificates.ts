@@ -9,7 +9,10 @@ export interface Trust {
   readonly bundle?: { readonly path: string; readonly variable: string } | undefined;
 }
 
-/** All certificates to trust, in PEM; undefined: those that Node trusts by itself. `InvalidConfig`: a file that cannot be read or holds none. */
+/**
+ * All certificates to trust, in PEM; undefined: those that Node trusts by itself. `InvalidConfig`:
+ * a file that cannot be read or holds none.
+ */
 export async function trustedCertificates({ ca, bundle }: Trust): Promise<string[] | undefined> {
   const usual = bundle === undefined ? undefined : [await certificates(bundle.path, bundle.variable)];
   return ca === undefined ? usual : [...(usual ?? rootCertificates), await certificates(ca, 'ca=')];

@@ -1,4 +1,7 @@
-/** A limit on requests that are on a connection at the same time. Those beyond it wait: first come, first served. */
+/**
+ * A limit on requests that are on a connection at the same time. Those beyond it wait: first come,
+ * first served.
+ */
 
 import { abortError, requestWatchOf } from '@holdfast/core/contract';
 import { DirectHttpError } from '@holdfast/direct-http';
@@ -16,7 +19,10 @@ export class ConnectionQueue {
     this.#free = connectionsMax;
   }
 
-  /** Runs `send` when there is room for it. `Aborted` if the signal fires before; it is told meanwhile that the request waits. */
+  /**
+   * Runs `send` when there is room for it. `Aborted` if the signal fires before; it is told
+   * meanwhile that the request waits.
+   */
   async run<T>(signal: AbortSignal | undefined, send: () => Promise<T>): Promise<T> {
     const watch = requestWatchOf(signal);
     if (this.#free > 0) this.#free -= 1;

@@ -1,7 +1,10 @@
 import { type CompleteOptions, crc32cCombine, type PartReceipt } from '@holdfast/core/contract';
 import { objectError, type StoreSubject } from './errors.ts';
 
-/** CRC32C of what parts make together, in their order. Undefined if one of them has none. Microseconds for each part. */
+/**
+ * CRC32C of what parts make together, in their order. Undefined if one of them has none.
+ * Microseconds for each part.
+ */
 export function crcOfParts(
   parts: readonly { readonly sizeBytes: number; readonly crc32c?: number | undefined }[],
 ): number | undefined {
@@ -13,7 +16,10 @@ export function crcOfParts(
   return whole;
 }
 
-/** For stores that verify each part, but are not told what they are to make together. Parts of which one has no checksum pass. */
+/**
+ * For stores that verify each part, but are not told what they are to make together. Parts of which
+ * one has no checksum pass.
+ */
 export function assertCrcOfParts(
   subject: StoreSubject,
   parts: readonly PartReceipt[],

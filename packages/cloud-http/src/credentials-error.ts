@@ -1,7 +1,9 @@
 import { CheckpointError } from '@holdfast/core/contract';
 import { contextOf, nameOf, type StoreSubject } from './errors.ts';
 
-/** No credentials could be had, so nothing was sent to the store. Its message never holds a secret. */
+/**
+ * No credentials could be had, so nothing was sent to the store. Its message never holds a secret.
+ */
 export class CredentialsError extends Error {
   readonly code: 'Denied' | 'InvalidConfig' | 'Unavailable';
 

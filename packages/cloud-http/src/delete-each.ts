@@ -5,8 +5,9 @@ import { atATime } from './at-a-time.ts';
 const DELETES_MAX = 32;
 
 /**
- * One request per key, for stores without a batch that is worth its name. `work` deletes one, and takes one that is not there for deleted;
- * a failure of one key does not stop the others, unless the signal has fired.
+ * One request per key, for stores without a batch that is worth its name. `work` deletes one, and
+ * takes one that is not there for deleted; a failure of one key does not stop the others, unless
+ * the signal has fired.
  */
 export function deleteEach(
   keys: readonly string[],

@@ -1,10 +1,14 @@
-/** Answers that are documents. One that is cut off must not pass for a whole one, whatever its framing says. */
+/**
+ * Answers that are documents. One that is cut off must not pass for a whole one, whatever its
+ * framing says.
+ */
 
 import { DirectHttpError } from '@holdfast/direct-http';
 
 /**
- * Is it a document of XML with such a root element? False: it is of another kind. Throws `BAD_BODY` for one that has no end.
- * `isOfStore`: its head says that the store itself answered, so that nothing at all is a beginning, too.
+ * Is it a document of XML with such a root element? False: it is of another kind. Throws `BAD_BODY`
+ * for one that has no end. `isOfStore`: its head says that the store itself answered, so that
+ * nothing at all is a beginning, too.
  */
 export function isXmlOf(xml: string, roots: RegExp, isOfStore = false): boolean {
   const text = xml.trimStart();
@@ -25,7 +29,8 @@ export function isXmlOf(xml: string, roots: RegExp, isOfStore = false): boolean 
 }
 
 /**
- * A value of JSON; undefined for a document of another kind. Throws `BAD_BODY` for an object that is cut off. `isOfStore`: as above.
+ * A value of JSON; undefined for a document of another kind. Throws `BAD_BODY` for an object that
+ * is cut off. `isOfStore`: as above.
  */
 export function jsonValue(json: string, isOfStore = false): unknown {
   const text = json.trim();
@@ -38,7 +43,10 @@ export function jsonValue(json: string, isOfStore = false): unknown {
   }
 }
 
-/** The body of a success that cannot be read, though its beginning is that of the provider: it may be whole the next time. */
+/**
+ * The body of a success that cannot be read, though its beginning is that of the provider: it may
+ * be whole the next time.
+ */
 export function brokenAnswer(what: string): DirectHttpError {
   const message = `the answer was cut off or changed on its way: ${what}`;
   return new DirectHttpError('BAD_BODY', message, { phase: 'body' });

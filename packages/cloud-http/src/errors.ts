@@ -1,4 +1,7 @@
-/** Failed requests as errors of ours. What a provider's own codes mean is its adapter's business; the rest is here. */
+/**
+ * Failed requests as errors of ours. What a provider's own codes mean is its adapter's business;
+ * the rest is here.
+ */
 
 import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError } from '@holdfast/direct-http';
@@ -26,11 +29,17 @@ export interface RefusalDetails {
   /** The provider's own, such as `NoSuchKey`; empty where the answer has none, as those to HEAD. */
   readonly code: string;
   readonly message: string;
-  /** By which the provider's support finds the request. Its absence is a sign that somebody else answered. */
+  /**
+   * By which the provider's support finds the request. Its absence is a sign that somebody else
+   * answered.
+   */
   readonly requestId: string | undefined;
 }
 
-/** What a proxy in front of a store answers by itself, in its own words: too slow, too large, too many. */
+/**
+ * What a proxy in front of a store answers by itself, in its own words: too slow, too large, too
+ * many.
+ */
 const OF_PROXIES: readonly number[] = [408, 413, 429];
 
 /** A refusal as the provider tells it, whichever client received it. */
@@ -136,7 +145,10 @@ export function foreignError(
   return objectError('InvalidConfig', { store }, what, refusal);
 }
 
-/** `Denied`: it wants credentials, or forbids the server. `InvalidConfig`: it is no proxy. Else `Unavailable`: it may pass. */
+/**
+ * `Denied`: it wants credentials, or forbids the server. `InvalidConfig`: it is no proxy. Else
+ * `Unavailable`: it may pass.
+ */
 export function proxyError(
   refusal: ProxyRefusal,
   { action, subject }: Pick<Judgement, 'action' | 'subject'>,
@@ -165,8 +177,9 @@ const UNTRUSTED =
   /^(CERT_|ERR_TLS_CERT|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER|VERIFY))/;
 
 /**
- * Failures without an answer. Whether a write has had its effect is not known, so they are temporary where something may have been sent.
- * `serverHint`: what else may be wrong if the server's name does not exist.
+ * Failures without an answer. Whether a write has had its effect is not known, so they are
+ * temporary where something may have been sent. `serverHint`: what else may be wrong if the
+ * server's name does not exist.
  */
 export function requestError(
   error: unknown,

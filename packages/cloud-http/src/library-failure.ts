@@ -1,6 +1,6 @@
 /**
- * What a library that finds credentials fails with. Its words quote what it has read: files, commands, answers. So they are not told;
- * what has a structure is: kind, code and status.
+ * What a library that finds credentials fails with. Its words quote what it has read: files,
+ * commands, answers. So they are not told; what has a structure is: kind, code and status.
  */
 
 /** RFC 6749, RFC 8628 and RFC 8693. */

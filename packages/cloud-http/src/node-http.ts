@@ -1,4 +1,7 @@
-/** Requests by `node:http`: slower than the direct client, more lenient, and able to go through a proxy. */
+/**
+ * Requests by `node:http`: slower than the direct client, more lenient, and able to go through a
+ * proxy.
+ */
 
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
@@ -67,7 +70,8 @@ export class NodeHttp {
     body,
     signal,
   }: DirectRequest): Promise<IncomingMessage> {
-    // After an abort the socket may go on reading a body for a while, and the caller's memory is not ours any more.
+    // After an abort the socket may go on reading a body for a while, and the caller's memory is
+    // not ours any more.
     const copy = body === undefined ? undefined : Buffer.from(body);
     const options = {
       hostname,

@@ -12,7 +12,10 @@ export function assertUntouched(status: number, headers: Readonly<Record<string,
   throw new DirectHttpError('BAD_BODY', `the answer ${what}; a proxy may have changed it`, { phase: 'head' });
 }
 
-/** For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`, everything else is thrown as it is. */
+/**
+ * For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`, everything else is
+ * thrown as it is.
+ */
 export function refuseLarger(subject: StoreSubject, maxBytes: number): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof DirectHttpError) || error.code !== 'TOO_LARGE') throw error;
@@ -37,7 +40,10 @@ export function replaced(subject: StoreSubject, etag: string | undefined, cause?
   return objectError('Corrupt', subject, `is another object by now: its etag is no longer ${etag}`, cause);
 }
 
-/** The key's place in the bucket. `root`: empty, or ends in '/'. `InvalidArgument` if the provider takes no name so long. */
+/**
+ * The key's place in the bucket. `root`: empty, or ends in '/'. `InvalidArgument` if the provider
+ * takes no name so long.
+ */
 export function pathInBucket(
   { store, root, provider }: { readonly store: string; readonly root: string; readonly provider: string },
   key: string,

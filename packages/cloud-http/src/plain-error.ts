@@ -8,8 +8,9 @@ import { conceal } from './secret.ts';
 const DEPTH_MAX = 8;
 
 /**
- * The error with no more than its name, message, code and stack, its causes too: libraries hang requests, answers and settings on theirs,
- * credentials included. Errors of ours stay what they are. `secrets`: what its words may repeat, and are told without.
+ * The error with no more than its name, message, code and stack, its causes too: libraries hang
+ * requests, answers and settings on theirs, credentials included. Errors of ours stay what they
+ * are. `secrets`: what its words may repeat, and are told without.
  */
 export function told(error: unknown, secrets: readonly string[] = [], depth = 0): unknown {
   if (isCheckpointError(error) || error instanceof ProxyRefusal) return error;

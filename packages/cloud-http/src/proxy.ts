@@ -45,7 +45,10 @@ export const LOGIN_ADVICE =
 const ACCEPTED =
   'accepted: http://host:port or https://host:port, with user:password@ before the host if the proxy asks for them, percent-encoded';
 
-/** `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, each in small letters first. An empty one counts as not set. */
+/**
+ * `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, each in small letters first. An empty one counts as
+ * not set.
+ */
 export class Proxies {
   readonly #http: Variable | undefined;
   readonly #https: Variable | undefined;
@@ -62,9 +65,10 @@ export class Proxies {
   }
 
   /**
-   * What requests to this server go through; undefined: nothing. NO_PROXY lists, by commas, what goes past it: `*`, an address, a name,
-   * a name with '.' or '*.' before it for all that is below; each with a port after ':' if only that is meant. `InvalidConfig`: the
-   * variable is not the URL of a proxy that can be used; it is not repeated.
+   * What requests to this server go through; undefined: nothing. NO_PROXY lists, by commas, what
+   * goes past it: `*`, an address, a name, a name with '.' or '*.' before it for all that is below;
+   * each with a port after ':' if only that is meant. `InvalidConfig`: the variable is not the URL
+   * of a proxy that can be used; it is not repeated.
    */
   to(destination: Destination): HttpProxy | undefined {
     const variable = destination.protocol === 'http:' ? this.#http : this.#https;

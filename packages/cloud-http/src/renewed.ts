@@ -1,4 +1,7 @@
-/** Credentials that end: asked for once for all who wait, replaced in time, and used to their end where no others can be had. */
+/**
+ * Credentials that end: asked for once for all who wait, replaced in time, and used to their end
+ * where no others can be had.
+ */
 
 import { unlessAborted } from '@holdfast/core/contract';
 import { CredentialsError } from './credentials-error.ts';
@@ -7,7 +10,10 @@ import { CredentialsError } from './credentials-error.ts';
 const RENEWED_MS_BEFORE_END = 5 * 60_000;
 /** Until then old ones are better than none. */
 const LAST_USE_MS = 10_000;
-/** Not more often: they may have less than five minutes from the start, and what gives them may be away for a while. */
+/**
+ * Not more often: they may have less than five minutes from the start, and what gives them may be
+ * away for a while.
+ */
 const PAUSE_MS = 10_000;
 /** Libraries have timeouts of their own for each request, and none for all that they send. */
 const TIMEOUT_MS = 20_000;
@@ -19,9 +25,15 @@ export interface Expiring<T> {
 }
 
 export interface RenewedOptions<T> {
-  /** `signal`: they are late; what can be stopped is to stop. What cannot is waited for by the next call. */
+  /**
+   * `signal`: they are late; what can be stopped is to stop. What cannot is waited for by the next
+   * call.
+   */
   readonly fetch: (signal: AbortSignal) => Promise<Expiring<T>>;
-  /** What is asked, as it stands behind "no credentials came within 20 s from"; told when it is late. */
+  /**
+   * What is asked, as it stands behind "no credentials came within 20 s from"; told when it is
+   * late.
+   */
   readonly source: () => string;
   /** What a failure means. `wasGiven`: there have been credentials before. */
   readonly failure: (error: unknown, wasGiven: boolean) => CredentialsError | Promise<CredentialsError>;

@@ -1,4 +1,7 @@
-/** A value that is held to be sent, and never shown: printed, inspected or put into JSON it says no more than that it is one. */
+/**
+ * A value that is held to be sent, and never shown: printed, inspected or put into JSON it says no
+ * more than that it is one.
+ */
 
 const SHOWN = '[secret]';
 
@@ -31,8 +34,9 @@ export class Secret {
 const PIECE_LENGTH = 8;
 
 /**
- * The text without what it repeats of the secrets: as they are, percent-encoded or in base64, whole or in pieces of 8 characters and more.
- * For the words of others, who have been told the secrets: a server repeats what it was sent.
+ * The text without what it repeats of the secrets: as they are, percent-encoded or in base64, whole
+ * or in pieces of 8 characters and more. For the words of others, who have been told the secrets: a
+ * server repeats what it was sent.
  */
 export function conceal(text: string, secrets: readonly string[]): string {
   const forms = secrets.filter((secret) => secret.length > 3).flatMap(formsOf);
@@ -56,7 +60,9 @@ function formsOf(secret: string): string[] {
   return [secret, encodeURIComponent(secret), bytes.toString('base64'), bytes.toString('base64url')];
 }
 
-/** Of a text as it may be in the midst of another: all pieces of it, or the whole where it is short. */
+/**
+ * Of a text as it may be in the midst of another: all pieces of it, or the whole where it is short.
+ */
 function piecesOf(form: string): string[] {
   const count = Math.max(1, form.length - PIECE_LENGTH + 1);
   return Array.from({ length: count }, (_, from) => form.slice(from, from + PIECE_LENGTH));

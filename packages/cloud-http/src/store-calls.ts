@@ -14,7 +14,10 @@ export interface Call {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** The calls of one store: each is refused when the store is closed, stopped and waited for by `close`, and its errors are translated. */
+/**
+ * The calls of one store: each is refused when the store is closed, stopped and waited for by
+ * `close`, and its errors are translated.
+ */
 export class StoreCalls {
   readonly #uri: string;
   readonly #toStoreError: (error: unknown, call: Call) => CheckpointError;

@@ -1,6 +1,7 @@
 /**
- * The URI of a cloud store, taken apart: `scheme://authority/path?setting=value&…`. Pure: nothing is looked up. What is not accepted may hold
- * a secret in a wrong place, so no message repeats any of it.
+ * The URI of a cloud store, taken apart: `scheme://authority/path?setting=value&…`. Pure: nothing
+ * is looked up. What is not accepted may hold a secret in a wrong place, so no message repeats any
+ * of it.
  */
 
 import { CheckpointError } from '@holdfast/core/contract';
@@ -36,7 +37,10 @@ export function firstOf(
   return undefined;
 }
 
-/** Every method throws `InvalidConfig` with what was wrong and what is accepted. Empty values in the environment count as not set. */
+/**
+ * Every method throws `InvalidConfig` with what was wrong and what is accepted. Empty values in the
+ * environment count as not set.
+ */
 export class StoreUri<Name extends string> {
   /** What stands between `//` and the next '/', as it was given. */
   readonly authority: string;

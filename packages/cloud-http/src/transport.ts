@@ -1,4 +1,7 @@
-/** How requests travel: over our own connections, which receive bodies in place, or over `node:http` where a proxy stands between. */
+/**
+ * How requests travel: over our own connections, which receive bodies in place, or over `node:http`
+ * where a proxy stands between.
+ */
 
 import { DirectHttpClient, DirectHttpError, type DirectRequest, type Into } from '@holdfast/direct-http';
 import { ConnectionQueue } from './connection-queue.ts';
@@ -11,7 +14,10 @@ import { unwritableRequest } from './unwritable.ts';
 
 export type { Into };
 
-/** Only against connections that are dead for good: the engine watches for silence, and knows how long it may take. */
+/**
+ * Only against connections that are dead for good: the engine watches for silence, and knows how
+ * long it may take.
+ */
 const IDLE_TIMEOUT_MS = 15 * 60_000;
 
 /** Beyond what the engine keeps in flight, for records and a second try of a slow part. */
@@ -36,7 +42,10 @@ export interface TransportRequest {
   /** With the query, encoded. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** What the request tells the server and nobody else may learn: a refusal that repeats it is told without. */
+  /**
+   * What the request tells the server and nobody else may learn: a refusal that repeats it is told
+   * without.
+   */
   readonly secrets: readonly string[];
   /** Belongs to the transport until the promise settles. */
   readonly body?: Uint8Array | undefined;
@@ -77,7 +86,10 @@ export class HttpTransport {
   readonly #direct: DirectHttpClient;
   readonly #options: TransportOptions;
   readonly #queue = new ConnectionQueue(CONNECTIONS_MAX);
-  /** By the address of the proxy; without one, for servers that the direct client does not understand. */
+  /**
+   * By the address of the proxy; without one, for servers that the direct client does not
+   * understand.
+   */
   readonly #nodeHttp = new Map<string, NodeHttp>();
   #isLenient = false;
 
@@ -92,9 +104,11 @@ export class HttpTransport {
   }
 
   /**
-   * Sends a request once, when there is a connection for it. Buffers belong to the transport until the promise settles. An answer that is
-   * no success is thrown as what `refusalOf` makes of it; a redirect is none. What is thrown repeats no secret of the request.
-   * `UnwritableRequest`: nothing was sent. `InvalidConfig`: its way leads through a proxy that cannot be used. `ProxyRefusal`: the proxy does not let it through.
+   * Sends a request once, when there is a connection for it. Buffers belong to the transport until
+   * the promise settles. An answer that is no success is thrown as what `refusalOf` makes of it; a
+   * redirect is none. What is thrown repeats no secret of the request. `UnwritableRequest`: nothing
+   * was sent. `InvalidConfig`: its way leads through a proxy that cannot be used. `ProxyRefusal`:
+   * the proxy does not let it through.
    */
   async send(request: TransportRequest, options: SendOptions = {}): Promise<TransportAnswer> {
     const proxy = this.#options.proxies.to(request);

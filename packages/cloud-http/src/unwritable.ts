@@ -1,4 +1,7 @@
-/** Requests that cannot be written: a value that a header may not hold, such as a token with the end of its line. */
+/**
+ * Requests that cannot be written: a value that a header may not hold, such as a token with the end
+ * of its line.
+ */
 
 import { DirectHttpError, isHeaderValue } from '@holdfast/direct-http';
 
@@ -9,7 +12,9 @@ const OF_CREDENTIALS: Readonly<Record<string, string>> = {
   'x-ms-copy-source-authorization': 'the token of the credentials',
 };
 
-/** Nothing was sent, and nothing can be. Its message names the kind of value and never the value. */
+/**
+ * Nothing was sent, and nothing can be. Its message names the kind of value and never the value.
+ */
 export class UnwritableRequest extends Error {
   constructor(what: string) {
     super(`the request cannot be written: ${what}`);

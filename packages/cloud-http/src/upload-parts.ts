@@ -10,7 +10,10 @@ export function isPartSize(
   return Number.isSafeInteger(sizeBytes) && sizeBytes >= minPartBytes && sizeBytes <= maxPartBytes;
 }
 
-/** Of an upload that a listing showed which does not tell the size of its parts: it can be looked at and aborted. */
+/**
+ * Of an upload that a listing showed which does not tell the size of its parts: it can be looked at
+ * and aborted.
+ */
 export const PART_SIZE_UNKNOWN = 0;
 
 function assertPartSizeKnown(subject: StoreSubject, sizeBytes: number): void {

@@ -21,7 +21,10 @@ export function plainEtag(etag: string | undefined): string {
   return (etag ?? '').replace(/^"|"$/g, '');
 }
 
-/** Of a part, where no better checksum is told: most stores take its MD5 for its ETag, and none is mistaken for one by chance. */
+/**
+ * Of a part, where no better checksum is told: most stores take its MD5 for its ETag, and none is
+ * mistaken for one by chance.
+ */
 export function md5OfEtag(etag: string): { readonly md5: string } | undefined {
   return /^[0-9a-f]{32}$/.test(etag) ? { md5: etag } : undefined;
 }
@@ -66,8 +69,9 @@ export function isInTheClear(url: string): boolean {
 }
 
 /**
- * What stands in each element of this name that has no attributes and none of its own name within. One pass: an
- * expression that looks for the end from each beginning would take minutes for a page of beginnings.
+ * What stands in each element of this name that has no attributes and none of its own name within.
+ * One pass: an expression that looks for the end from each beginning would take minutes for a page
+ * of beginnings.
  */
 export function* elementsOf(xml: string, name: string): Generator<string> {
   const [begin, end] = [`<${name}>`, `</${name}>`];

@@ -1,9 +1,10 @@
 /**
- * Reads one answer after the other out of the bytes of a connection: idle → head → fill | chunked | to-eof → idle. It knows no socket:
- * `view` says where the next bytes belong, `take` that so many of them have arrived there.
+ * Reads one answer after the other out of the bytes of a connection: idle → head → fill | chunked |
+ * to-eof → idle. It knows no socket: `view` says where the next bytes belong, `take` that so many
+ * of them have arrived there.
  *
- * A view of the caller's memory is given out in the state `fill` alone, never an empty one, and the call of `take` that gets the last byte
- * leaves that state: the next view is scratch again.
+ * A view of the caller's memory is given out in the state `fill` alone, never an empty one, and the
+ * call of `take` that gets the last byte leaves that state: the next view is scratch again.
  */
 
 import { planBody } from './body-plan.ts';
@@ -39,7 +40,9 @@ export class AnswerReader {
   #decoder: ChunkedDecoder | undefined;
   #hasSurplus = false;
 
-  /** Bytes came that belong to no answer: what follows them cannot be told apart from the next one. */
+  /**
+   * Bytes came that belong to no answer: what follows them cannot be told apart from the next one.
+   */
   get hasSurplus(): boolean {
     return this.#hasSurplus;
   }
@@ -77,7 +80,10 @@ export class AnswerReader {
     return this.#scratch;
   }
 
-  /** `bytes` bytes have arrived at the start of the last view. Returns the answer they complete. Throws what is wrong with it. */
+  /**
+   * `bytes` bytes have arrived at the start of the last view. Returns the answer they complete.
+   * Throws what is wrong with it.
+   */
   take(bytes: number): Answer | undefined {
     switch (this.#state) {
       case 'fill':

@@ -1,4 +1,6 @@
-/** Where the body of an answer goes, decided from its head before the first byte is placed. Pure. */
+/**
+ * Where the body of an answer goes, decided from its head before the first byte is placed. Pure.
+ */
 
 import { badHead, DirectHttpError, type DirectHttpErrorCode } from './errors.ts';
 import type { DirectRequest, Into } from './message.ts';
@@ -8,7 +10,10 @@ const ERROR_BYTES_MAX = 1024 * 1024;
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
 
 export type BodyPlan =
-  /** Exactly `destination.byteLength` bytes, into the caller's memory or, where `isInto` is false, into memory of our own. */
+  /**
+   * Exactly `destination.byteLength` bytes, into the caller's memory or, where `isInto` is false,
+   * into memory of our own.
+   */
   | { readonly kind: 'fill'; readonly destination: Uint8Array; readonly isInto: boolean }
   | { readonly kind: 'chunked'; readonly bytesMax: number }
   /** Whatever comes until the server closes. */
@@ -68,7 +73,10 @@ function planInto(head: ResponseHead, into: Into): BodyPlan {
   return { kind: 'fill', destination: into.buffer.subarray(0, lengthBytes), isInto: true };
 }
 
-/** Throws `BAD_HEAD`, `BAD_BODY`, `TOO_LARGE`, `RANGE_MISMATCH`, `ETAG_MISMATCH`. `head` is of a final answer. */
+/**
+ * Throws `BAD_HEAD`, `BAD_BODY`, `TOO_LARGE`, `RANGE_MISMATCH`, `ETAG_MISMATCH`. `head` is of a
+ * final answer.
+ */
 export function planBody(head: ResponseHead, request: DirectRequest): BodyPlan {
   const { status } = head;
   if (request.method === 'HEAD' || status === 204 || status === 304) return NOTHING;

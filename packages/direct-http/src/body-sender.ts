@@ -1,15 +1,18 @@
 import type { Socket } from 'node:net';
 
 /**
- * Over TLS a write is copied whole before it is encrypted, so large ones cost memory; small ones cost calls. On plain sockets it does not
- * matter, and what has been sent so far can be seen.
+ * Over TLS a write is copied whole before it is encrypted, so large ones cost memory; small ones
+ * cost calls. On plain sockets it does not matter, and what has been sent so far can be seen.
  */
 const SLICE_BYTES = 512 * 1024;
 
 /** A system call costs more than copying so little. */
 const COPIED_BYTES_MAX = 16 * 1024;
 
-/** Sends one request at a time. A large body goes slice after slice: the next when the one before is out of our hands. */
+/**
+ * Sends one request at a time. A large body goes slice after slice: the next when the one before is
+ * out of our hands.
+ */
 export class BodySender {
   readonly #socket: Socket;
   #body: Uint8Array | undefined;

@@ -53,7 +53,10 @@ export class ChunkedDecoder {
     return this.#state === 'done';
   }
 
-  /** Takes `bytes` from `start` to `end`, or to the end of the body; returns how far it got. Throws `BAD_BODY`, `TOO_LARGE`. */
+  /**
+   * Takes `bytes` from `start` to `end`, or to the end of the body; returns how far it got. Throws
+   * `BAD_BODY`, `TOO_LARGE`.
+   */
   push(bytes: Uint8Array, start: number, end: number): number {
     let at = start;
     while (at < end && this.#state !== 'done') {

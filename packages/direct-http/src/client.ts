@@ -8,9 +8,10 @@ import { hostHeader, writeRequestHead } from './request-head.ts';
 import { type DirectHttpOptions, type Settings, settingsOf } from './settings.ts';
 
 /**
- * HTTP/1.1 over connections of its own that receive a body straight into the caller's buffer, without a stream and without a copy.
- * Connections are kept and reused, the last one used first; idle ones do not keep the process alive. Not through proxies, and on Node
- * alone. Each request is sent once, `isRepeatable` ones at most twice.
+ * HTTP/1.1 over connections of its own that receive a body straight into the caller's buffer,
+ * without a stream and without a copy. Connections are kept and reused, the last one used first;
+ * idle ones do not keep the process alive. Not through proxies, and on Node alone. Each request is
+ * sent once, `isRepeatable` ones at most twice.
  */
 export class DirectHttpClient {
   readonly #settings: Settings;
@@ -28,8 +29,9 @@ export class DirectHttpClient {
   }
 
   /**
-   * Resolves to the answer, of whatever status. Rejects with `DirectHttpError`, never before the buffers are the caller's again: once the
-   * promise has settled, nobody reads from `body` or writes to `into.buffer`.
+   * Resolves to the answer, of whatever status. Rejects with `DirectHttpError`, never before the
+   * buffers are the caller's again: once the promise has settled, nobody reads from `body` or
+   * writes to `into.buffer`.
    */
   request(request: DirectRequest): Promise<DirectResponse> {
     try {
@@ -51,7 +53,10 @@ export class DirectHttpClient {
     return count;
   }
 
-  /** Fails what is under way with `CLIENT_CLOSED`; resolves when every socket is closed. Safe to call again. */
+  /**
+   * Fails what is under way with `CLIENT_CLOSED`; resolves when every socket is closed. Safe to
+   * call again.
+   */
   close(): Promise<void> {
     this.#closing ??= Promise.all(Array.from(this.#origins.values(), (origin) => origin.close())).then(
       () => undefined,
@@ -65,7 +70,8 @@ export class DirectHttpClient {
     const known = this.#origins.get(key);
     if (known !== undefined) return known;
     const host = hostHeader(request);
-    // One for all connections, and none where there is no TLS: it holds the trusted certificates, which take long to parse.
+    // One for all connections, and none where there is no TLS: it holds the trusted certificates,
+    // which take long to parse.
     if (protocol === 'https:') this.#secureContext ??= createSecureContext(secureContextOptions(this.#ca));
     const secureContext = protocol === 'https:' ? this.#secureContext : undefined;
     const endpoint = { protocol, hostname, port, lookup: this.#lookup, secureContext, session: undefined };

@@ -1,10 +1,12 @@
 /**
  * One connection: connecting → idle → busy → done → idle or dead.
  *
- * Node keeps the view that `buffer()` returned last as a raw pointer and uses it for whatever it reads next. Over TLS it goes on writing
- * there after `destroy()`, until the socket's 'close': one read of ciphertext holds several records, which it decrypts in a loop that
- * nothing stops. So a failure is kept, the socket destroyed, and the request settled on 'close', never before. An answer that is complete
- * needs no such wait: the reader has left the destination in the callback that took the last byte.
+ * Node keeps the view that `buffer()` returned last as a raw pointer and uses it for whatever it
+ * reads next. Over TLS it goes on writing there after `destroy()`, until the socket's 'close': one
+ * read of ciphertext holds several records, which it decrypts in a loop that nothing stops. So a
+ * failure is kept, the socket destroyed, and the request settled on 'close', never before. An
+ * answer that is complete needs no such wait: the reader has left the destination in the callback
+ * that took the last byte.
  */
 
 import type { Socket } from 'node:net';
@@ -77,7 +79,10 @@ export class Connection implements Holder {
     socket.once('close', () => this.#onClose());
   }
 
-  /** Can take a request now. False after its time, even if the timer is late because the process was busy. */
+  /**
+   * Can take a request now. False after its time, even if the timer is late because the process was
+   * busy.
+   */
   get isUsable(): boolean {
     return this.#state === 'idle' && performance.now() < this.#idleUntilMs;
   }
@@ -107,7 +112,9 @@ export class Connection implements Holder {
     this.#fail(exchange.abortError(this.#phase, this.#reader.bodyBytes));
   }
 
-  /** Ends the connection, and the request on it with `code`. The owner hears of it through `closed`. */
+  /**
+   * Ends the connection, and the request on it with `code`. The owner hears of it through `closed`.
+   */
   close(code: DirectHttpErrorCode, message: string): void {
     this.#failWith(code, message);
   }
@@ -145,7 +152,8 @@ export class Connection implements Holder {
 
   #take(bytes: number): void {
     const answer = this.#reader.take(bytes);
-    // A destination whose class is the caller's can run code of the caller's, which may have aborted.
+    // A destination whose class is the caller's can run code of the caller's, which may have
+    // aborted.
     if (answer !== undefined && this.#state === 'busy') this.#finish(answer);
     else if (this.#reader.hasSurplus && this.#state === 'idle') this.#destroy();
   }
@@ -153,9 +161,10 @@ export class Connection implements Holder {
   // Ending well
 
   /**
-   * The answer is complete. It is handed over in the check phase of this turn of the loop: bytes after the body, which would be taken for
-   * the next answer, have been seen by then if they came with it; so has the end of a body that was sent before the answer, which Node
-   * reports in the check phase over TLS; and the connection is free before the caller can ask for another.
+   * The answer is complete. It is handed over in the check phase of this turn of the loop: bytes
+   * after the body, which would be taken for the next answer, have been seen by then if they came
+   * with it; so has the end of a body that was sent before the answer, which Node reports in the
+   * check phase over TLS; and the connection is free before the caller can ask for another.
    */
   #finish(answer: Answer): void {
     this.#answer = answer;
@@ -169,7 +178,8 @@ export class Connection implements Holder {
     const answer = this.#answer;
     if (this.#state !== 'done' || exchange === undefined || answer === undefined) return;
     if (this.#sender.isSending) {
-      // The answer was early: the body is being read from until 'close', and only then the answer is handed over.
+      // The answer was early: the body is being read from until 'close', and only then the answer
+      // is handed over.
       this.#destroy();
       return;
     }
@@ -251,7 +261,10 @@ export class Connection implements Holder {
     } else this.#closedEarly(error);
   }
 
-  /** A loop that was blocked fires the timer though bytes wait to be read: they get two turns to show up. */
+  /**
+   * A loop that was blocked fires the timer though bytes wait to be read: they get two turns to
+   * show up.
+   */
   #onTimeout(): void {
     if (this.#state === 'idle') {
       this.#destroy();
@@ -259,7 +272,8 @@ export class Connection implements Holder {
     }
     const { bytesRead } = this.#socket;
     const { slicesSent } = this.#sender;
-    // Two turns do not empty a slice. Node looks at what is left of it whenever the timer fires, so another round of it decides.
+    // Two turns do not empty a slice. Node looks at what is left of it whenever the timer fires, so
+    // another round of it decides.
     if (this.#sender.isSending && this.#slicesAtTimeout !== slicesSent) {
       this.#slicesAtTimeout = slicesSent;
       this.#socket.setTimeout(this.#socket.timeout ?? this.#owner.idleTimeoutMs);

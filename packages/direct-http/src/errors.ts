@@ -1,19 +1,28 @@
-/** Where a request was when it failed. `head` runs from the first byte of the request to the last of the answer's head. */
+/**
+ * Where a request was when it failed. `head` runs from the first byte of the request to the last of
+ * the answer's head.
+ */
 export type Phase = 'queue' | 'connect' | 'head' | 'body';
 
 /**
  * What a caller can act on. The list is closed.
- * - `BAD_REQUEST`: the request cannot be written as HTTP/1.1 (a control character, a header that the client sets itself). Nothing was sent.
- * - `BAD_HEAD`: the head of the answer breaks HTTP/1.1, or goes past a limit. Another client may be more lenient.
- * - `BAD_BODY`: the body breaks its framing, or cannot be received as asked: no length, chunks or an encoding where it was to go into a buffer.
+ * - `BAD_REQUEST`: the request cannot be written as HTTP/1.1 (a control character, a header that
+ *   the client sets itself). Nothing was sent.
+ * - `BAD_HEAD`: the head of the answer breaks HTTP/1.1, or goes past a limit. Another client may be
+ *   more lenient.
+ * - `BAD_BODY`: the body breaks its framing, or cannot be received as asked: no length, chunks or
+ *   an encoding where it was to go into a buffer.
  * - `RANGE_MISMATCH`: the bytes of the answer are not those that were to go into the buffer.
  * - `ETAG_MISMATCH`: the object is another than the one asked for.
  * - `TOO_LARGE`: the body is larger than the buffer, or than `bodyBytesMax` where it is collected.
  * - `ABORTED`: the signal fired; its reason is the cause.
- * - `TIMED_OUT`: no connection within the time for it, or no byte in either direction for the idle time.
+ * - `TIMED_OUT`: no connection within the time for it, or no byte in either direction for the idle
+ *   time.
  * - `CLOSED_EARLY`: the connection ended before the answer did.
- * - `CONNECT_FAILED`: name not found, refused, unreachable; the cause is the system's error with its `code`.
- * - `TLS_FAILED`: the certificate is not trusted or is for another name, or the two sides agree on nothing; the cause is OpenSSL's or Node's error.
+ * - `CONNECT_FAILED`: name not found, refused, unreachable; the cause is the system's error with
+ *   its `code`.
+ * - `TLS_FAILED`: the certificate is not trusted or is for another name, or the two sides agree on
+ *   nothing; the cause is OpenSSL's or Node's error.
  * - `CLIENT_CLOSED`: `close()` was called.
  * - `NOT_NODE`: this runtime does not read into the buffer it is given. Use another client.
  * - `UNEXPECTED`: anything else, with its cause; for example a buffer that was detached meanwhile.
@@ -41,15 +50,18 @@ export interface DirectHttpErrorDetails {
   cause?: unknown;
 }
 
-/** Why a request has no answer. Messages name no path, query or header value of a request: those may be secrets. */
+/**
+ * Why a request has no answer. Messages name no path, query or header value of a request: those may
+ * be secrets.
+ */
 export class DirectHttpError extends Error {
   readonly code: DirectHttpErrorCode;
   readonly phase: Phase;
   /** Bytes of the answer's body that had arrived; so many of the destination may be overwritten. */
   readonly bytes: number;
   /**
-   * The connection had been used before and was closed before any byte of an answer: most likely the server closed it as idle and never
-   * saw the request, but nothing proves it.
+   * The connection had been used before and was closed before any byte of an answer: most likely
+   * the server closed it as idle and never saw the request, but nothing proves it.
    */
   readonly isStale: boolean;
 
@@ -74,8 +86,8 @@ export function clientClosed(): DirectHttpError {
 }
 
 /**
- * Why there is no connection: the network, or what TLS made of it. A handshake that is cut off is the network's, since it may go well the
- * next time.
+ * Why there is no connection: the network, or what TLS made of it. A handshake that is cut off is
+ * the network's, since it may go well the next time.
  */
 export function connectError(
   error: Error,

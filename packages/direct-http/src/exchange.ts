@@ -10,7 +10,10 @@ export interface Holder {
 
 const ONCE = { once: true };
 
-/** A request under way, from `request()` until its promise settles. It listens to its signal itself, which saves a closure. */
+/**
+ * A request under way, from `request()` until its promise settles. It listens to its signal itself,
+ * which saves a closure.
+ */
 export class Exchange {
   readonly request: DirectRequest;
   /** The request's head as it is sent. */
@@ -41,8 +44,8 @@ export class Exchange {
   }
 
   /**
-   * The request may be sent again after it failed with `error`, on a new connection. No failure there is stale, so that it is not repeated
-   * twice.
+   * The request may be sent again after it failed with `error`, on a new connection. No failure
+   * there is stale, so that it is not repeated twice.
    */
   mayRepeat(error: DirectHttpError): boolean {
     const { isRepeatable, signal } = this.request;

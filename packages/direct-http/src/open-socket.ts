@@ -1,7 +1,10 @@
 import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { type ConnectionOptions, type SecureContext, connect as tlsConnect } from 'node:tls';
 
-/** How Node asks for memory to read into, and says what it read. @types/node knows it for `net` alone. */
+/**
+ * How Node asks for memory to read into, and says what it read. @types/node knows it for `net`
+ * alone.
+ */
 export interface ReadInto {
   /** Never an empty view: TLS would loop in native code for ever. */
   buffer(): Uint8Array;
@@ -35,7 +38,8 @@ function openTls(endpoint: Endpoint, onread: ReadInto): Socket {
     ...(lookup && { lookup }),
   };
   const socket = tlsConnect(options);
-  // Node holds tickets back until the certificate and its name are verified, which a resumed session is not again.
+  // Node holds tickets back until the certificate and its name are verified, which a resumed
+  // session is not again.
   socket.on('session', (ticket) => {
     endpoint.session = ticket;
   });
@@ -46,7 +50,10 @@ function openTls(endpoint: Endpoint, onread: ReadInto): Socket {
   return socket;
 }
 
-/** A socket that is connecting and reads into what `onread.buffer` returns. It emits `connect` or, over TLS, `secureConnect`. */
+/**
+ * A socket that is connecting and reads into what `onread.buffer` returns. It emits `connect` or,
+ * over TLS, `secureConnect`.
+ */
 export function openSocket(endpoint: Endpoint, onread: ReadInto): Socket {
   const { hostname, port, lookup } = endpoint;
   const socket =

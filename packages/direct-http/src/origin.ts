@@ -4,7 +4,10 @@ import type { Exchange, Holder } from './exchange.ts';
 import type { Endpoint } from './open-socket.ts';
 import type { Settings } from './settings.ts';
 
-/** The connections to one server, and the requests that wait for one: in order, on the connection that was free last. */
+/**
+ * The connections to one server, and the requests that wait for one: in order, on the connection
+ * that was free last.
+ */
 export class Origin implements ConnectionOwner, Holder {
   readonly endpoint: Endpoint;
   /** Value of the Host header. */

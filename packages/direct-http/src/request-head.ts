@@ -42,8 +42,8 @@ export function hostHeader({ protocol, hostname, port }: DirectRequest): string 
 }
 
 /**
- * Request line, headers and the empty line, in Latin-1. `host` is the Host header unless one is given.
- * Throws `BAD_REQUEST`: nothing a caller passes can end a line or add a header.
+ * Request line, headers and the empty line, in Latin-1. `host` is the Host header unless one is
+ * given. Throws `BAD_REQUEST`: nothing a caller passes can end a line or add a header.
  */
 export function writeRequestHead(request: DirectRequest, host: string): string {
   const { method, path, headers, idleTimeoutMs } = request;

@@ -1,19 +1,26 @@
 /**
- * The head of an answer, from bytes. Pure, and strict where leniency has let one party see other boundaries than the next (request
- * smuggling): CRLF only, no folding, no control characters, one length.
+ * The head of an answer, from bytes. Pure, and strict where leniency has let one party see other
+ * boundaries than the next (request smuggling): CRLF only, no folding, no control characters, one
+ * length.
  */
 
 import { badHead } from './errors.ts';
 
 export interface ResponseHead {
   readonly status: number;
-  /** Names in lower case, repeated ones joined by ", ". Without a prototype, so that no name means anything. */
+  /**
+   * Names in lower case, repeated ones joined by ", ". Without a prototype, so that no name means
+   * anything.
+   */
   readonly headers: Readonly<Record<string, string>>;
   readonly contentLengthBytes: number | undefined;
   readonly isChunked: boolean;
   /** The server will take another request on this connection. */
   readonly keepsAlive: boolean;
-  /** How long an idle connection may be used if the server says how long it keeps it; 0 if that is too short. */
+  /**
+   * How long an idle connection may be used if the server says how long it keeps it; 0 if that is
+   * too short.
+   */
   readonly keepAliveMs: number | undefined;
 }
 
@@ -28,18 +35,27 @@ const LF = 0x0a;
 const CR = 0x0d;
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?\r\n/;
-/** Sticky: name, ':', value with the blanks around it. No two parts can match the same text, so matching takes linear time. */
+/**
+ * Sticky: name, ':', value with the blanks around it. No two parts can match the same text, so
+ * matching takes linear time.
+ */
 const FIELD = /([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)\r\n/y;
 /** 15 digits: the largest is a safe integer. */
 const LENGTH = /^\d{1,15}$/;
 
-/** Where the head ends, exclusive, in the first `endBytes` of `bytes`; -1 if it does not. Bytes before `fromBytes` were searched before. */
+/**
+ * Where the head ends, exclusive, in the first `endBytes` of `bytes`; -1 if it does not. Bytes
+ * before `fromBytes` were searched before.
+ */
 export function findHeadEnd(bytes: Buffer, fromBytes: number, endBytes: number): number {
   const index = bytes.indexOf(HEAD_END, Math.max(0, fromBytes - 3));
   return index === -1 || index + 4 > endBytes ? -1 : index + 4;
 }
 
-/** Throws `BAD_HEAD` if no bytes that follow can make a head of these: what is not HTTP is not waited for. */
+/**
+ * Throws `BAD_HEAD` if no bytes that follow can make a head of these: what is not HTTP is not
+ * waited for.
+ */
 export function checkHeadBeginning(bytes: Buffer, endBytes: number): void {
   const length = Math.min(START.length, endBytes);
   if (START.compare(bytes, 0, length, 0, length) !== 0)

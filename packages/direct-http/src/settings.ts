@@ -10,7 +10,10 @@ export interface DirectHttpOptions {
   connectTimeoutMs?: number | undefined;
   /** Of a request under way without a byte in either direction. Default 30,000. */
   idleTimeoutMs?: number | undefined;
-  /** How long an unused connection is kept where the server does not say; else 1 s less than it says, at most 60 s. Default 4,000. */
+  /**
+   * How long an unused connection is kept where the server does not say; else 1 s less than it
+   * says, at most 60 s. Default 4,000.
+   */
   keepAliveMs?: number | undefined;
   tls?:
     | {
@@ -30,7 +33,10 @@ export interface Settings {
   readonly keepAliveMs: number;
 }
 
-/** Throws `RangeError`: with a limit of no connections, or with a timer that never fires, requests would wait for ever. */
+/**
+ * Throws `RangeError`: with a limit of no connections, or with a timer that never fires, requests
+ * would wait for ever.
+ */
 export function settingsOf(options: DirectHttpOptions): Settings {
   const settings: Settings = {
     connectionsMax: options.connectionsMax ?? 64,

@@ -16,8 +16,8 @@ export function writtenFile(stats: BigIntStats): WrittenFile {
 }
 
 /**
- * `stats`: of the path itself, links not followed. Inode or time of modification is enough beside the
- * size: some network file systems number a file anew, and some set its time when it is closed.
+ * `stats`: of the path itself, links not followed. Inode or time of modification is enough beside
+ * the size: some network file systems number a file anew, and some set its time when it is closed.
  */
 export function isAsWritten(stats: BigIntStats, file: WrittenFile): boolean {
   const isSame = identityOf(stats) === file.identity || stats.mtimeNs === file.mtimeNs;
@@ -36,7 +36,10 @@ export function whatIs(stats: BigIntStats | null): string {
   return stats.isFile() ? 'is another file' : 'is a special file';
 }
 
-/** `path`: what was found changed. `target`: what a restore, or another writer, was about to put in place. */
+/**
+ * `path`: what was found changed. `target`: what a restore, or another writer, was about to put in
+ * place.
+ */
 export function changedMeanwhile(
   target: string,
   path: string,

@@ -10,7 +10,9 @@ const KIB = 1024;
 const CREATE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 const O_DIRECT = constants.O_DIRECT ?? 0;
 
-/** The part of `WebAssembly` that is used; the platform's types are not among those of the language. */
+/**
+ * The part of `WebAssembly` that is used; the platform's types are not among those of the language.
+ */
 declare const WebAssembly: {
   readonly Memory: new (size: { initial: number }) => { readonly buffer: ArrayBuffer };
 };
@@ -36,7 +38,10 @@ interface Traced {
   readonly open: Set<number>;
 }
 
-/** The real system calls, written down. `direct` decides what happens where O_DIRECT is asked for; default: what works on any disk. */
+/**
+ * The real system calls, written down. `direct` decides what happens where O_DIRECT is asked for;
+ * default: what works on any disk.
+ */
 function traced(overrides: Partial<FileSystem> = {}, direct: 'simulated' | 'real' = 'simulated'): Traced {
   const directDescriptors = new Set<number>();
   const open = new Set<number>();

@@ -1,13 +1,15 @@
 /**
  * An open file that is read and written past the page cache where that works.
  *
- * A page-cache write copies each byte once more and then waits for it again in fdatasync: on the machines measured it took four times
- * as long as O_DIRECT. O_DIRECT in turn wants the buffer's address, the offset and the length aligned, and does not exist everywhere.
- * So a file has a buffered descriptor, and a direct one is opened beside it at the first transfer that could use it. Both name the same
- * inode: the kernel keeps them coherent, and one fdatasync covers both.
+ * A page-cache write copies each byte once more and then waits for it again in fdatasync: on the
+ * machines measured it took four times as long as O_DIRECT. O_DIRECT in turn wants the buffer's
+ * address, the offset and the length aligned, and does not exist everywhere. So a file has a
+ * buffered descriptor, and a direct one is opened beside it at the first transfer that could use
+ * it. Both name the same inode: the kernel keeps them coherent, and one fdatasync covers both.
  *
- * An unaligned tail goes through the buffered descriptor. The other way, writing a padded block and truncating, would need room behind
- * the caller's bytes and a truncation that no concurrent part may undo; it was not faster.
+ * An unaligned tail goes through the buffered descriptor. The other way, writing a padded block and
+ * truncating, would need room behind the caller's bytes and a truncation that no concurrent part
+ * may undo; it was not faster.
  */
 
 import { type BigIntStats, constants } from 'node:fs';
@@ -16,7 +18,10 @@ import { errnoOf } from './errno.ts';
 import { type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts';
 import { secondsOf } from './mtime.ts';
 
-/** Address, offset and length of a direct transfer are multiples of this: the page, at least the logical block of any common disk. */
+/**
+ * Address, offset and length of a direct transfer are multiples of this: the page, at least the
+ * logical block of any common disk.
+ */
 export const DIRECT_ALIGNMENT_BYTES = 4096;
 
 /** Below this the copy costs less than the second descriptor. */
@@ -47,7 +52,10 @@ export class DirectFile {
   readonly #descriptor: number;
   readonly #flags: number;
   #directDescriptor: Promise<number | null> | null;
-  /** Memory that a direct call refused: its address is not aligned, or the file system has no O_DIRECT after all. */
+  /**
+   * Memory that a direct call refused: its address is not aligned, or the file system has no
+   * O_DIRECT after all.
+   */
   readonly #refused = new WeakSet<ArrayBufferLike>();
   #calls = 0;
   #whenIdle: (() => void) | null = null;
@@ -67,8 +75,9 @@ export class DirectFile {
   }
 
   /**
-   * Fills `buffer` from `offsetBytes` on; less only where the file ends. Resolves to the number of bytes.
-   * Fastest if `buffer` lies in a `WebAssembly.Memory`, whose address is aligned to pages, and offset and `byteOffset` are aligned too.
+   * Fills `buffer` from `offsetBytes` on; less only where the file ends. Resolves to the number of
+   * bytes. Fastest if `buffer` lies in a `WebAssembly.Memory`, whose address is aligned to pages,
+   * and offset and `byteOffset` are aligned too.
    */
   read(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<number> {
     return this.#use(async () => {
@@ -83,7 +92,10 @@ export class DirectFile {
     });
   }
 
-  /** Writes all of `buffer` at `offsetBytes`. Ranges that are written at the same time must not overlap. Not durable before `datasync`. */
+  /**
+   * Writes all of `buffer` at `offsetBytes`. Ranges that are written at the same time must not
+   * overlap. Not durable before `datasync`.
+   */
   write(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<void> {
     return this.#use(async () => {
       let doneBytes = 0;
@@ -96,7 +108,10 @@ export class DirectFile {
     });
   }
 
-  /** All bytes written so far, the size, and what else is needed to read them are durable. After an error the file is not to be trusted. */
+  /**
+   * All bytes written so far, the size, and what else is needed to read them are durable. After an
+   * error the file is not to be trusted.
+   */
   datasync(): Promise<void> {
     return this.#use(() => this.#fileSystem.fdatasync(this.#descriptor));
   }
@@ -121,7 +136,10 @@ export class DirectFile {
     return this.#use(() => this.#fileSystem.fstat(this.#descriptor));
   }
 
-  /** Of a directory: `here` leads to it, whatever becomes of its path, until `work` settles. Needs /proc. */
+  /**
+   * Of a directory: `here` leads to it, whatever becomes of its path, until `work` settles. Needs
+   * /proc.
+   */
   within<T>(work: (here: string) => Promise<T>): Promise<T> {
     return this.#use(() => work(`/proc/self/fd/${this.#descriptor}`));
   }
@@ -131,7 +149,10 @@ export class DirectFile {
     return this.#use(() => this.#fileSystem.readlink(`/proc/self/fd/${this.#descriptor}`).catch(() => null));
   }
 
-  /** The number of the kind of file system that it lies on (statfs(2)); `null` where the system does not tell. */
+  /**
+   * The number of the kind of file system that it lies on (statfs(2)); `null` where the system does
+   * not tell.
+   */
   fileSystemType(): Promise<bigint | null> {
     return this.#use(async () => {
       const stats = await this.#fileSystem.statfs(`/proc/self/fd/${this.#descriptor}`).catch(() => null);
@@ -140,8 +161,8 @@ export class DirectFile {
   }
 
   /**
-   * Waits for calls that have begun, up to their last system call: a descriptor closed under a running
-   * write may by then belong to another file. Later calls are `Aborted`. Safe to repeat.
+   * Waits for calls that have begun, up to their last system call: a descriptor closed under a
+   * running write may by then belong to another file. Later calls are `Aborted`. Safe to repeat.
    */
   close(): Promise<void> {
     this.#closing ??= this.#closeDescriptors();
@@ -203,7 +224,10 @@ export class DirectFile {
     }
   }
 
-  /** The same inode again, whatever has become of its name. Any failure means: not here. The buffered descriptor works either way. */
+  /**
+   * The same inode again, whatever has become of its name. Any failure means: not here. The
+   * buffered descriptor works either way.
+   */
   async #openDirect(): Promise<number | null> {
     const flags = (this.#flags & ~(constants.O_CREAT | constants.O_EXCL | constants.O_TRUNC)) | O_DIRECT;
     const path = `/proc/self/fd/${this.#descriptor}`;

@@ -1,6 +1,7 @@
 /**
- * Makes names durable. An fsync of a file covers its bytes; that the file is found again under its name needs an fsync of its directory,
- * and that the directory is found, one of each directory above.
+ * Makes names durable. An fsync of a file covers its bytes; that the file is found again under its
+ * name needs an fsync of its directory, and that the directory is found, one of each directory
+ * above.
  *
  * An fsync that failed is never repeated: the system reports a loss once, and then counts what it
  * could not write as written.
@@ -11,7 +12,10 @@ import { dirname } from 'node:path';
 import { errnoOf } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 
-/** Directories whose own names are known to be durable are remembered up to this number; forgetting one costs some fsyncs. */
+/**
+ * Directories whose own names are known to be durable are remembered up to this number; forgetting
+ * one costs some fsyncs.
+ */
 const KNOWN_DIRECTORIES_MAX = 4096;
 
 const DIRECTORY_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
@@ -19,9 +23,9 @@ const DIRECTORY_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
 const FILE_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
- * Where a directory cannot be synced there is nothing better to be had: a read-only file system has no news to lose; some network file
- * systems know no fsync of a directory, because they write names through; above the root we may lack the permission; and what has
- * vanished has no name to keep.
+ * Where a directory cannot be synced there is nothing better to be had: a read-only file system has
+ * no news to lose; some network file systems know no fsync of a directory, because they write names
+ * through; above the root we may lack the permission; and what has vanished has no name to keep.
  */
 const NOTHING_TO_SYNC = new Set([
   'EROFS',
@@ -76,10 +80,11 @@ export class DirectorySync {
   }
 
   /**
-   * Resolves when every entry that was in `directory` at the time of the call is durable, and the directory itself with all above it up to
-   * the mount point, whoever made them. Calls for one directory share an fsync: the next one, never one that has begun already.
-   * Errors are those of the system calls. After a failed fsync nothing is known of the entries:
-   * from then on the directory, and what rests on its entries, is `SyncFailedBefore`.
+   * Resolves when every entry that was in `directory` at the time of the call is durable, and the
+   * directory itself with all above it up to the mount point, whoever made them. Calls for one
+   * directory share an fsync: the next one, never one that has begun already. Errors are those of
+   * the system calls. After a failed fsync nothing is known of the entries: from then on the
+   * directory, and what rests on its entries, is `SyncFailedBefore`.
    */
   sync(directory: string): Promise<void> {
     if (!this.#isEnabled) return Promise.resolve();
@@ -101,8 +106,8 @@ export class DirectorySync {
   }
 
   /**
-   * Throws `SyncFailedBefore` if an fsync has failed of this file or directory, or of one above that
-   * its name rests on.
+   * Throws `SyncFailedBefore` if an fsync has failed of this file or directory, or of one above
+   * that its name rests on.
    */
   assertTrusted(path: string): void {
     if (this.#failures.size === 0) return;

@@ -6,8 +6,9 @@ import {
 } from '@holdfast/core/contract';
 
 /**
- * What an errno means to a caller, in one place for sources, targets and the local store. What is not in the table is `Unexpected`.
- * `Unavailable` is what may pass: the device, the network file system or this process is in trouble, not the call.
+ * What an errno means to a caller, in one place for sources, targets and the local store. What is
+ * not in the table is `Unexpected`. `Unavailable` is what may pass: the device, the network file
+ * system or this process is in trouble, not the call.
  */
 export const ERRNO_MEANINGS: Readonly<Record<string, readonly [code: ErrorCode, meaning: string]>> = {
   ENOENT: ['NotFound', 'no such file or directory'],
@@ -57,8 +58,8 @@ export function errnoOf(error: unknown): string | undefined {
 }
 
 /**
- * A failed call as a `CheckpointError` that says what was tried ("write /ckpt/a"); an error that is one already stays as it is.
- * `context` should name the path.
+ * A failed call as a `CheckpointError` that says what was tried ("write /ckpt/a"); an error that is
+ * one already stays as it is. `context` should name the path.
  */
 export function fileError(error: unknown, action: string, context: ErrorContext): CheckpointError {
   if (isCheckpointError(error)) return error;

@@ -1,6 +1,7 @@
 /**
- * The file-system calls that Holdfast makes, under their POSIX names, descriptors as numbers. They are passed in, so that a test can
- * make any one of them fail. Errors are Node's, with the errno name in `code`; `errno.ts` translates them.
+ * The file-system calls that Holdfast makes, under their POSIX names, descriptors as numbers. They
+ * are passed in, so that a test can make any one of them fail. Errors are Node's, with the errno
+ * name in `code`; `errno.ts` translates them.
  */
 
 import {
@@ -127,8 +128,9 @@ export const nodeFileSystem: FileSystem = {
 };
 
 /**
- * The same for a file system whose `fstat`, `fchmod` and `close` touch nothing but memory (`isLocalDisk`): there the trip costs ten times
- * the call. On a network they wait for a server, and the whole process would wait with them.
+ * The same for a file system whose `fstat`, `fchmod` and `close` touch nothing but memory
+ * (`isLocalDisk`): there the trip costs ten times the call. On a network they wait for a server,
+ * and the whole process would wait with them.
  */
 export const diskFileSystem: FileSystem = {
   ...nodeFileSystem,
@@ -144,8 +146,9 @@ const CACHED_READ_MS = 1;
 const READS_AFTER_SLOW = 100;
 
 /**
- * The same for the files of one scan. It has just brought their directory entries into memory, so opening them does not ask the disk; and
- * whoever saves files has mostly just written them, so small reads do not either: they are made in place, until one was slow.
+ * The same for the files of one scan. It has just brought their directory entries into memory, so
+ * opening them does not ask the disk; and whoever saves files has mostly just written them, so
+ * small reads do not either: they are made in place, until one was slow.
  */
 export function scannedFileSystem(): FileSystem {
   let readsElsewhere = 0;

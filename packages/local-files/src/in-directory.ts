@@ -1,6 +1,6 @@
 /**
- * A directory that is worked in without following links: `here` leads to the very directory that was opened, whatever becomes of its path
- * (openat(2), by way of /proc).
+ * A directory that is worked in without following links: `here` leads to the very directory that
+ * was opened, whatever becomes of its path (openat(2), by way of /proc).
  */
 
 import { constants } from 'node:fs';
@@ -8,8 +8,9 @@ import { dirname } from 'node:path';
 import type { FileSystem } from './file-system.ts';
 
 /**
- * `ENOTDIR` (of the system, or as it would say it): the path is none of a directory, or a link, be it in between. Links above `root` are
- * followed; default: those above the directory. Where there is no /proc, `here` is the path itself.
+ * `ENOTDIR` (of the system, or as it would say it): the path is none of a directory, or a link, be
+ * it in between. Links above `root` are followed; default: those above the directory. Where there
+ * is no /proc, `here` is the path itself.
  */
 export async function inDirectory<T>(
   fileSystem: FileSystem,

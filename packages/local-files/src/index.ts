@@ -1,4 +1,7 @@
-/** Files of this machine: what is saved from, what is restored to, and what the local store is built of. */
+/**
+ * Files of this machine: what is saved from, what is restored to, and what the local store is built
+ * of.
+ */
 
 import type { LocalFiles } from '@holdfast/core/contract';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
@@ -31,7 +34,10 @@ export { inspectTarget, type TargetSurroundings } from './target.ts';
 export { openTargetFile } from './target-file.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 
-/** Files through the given system calls, at the given time; a test passes calls that fail, and another time. */
+/**
+ * Files through the given system calls, at the given time; a test passes calls that fail, and
+ * another time.
+ */
 export function createLocalFiles(
   fileSystem: FileSystem,
   processes?: Processes,

@@ -1,6 +1,6 @@
 /**
- * What a process makes beside its work carries the process in its name. So what one left when it was killed is told from what another is
- * at this moment writing, and only the former is removed.
+ * What a process makes beside its work carries the process in its name. So what one left when it
+ * was killed is told from what another is at this moment writing, and only the former is removed.
  */
 
 import { sep } from 'node:path';
@@ -21,11 +21,16 @@ export interface OwnedEntry {
   readonly name: string;
   /** What follows the name that `ownedName` made: nothing, or a dot and a word. */
   readonly ending: string;
-  /** False also where that cannot be known: on another machine, in another container, without /proc. */
+  /**
+   * False also where that cannot be known: on another machine, in another container, without /proc.
+   */
   readonly isAbandoned: boolean;
 }
 
-/** The entries of a directory that begin with `prefix` and have such a name, whatever their endings. Errors are those of the system calls. */
+/**
+ * The entries of a directory that begin with `prefix` and have such a name, whatever their endings.
+ * Errors are those of the system calls.
+ */
 export async function ownedEntries(
   directory: string,
   prefix: string,
@@ -43,7 +48,10 @@ export async function ownedEntries(
   return found;
 }
 
-/** Removes what such processes were making below names without an ending. What cannot be removed takes room, and is left. */
+/**
+ * Removes what such processes were making below names without an ending. What cannot be removed
+ * takes room, and is left.
+ */
 export async function removeAbandoned(
   directory: string,
   prefix: string,

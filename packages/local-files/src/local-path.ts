@@ -1,12 +1,16 @@
 import { resolve, sep } from 'node:path';
 import { anyText, CheckpointError } from '@holdfast/core/contract';
 
-/** With one slash too: joining paths has made `s3:/bucket` of `s3://bucket`. A single letter may be a drive. */
+/**
+ * With one slash too: joining paths has made `s3:/bucket` of `s3://bucket`. A single letter may be
+ * a drive.
+ */
 const URI_LIKE = /^[a-z][a-z0-9+.-]+:\//i;
 
 /**
- * The absolute path of a file or directory of this machine that a caller has named. `InvalidArgument`: it is empty or only spaces, or looks like a URI, which
- * would otherwise become a directory below the working directory. Such a text may hold a secret, and is not repeated.
+ * The absolute path of a file or directory of this machine that a caller has named.
+ * `InvalidArgument`: it is empty or only spaces, or looks like a URI, which would otherwise become
+ * a directory below the working directory. Such a text may hold a secret, and is not repeated.
  */
 export function localPath(path: string): string {
   anyText('the path', path);

@@ -44,7 +44,10 @@ export async function mountOfDirectory(
   return mountOf(parseMountInfo(mountInfo), await fileSystem.realpath(directory));
 }
 
-/** The kernel writes space, tab, newline and backslash as three octal digits each; the rest is UTF-8 as it is. */
+/**
+ * The kernel writes space, tab, newline and backslash as three octal digits each; the rest is UTF-8
+ * as it is.
+ */
 function unescapeOctal(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 8)),
@@ -52,8 +55,9 @@ function unescapeOctal(text: string): string {
 }
 
 /**
- * Programs that show a bucket as a directory, and the scheme of the store behind it. They have no atomic `link`, forget fsync, or show
- * files that are half written. JuiceFS and CephFS keep files of their own in a bucket, with the semantics of a disk: they are not here.
+ * Programs that show a bucket as a directory, and the scheme of the store behind it. They have no
+ * atomic `link`, forget fsync, or show files that are half written. JuiceFS and CephFS keep files
+ * of their own in a bucket, with the semantics of a disk: they are not here.
  */
 const BUCKET_MOUNTS: Readonly<Record<string, string>> = {
   s3fs: 's3://',
@@ -71,7 +75,8 @@ const BUCKET_MOUNTS: Readonly<Record<string, string>> = {
 /** For a directory that is a bucket in disguise: the program, and the scheme to use instead. */
 export function bucketMount(mount: Mount): { readonly program: string; readonly scheme: string } | null {
   if (mount.fsType !== 'fuse' && !mount.fsType.startsWith('fuse.')) return null;
-  // "fuse.s3fs" names the program; a plain "fuse" has its name, if at all, as the source ("mountpoint-s3", "s3fs#bucket").
+  // "fuse.s3fs" names the program; a plain "fuse" has its name, if at all, as the source
+  // ("mountpoint-s3", "s3fs#bucket").
   const program = mount.fsType === 'fuse' ? mount.source.split('#')[0] : mount.fsType.slice('fuse.'.length);
   if (program === undefined || !Object.hasOwn(BUCKET_MOUNTS, program)) return null;
   return { program, scheme: BUCKET_MOUNTS[program] as string };

@@ -29,8 +29,8 @@ export interface Ownership extends Pick<TargetOptions, 'isOwn' | 'signal'> {
 const STATS_AT_A_TIME = 64;
 
 /**
- * Counts what is in a directory that is there. `path`: absolute, without links. `InvalidArgument`: it is never replaced, because of its
- * place or because it is, holds, or lies in, a run.
+ * Counts what is in a directory that is there. `path`: absolute, without links. `InvalidArgument`:
+ * it is never replaced, because of its place or because it is, holds, or lies in, a run.
  */
 export async function lookAtOld(
   fileSystem: FileSystem,
@@ -62,7 +62,8 @@ export async function lookAtOld(
 }
 
 /**
- * `InvalidArgument`: a file or directory lies in a run, or would, so that it may be one of its objects, or hide among them.
+ * `InvalidArgument`: a file or directory lies in a run, or would, so that it may be one of its
+ * objects, or hide among them.
  */
 export async function assertOutsideRuns(fileSystem: FileSystem, path: string): Promise<void> {
   const run = await runAround(path, fileSystem);

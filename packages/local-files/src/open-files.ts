@@ -6,8 +6,8 @@ interface OpenFile {
 }
 
 /**
- * Keeps the files used last open, so that a file read in many ranges is opened once. One that is pushed out or dropped is closed when its
- * reads have ended.
+ * Keeps the files used last open, so that a file read in many ranges is opened once. One that is
+ * pushed out or dropped is closed when its reads have ended.
  */
 export class OpenFiles {
   readonly #filesMax: number;
@@ -18,7 +18,10 @@ export class OpenFiles {
     this.#filesMax = filesMax;
   }
 
-  /** `identity` tells one file of a path from the next; `open` is called only if the one of this identity is not open. */
+  /**
+   * `identity` tells one file of a path from the next; `open` is called only if the one of this
+   * identity is not open.
+   */
   async use<T>(
     name: { readonly path: string; readonly identity: string },
     open: () => Promise<DirectFile>,

@@ -1,6 +1,6 @@
 /**
- * Which process is which on this machine, so that what one has left behind is taken over only when it is certainly gone: a process that
- * merely stands still may go on at any time.
+ * Which process is which on this machine, so that what one has left behind is taken over only when
+ * it is certainly gone: a process that merely stands still may go on at any time.
  */
 
 import { readdir, readFile, readlink } from 'node:fs/promises';
@@ -41,7 +41,8 @@ export interface Processes {
 export function linuxProcesses(procDirectory = '/proc'): Processes {
   /** Null: there is none, or it cannot be seen. */
   async function look(pid: number): Promise<{ state: string; startTicks: string } | null> {
-    // After the name, which is in parentheses and may hold anything, come the third field and the rest.
+    // After the name, which is in parentheses and may hold anything, come the third field and the
+    // rest.
     const text = await readFile(`${procDirectory}/${pid}/stat`, 'utf8').catch(() => '');
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const [state = '', startTicks] = [fields[0], fields[19]];

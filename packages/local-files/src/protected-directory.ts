@@ -1,4 +1,7 @@
-/** Directories that are never replaced, whatever the caller says: what would go with them is not a restore's to take. */
+/**
+ * Directories that are never replaced, whatever the caller says: what would go with them is not a
+ * restore's to take.
+ */
 
 import { homedir } from 'node:os';
 import { dirname } from 'node:path';
@@ -6,7 +9,10 @@ import type { FileSystem } from './file-system.ts';
 import { isAtOrBelow } from './local-path.ts';
 import { parseMountInfo } from './mounts.ts';
 
-/** Why the directory is never replaced; `null`: for nothing that its place tells. `path`: absolute, without links. */
+/**
+ * Why the directory is never replaced; `null`: for nothing that its place tells. `path`: absolute,
+ * without links.
+ */
 export async function protectionOf(fileSystem: FileSystem, path: string): Promise<string | null> {
   if (dirname(path) === path) return 'is the root of the file system';
   const mountPoint = await mountPointIn(fileSystem, path);
@@ -22,7 +28,10 @@ export async function protectionOf(fileSystem: FileSystem, path: string): Promis
   return null;
 }
 
-/** The first mount at or below a path. Without /proc: the path itself, if it lies on another device than its parent. */
+/**
+ * The first mount at or below a path. Without /proc: the path itself, if it lies on another device
+ * than its parent.
+ */
 export async function mountPointIn(fileSystem: FileSystem, path: string): Promise<string | null> {
   const text = await fileSystem.readText('/proc/self/mountinfo').catch(() => null);
   if (text !== null) {

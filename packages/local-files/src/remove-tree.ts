@@ -1,7 +1,8 @@
 /**
- * Removes a directory with all below it, and nothing else, whatever is put in the place of what. Each directory is opened without following
- * a link, and its entries are removed through the open directory (`/proc/self/fd`, as openat(2) does): a directory above that becomes a
- * link meanwhile leads nobody elsewhere.
+ * Removes a directory with all below it, and nothing else, whatever is put in the place of what.
+ * Each directory is opened without following a link, and its entries are removed through the open
+ * directory (`/proc/self/fd`, as openat(2) does): a directory above that becomes a link meanwhile
+ * leads nobody elsewhere.
  */
 
 import { close, constants, type Dirent, open, readdir, rm, rmdir, unlink } from 'node:fs';
@@ -21,8 +22,8 @@ const nodeRm = promisify(rm);
 const AT_A_TIME = 64;
 
 /**
- * Succeeds if there is nothing. Where there is no /proc a race may lead elsewhere, as it may for every other program there. `read`: for a
- * test, which changes something after it.
+ * Succeeds if there is nothing. Where there is no /proc a race may lead elsewhere, as it may for
+ * every other program there. `read`: for a test, which changes something after it.
  */
 export async function removeTree(path: string, read = readEntries): Promise<void> {
   if (process.platform !== 'linux') return nodeRm(path, { recursive: true, force: true });

@@ -66,7 +66,10 @@ function byName(a: Place, b: Place): number {
   return compareUtf8(a.name, b.name);
 }
 
-/** A directory comes before all that is in it. So nothing is in one that is followed by another place. */
+/**
+ * A directory comes before all that is in it. So nothing is in one that is followed by another
+ * place.
+ */
 function isEmptyBefore(place: Place | undefined, next: Place | undefined): place is Place {
   return place?.kind === 'directory' && next?.name.startsWith(`${place.name}/`) !== true;
 }
@@ -86,7 +89,10 @@ interface Walk {
   readonly check: Check;
 }
 
-/** `followed`: the directories, without links, that lead here: the one that is scanned, and those that links have led to. */
+/**
+ * `followed`: the directories, without links, that lead here: the one that is scanned, and those
+ * that links have led to.
+ */
 async function* placesBelow(
   walk: Walk,
   directory: Place,

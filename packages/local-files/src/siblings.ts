@@ -1,6 +1,7 @@
 /**
- * The hidden names beside a target: `.name.holdfast-…` while it is written, `….old` for what it takes the place of, `….made-0` for its note.
- * A process that is killed leaves them, and the next target of the same name clears them away. `….gone-0` was looked at and is being removed;
+ * The hidden names beside a target: `.name.holdfast-…` while it is written, `….old` for what it
+ * takes the place of, `….made-0` for its note. A process that is killed leaves them, and the next
+ * target of the same name clears them away. `….gone-0` was looked at and is being removed;
  * `….left-0` has files in it that are not Holdfast's to remove.
  */
 
@@ -20,7 +21,10 @@ const GONE_ENDING = '.gone-0';
 /** No process removes it. */
 const LEFT_ENDING = '.left-0';
 
-/** Bytes of the target's name that its siblings repeat: with the rest they stay below the 255 of a file name. */
+/**
+ * Bytes of the target's name that its siblings repeat: with the rest they stay below the 255 of a
+ * file name.
+ */
 const NAME_BYTES_MAX = 128;
 /** Stand for the rest of a longer name: others may begin like it. */
 const DIGEST_DIGITS = 16;
@@ -69,8 +73,9 @@ export async function realDirectory(fileSystem: FileSystem, path: string): Promi
 }
 
 /**
- * Removes what processes that are certainly gone left beside a target, and puts back what one had moved aside and not replaced. What cannot
- * be looked at or removed takes room, and is left; of an old directory `onLeft` hears.
+ * Removes what processes that are certainly gone left beside a target, and puts back what one had
+ * moved aside and not replaced. What cannot be looked at or removed takes room, and is left; of an
+ * old directory `onLeft` hears.
  */
 export async function clearSiblings(
   path: string,
@@ -100,8 +105,9 @@ function isNowhere(fileSystem: FileSystem, path: string): Promise<boolean> {
 }
 
 /**
- * Removes an old directory in whose place a new one is, if another look finds nothing else in it than may go. What was put there meanwhile
- * stays, and `onLeft` hears where. Never throws: the new directory is in place.
+ * Removes an old directory in whose place a new one is, if another look finds nothing else in it
+ * than may go. What was put there meanwhile stays, and `onLeft` hears where. Never throws: the new
+ * directory is in place.
  */
 export async function settleAside(
   path: string,
@@ -147,7 +153,10 @@ function tell(path: string, reason: string, { onLeft }: Settling): void {
   onLeft?.({ path, reason });
 }
 
-/** Lines of all notes beside a target. A crash may leave two: of the directory that is there, and of one that was to replace it. */
+/**
+ * Lines of all notes beside a target. A crash may leave two: of the directory that is there, and of
+ * one that was to replace it.
+ */
 export async function readNotes(path: string, parts: SiblingParts): Promise<ReadonlySet<string>> {
   const lines = new Set<string>();
   for (const note of await notesOf(path, parts))
@@ -156,8 +165,8 @@ export async function readNotes(path: string, parts: SiblingParts): Promise<Read
 }
 
 /**
- * The notes of directories that had their name before now. One whose directory is still being written beside the target belongs to a
- * process that may yet publish it.
+ * The notes of directories that had their name before now. One whose directory is still being
+ * written beside the target belongs to a process that may yet publish it.
  */
 export async function publishedNotes(path: string, parts: SiblingParts): Promise<readonly string[]> {
   const published: string[] = [];

@@ -27,8 +27,8 @@ const QUIET_MS = 60_000;
 const FILE_SYSTEMS_THAT_TELL = new Set([0xef53n, 0x58465342n, 0x9123683en]);
 
 /**
- * A file to save. It is read through the page cache: a trainer has just written it, so it is usually there, and reading ahead does the
- * rest where it is not. The cache is left as it is.
+ * A file to save. It is read through the page cache: a trainer has just written it, so it is
+ * usually there, and reading ahead does the rest where it is not. The cache is left as it is.
  */
 export class FileSource implements RandomSource {
   readonly path: string;
@@ -50,8 +50,9 @@ export class FileSource implements RandomSource {
   }
 
   /**
-   * `NotFound`, `Denied`; `InvalidArgument` if it is no regular file. A symbolic link given by name is followed. One that was `scanned` is
-   * opened only where the scan has found it: `InvalidArgument` if it is a link by now, `SourceChanged` if the path leads elsewhere.
+   * `NotFound`, `Denied`; `InvalidArgument` if it is no regular file. A symbolic link given by name
+   * is followed. One that was `scanned` is opened only where the scan has found it:
+   * `InvalidArgument` if it is a link by now, `SourceChanged` if the path leads elsewhere.
    */
   static async open(
     path: string,
@@ -88,8 +89,9 @@ export class FileSource implements RandomSource {
   }
 
   /**
-   * Compares size, time of modification and time of change of the file that was opened. A program that puts another file in its place
-   * meanwhile does no harm to the bytes read; but it changes the link count, and with it the time of change, so it is reported too.
+   * Compares size, time of modification and time of change of the file that was opened. A program
+   * that puts another file in its place meanwhile does no harm to the bytes read; but it changes
+   * the link count, and with it the time of change, so it is reported too.
    */
   async assertUnchanged(): Promise<void> {
     const now = await this.#file.stat().catch((error: unknown) => {
@@ -134,8 +136,9 @@ async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): P
 }
 
 /**
- * A directory above may have become a link since the scan, or during it: O_NOFOLLOW does not see that. The open file tells where it lies;
- * where the system does not, it has to be the one that was found.
+ * A directory above may have become a link since the scan, or during it: O_NOFOLLOW does not see
+ * that. The open file tells where it lies; where the system does not, it has to be the one that was
+ * found.
  */
 async function isWhere(scanned: ScannedFile, file: DirectFile, stats: BigIntStats): Promise<boolean> {
   const place = await file.place();

@@ -64,7 +64,8 @@ const INTERFERENCES: readonly Interference[] = [
     'another file takes the place of one',
     (at) => {
       writeFileSync(`${at}/other`, 'x');
-      utimesSync(`${at}/other`, 1, 1); // clocks of file systems are coarse, and one tick may see both files written
+      // clocks of file systems are coarse, and one tick may see both files written
+      utimesSync(`${at}/other`, 1, 1);
       renameSync(`${at}/other`, `${at}/a`);
     },
     '/a is not the file that was written',

@@ -1,8 +1,8 @@
 /**
- * The hidden directory that a target fills before it gets its name. Every call in it goes through open
- * directories, from its root down (openat(2), by way of /proc), and none follows a link. So a directory
- * that another program moves or replaces leads no write elsewhere. Before the directory gets its name,
- * `assertIntact` finds each file again. Where there is no /proc, paths are used.
+ * The hidden directory that a target fills before it gets its name. Every call in it goes through
+ * open directories, from its root down (openat(2), by way of /proc), and none follows a link. So a
+ * directory that another program moves or replaces leads no write elsewhere. Before the directory
+ * gets its name, `assertIntact` finds each file again. Where there is no /proc, paths are used.
  */
 
 import { type BigIntStats, constants } from 'node:fs';
@@ -18,7 +18,10 @@ const FILE_FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 /** Something else has the name, or nothing has it any more. */
 const IN_THE_WAY = new Set(['ENOENT', 'EEXIST', 'ENOTDIR', 'EISDIR', 'ELOOP']);
 const OPEN_DIRECTORIES_MAX = 32;
-/** Looked at together. Through libuv's threads 100,000 files take 2 s, in place 0.6 s, but then a slow disk stops all else. */
+/**
+ * Looked at together. Through libuv's threads 100,000 files take 2 s, in place 0.6 s, but then a
+ * slow disk stops all else.
+ */
 const STATS_AT_A_TIME = 64;
 
 export interface StagingPlace {
@@ -54,7 +57,9 @@ export class StagingDirectory {
     this.#hasProc = hasProc;
   }
 
-  /** Only its owner can enter it. Errors: `Conflict` as of `assertAt`, or those of the system calls. */
+  /**
+   * Only its owner can enter it. Errors: `Conflict` as of `assertAt`, or those of the system calls.
+   */
   static async create(place: StagingPlace): Promise<StagingDirectory> {
     const { fileSystem, path, target } = place;
     await fileSystem.mkdir(path);
@@ -81,9 +86,9 @@ export class StagingDirectory {
   }
 
   /**
-   * Creates a file, with the directories above it. `InvalidArgument`: it cannot be there beside another
-   * file of this directory. `Conflict`: another program has changed the directory. Other errors are
-   * those of the system calls.
+   * Creates a file, with the directories above it. `InvalidArgument`: it cannot be there beside
+   * another file of this directory. `Conflict`: another program has changed the directory. Other
+   * errors are those of the system calls.
    */
   async create(name: string): Promise<DirectFile> {
     const { directory, base } = split(name);
@@ -134,8 +139,8 @@ export class StagingDirectory {
   }
 
   /**
-   * `Conflict`: the path of the directory leads to something else by now, or a file is not there as it
-   * was written. One look at each file.
+   * `Conflict`: the path of the directory leads to something else by now, or a file is not there as
+   * it was written. One look at each file.
    */
   async assertIntact(): Promise<void> {
     const { path } = this.#place;
@@ -186,7 +191,9 @@ export class StagingDirectory {
     }
   }
 
-  /** Works in a directory, which is made if it was not made yet; `''` is the root. `file`: what for. */
+  /**
+   * Works in a directory, which is made if it was not made yet; `''` is the root. `file`: what for.
+   */
   #within<T>(directory: string, work: (here: string) => Promise<T>, file = directory): Promise<T> {
     const at = (here: string) => work(this.#hasProc ? here : `${this.#place.path}/${directory}`);
     if (directory === '') return this.#root.within(at);
@@ -215,7 +222,9 @@ export class StagingDirectory {
     return this.#within(directory, open, file);
   }
 
-  /** Two names may lead to one directory, where a file system does not tell upper case from lower. */
+  /**
+   * Two names may lead to one directory, where a file system does not tell upper case from lower.
+   */
   async #make(path: string): Promise<void> {
     await this.#place.fileSystem.mkdir(path).catch((error: unknown) => {
       if (errnoOf(error) !== 'EEXIST') throw error;

@@ -19,7 +19,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { openTargetFile } from './target-file.ts';
 
-/** The part of `WebAssembly` that is used; the platform's types are not among those of the language. */
+/**
+ * The part of `WebAssembly` that is used; the platform's types are not among those of the language.
+ */
 declare const WebAssembly: {
   readonly Memory: new (size: { initial: number }) => { readonly buffer: ArrayBuffer };
 };
@@ -132,7 +134,8 @@ describe('a file that is written', () => {
         return Math.floor((state / 2 ** 32) * limit);
       };
       const bytes = memory.subarray(0, memory.byteLength - below(5000));
-      // Half of the edges are of pages: so some of the pieces go past the page cache, and their neighbours do not.
+      // Half of the edges are of pages: so some of the pieces go past the page cache, and their
+      // neighbours do not.
       const edges = Array.from({ length: 24 }, (_, index) =>
         index % 2 === 0 ? below(bytes.byteLength) : below(bytes.byteLength / 4096) * 4096,
       );

@@ -1,6 +1,7 @@
 /**
- * One file that appears whole or not at all: a temporary sibling that only its owner can read; `publish` gives it its name when its bytes
- * are durable. A link never takes the place of a file that somebody else has made meanwhile; a rename, which replaces, does so at once.
+ * One file that appears whole or not at all: a temporary sibling that only its owner can read;
+ * `publish` gives it its name when its bytes are durable. A link never takes the place of a file
+ * that somebody else has made meanwhile; a rename, which replaces, does so at once.
  */
 
 import { constants } from 'node:fs';
@@ -37,12 +38,14 @@ export interface TargetFileOptions extends CallOptions {
 const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK']);
 
 /**
- * Prepares a file at `path`, as `LocalFiles.openTarget` prepares a directory: its one `open` gives the sink, whatever name it is asked for;
- * `publish`, after the sink is closed, makes the file visible and durable. Missing parent directories are created. With `replace` a
- * symbolic link stands for the file that it names, and a file that was there leaves its mode to the new one.
+ * Prepares a file at `path`, as `LocalFiles.openTarget` prepares a directory: its one `open` gives
+ * the sink, whatever name it is asked for; `publish`, after the sink is closed, makes the file
+ * visible and durable. Missing parent directories are created. With `replace` a symbolic link
+ * stands for the file that it names, and a file that was there leaves its mode to the new one.
  *
- * `TargetExists`: there is a file, unless `replace`, or something that is no regular file. `InvalidArgument`: it lies in a run,
- * or would. `Unsupported`: the file system has no hard links, which it takes not to replace anything.
+ * `TargetExists`: there is a file, unless `replace`, or something that is no regular file.
+ * `InvalidArgument`: it lies in a run, or would. `Unsupported`: the file system has no hard links,
+ * which it takes not to replace anything.
  */
 export async function openTargetFile(
   path: string,
@@ -156,7 +159,8 @@ class FileTarget implements RestoreTarget {
     this.#state = 'settled';
     const { file, fileSystem, sibling } = this.#parts;
     await (this.#sink?.abandon() ?? file.close().catch(() => undefined));
-    // What cannot be removed is a hidden file that takes room; the failure that led here matters more.
+    // What cannot be removed is a hidden file that takes room; the failure that led here matters
+    // more.
     await fileSystem.unlink(sibling).catch(() => undefined);
   }
 

@@ -1,12 +1,15 @@
 /**
- * A directory that appears whole or not at all. Files go to a temporary sibling that only its owner can enter; `publish` makes them and
- * their names durable, looks whether each is still there, and renames the sibling into place.
+ * A directory that appears whole or not at all. Files go to a temporary sibling that only its owner
+ * can enter; `publish` makes them and their names durable, looks whether each is still there, and
+ * renames the sibling into place.
  *
- * Replacing takes two renames, so there is an instant without either: the old directory goes aside (`.name.holdfast-….old`), the new one
- * into place, both names are made durable, and only then the old one is removed. Under its new name the old one is looked at again, before
- * the new one goes into place and before anything is removed: a program may have written to it until then. What a program that has a file
- * of it open writes after the last look goes with it. After a crash in between, what is not under its name is
- * under the one beside it, and the next target of the same name puts it back.
+ * Replacing takes two renames, so there is an instant without either: the old directory goes aside
+ * (`.name.holdfast-….old`), the new one into place, both names are made durable, and only then the
+ * old one is removed. Under its new name the old one is looked at again, before the new one goes
+ * into place and before anything is removed: a program may have written to it until then. What a
+ * program that has a file of it open writes after the last look goes with it. After a crash in
+ * between, what is not under its name is under the one beside it, and the next target of the same
+ * name puts it back.
  */
 
 import { dirname, resolve, sep } from 'node:path';
@@ -49,7 +52,10 @@ export interface TargetSurroundings {
   readonly processes?: Processes | undefined;
 }
 
-/** See `LocalFiles.openTarget`. Missing parent directories are created. A symbolic link to a directory stands for that directory. */
+/**
+ * See `LocalFiles.openTarget`. Missing parent directories are created. A symbolic link to a
+ * directory stands for that directory.
+ */
 export async function openTarget(
   directory: string,
   options: TargetOptions = {},
@@ -83,8 +89,8 @@ export async function openTarget(
 }
 
 /**
- * What a target in the place of a directory would take away; `null`: nothing is there, or an empty directory. `TargetExists`: it is no
- * directory. `InvalidArgument`: it is never replaced.
+ * What a target in the place of a directory would take away; `null`: nothing is there, or an empty
+ * directory. `TargetExists`: it is no directory. `InvalidArgument`: it is never replaced.
  */
 export async function inspectTarget(
   directory: string,
@@ -104,7 +110,9 @@ export async function inspectTarget(
   }
 }
 
-/** `null`: it is empty. `InvalidArgument`: its place says that it is never replaced, empty or not. */
+/**
+ * `null`: it is empty. `InvalidArgument`: its place says that it is never replaced, empty or not.
+ */
 async function oldDirectory(
   fileSystem: FileSystem,
   processes: Processes,
@@ -211,12 +219,16 @@ class DirectoryTarget implements RestoreTarget {
     const { fileSystem, sibling, staging } = this.#parts;
     const isInPlace = await staging.isInPlace();
     await staging.close();
-    // What cannot be removed is a hidden directory that takes room; the failure that led here matters more.
+    // What cannot be removed is a hidden directory that takes room; the failure that led here
+    // matters more.
     if (isInPlace) await fileSystem.removeAll(sibling).catch(() => undefined);
     await fileSystem.unlink(`${sibling}${NOTE_ENDING}`).catch(() => undefined);
   }
 
-  /** Before the renames: with it, whatever is then in place is known. Without room for it the next target has to be told "everything". */
+  /**
+   * Before the renames: with it, whatever is then in place is known. Without room for it the next
+   * target has to be told "everything".
+   */
   async #writeNote(): Promise<void> {
     const { fileSystem, sibling, staging, options } = this.#parts;
     if (options.isOwn !== undefined) return;
@@ -228,7 +240,8 @@ class DirectoryTarget implements RestoreTarget {
   async #moveIntoPlace(): Promise<void> {
     const { fileSystem, sibling, staging, path, options } = this.#parts;
     const aside = `${sibling}${ASIDE_ENDING}`;
-    // Before the old directory moves: what has its name until then is what this one takes the place of.
+    // Before the old directory moves: what has its name until then is what this one takes the place
+    // of.
     const oldNotes = await publishedNotes(path, this.#parts);
     const hasOld = await this.#moveAside(aside);
     try {

@@ -10,7 +10,10 @@ import type { FileSystem } from './file-system.ts';
 export interface TreeEntry {
   /** Relative to the root of the walk, segments joined by '/'. */
   readonly name: string;
-  /** `unnameable`: the name is not UTF-8, and `name` only resembles it. `special`: socket, pipe or device. */
+  /**
+   * `unnameable`: the name is not UTF-8, and `name` only resembles it. `special`: socket, pipe or
+   * device.
+   */
   readonly kind: 'file' | 'link' | 'special' | 'unnameable' | 'directory';
 }
 
@@ -21,7 +24,10 @@ export interface WalkOptions {
   startAfter?: string | undefined;
   /** Entries of the root itself that are passed over, with all below. */
   isHidden?: ((name: string) => boolean) | undefined;
-  /** Told each name, of a directory too, without a '/' at its end: it is passed over, with all below. */
+  /**
+   * Told each name, of a directory too, without a '/' at its end: it is passed over, with all
+   * below.
+   */
   isExcluded?: ((name: string) => boolean) | undefined;
   /** True: directories are entries too, each before all that is in it. Default: they are not. */
   withDirectories?: boolean | undefined;
@@ -31,7 +37,10 @@ export interface WalkOptions {
 }
 
 interface Item {
-  /** Of a directory with a '/' at the end: so sorted, all below it falls in the right place ("a-b" < "a/b" < "a0"). */
+  /**
+   * Of a directory with a '/' at the end: so sorted, all below it falls in the right place ("a-b" <
+   * "a/b" < "a0").
+   */
   readonly sortName: string;
   readonly kind: TreeEntry['kind'];
 }
@@ -42,8 +51,8 @@ interface Level {
 }
 
 /**
- * Ascending by the UTF-8 bytes of the whole name. A directory is read when the walk gets there, in one go; a link is not followed.
- * Errors are those of the system calls.
+ * Ascending by the UTF-8 bytes of the whole name. A directory is read when the walk gets there, in
+ * one go; a link is not followed. Errors are those of the system calls.
  */
 export async function* walkTree(
   fileSystem: FileSystem,

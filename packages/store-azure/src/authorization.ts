@@ -97,8 +97,8 @@ export function sharedKeySignature(
 }
 
 /**
- * The store sorts names as a person would, not by bytes: it looks at a '-' last. The names we send come out the same either way, which
- * the tests hold against Azure's SDK.
+ * The store sorts names as a person would, not by bytes: it looks at a '-' last. The names we send
+ * come out the same either way, which the tests hold against Azure's SDK.
  */
 function signedHeaders(headers: Readonly<Record<string, string>>): string[] {
   return Object.keys(headers)

@@ -1,6 +1,7 @@
 /**
- * Names of blobs for keys. Azure makes a '/' of every '\', and servers take the '.' at the end of a segment out of a path: another blob
- * would be meant. So these are written in another way, which keeps names in the order of their keys.
+ * Names of blobs for keys. Azure makes a '/' of every '\', and servers take the '.' at the end of a
+ * segment out of a path: another blob would be meant. So these are written in another way, which
+ * keeps names in the order of their keys.
  */
 
 import { objectError, pathInBucket } from '@holdfast/cloud-http';
@@ -19,7 +20,10 @@ export function namePrefix(text: string): string {
   return text.replaceAll('\\', BACKSLASH).replace(/\.(?=\/)/g, DOT_BEFORE_SLASH);
 }
 
-/** `root`: empty, or ends in '/'; a prefix of names. `InvalidArgument`: together they are too long, or the key has the mark in it. */
+/**
+ * `root`: empty, or ends in '/'; a prefix of names. `InvalidArgument`: together they are too long,
+ * or the key has the mark in it.
+ */
 export function blobName(
   { store, root }: { readonly store: string; readonly root: string },
   key: string,

@@ -1,9 +1,10 @@
 /**
- * Names of blocks: the id of their upload (32 hexadecimal digits), what the block is (7 signs), and a number of 32 bits in 8 hexadecimal
- * digits. All names of a blob's blocks have to be of one length, at most 64 bytes.
+ * Names of blocks: the id of their upload (32 hexadecimal digits), what the block is (7 signs), and
+ * a number of 32 bits in 8 hexadecimal digits. All names of a blob's blocks have to be of one
+ * length, at most 64 bytes.
  *
- * A part has its CRC32C in its name, so parts with other bytes never take its place, and whoever goes on with an upload can tell which of
- * the parts that are there it would have sent.
+ * A part has its CRC32C in its name, so parts with other bytes never take its place, and whoever
+ * goes on with an upload can tell which of the parts that are there it would have sent.
  */
 
 const BEGUN = 'begun--';

@@ -1,4 +1,7 @@
-/** The way to one container: every request is built and authorized here, and put right where it was refused for how it was built. */
+/**
+ * The way to one container: every request is built and authorized here, and put right where it was
+ * refused for how it was built.
+ */
 
 import { type HttpTransport, type SendOptions, serverOf, type TransportAnswer } from '@holdfast/cloud-http';
 import { type Authorization, authorizationOf, secretsOf } from './authorization.ts';
@@ -8,7 +11,10 @@ import { type Operation, settingHeaders } from './headers.ts';
 
 /** The oldest that can begin a listing at a key. */
 const API_VERSION = '2026-02-06';
-/** For servers that are behind: old emulators, clouds of their own. The oldest that knows every tier. */
+/**
+ * For servers that are behind: old emulators, clouds of their own. The oldest that knows every
+ * tier.
+ */
 const OLDER_API_VERSION = '2021-12-02';
 /** Less is not what a signature is refused for. */
 const CLOCK_SKEW_MS_MIN = 60_000;
@@ -16,7 +22,10 @@ const CLOCK_SKEW_MS_MIN = 60_000;
 export interface BlobRequest extends SendOptions {
   readonly operation: Operation;
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
-  /** From the root of the container. Left out: the request is about the container, `null`: about the account. */
+  /**
+   * From the root of the container. Left out: the request is about the container, `null`: about the
+   * account.
+   */
   readonly blob?: string | null | undefined;
   readonly query?: Readonly<Record<string, string>> | undefined;
   readonly headers?: Readonly<Record<string, string>> | undefined;
@@ -52,14 +61,18 @@ export class AzureConnection {
     try {
       return await this.#send(request);
     } catch (error) {
-      // What was refused for version, time or credentials had no effect: it is sent once more when that could be put right.
+      // What was refused for version, time or credentials had no effect: it is sent once more when
+      // that could be put right.
       if (!(error instanceof AzureRefusal) || !(await this.#correct(sentWith, error, request.signal)))
         throw error;
       return this.#send(request);
     }
   }
 
-  /** What lets the store fetch a blob of ours for a copy; null: blobs are encrypted by a key that the store would have to be given. */
+  /**
+   * What lets the store fetch a blob of ours for a copy; null: blobs are encrypted by a key that
+   * the store would have to be given.
+   */
   async sourceAccess(
     blob: string,
     signal: AbortSignal | undefined,
@@ -143,13 +156,18 @@ export class AzureConnection {
   }
 }
 
-/** Azurite names the header in its message only; an answer to HEAD names none, and may be about it. */
+/**
+ * Azurite names the header in its message only; an answer to HEAD names none, and may be about it.
+ */
 function isOfVersion({ code, headerName, message }: AzureRefusal): boolean {
   if (code !== 'InvalidHeaderValue') return false;
   return headerName === 'x-ms-version' || message === '' || /API version/i.test(message);
 }
 
-/** What a path may hold as it is differs from server to server; what is escaped means the same to all. */
+/**
+ * What a path may hold as it is differs from server to server; what is escaped means the same to
+ * all.
+ */
 function escapedPath(blob: string): string {
   return blob
     .split('/')

@@ -17,7 +17,10 @@ import {
 } from './connection-string.ts';
 import { type AzureIdentity, identityIn } from './identity-config.ts';
 
-/** `key`: of the account, in base64. `sas`: a query without '?'. `identity`: tokens of Microsoft Entra ID. */
+/**
+ * `key`: of the account, in base64. `sas`: a query without '?'. `identity`: tokens of Microsoft
+ * Entra ID.
+ */
 export type AzureCredentials =
   | { readonly kind: 'key'; readonly key: Secret }
   | { readonly kind: 'sas'; readonly token: Secret }
@@ -61,12 +64,16 @@ const SETTINGS = {
 } as const;
 type Uri = StoreUri<keyof typeof SETTINGS>;
 
-/** The signature of a SAS, wherever it stands: escaped or not, in the query, in a setting or in the prefix. */
+/**
+ * The signature of a SAS, wherever it stands: escaped or not, in the query, in a setting or in the
+ * prefix.
+ */
 const SAS_IN_URI = /([?&]|%3f|%26)sig(=|%3d)/i;
 
 /**
- * From an `az:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong and what is accepted, and never repeats
- * a secret. Pure: nothing is looked up. The prefix is percent-decoded and otherwise kept as it is; one '/' at its end is left out.
+ * From an `az:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong
+ * and what is accepted, and never repeats a secret. Pure: nothing is looked up. The prefix is
+ * percent-decoded and otherwise kept as it is; one '/' at its end is left out.
  */
 export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): AzureConfig {
   checkStoreInput(uri, env);

@@ -10,14 +10,20 @@ export interface ConnectionString {
 
 export const CONNECTION_STRING = 'AZURE_STORAGE_CONNECTION_STRING';
 
-/** What Azure's tools make of `UseDevelopmentStorage=true`: account and key of the emulator are public. */
+/**
+ * What Azure's tools make of `UseDevelopmentStorage=true`: account and key of the emulator are
+ * public.
+ */
 const EMULATOR: Readonly<Record<string, string>> = {
   AccountName: 'devstoreaccount1',
   AccountKey: 'Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==',
   BlobEndpoint: 'http://127.0.0.1:10000/devstoreaccount1',
 };
 
-/** `Name=Value;…`, as the portal shows it. `InvalidConfig` without repeating any of it: it holds secrets. Nothing for nothing. */
+/**
+ * `Name=Value;…`, as the portal shows it. `InvalidConfig` without repeating any of it: it holds
+ * secrets. Nothing for nothing.
+ */
 export function parseConnectionString(
   text: string | undefined,
   account: string,

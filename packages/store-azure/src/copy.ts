@@ -1,6 +1,7 @@
 /**
- * Copies inside an account: the store fetches the bytes itself, by a URL that lets it. Small blobs in one request; large ones as blocks
- * that become visible all at once. Azure's older copy, which goes on in the background, is not used: it shows an empty blob meanwhile.
+ * Copies inside an account: the store fetches the bytes itself, by a URL that lets it. Small blobs
+ * in one request; large ones as blocks that become visible all at once. Azure's older copy, which
+ * goes on in the background, is not used: it shows an empty blob meanwhile.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -141,7 +142,10 @@ export interface Range {
   readonly end: number;
 }
 
-/** Of the blocks that a copy of so many bytes is made of: as few as there have to be for a blob that is very large. */
+/**
+ * Of the blocks that a copy of so many bytes is made of: as few as there have to be for a blob that
+ * is very large.
+ */
 export function copyRanges(sizeBytes: number): Range[] {
   const blockBytes = Math.max(BLOCK_BYTES, Math.ceil(sizeBytes / BLOCKS_MAX));
   return Array.from({ length: Math.ceil(sizeBytes / blockBytes) }, (_, index) => ({

@@ -21,7 +21,10 @@ export interface AzureSubject extends StoreSubject {
 }
 
 export class AzureRefusal extends HttpRefusal {
-  /** Of the header that the store does not understand, in lower case; empty where it is not about one. */
+  /**
+   * Of the header that the store does not understand, in lower case; empty where it is not about
+   * one.
+   */
   readonly headerName: string;
 
   constructor(answer: RefusedAnswer, code: string, message: string, headerName = '') {
@@ -32,8 +35,8 @@ export class AzureRefusal extends HttpRefusal {
 }
 
 /**
- * From the code in header or body. Of the message only the first line is kept, and of the details nothing: they repeat signatures and what
- * was signed.
+ * From the code in header or body. Of the message only the first line is kept, and of the details
+ * nothing: they repeat signatures and what was signed.
  */
 export function refusalOf(answer: RefusedAnswer, body: string): AzureRefusal {
   const element = (name: string) =>
@@ -165,7 +168,10 @@ const HINTS: Readonly<Record<string, string>> = {
   AccountRequiresHttps: 'the account takes https only; write https:// in endpoint=',
 };
 
-/** What an action needs: as a letter of a SAS, and as an action of a role (below `Microsoft.Storage/…/containers/`). */
+/**
+ * What an action needs: as a letter of a SAS, and as an action of a role (below
+ * `Microsoft.Storage/…/containers/`).
+ */
 const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
   [/^list$/, 'l (list)', 'blobs/read'],
   [/^(read|look at|list the parts of|resume)/, 'r (read)', 'blobs/read'],
@@ -175,7 +181,10 @@ const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
   [/./, 'w (write)', 'blobs/write'],
 ];
 
-/** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
+/**
+ * A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the
+ * message.
+ */
 export function storeError(error: unknown, action: string, subject: AzureSubject): CheckpointError {
   if (error instanceof AzureRefusal) return azureError(error, action, subject);
   if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);
@@ -220,7 +229,8 @@ function codeOf({ code, status, message, headerName }: AzureRefusal, action: str
   if (MAKES_NEW.test(action) && OF_CREATE.includes(code)) return 'AlreadyExists';
   // Azurite's word for Md5Mismatch.
   if (code === 'InvalidOperation' && /md5/i.test(message)) return 'Corrupt';
-  if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported'; // not even an older one
+  // not even an older one
+  if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported';
   return BY_CODE[code] ?? codeOfStatus(status);
 }
 

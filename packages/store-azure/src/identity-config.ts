@@ -2,7 +2,10 @@ import { Secret } from '@holdfast/cloud-http';
 import { CheckpointError } from '@holdfast/core/contract';
 import type { AzureEnvironment } from './config.ts';
 
-/** Who asks Microsoft Entra ID for tokens. `machine`: what `DefaultAzureCredential` finds, looked for when needed. */
+/**
+ * Who asks Microsoft Entra ID for tokens. `machine`: what `DefaultAzureCredential` finds, looked
+ * for when needed.
+ */
 export type AzureIdentity =
   | (Application & { readonly kind: 'secret'; readonly secret: Secret })
   | (Application & {
@@ -20,7 +23,10 @@ interface Application {
   readonly clientId: string;
 }
 
-/** The first that the environment names in full, in the order of Microsoft's tools. `InvalidConfig`: what it says of it cannot be. */
+/**
+ * The first that the environment names in full, in the order of Microsoft's tools. `InvalidConfig`:
+ * what it says of it cannot be.
+ */
 export function identityIn(env: AzureEnvironment): AzureIdentity {
   const { AZURE_TENANT_ID: tenantId, AZURE_CLIENT_ID: clientId } = env;
   const allowed = env.AZURE_TOKEN_CREDENTIALS?.trim().toLowerCase() || 'prod';

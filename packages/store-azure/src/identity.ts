@@ -7,7 +7,9 @@ import type { AzureIdentity } from './identity-config.ts';
 /** For blobs of every cloud. */
 const SCOPE = 'https://storage.azure.com/.default';
 
-/** By where the identity comes from: how it is called, and what to look at when it gives no token. */
+/**
+ * By where the identity comes from: how it is called, and what to look at when it gives no token.
+ */
 const SOURCES: Readonly<Record<AzureIdentity['kind'], { readonly name: string; readonly advice: string }>> = {
   secret: {
     name: 'the client secret of AZURE_CLIENT_SECRET',
@@ -30,7 +32,10 @@ const SOURCES: Readonly<Record<AzureIdentity['kind'], { readonly name: string; r
 
 export type IdentityTokens = Renewed<string>;
 
-/** `find`: a credential of the library, anew for each token: one that was refused is not to come back from its memory. */
+/**
+ * `find`: a credential of the library, anew for each token: one that was refused is not to come
+ * back from its memory.
+ */
 export function identityTokens(
   identity: AzureIdentity,
   find: (identity: AzureIdentity, signal: AbortSignal) => Promise<TokenCredential> = credentialOf,
@@ -49,15 +54,17 @@ async function tokenOf(credential: TokenCredential): Promise<Expiring<string>> {
 }
 
 /**
- * The library is loaded only by those who need it: it takes a third of a second. Its chain tells every failure of the environment as
- * "HTTP 400", also one of the network: so what the environment names is asked directly.
+ * The library is loaded only by those who need it: it takes a third of a second. Its chain tells
+ * every failure of the environment as "HTTP 400", also one of the network: so what the environment
+ * names is asked directly.
  */
 async function credentialOf(identity: AzureIdentity, signal: AbortSignal): Promise<TokenCredential> {
   const library = await import('@azure/identity');
   const additionalPolicies = [{ policy: stoppedBy(signal), position: 'perRetry' as const }];
   if (identity.kind === 'machine') return new library.DefaultAzureCredential({ additionalPolicies });
   const { tenantId, clientId } = identity;
-  const options = { additionalPolicies, retryOptions: { maxRetries: 0 } }; // repeating is the engine's business
+  // repeating is the engine's business
+  const options = { additionalPolicies, retryOptions: { maxRetries: 0 } };
   if (identity.kind === 'secret')
     return new library.ClientSecretCredential(tenantId, clientId, identity.secret.reveal(), options);
   if (identity.kind === 'workload')

@@ -1,4 +1,7 @@
-/** What the settings of a container and its account mean for checkpoints. Some of them are told by Azure's management API only. */
+/**
+ * What the settings of a container and its account mean for checkpoints. Some of them are told by
+ * Azure's management API only.
+ */
 
 import { elementsOf, fact, isXmlOf } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
@@ -7,7 +10,10 @@ import type { AzureConfig } from './config.ts';
 import { AzureRefusal } from './errors.ts';
 import { textOf } from './xml.ts';
 
-/** What was asked for, or why there is nothing: these credentials may not read it, or the server does not tell. */
+/**
+ * What was asked for, or why there is nothing: these credentials may not read it, or the server
+ * does not tell.
+ */
 type Told<T> = T | 'denied' | 'silent';
 
 interface Answer {
@@ -15,7 +21,10 @@ interface Answer {
   readonly body: string;
 }
 
-/** `NotFound` if there is no such container; what may not be read, or is not told, is a fact that says so. Four requests. */
+/**
+ * `NotFound` if there is no such container; what may not be read, or is not told, is a fact that
+ * says so. Four requests.
+ */
 export async function inspectContainer(
   connection: AzureConnection,
   config: AzureConfig,
@@ -46,7 +55,10 @@ export async function inspectContainer(
   ];
 }
 
-/** Of a document or of nothing. What a document that is cut off does not say would be told as not so. */
+/**
+ * Of a document or of nothing. What a document that is cut off does not say would be told as not
+ * so.
+ */
 function wholeText(body: Uint8Array): string {
   const text = new TextDecoder().decode(body);
   isXmlOf(text, /^(EnumerationResults|StorageServiceProperties)$/);

@@ -24,8 +24,9 @@ export interface ListedStore {
 }
 
 /**
- * An account with a hierarchical namespace lists a directory and what is in it before its neighbours, and shows the directory first:
- * everything from there on is kept until the listing ends and sorted then.
+ * An account with a hierarchical namespace lists a directory and what is in it before its
+ * neighbours, and shows the directory first: everything from there on is kept until the listing
+ * ends and sorted then.
  */
 export async function* listPages(
   listed: ListedStore,
@@ -104,13 +105,17 @@ export async function requestPage(
   });
 }
 
-/** 5,000 names of 1,024 characters, each of which may be written as an entity, and what is said of each blob. */
+/**
+ * 5,000 names of 1,024 characters, each of which may be written as an entity, and what is said of
+ * each blob.
+ */
 const PAGE_BYTES_MAX = 64 * 1024 * 1024;
 
 /**
- * Where the store may begin so that nothing after `startAfter` is left out; nothing: at the beginning. Null: nothing with this prefix
- * comes after it. A name is cut off where orders differ: before a sign below '/', where one of directories differs from one of bytes,
- * and before a letter above U+D7FF, where UTF-16 differs from UTF-8.
+ * Where the store may begin so that nothing after `startAfter` is left out; nothing: at the
+ * beginning. Null: nothing with this prefix comes after it. A name is cut off where orders differ:
+ * before a sign below '/', where one of directories differs from one of bytes, and before a letter
+ * above U+D7FF, where UTF-16 differs from UTF-8.
  */
 export function startOf(prefix: string, startAfter: string): string | undefined | null {
   if (!startAfter.startsWith(prefix)) return compareUtf8(startAfter, prefix) > 0 ? null : undefined;

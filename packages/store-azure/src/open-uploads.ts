@@ -1,4 +1,7 @@
-/** Uploads of a container that have not ended: blobs that have uncommitted blocks, and what the names of those say. */
+/**
+ * Uploads of a container that have not ended: blobs that have uncommitted blocks, and what the
+ * names of those say.
+ */
 
 import { atATime, encodeToken, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
 import { isObjectKey, type OpenUpload } from '@holdfast/core/contract';

@@ -17,7 +17,8 @@ export function readSas(
 ): string {
   const start = isoSeconds(nowMs - EARLIER_MS);
   const end = isoSeconds(nowMs + VALID_MS);
-  const unused = Array<string>(7).fill(''); // snapshot, encryption scope, and five headers of the answer
+  // snapshot, encryption scope, and five headers of the answer
+  const unused = Array<string>(7).fill('');
   const text = [
     'r',
     start,

@@ -1,7 +1,8 @@
 /**
- * Uploads as blocks. Azure knows no uploads: uncommitted blocks belong to the name of a blob, and go away a week after the last of them
- * or when a list of blocks is committed. So each upload puts its id into the names of its blocks, begins with a block that says it is
- * there, and ends, when it is aborted, with one that says so.
+ * Uploads as blocks. Azure knows no uploads: uncommitted blocks belong to the name of a blob, and
+ * go away a week after the last of them or when a list of blocks is committed. So each upload puts
+ * its id into the names of its blocks, begins with a block that says it is there, and ends, when it
+ * is aborted, with one that says so.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -157,12 +158,15 @@ class AzureUpload implements Upload {
     return this.#run('abort an upload to', signal, async () => {
       this.#isAborted = true;
       const blocks = await this.#blocks(signal);
-      // To others it is aborted from here on. Its bytes go with the week: whatever frees them sooner can be seen under the key.
+      // To others it is aborted from here on. Its bytes go with the week: whatever frees them
+      // sooner can be seen under the key.
       if (blocks.some(({ block }) => block.kind === 'begun')) await this.mark({ kind: 'aborted' }, signal);
     });
   }
 
-  /** Of a part that was sent with different bytes, each. `NotFound`: completed, aborted or expired. */
+  /**
+   * Of a part that was sent with different bytes, each. `NotFound`: completed, aborted or expired.
+   */
   async #parts(signal: AbortSignal | undefined): Promise<PartReceipt[]> {
     this.#assertAlive();
     const blocks = await this.#blocks(signal);

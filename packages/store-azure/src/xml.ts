@@ -1,4 +1,7 @@
-/** The documents of Azure that are read and written here. Each has elements without attributes but for `Encoded`, in a fixed form. */
+/**
+ * The documents of Azure that are read and written here. Each has elements without attributes but
+ * for `Encoded`, in a fixed form.
+ */
 
 import { brokenAnswer, elementsOf, isXmlOf, unescapedXml } from '@holdfast/cloud-http';
 
@@ -24,7 +27,10 @@ export interface ListedBlock {
   readonly sizeBytes: number;
 }
 
-/** Null for what is no listing. Throws `BAD_BODY` for one that is cut off: what is missing would count as not there. */
+/**
+ * Null for what is no listing. Throws `BAD_BODY` for one that is cut off: what is missing would
+ * count as not there.
+ */
 export function parseListing(xml: string, isOfStore = false): Listing | null {
   if (!isXmlOf(xml, /^EnumerationResults$/, isOfStore)) return null;
   if (!/<\/Blobs>|<Blobs\s*\/>/.test(xml)) throw brokenAnswer('it has no </Blobs>');
@@ -63,7 +69,10 @@ function percentDecoded(text: string): string | null {
   }
 }
 
-/** The uncommitted blocks of a blob. Null for what is no list of blocks. Throws `BAD_BODY` for one that is cut off. */
+/**
+ * The uncommitted blocks of a blob. Null for what is no list of blocks. Throws `BAD_BODY` for one
+ * that is cut off.
+ */
 export function parseBlockList(xml: string, isOfStore = false): ListedBlock[] | null {
   if (!isXmlOf(xml, /^BlockList$/, isOfStore)) return null;
   const [section = ''] = elementsOf(xml, 'UncommittedBlocks');

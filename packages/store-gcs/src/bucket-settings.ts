@@ -2,8 +2,8 @@ import { HttpRefusal, objectError } from '@holdfast/cloud-http';
 import type { UploadHome } from './upload.ts';
 
 /**
- * Parts that are objects have to be deleted, which a retention policy or a hold forbids. `Unsupported` in such a bucket; one that may not be
- * looked at is taken as it is.
+ * Parts that are objects have to be deleted, which a retention policy or a hold forbids.
+ * `Unsupported` in such a bucket; one that may not be looked at is taken as it is.
  */
 export async function assertNothingIsKept(
   { objects, config }: UploadHome,

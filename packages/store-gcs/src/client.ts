@@ -37,8 +37,8 @@ export class GcsConnection {
   }
 
   /**
-   * One request. A non-2xx answer is thrown as `HttpRefusal`. One whose token was refused had no effect: it is sent once more with a new
-   * one.
+   * One request. A non-2xx answer is thrown as `HttpRefusal`. One whose token was refused had no
+   * effect: it is sent once more with a new one.
    */
   async send(request: GcsRequest): Promise<TransportAnswer> {
     const token = await this.#tokens?.current(request.signal);

@@ -1,9 +1,10 @@
 /**
  * Uploads whose parts are objects, which the store puts together: for servers without the XML API.
  *
- * Everything of one is below `.holdfast-compose/<id>/` at the root: `begun`, as long as the upload is there; the parts; and, of more than
- * 32 parts, what some of them make together. The name of each tells what is in it (its CRC32C and size, or the names it was made from), and
- * each is created once: a part that comes twice, be it much later, changes nothing.
+ * Everything of one is below `.holdfast-compose/<id>/` at the root: `begun`, as long as the upload
+ * is there; the parts; and, of more than 32 parts, what some of them make together. The name of
+ * each tells what is in it (its CRC32C and size, or the names it was made from), and each is
+ * created once: a part that comes twice, be it much later, changes nothing.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -50,7 +51,10 @@ interface Begun {
   readonly partSizeBytes: number;
 }
 
-/** Those that have not ended, with what is there of each; one request more for each of them, to read its mark. */
+/**
+ * Those that have not ended, with what is there of each; one request more for each of them, to read
+ * its mark.
+ */
 export async function* listComposeUploads(
   home: UploadHome,
   signal: AbortSignal | undefined,
@@ -182,7 +186,8 @@ export class ComposeUpload implements Upload {
       assertCrcOfParts(this.#subject, parts, options);
       await this.#assertBegun(options.signal);
       const object = (await this.#earlier(options)) ?? (await this.#compose(parts, options));
-      // As long as anything is left, the upload has not ended: whoever repeats this finds the object, and goes on here.
+      // As long as anything is left, the upload has not ended: whoever repeats this finds the
+      // object, and goes on here.
       await this.#clear(options.signal).catch((error: unknown) => {
         // What may not be deleted is for the bucket's lifecycle: the object is there all the same.
         if (!(error instanceof HttpRefusal && error.status === 403)) throw error;

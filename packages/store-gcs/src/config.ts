@@ -35,8 +35,8 @@ export interface GcsConfig {
 }
 
 /**
- * `multipart`: uploads in parts of the XML API. `compose`: pieces that are objects of their own, put together by the store. `single`: none
- * is larger than one request.
+ * `multipart`: uploads in parts of the XML API. `compose`: pieces that are objects of their own,
+ * put together by the store. `single`: none is larger than one request.
  */
 export type UploadStrategy = 'multipart' | 'compose' | 'single';
 
@@ -60,8 +60,9 @@ const SETTINGS = {
 type GcsUri = StoreUri<keyof typeof SETTINGS>;
 
 /**
- * From a `gs:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong and what is accepted. Pure: nothing is
- * looked up. The prefix is percent-decoded and otherwise kept as it is, `//` included; one '/' at its end is left out.
+ * From a `gs:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong
+ * and what is accepted. Pure: nothing is looked up. The prefix is percent-decoded and otherwise
+ * kept as it is, `//` included; one '/' at its end is left out.
  */
 export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfig {
   checkStoreInput(text, env);

@@ -1,6 +1,7 @@
 /**
- * Tokens of the default credentials: `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's file, a workload's identity, the metadata server. The
- * library that finds them is loaded when the first token is needed.
+ * Tokens of the default credentials: `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's file, a workload's
+ * identity, the metadata server. The library that finds them is loaded when the first token is
+ * needed.
  */
 
 import { CredentialsError, type Expiring, LibraryFailure, LOGIN_ADVICE, Renewed } from '@holdfast/cloud-http';
@@ -21,7 +22,10 @@ export function defaultTokens(from: string): Tokens {
   });
 }
 
-/** A new client of the library for each token: one that was refused is not to come back from its memory. */
+/**
+ * A new client of the library for each token: one that was refused is not to come back from its
+ * memory.
+ */
 async function fetchDefaultToken(signal: AbortSignal): Promise<Expiring<string>> {
   const { GoogleAuth } = await import('google-auth-library');
   const auth = new GoogleAuth({
@@ -36,7 +40,10 @@ async function fetchDefaultToken(signal: AbortSignal): Promise<Expiring<string>>
   return { value: token, expiresAtMs: client.credentials.expiry_date ?? undefined };
 }
 
-/** The library's own errors hold requests with secrets in them and quote what was read, so none of them is kept as a cause. */
+/**
+ * The library's own errors hold requests with secrets in them and quote what was read, so none of
+ * them is kept as a cause.
+ */
 export function credentialsError(error: unknown): CredentialsError {
   const failure = new LibraryFailure(error);
   const { kind, status, isTemporary } = failure;

@@ -51,7 +51,10 @@ function xmlError(body: string): ToldError | undefined {
   return { code: element('Code'), message: details === '' ? message : `${message} ${details}` };
 }
 
-/** What the JSON API calls these; servers that speak it, such as Google's own test bench, may leave the reason out. */
+/**
+ * What the JSON API calls these; servers that speak it, such as Google's own test bench, may leave
+ * the reason out.
+ */
 const REASON_OF_STATUS: Readonly<Record<number, string>> = {
   400: 'invalid',
   401: 'authError',
@@ -82,7 +85,10 @@ function reasonOf(status: number): string {
   return REASON_OF_STATUS[status] ?? (status >= 500 ? 'backendError' : '');
 }
 
-/** The answer to a completion begins before the store knows how that ends. Objects say what they like, so reads are not looked at. */
+/**
+ * The answer to a completion begins before the store knows how that ends. Objects say what they
+ * like, so reads are not looked at.
+ */
 export function isErrorOfSuccess({ method }: TransportRequest, { status, body }: TransportAnswer): boolean {
   return (
     method !== 'GET' &&
@@ -98,7 +104,9 @@ export function foreignSuccess({ status, headers }: TransportAnswer): HttpRefusa
   return new HttpRefusal({ status, headers, hasBody: true }, { code: '', message: '', requestId: undefined });
 }
 
-/** Reasons of the JSON API and codes of the XML API. What is not here is judged by its HTTP status. */
+/**
+ * Reasons of the JSON API and codes of the XML API. What is not here is judged by its HTTP status.
+ */
 const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   notFound: 'NotFound',
   NoSuchKey: 'NotFound',
@@ -241,11 +249,17 @@ const HINTS: Readonly<Record<string, string>> = {
 
 const NO_CREDENTIALS = 'the store wants credentials; write auth=true in the URI if there are some';
 
-/** The JSON API has one reason for all that is missing. These calls need an object, those nothing but the bucket. */
+/**
+ * The JSON API has one reason for all that is missing. These calls need an object, those nothing
+ * but the bucket.
+ */
 const NEEDS_OBJECT: readonly string[] = ['read', 'look at', 'delete'];
 const NEEDS_BUCKET: readonly string[] = ['create', 'list', 'begin an upload to', 'inspect'];
 
-/** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
+/**
+ * A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the
+ * message.
+ */
 export function gcsError(error: unknown, action: string, subject: GcsSubject): CheckpointError {
   if (error instanceof HttpRefusal) return judged(error, action, subject);
   if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);

@@ -1,4 +1,6 @@
-/** The object store in a bucket of Google Cloud Storage, or of a server that speaks its JSON API. */
+/**
+ * The object store in a bucket of Google Cloud Storage, or of a server that speaks its JSON API.
+ */
 
 import { HttpTransport, trustedCertificates } from '@holdfast/cloud-http';
 import type { ObjectStore } from '@holdfast/core/contract';
@@ -11,9 +13,10 @@ import { GcsStore } from './store.ts';
 export { type GcsConfig, type GcsEnvironment, parseGcsConfig, type UploadStrategy } from './config.ts';
 
 /**
- * Opens the store of `gs://bucket/prefix?setting=…`. Sends nothing: a bucket that is not there, or may not be used, shows at the first
- * call. What the URI leaves open is filled from `env`; credentials are the application default credentials of this process.
- * `InvalidConfig`: the URI, or a certificate file that cannot be read.
+ * Opens the store of `gs://bucket/prefix?setting=…`. Sends nothing: a bucket that is not there, or
+ * may not be used, shows at the first call. What the URI leaves open is filled from `env`;
+ * credentials are the application default credentials of this process. `InvalidConfig`: the URI, or
+ * a certificate file that cannot be read.
  */
 export async function openGcsStore(uri: string, env: GcsEnvironment): Promise<ObjectStore> {
   const config = parseGcsConfig(uri, env);

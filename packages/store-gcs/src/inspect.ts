@@ -42,7 +42,10 @@ interface Bucket {
   readonly encryption?: { readonly defaultKmsKeyName?: string };
 }
 
-/** `NotFound` if there is no such bucket; what may not be read, or is not told, is a fact that says so. */
+/**
+ * `NotFound` if there is no such bucket; what may not be read, or is not told, is a fact that says
+ * so.
+ */
 export async function inspectBucket(
   objects: GcsObjects,
   config: GcsConfig,

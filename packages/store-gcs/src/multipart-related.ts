@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 
 /**
- * Metadata and bytes of an object as one body (RFC 2387), which is how the JSON API takes both in one request. Costs one copy of the bytes.
+ * Metadata and bytes of an object as one body (RFC 2387), which is how the JSON API takes both in
+ * one request. Costs one copy of the bytes.
  */
 export function multipartRelated(
   metadata: object,

@@ -1,4 +1,7 @@
-/** Uploads in parts of the XML API: the only way in which parts are no objects, and cost nothing when they are thrown away. */
+/**
+ * Uploads in parts of the XML API: the only way in which parts are no objects, and cost nothing
+ * when they are thrown away.
+ */
 
 import {
   assertComplete,

@@ -92,7 +92,8 @@ export class GcsObjects {
       query: { alt: 'media', ifGenerationMatch: generation },
       headers: {
         ...this.#connection.settings.bytes,
-        // What is stored packed is sent as it is, and is then refused, instead of being unpacked on its way.
+        // What is stored packed is sent as it is, and is then refused, instead of being unpacked on
+        // its way.
         'accept-encoding': 'gzip',
         ...(range !== undefined && { range: `bytes=${range.first}-${range.last}` }),
       },

@@ -1,4 +1,7 @@
-/** Uploads whose parts are kept in memory and sent as one body: for servers that can neither take parts nor compose. */
+/**
+ * Uploads whose parts are kept in memory and sent as one body: for servers that can neither take
+ * parts nor compose.
+ */
 
 import { randomUUID } from 'node:crypto';
 import {

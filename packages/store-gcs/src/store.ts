@@ -185,7 +185,8 @@ export class GcsStore implements ObjectStore {
       const objects: ObjectInfo[] = [];
       for (const object of page.objects) {
         const key = object.name.slice(root.length);
-        // The offset is included, an emulator shows a name twice where pages meet, and others may have put files here.
+        // The offset is included, an emulator shows a name twice where pages meet, and others may
+        // have put files here.
         if (key === lastKey || !isObjectKey(key)) continue;
         lastKey = key;
         objects.push(infoOf(key, object));
@@ -239,7 +240,10 @@ export class GcsStore implements ObjectStore {
     return this.#calls.close(() => this.#connection.close());
   }
 
-  /** An emulator tells in plain text that an object is missing, which may be anybody's: the metadata tell it in the form of GCS. */
+  /**
+   * An emulator tells in plain text that an object is missing, which may be anybody's: the metadata
+   * tell it in the form of GCS.
+   */
   async #read(path: string, request: ReadRequest): Promise<TransportAnswer> {
     try {
       return await this.#objects.read(path, request);

@@ -1,4 +1,7 @@
-/** Uploads in parts. How they are sent is a setting; how one goes on says its token, whatever is set by now. */
+/**
+ * Uploads in parts. How they are sent is a setting; how one goes on says its token, whatever is set
+ * by now.
+ */
 
 import {
   decodeToken,

@@ -18,8 +18,8 @@ export interface GcsObject {
 export const OBJECT_FIELDS = 'name,size,generation,timeCreated,crc32c';
 
 /**
- * Of an answer in JSON. One that is no object is thrown as the refusal of a server that is no GCS, and one that is cut off as
- * a broken body.
+ * Of an answer in JSON. One that is no object is thrown as the refusal of a server that is no GCS,
+ * and one that is cut off as a broken body.
  */
 export function jsonOf(answer: TransportAnswer): Record<string, unknown> {
   const value = jsonValue(new TextDecoder().decode(answer.body), isOfGoogle(answer));

@@ -11,8 +11,8 @@ export interface Sent {
 }
 
 /**
- * A part of an upload, or what became of one, that was just written. One that is not what was sent is deleted, since nobody knows it yet,
- * and then `Corrupt` is thrown.
+ * A part of an upload, or what became of one, that was just written. One that is not what was sent
+ * is deleted, since nobody knows it yet, and then `Corrupt` is thrown.
  */
 export async function written(
   objects: GcsObjects,
@@ -26,7 +26,10 @@ export async function written(
   throw objectError('Corrupt', subject, differenceOf(object, sent));
 }
 
-/** An object that others may have read already: it stays, and whoever wrote it does not know what there is. */
+/**
+ * An object that others may have read already: it stays, and whoever wrote it does not know what
+ * there is.
+ */
 export function assertWritten(subject: StoreSubject, object: GcsObject, sent: Sent): void {
   if (isSame(object, sent)) return;
   const { message, context } = objectError('Corrupt', subject, differenceOf(object, sent));
@@ -52,7 +55,10 @@ function isExisting({ code }: HttpRefusal): boolean {
   return code === 'conditionNotMet' || code === 'PreconditionFailed';
 }
 
-/** The object under a key that nobody else uses: of a call whose answer was lost. `AlreadyExists` if it is not what was sent. */
+/**
+ * The object under a key that nobody else uses: of a call whose answer was lost. `AlreadyExists` if
+ * it is not what was sent.
+ */
 export async function earlierEffect(
   objects: GcsObjects,
   subject: StoreSubject,

@@ -3,8 +3,9 @@ import { pathToFileURL } from 'node:url';
 import { CheckpointError } from '@holdfast/core/contract';
 
 /**
- * `fsync`: what is acknowledged survives a loss of power. `none`: it survives the loss of the process only; for tests and for
- * measuring what durability costs, never for checkpoints one wants to keep.
+ * `fsync`: what is acknowledged survives a loss of power. `none`: it survives the loss of the
+ * process only; for tests and for measuring what durability costs, never for checkpoints one wants
+ * to keep.
  */
 export type Durability = 'fsync' | 'none';
 
@@ -31,7 +32,10 @@ export interface LocalOptions {
 const FORM =
   'file:///absolute/directory, with durability=fsync|none and direct=auto|off after a "?" if need be';
 
-/** What a message is about. The text itself is not repeated: in a URI that is not understood there may be a secret. */
+/**
+ * What a message is about. The text itself is not repeated: in a URI that is not understood there
+ * may be a secret.
+ */
 const URI = 'the file:// URI';
 const DIRECTORY = 'the directory';
 
@@ -39,7 +43,10 @@ const DIRECTORY = 'the directory';
 const PARAMETERS = { durability: ['fsync', 'none'], direct: ['auto', 'off'] } as const;
 type ParameterName = keyof typeof PARAMETERS;
 
-/** From a `file:` URI or options. `InvalidConfig` says what was wrong and what is accepted. Pure: nothing is looked up. */
+/**
+ * From a `file:` URI or options. `InvalidConfig` says what was wrong and what is accepted. Pure:
+ * nothing is looked up.
+ */
 export function parseLocalConfig(target: string | LocalOptions): LocalConfig {
   return typeof target === 'string' ? parseLocalUri(target) : completeOptions(target);
 }

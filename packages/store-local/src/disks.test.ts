@@ -1,4 +1,7 @@
-/** Real disks that are full or read-only. They are small tmpfs mounts, so this needs Linux and the right to mount. */
+/**
+ * Real disks that are full or read-only. They are small tmpfs mounts, so this needs Linux and the
+ * right to mount.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmdirSync, statSync } from 'node:fs';
@@ -33,7 +36,8 @@ function mountFault(): string | null {
 const fault = mountFault();
 const isRequired = (process.env.HOLDFAST_REQUIRE ?? '').split(',').includes('local');
 
-// Where they cannot be mounted, the tests below are skipped, and the same errors are made up in those of the writer.
+// Where they cannot be mounted, the tests below are skipped, and the same errors are made up in
+// those of the writer.
 it('disks can be mounted, where the local store must be tested', () => {
   expect(isRequired ? fault : null).toBeNull();
 });

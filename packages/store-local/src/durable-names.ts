@@ -1,7 +1,7 @@
 /**
  * Makes durable what an answer of the store rests on, also when another process made it. A process
- * that finds an object may commit on it at once. The one that made it may have died between the name
- * and the fsync. So the one that finds it syncs it too.
+ * that finds an object may commit on it at once. The one that made it may have died between the
+ * name and the fsync. So the one that finds it syncs it too.
  */
 
 import { dirname } from 'node:path';
@@ -11,7 +11,8 @@ import type { FoundObject, ObjectFiles } from './object-files.ts';
 
 /**
  * Names older than this are durable without our doing: file systems write them out by themselves
- * after 5 to 60 seconds. The rest is for settings that save power, and for clocks that differ a little.
+ * after 5 to 60 seconds. The rest is for settings that save power, and for clocks that differ a
+ * little.
  */
 const YOUNG_MS = 10 * 60_000;
 

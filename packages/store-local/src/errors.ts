@@ -18,7 +18,10 @@ export function objectError(
   return new CheckpointError(code, `${name} ${what}`, { context: contextOf(subject), cause });
 }
 
-/** A failed call as a `CheckpointError`; the table is that of `@holdfast/local-files`, and only the names are the store's. */
+/**
+ * A failed call as a `CheckpointError`; the table is that of `@holdfast/local-files`, and only the
+ * names are the store's.
+ */
 export function storeError(error: unknown, action: string, subject: StoreSubject): CheckpointError {
   if (isCheckpointError(error)) return error;
   const errno = errnoOf(error);
@@ -30,8 +33,9 @@ export function storeError(error: unknown, action: string, subject: StoreSubject
 }
 
 /**
- * The same for a write. Here a missing name is that of a directory, which vanished, and a name that is taken is that of a file where a
- * directory should be; that there is an object already is said only where that is certain.
+ * The same for a write. Here a missing name is that of a directory, which vanished, and a name that
+ * is taken is that of a file where a directory should be; that there is an object already is said
+ * only where that is certain.
  */
 export function writeError(error: unknown, action: string, subject: StoreSubject): CheckpointError {
   const errno = errnoOf(error);
@@ -50,9 +54,9 @@ export function writeError(error: unknown, action: string, subject: StoreSubject
 }
 
 /**
- * A sync of a name or its bytes failed: the object may be seen, and may be lost with the power. That
- * is never `permanent`, which would promise that nothing happened. After a first failure repeating is
- * of no use either: `exhausted`. `permanent` then where nothing has its name yet.
+ * A sync of a name or its bytes failed: the object may be seen, and may be lost with the power.
+ * That is never `permanent`, which would promise that nothing happened. After a first failure
+ * repeating is of no use either: `exhausted`. `permanent` then where nothing has its name yet.
  */
 export function notDurable(
   error: unknown,

@@ -10,7 +10,8 @@ export async function existingDirectory(config: LocalConfig, fileSystem: FileSys
     try {
       const stats = await fileSystem.stat(path);
       if (!stats.isDirectory()) throw refusal('InvalidConfig', config, `${path} is not a directory`);
-      // Permissions are checked as a reader meets them: access(2) would ask for the real user, not the effective one.
+      // Permissions are checked as a reader meets them: access(2) would ask for the real user, not
+      // the effective one.
       if (path === resolve(config.directory)) {
         await fileSystem.close(await fileSystem.open(path, constants.O_RDONLY | constants.O_DIRECTORY));
       }

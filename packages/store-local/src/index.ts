@@ -27,10 +27,10 @@ export { type Durability, type LocalConfig, type LocalOptions, parseLocalConfig 
 export type { LocalComponents } from './store.ts';
 
 /**
- * Opens the store in a directory: `file:///abs/dir?durability=fsync|none&direct=auto|off`, or the same as options. Writes nothing: a
- * directory that is not there is an empty store, and is created with the first object.
- * `InvalidConfig`: the URI, or the path is not that of a directory; `Denied`: it may not be read; `Unsupported`: it is a bucket mounted
- * as a directory.
+ * Opens the store in a directory: `file:///abs/dir?durability=fsync|none&direct=auto|off`, or the
+ * same as options. Writes nothing: a directory that is not there is an empty store, and is created
+ * with the first object. `InvalidConfig`: the URI, or the path is not that of a directory;
+ * `Denied`: it may not be read; `Unsupported`: it is a bucket mounted as a directory.
  */
 export async function openLocalStore(
   target: string | LocalOptions,
@@ -70,7 +70,9 @@ async function resumeComponents({
   return crc32c === undefined || self === null ? null : { crc32c, processes, self };
 }
 
-/** Buckets mounted as directories lack what commits rest on, and would lose checkpoints silently. */
+/**
+ * Buckets mounted as directories lack what commits rest on, and would lose checkpoints silently.
+ */
 function assertNoBucket(config: LocalConfig, mount: Mount): void {
   const bucket = bucketMount(mount);
   if (bucket === null) return;

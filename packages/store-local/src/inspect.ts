@@ -73,7 +73,10 @@ async function roomFact(directory: string, fileSystem: FileSystem): Promise<Stor
   return { id, title, seen, concern: { meaning, advice: 'make room, or use a larger file system' } };
 }
 
-/** `50.0 of 100.0 GiB`: each in a unit in which it does not look like nothing, named once if it is one. */
+/**
+ * `50.0 of 100.0 GiB`: each in a unit in which it does not look like nothing, named once if it is
+ * one.
+ */
 function roomText(freeBytes: number, totalBytes: number): string {
   const [free, total] = [sizeText(freeBytes), sizeText(totalBytes)];
   const isOneUnit = free.unit === total.unit || freeBytes === 0;

@@ -7,18 +7,25 @@ import { LINKED_DIRECTORY, TEMPORARY_DIRECTORY } from './own-names.ts';
 
 const NO_SUCH_NAME = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG']);
 
-// A link is looked at, never followed blindly; a pipe that lies about does not hold up whoever opens it.
+// A link is looked at, never followed blindly; a pipe that lies about does not hold up whoever
+// opens it.
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 export interface FoundObject {
   /** Of the file with the bytes. */
   readonly path: string;
   readonly stats: BigIntStats;
-  /** When the key's own name was last changed: `link` and `symlink` set it. By the file system's clock. */
+  /**
+   * When the key's own name was last changed: `link` and `symlink` set it. By the file system's
+   * clock.
+   */
   readonly namedAtMs: number;
 }
 
-/** Keys and the files behind them: an object is a regular file of the key's name, or a link of the store's own to one. */
+/**
+ * Keys and the files behind them: an object is a regular file of the key's name, or a link of the
+ * store's own to one.
+ */
 export class ObjectFiles {
   readonly root: string;
   readonly temporaryDirectory: string;
@@ -106,9 +113,10 @@ export function etagOf(stats: BigIntStats): string {
 }
 
 /**
- * The time of creation is that of the last write of bytes. It lies after the call that created the object was made and before its answer,
- * so an age by it is never less than the true one, nor more than the age of the call. The time of change would not do: removing the
- * temporary name, a backup or a chmod make it younger.
+ * The time of creation is that of the last write of bytes. It lies after the call that created the
+ * object was made and before its answer, so an age by it is never less than the true one, nor more
+ * than the age of the call. The time of change would not do: removing the temporary name, a backup
+ * or a chmod make it younger.
  */
 export function infoOf(key: string, stats: BigIntStats): ObjectInfo {
   return {

@@ -1,6 +1,7 @@
 /**
- * Room that is kept back, in a file of its own: on a full disk nothing can be deleted before the catalog says so, and an entry of the
- * catalog needs room. What is given up for that is kept back again when there is room.
+ * Room that is kept back, in a file of its own: on a full disk nothing can be deleted before the
+ * catalog says so, and an entry of the catalog needs room. What is given up for that is kept back
+ * again when there is room.
  */
 
 import { constants } from 'node:fs';
@@ -32,7 +33,10 @@ export class Reserve {
     this.#path = `${parts.files.root}/${RESERVE_FILE}`;
   }
 
-  /** Of any number of processes one keeps it. Never throws: a store without it works, until it is full. */
+  /**
+   * Of any number of processes one keeps it. Never throws: a store without it works, until it is
+   * full.
+   */
   async keep(): Promise<void> {
     try {
       const { sizeBytes } = this.#parts;
@@ -64,7 +68,10 @@ export class Reserve {
     }
   }
 
-  /** Whoever tries a directory out leaves nothing in it: a store without an object keeps nothing back. Never throws. */
+  /**
+   * Whoever tries a directory out leaves nothing in it: a store without an object keeps nothing
+   * back. Never throws.
+   */
   async leave(): Promise<void> {
     if (!this.#wasMade) return;
     const entries = await this.#parts.fileSystem.readdir(this.#parts.files.root).catch(() => null);

@@ -44,7 +44,10 @@ export function parseToken(
   throw objectError('InvalidArgument', { store: uri }, what);
 }
 
-/** The file of an upload, which is now this process's own. `NotFound`: it has ended, or somebody may still write to it. */
+/**
+ * The file of an upload, which is now this process's own. `NotFound`: it has ended, or somebody may
+ * still write to it.
+ */
 export async function takeOver(parts: ResumeParts, { key, file }: LocalToken): Promise<TemporaryFile> {
   const { uri, notes, writer } = parts;
   await handleOf(file, parts)?.letGo();

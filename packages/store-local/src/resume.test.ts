@@ -68,7 +68,10 @@ async function expectWhole(store: ObjectStore): Promise<void> {
   expect(temporaryFiles()).toEqual([]);
 }
 
-/** Runs `work` in a process of its own, with `store` and `put`; resolves to the first line it prints. It lives on until it is killed. */
+/**
+ * Runs `work` in a process of its own, with `store` and `put`; resolves to the first line it
+ * prints. It lives on until it is killed.
+ */
 async function inProcess(work: string): Promise<{ child: ChildProcess; line: string }> {
   const program = `
     const { openLocalStore } = await import(${JSON.stringify(new URL('./index.ts', import.meta.url).href)});

@@ -1,6 +1,7 @@
 /**
- * The time of the file system: that which it gives to a file that is made now. Objects have theirs from it, so ages are right whatever the
- * clock of this machine says; several machines that share a directory agree, where the server of the file system gives the times.
+ * The time of the file system: that which it gives to a file that is made now. Objects have theirs
+ * from it, so ages are right whatever the clock of this machine says; several machines that share a
+ * directory agree, where the server of the file system gives the times.
  */
 
 import { constants } from 'node:fs';
@@ -8,7 +9,9 @@ import type { FileSystem } from '@holdfast/local-files';
 
 /** It is looked at again after so long. */
 const LOOK_EVERY_MS = 10_000;
-/** A kernel gives times by its last tick, and an answer takes its time: what is closer is the same. */
+/**
+ * A kernel gives times by its last tick, and an answer takes its time: what is closer is the same.
+ */
 const SAME_MS = 250;
 
 export interface StoreClockParts {

@@ -60,7 +60,8 @@ const CAPABILITIES: StoreCapabilities = {
   maxParts: 100_000,
   maxDeleteKeys: 1000,
   maxListKeys: 1000,
-  // The engine's own checksums are compared when an object is read; a disk has none to compare with when it is written.
+  // The engine's own checksums are compared when an object is read; a disk has none to compare with
+  // when it is written.
   verifiesChecksums: false,
   // Where processes can be told apart.
   resumesUploads: false,
@@ -102,7 +103,10 @@ interface Call {
   readonly options?: CallOptions | undefined;
 }
 
-/** Objects as files below one directory; a key is the path. Any number of processes may use the directory at the same time. */
+/**
+ * Objects as files below one directory; a key is the path. Any number of processes may use the
+ * directory at the same time.
+ */
 export class LocalStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
@@ -218,7 +222,8 @@ export class LocalStore implements ObjectStore {
       }
       const lengthBytes = Math.min(buffer.byteLength, Number(found.stats.size) - offsetBytes);
       if (lengthBytes <= 0) return 0;
-      // A whole number of blocks, if there is room: then the end of the file comes past the page cache as well.
+      // A whole number of blocks, if there is room: then the end of the file comes past the page
+      // cache as well.
       const blocksBytes = Math.ceil(lengthBytes / DIRECT_ALIGNMENT_BYTES) * DIRECT_ALIGNMENT_BYTES;
       const room = buffer.subarray(0, Math.min(buffer.byteLength, blocksBytes));
       const count = await this.#openFiles.use(
@@ -356,7 +361,9 @@ export class LocalStore implements ObjectStore {
     await this.#reserve.leave();
   }
 
-  /** One call: refused when the store is closed, waited for by `close`, and its errors translated. */
+  /**
+   * One call: refused when the store is closed, waited for by `close`, and its errors translated.
+   */
   async #run<T>(call: Call, work: (check: Check) => Promise<T>): Promise<T> {
     const { action, key, options } = call;
     if (this.#closing !== null) throw objectError('InvalidArgument', { store: this.uri }, 'is closed');
@@ -467,7 +474,9 @@ export class LocalStore implements ObjectStore {
     }
   }
 
-  /** Whoever creates an object there at the same time makes the directory again: see `ObjectWriter`. */
+  /**
+   * Whoever creates an object there at the same time makes the directory again: see `ObjectWriter`.
+   */
   async #removeEmptyDirectories(keys: readonly string[]): Promise<void> {
     const directories = new Set<string>();
     for (const key of keys) {

@@ -1,6 +1,7 @@
 /**
- * Names of temporary files. That of an upload is known to others, who may go on with it; whose it is stands in its note. Any other carries
- * its process, so that what one leaves when it is killed is removed as soon as it is certainly gone.
+ * Names of temporary files. That of an upload is known to others, who may go on with it; whose it
+ * is stands in its note. Any other carries its process, so that what one leaves when it is killed
+ * is removed as soon as it is certainly gone.
  */
 
 import { systemRandom } from '@holdfast/core/contract';
@@ -14,7 +15,10 @@ import {
 } from '@holdfast/local-files';
 import { notedFile } from './upload-notes.ts';
 
-/** A file without a write for so long is that of a process that is gone. If it is not, its upload fails; nothing is damaged. */
+/**
+ * A file without a write for so long is that of a process that is gone. If it is not, its upload
+ * fails; nothing is damaged.
+ */
 const AGE_MS_MAX = 24 * 60 * 60 * 1000;
 
 const OWN = /^[0-9a-f]{24}-\d{1,15}(?:\.by-(.+))?$/;
@@ -54,7 +58,10 @@ export interface SweepParts {
   readonly nowMs: () => Promise<number>;
 }
 
-/** Removes what is certainly of no use. Never throws: garbage that cannot be looked at or removed today is there tomorrow. */
+/**
+ * Removes what is certainly of no use. Never throws: garbage that cannot be looked at or removed
+ * today is there tomorrow.
+ */
 export async function sweepTemporaries({ fileSystem, directory, ...parts }: SweepParts): Promise<void> {
   await inDirectory(fileSystem, directory, async (here) => {
     const entries = await fileSystem.readdir(here);

@@ -1,6 +1,7 @@
 /**
- * Whose uploads are. Beside the temporary file of each lies a note, which tells its key, and in whose name stands the process that may
- * write to the file: `FILE.upload-OWNER`. Whoever takes an upload over renames the note: of any number that try, one succeeds.
+ * Whose uploads are. Beside the temporary file of each lies a note, which tells its key, and in
+ * whose name stands the process that may write to the file: `FILE.upload-OWNER`. Whoever takes an
+ * upload over renames the note: of any number that try, one succeeds.
  */
 
 import { constants } from 'node:fs';

@@ -114,7 +114,8 @@ describe('complete', () => {
           failures-- > 0 ? Promise.reject(errnoError(errno)) : nodeFileSystem[call](descriptor, sizeBytes),
       });
       const receipts = await sendParts(upload);
-      await upload.putPart(3, bytesOf(9, 1), { crc32c: 0 }); // so that there is something to truncate
+      // so that there is something to truncate
+      await upload.putPart(3, bytesOf(9, 1), { crc32c: 0 });
       await expect(upload.complete(receipts, SUMS)).rejects.toEqual(code(expected, 'object v/a'));
       expect([isVisible(), temporaryFiles()]).toEqual([false, []]);
       await expect(upload.complete(receipts, SUMS)).rejects.toEqual(code('NotFound'));

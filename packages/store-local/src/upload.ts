@@ -25,7 +25,9 @@ export interface UploadParts {
   readonly maxParts: number;
   /** Where uploads can be resumed. */
   readonly resuming: Resuming | null;
-  /** Runs a call of the store: refuses it when the store is closed, and lets `close` wait for it. */
+  /**
+   * Runs a call of the store: refuses it when the store is closed, and lets `close` wait for it.
+   */
   readonly run: <T>(options: CallOptions | undefined, work: (check: Check) => Promise<T>) => Promise<T>;
   /** The upload needs its store no more. */
   readonly onEnd: (upload: LocalUpload) => void;
@@ -45,7 +47,10 @@ const SCAN_BYTES = 4 * 1024 * 1024;
 /** Handles by their process and the name of their file, which no other file has. */
 const handles = new Map<string, LocalUpload>();
 
-/** The one handle of this process that may write to the file. A test has several processes in one program. */
+/**
+ * The one handle of this process that may write to the file. A test has several processes in one
+ * program.
+ */
 export function handleOf(file: string, resuming: Pick<Resuming, 'notes'> | null): LocalUpload | undefined {
   return handles.get(handleName(file, resuming));
 }
@@ -55,8 +60,9 @@ function handleName(file: string, resuming: Pick<Resuming, 'notes'> | null): str
 }
 
 /**
- * Parts are written to their places in one temporary file, so completing moves no bytes. The file becomes the object: nobody else may write
- * to it, so an upload has one handle at a time, and who takes it over waits until the one before has let go, or its process is gone.
+ * Parts are written to their places in one temporary file, so completing moves no bytes. The file
+ * becomes the object: nobody else may write to it, so an upload has one handle at a time, and who
+ * takes it over waits until the one before has let go, or its process is gone.
  */
 export class LocalUpload implements Upload {
   readonly key: string;
@@ -141,8 +147,9 @@ export class LocalUpload implements Upload {
   }
 
   /**
-   * Writes nothing any more, and leaves the upload to be resumed; where it cannot be, it ends. Waits for calls under way. Never throws: an
-   * upload whose note cannot be renamed is this process's as long as it lives.
+   * Writes nothing any more, and leaves the upload to be resumed; where it cannot be, it ends.
+   * Waits for calls under way. Never throws: an upload whose note cannot be renamed is this
+   * process's as long as it lives.
    */
   letGo(): Promise<void> {
     this.#lettingGo ??= this.#letGo();
@@ -161,7 +168,10 @@ export class LocalUpload implements Upload {
     await resuming?.notes.free(this.#file).catch(() => undefined);
   }
 
-  /** What is there of each part, by reading it. One that was being written is told with what the file holds. */
+  /**
+   * What is there of each part, by reading it. One that was being written is told with what the
+   * file holds.
+   */
   async #scan(check: Check): Promise<void> {
     const { file } = this.#temporary;
     const sizeBytes = Number((await file.stat()).size);

@@ -1,9 +1,11 @@
 /**
- * How an object comes to be: its bytes go to a temporary file, which is made durable; `link` gives it its name, which is the moment it
- * exists and fails if the name is taken; then the name is made durable, and the temporary one is removed.
+ * How an object comes to be: its bytes go to a temporary file, which is made durable; `link` gives
+ * it its name, which is the moment it exists and fails if the name is taken; then the name is made
+ * durable, and the temporary one is removed.
  *
- * Where there are no hard links, the file moves to a directory of its own and a symbolic link takes the name: `symlink` too fails if the
- * name is taken, and what it shows is whole from the first moment. (Opening the name itself with O_EXCL would show half an object.)
+ * Where there are no hard links, the file moves to a directory of its own and a symbolic link takes
+ * the name: `symlink` too fails if the name is taken, and what it shows is whole from the first
+ * moment. (Opening the name itself with O_EXCL would show half an object.)
  */
 
 import { constants } from 'node:fs';
@@ -17,8 +19,8 @@ import { infoOf, type ObjectFiles } from './object-files.ts';
 import type { TemporaryNames } from './temporary-names.ts';
 
 /**
- * Others remove empty directories, so one that was just made may be gone. Against one that does nothing else, half of the attempts fail:
- * more than this in a row is no coincidence.
+ * Others remove empty directories, so one that was just made may be gone. Against one that does
+ * nothing else, half of the attempts fail: more than this in a row is no coincidence.
  */
 const DIRECTORY_ATTEMPTS_MAX = 500;
 
@@ -115,8 +117,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Gives a finished file its name. `AlreadyExists` if the name is another's; succeeds if it is this file's already, which is how a lost
-   * answer of a network file system, or a second call, looks.
+   * Gives a finished file its name. `AlreadyExists` if the name is another's; succeeds if it is
+   * this file's already, which is how a lost answer of a network file system, or a second call,
+   * looks.
    */
   async name(temporary: TemporaryFile, key: string): Promise<void> {
     const { fileSystem, files } = this.#parts;
@@ -152,7 +155,10 @@ export class ObjectWriter {
     }
   }
 
-  /** Nobody else knows the temporary name, so a second name, or the same inode under the key, is our own doing. */
+  /**
+   * Nobody else knows the temporary name, so a second name, or the same inode under the key, is our
+   * own doing.
+   */
   async #isNamed(temporary: TemporaryFile, path: string): Promise<boolean> {
     const { fileSystem } = this.#parts;
     const own = await fileSystem.lstat(temporary.path);
@@ -160,7 +166,9 @@ export class ObjectWriter {
     return own.nlink > 1n || (found?.ino === own.ino && found.dev === own.dev);
   }
 
-  /** That there is an object is told only once it is durable: a caller that hears it may rest on it. */
+  /**
+   * That there is an object is told only once it is durable: a caller that hears it may rest on it.
+   */
   async #taken(error: unknown, path: string, key: string): Promise<unknown> {
     if (errnoOf(error) !== 'EEXIST') return error;
     const { fileSystem, files, names } = this.#parts;
@@ -190,7 +198,8 @@ export class ObjectWriter {
     } catch (error) {
       if ((await fileSystem.readlink(path).catch(() => null)) === target) return;
       const errno = errnoOf(error) ?? '';
-      // Of any other failure it is not known that it will have no effect, and a link must not come to point at nothing.
+      // Of any other failure it is not known that it will have no effect, and a link must not come
+      // to point at nothing.
       if (errno === 'EEXIST' || NO_HARD_LINKS.has(errno))
         await fileSystem.unlink(data).catch(() => undefined);
       if (!NO_HARD_LINKS.has(errno)) throw await this.#taken(error, path, key);

@@ -1,6 +1,7 @@
 /**
- * The way to one bucket. What moves objects is built here and signed by the SDK's signer, because the SDK's middleware costs more than
- * the request itself; the rest goes through the SDK's client. Both share transport, credentials, region and the remedies below.
+ * The way to one bucket. What moves objects is built here and signed by the SDK's signer, because
+ * the SDK's middleware costs more than the request itself; the rest goes through the SDK's client.
+ * Both share transport, credentials, region and the remedies below.
  */
 
 import { S3Client } from '@aws-sdk/client-s3';
@@ -122,7 +123,10 @@ export class S3Connection {
     );
   }
 
-  /** One command of the SDK. `call` is given its client and the options to send with. The headers are those of the answer. */
+  /**
+   * One command of the SDK. `call` is given its client and the options to send with. The headers
+   * are those of the answer.
+   */
   command<Output>(
     signal: AbortSignal | undefined,
     call: (sdk: S3Client, options: CommandOptions) => Promise<Output>,
@@ -174,8 +178,9 @@ export class S3Connection {
   }
 
   /**
-   * A request that was refused for what it says of region, time or credentials had no effect: it is sent once more when that could be
-   * put right, be it for another request that was refused with it.
+   * A request that was refused for what it says of region, time or credentials had no effect: it is
+   * sent once more when that could be put right, be it for another request that was refused with
+   * it.
    */
   async #remedied<T>(send: () => Promise<T>): Promise<T> {
     const sentWith = this.#correctionCount;

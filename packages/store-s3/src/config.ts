@@ -1,10 +1,16 @@
 import { firstOf, isInTheClear, Proxies, Secret, StoreUri, serverOf } from '@holdfast/cloud-http';
 import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
 
-/** What the environment points at where it has no keys. `any`: nothing, so that all places are looked at. */
+/**
+ * What the environment points at where it has no keys. `any`: nothing, so that all places are
+ * looked at.
+ */
 export type S3CredentialsKind = 'web-identity' | 'container' | 'any';
 
-/** Static credentials; everything else that AWS tools understand is found by the SDK's default chain. */
+/**
+ * Static credentials; everything else that AWS tools understand is found by the SDK's default
+ * chain.
+ */
 export interface S3Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: Secret;
@@ -40,8 +46,8 @@ export interface S3Config {
   readonly expectedOwner?: string | undefined;
   readonly requestPayer: boolean;
   /**
-   * `full`: every part and the whole object by CRC32C, falling back to `parts` where the store refuses it. `parts`: every part only.
-   * `none`: the store checks nothing.
+   * `full`: every part and the whole object by CRC32C, falling back to `parts` where the store
+   * refuses it. `parts`: every part only. `none`: the store checks nothing.
    */
   readonly checksum: 'full' | 'parts' | 'none';
   /** `auto`: bodies are signed unless TLS or the loopback protects them. */
@@ -72,12 +78,15 @@ const SETTINGS = {
 
 type S3Uri = StoreUri<keyof typeof SETTINGS>;
 
-/** Answers at once and reads nothing by itself, so a bucket in it cannot be a checkpoint's store. */
+/**
+ * Answers at once and reads nothing by itself, so a bucket in it cannot be a checkpoint's store.
+ */
 const ARCHIVE_CLASSES = ['GLACIER', 'DEEP_ARCHIVE'];
 
 /**
- * From an `s3:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong and what is accepted. Pure: nothing
- * is looked up. The prefix is percent-decoded and otherwise kept as it is, `//` included; one '/' at its end is left out.
+ * From an `s3:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong
+ * and what is accepted. Pure: nothing is looked up. The prefix is percent-decoded and otherwise
+ * kept as it is, `//` included; one '/' at its end is left out.
  */
 export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
   checkStoreInput(text, env);
@@ -108,7 +117,8 @@ export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
   };
   if (config.storageClass !== undefined && ARCHIVE_CLASSES.includes(config.storageClass))
     throw uri.invalid(`has storageClass=${config.storageClass}, whose objects cannot be read at once`);
-  if (endpoint !== undefined) config.proxies.to(serverOf(new URL(endpoint))); // one that cannot be used is told at once
+  // one that cannot be used is told at once
+  if (endpoint !== undefined) config.proxies.to(serverOf(new URL(endpoint)));
   return config;
 }
 

@@ -13,8 +13,8 @@ export interface CopyLimits {
 }
 
 /**
- * What S3 takes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html. More than 5 GiB at once is refused by AWS, and taken by
- * others.
+ * What S3 takes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html. More than 5 GiB
+ * at once is refused by AWS, and taken by others.
  */
 export const S3_COPY_LIMITS: CopyLimits = {
   wholeBytesMax: 5 * GIB,
@@ -23,7 +23,10 @@ export const S3_COPY_LIMITS: CopyLimits = {
   partCountMax: 10_000,
 };
 
-/** What we ask for: each request moves some hundred MB/s at best, so larger parts take longer than anybody waits for an answer. */
+/**
+ * What we ask for: each request moves some hundred MB/s at best, so larger parts take longer than
+ * anybody waits for an answer.
+ */
 export const COPY_LIMITS: CopyLimits = {
   ...S3_COPY_LIMITS,
   wholeBytesMax: 256 * MIB,
@@ -43,8 +46,8 @@ export interface CopyPlan {
 }
 
 /**
- * Null: one request. As few parts as the limits allow, all of them alike, so that the last is never a small rest. An object of more than
- * `partCountMax` parts gets larger ones.
+ * Null: one request. As few parts as the limits allow, all of them alike, so that the last is never
+ * a small rest. An object of more than `partCountMax` parts gets larger ones.
  */
 export function planCopy(sizeBytes: number, limits: CopyLimits): CopyPlan | null {
   if (sizeBytes <= limits.wholeBytesMax) return null;

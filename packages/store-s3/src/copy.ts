@@ -41,7 +41,8 @@ export async function copyObject(
   try {
     return await copyInParts(store, source, target, plan, options);
   } catch (error) {
-    // MinIO (of February 2026) wants checksums of the parts that it copies itself, and then does not compute them.
+    // MinIO (of February 2026) wants checksums of the parts that it copies itself, and then does
+    // not compute them.
     const isChecksumMissing = store.checksumsCopies && isCheckpointError(error, 'InvalidArgument');
     if (!isChecksumMissing) throw error;
     store.checksumsCopies = false;
@@ -62,7 +63,8 @@ async function copyInParts(
     const parts = await copyParts(upload, source, plan, options);
     return await completed(upload, parts, options);
   } catch (error) {
-    // Nobody else knows of the upload; where this fails too, the bucket's rule for incomplete uploads removes it.
+    // Nobody else knows of the upload; where this fails too, the bucket's rule for incomplete
+    // uploads removes it.
     await upload.abort({ signal: AbortSignal.timeout(ABORT_TIMEOUT_MS) }).catch(() => undefined);
     throw error;
   }

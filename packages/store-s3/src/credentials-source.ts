@@ -37,7 +37,10 @@ const KINDS: readonly (readonly [setting: string, name: string, advice: string])
   ['credential_process', 'the credential_process', 'run it by hand to see what it says'],
 ];
 
-/** The SDK's words are not told, as they quote what it has read: what a profile is, is seen in the profile. */
+/**
+ * The SDK's words are not told, as they quote what it has read: what a profile is, is seen in the
+ * profile.
+ */
 export async function failureOf(
   error: unknown,
   { profile, credentialsKind }: S3Config,
@@ -45,7 +48,8 @@ export async function failureOf(
 ): Promise<CredentialsError> {
   const failure = new LibraryFailure(error);
   if (wasGiven && failure.status === undefined) {
-    // Many of the SDK's errors do not say whether they may pass. Where there were credentials before, there will be some again.
+    // Many of the SDK's errors do not say whether they may pass. Where there were credentials
+    // before, there will be some again.
     const what = `the credentials have expired, and ${source.name} gives no others (${failure.message})`;
     return new CredentialsError('Unavailable', what, failure);
   }
@@ -72,7 +76,10 @@ async function settingsOf(profile: string): Promise<Readonly<Record<string, stri
   }
 }
 
-/** Of a container's service the SDK tells a refusal by what it said of itself; of one that it did not reach, no more than words. */
+/**
+ * Of a container's service the SDK tells a refusal by what it said of itself; of one that it did
+ * not reach, no more than words.
+ */
 function isAway(error: unknown): boolean {
   return error instanceof Error && error.name === 'CredentialsProviderError' && !('Code' in error);
 }

@@ -1,4 +1,6 @@
-/** Credentials as AWS tools find them. What asks for them is loaded when the first request is sent. */
+/**
+ * Credentials as AWS tools find them. What asks for them is loaded when the first request is sent.
+ */
 
 import { type Expiring, type HttpTransport, Renewed } from '@holdfast/cloud-http';
 import { unlessAborted } from '@holdfast/core/contract';
@@ -53,7 +55,10 @@ type Provider = (options: {
   readonly signal: AbortSignal;
 }) => Promise<AwsCredentialIdentity>;
 
-/** A profile that is named is asked alone: what it does not give is not to come from the machine, whose rights are others. */
+/**
+ * A profile that is named is asked alone: what it does not give is not to come from the machine,
+ * whose rights are others.
+ */
 async function providerOf(
   { profile, credentialsKind }: S3Config,
   region: () => Promise<string>,
@@ -76,8 +81,8 @@ async function providerOf(
 }
 
 /**
- * The SDK's chain passes over what a container's service answers. As there, a default profile comes first. A request to it may hang for
- * ever: it is given up when it is late.
+ * The SDK's chain passes over what a container's service answers. As there, a default profile comes
+ * first. A request to it may hang for ever: it is given up when it is late.
  */
 async function containerProvider(init: object): Promise<Provider> {
   const [{ fromIni }, { fromHttp }] = await Promise.all([

@@ -52,7 +52,10 @@ export function refusalOf(answer: RefusedAnswer, body: string): S3Refusal {
   );
 }
 
-/** S3 begins the answer to a completion before it knows how that ends, with blanks as long as it takes. Objects say what they like. */
+/**
+ * S3 begins the answer to a completion before it knows how that ends, with blanks as long as it
+ * takes. Objects say what they like.
+ */
 export function isErrorOfSuccess({ method }: TransportRequest, { status, body }: TransportAnswer): boolean {
   return (
     method !== 'GET' &&
@@ -205,7 +208,10 @@ function permissionHint({ code, status, message }: S3Refusal, action: string): s
 
 const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another key than it was written with';
 
-/** A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
+/**
+ * A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the
+ * message.
+ */
 export function storeError(error: unknown, action: string, subject: S3Subject): CheckpointError {
   if (error instanceof S3Refusal) return s3Error(error, action, subject);
   if (error instanceof CredentialsError) return credentialsFailure(error, action, subject);
@@ -214,7 +220,10 @@ export function storeError(error: unknown, action: string, subject: S3Subject): 
     : requestError(error, action, subject);
 }
 
-/** The SDK found no credentials, or could not make a request or read an answer. Its words are not told: they quote what it has read. */
+/**
+ * The SDK found no credentials, or could not make a request or read an answer. Its words are not
+ * told: they quote what it has read.
+ */
 function sdkError(failure: LibraryFailure, action: string, subject: S3Subject): CheckpointError {
   const [code, told] = judged(failure, subject);
   // Of an answer that it could not read, nobody knows what the request has done.

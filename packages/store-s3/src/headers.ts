@@ -4,7 +4,10 @@ import type { S3Config } from './config.ts';
 /** Requests that settings of the bucket change. */
 export type Operation = 'create' | 'beginUpload' | 'putPart' | 'listParts' | 'complete' | 'read' | 'other';
 
-/** Which operations a header belongs to: encryption by a key of the customer's goes with each that touches bytes. */
+/**
+ * Which operations a header belongs to: encryption by a key of the customer's goes with each that
+ * touches bytes.
+ */
 const WRITES: readonly Operation[] = ['create', 'beginUpload'];
 const TOUCHES_BYTES: readonly Operation[] = [...WRITES, 'putPart', 'listParts', 'complete', 'read'];
 

@@ -27,14 +27,18 @@ interface Question<T> {
   readonly ask: (sdk: S3Client, options: CommandOptions) => Promise<T | undefined>;
 }
 
-/** `NotFound` if there is no such bucket; what may not be read, or is not told, is a fact that says so. Six requests at once. */
+/**
+ * `NotFound` if there is no such bucket; what may not be read, or is not told, is a fact that says
+ * so. Six requests at once.
+ */
 export async function inspectBucket(
   connection: S3Connection,
   config: S3Config,
   signal: AbortSignal | undefined,
 ): Promise<readonly StoreFact[]> {
   const Bucket = config.bucket;
-  // Signed for the right region once and for all, or each of the others would find it out by itself.
+  // Signed for the right region once and for all, or each of the others would find it out by
+  // itself.
   const region = await regionOf(connection, config, signal);
   const told = <T>(question: Question<T>) => tell(connection, question, signal);
   const [versioning, lock, rules, encryption, isPublic] = await Promise.all([
@@ -97,7 +101,8 @@ async function tell<T>(
     const { code, status } = error;
     if (NOTHING_SET.includes(code)) return { value: undefined };
     if (isNotPermitted(error)) return { untold: `not told without ${permission}` };
-    // Credentials that are wrong altogether are no matter of one setting, and what may pass is for the caller to repeat.
+    // Credentials that are wrong altogether are no matter of one setting, and what may pass is for
+    // the caller to repeat.
     const isOfAll = status === 401 || status === 403 || status === 429 || (status >= 500 && status !== 501);
     if (isOfAll) throw error;
     // Stores that know no such setting say so in many ways.

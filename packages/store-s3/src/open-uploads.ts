@@ -7,7 +7,10 @@ import type { Token, UploadParts } from './upload.ts';
 
 interface Page {
   readonly output: ListMultipartUploadsOutput;
-  /** MinIO (of February 2026) takes a prefix for a whole key; without one it shows all uploads of the bucket that it remembers. */
+  /**
+   * MinIO (of February 2026) takes a prefix for a whole key; without one it shows all uploads of
+   * the bucket that it remembers.
+   */
   readonly isPrefixWholeKey: boolean;
 }
 

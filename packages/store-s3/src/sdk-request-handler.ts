@@ -32,7 +32,10 @@ export class RefusedCredentials extends Error {
   }
 }
 
-/** A transport, whose refusals are `RefusedCredentials`, for services that give credentials: STS, single sign-on. */
+/**
+ * A transport, whose refusals are `RefusedCredentials`, for services that give credentials: STS,
+ * single sign-on.
+ */
 export class CredentialsRequestHandler implements HttpHandler {
   /** Of those who ask now: the SDK hands none on. */
   signal: AbortSignal | undefined;
@@ -69,7 +72,10 @@ export class CredentialsRequestHandler implements HttpHandler {
   }
 }
 
-/** The store's transport as the SDK wants it. A refusal is thrown by the transport, so the SDK sees only answers of success. */
+/**
+ * The store's transport as the SDK wants it. A refusal is thrown by the transport, so the SDK sees
+ * only answers of success.
+ */
 export class SdkRequestHandler implements HttpHandler {
   readonly #transport: HttpTransport;
 
@@ -107,9 +113,10 @@ export class SdkRequestHandler implements HttpHandler {
 }
 
 /**
- * What S3 answers to our commands is XML whose root is called "…Result", or after a setting of the bucket; only deletions may be
- * answered with nothing. A web server that has the same page for everything must not pass for an empty bucket, nor what is left of
- * an answer that was cut off for a whole one.
+ * What S3 answers to our commands is XML whose root is called "…Result", or after a setting of the
+ * bucket; only deletions may be answered with nothing. A web server that has the same page for
+ * everything must not pass for an empty bucket, nor what is left of an answer that was cut off for
+ * a whole one.
  */
 function hasExpectedForm({ method, query }: HttpRequest, { headers, body }: TransportAnswer): boolean {
   if (method === 'HEAD') return headers['x-amz-request-id'] !== undefined;

@@ -5,8 +5,8 @@ import type { Checksum, SourceData } from '@smithy/types';
 const KEYS_MAX = 16;
 
 /**
- * SHA-256, and HMAC with it when given a secret, for the SDK's signer. Keys are prepared once: preparing one costs six times as much as
- * using it, and the signer asks for two with each request.
+ * SHA-256, and HMAC with it when given a secret, for the SDK's signer. Keys are prepared once:
+ * preparing one costs six times as much as using it, and the signer asks for two with each request.
  */
 export class Sha256 implements Checksum {
   readonly #secret: SourceData | undefined;

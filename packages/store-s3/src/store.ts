@@ -67,7 +67,10 @@ const CAPABILITIES: StoreCapabilities = {
   preferredPartConcurrency: 16,
 };
 
-/** Answers to the batch delete of stores that have none, or that want a digest the SDK does not send. */
+/**
+ * Answers to the batch delete of stores that have none, or that want a digest the SDK does not
+ * send.
+ */
 const NO_BATCH_DELETE = [
   'NotImplemented',
   'MethodNotAllowed',
@@ -366,7 +369,10 @@ export class S3Store implements ObjectStore {
     return storeError(error, 'delete', { store: this.uri, key });
   }
 
-  /** The same server and credentials. Objects under keys of the customer's are not copied: they would have to be told to the store twice. */
+  /**
+   * The same server and credentials. Objects under keys of the customer's are not copied: they
+   * would have to be told to the store twice.
+   */
   #reaches(source: S3Store): boolean {
     const [own, other] = [this.#config, source.#config];
     const isAlike = (['endpoint', 'profile', 'requestPayer'] as const).every(

@@ -167,7 +167,10 @@ export class S3Upload implements Upload {
     });
   }
 
-  /** As `putPart`, of bytes that the store takes from another object: `source` as the store wants it, `end` exclusive. */
+  /**
+   * As `putPart`, of bytes that the store takes from another object: `source` as the store wants
+   * it, `end` exclusive.
+   */
   copyPart(
     index: number,
     { source, start, end }: { source: string; start: number; end: number },

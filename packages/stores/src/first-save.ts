@@ -7,13 +7,17 @@ import type { StoreEnvironment } from './env.ts';
 import { openStore } from './open-store.ts';
 import { pathOfFileUri } from './uri.ts';
 
-/** Scheme and authority, the segments of the path, and the settings. Of `az://` the first segment is the container, and so no run's. */
+/**
+ * Scheme and authority, the segments of the path, and the settings. Of `az://` the first segment is
+ * the container, and so no run's.
+ */
 const CLOUD_URI = /^((?:s3|gs):\/\/[^/?]+|az:\/\/[^/?]+\/[^/?]+)\/([^?]*)(\?.*)?$/i;
 const PARENTS_MAX = 8;
 
 /**
- * `InvalidArgument`: there are runs below, or the place lies in a run. Each would list the other's objects as foreign ones, and a mirror or a
- * removal by hand of the outer one would take the inner one too. Cost: one list request, and one for each segment of the path.
+ * `InvalidArgument`: there are runs below, or the place lies in a run. Each would list the other's
+ * objects as foreign ones, and a mirror or a removal by hand of the outer one would take the inner
+ * one too. Cost: one list request, and one for each segment of the path.
  */
 export async function assertOwnPlace(
   uri: string,
@@ -61,7 +65,9 @@ async function runAbove(
   }
 }
 
-/** What may not be looked at is taken for none: permissions of a trainer may end at its own prefix. */
+/**
+ * What may not be looked at is taken for none: permissions of a trainer may end at its own prefix.
+ */
 async function isRun(store: ObjectStore, prefix: string, signal: AbortSignal): Promise<boolean> {
   try {
     return await hasRunAt(store, prefix, { signal });

@@ -15,13 +15,16 @@ import { pathOfFileUri } from './uri.ts';
 export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store' | 'files'> {
   /** Fills what the URI leaves open; default: `process.env`. */
   env?: StoreEnvironment | undefined;
-  /** Begins a run also where others lie below, or in another one. Default: that is `InvalidArgument`. */
+  /**
+   * Begins a run also where others lie below, or in another one. Default: that is
+   * `InvalidArgument`.
+   */
   mayShareItsPlace?: boolean | undefined;
 }
 
 /**
- * The manager of the run under a URI; paths given to `save` and `restore` are files of this machine.
- * `close()` of the manager closes the store. `InvalidConfig`: the URI or a setting.
+ * The manager of the run under a URI; paths given to `save` and `restore` are files of this
+ * machine. `close()` of the manager closes the store. `InvalidConfig`: the URI or a setting.
  */
 export async function openCheckpointManager(
   uri: string,

@@ -3,8 +3,8 @@ import { CheckpointError, checkStoreInput, type ObjectStore } from '@holdfast/co
 import { MemoryStore, memoryBucket } from '@holdfast/core/store';
 
 /**
- * A store in the memory of this process: `memory://name`. All stores of one name share their objects, which live as long as the process.
- * `InvalidConfig`: no name, or anything after it.
+ * A store in the memory of this process: `memory://name`. All stores of one name share their
+ * objects, which live as long as the process. `InvalidConfig`: no name, or anything after it.
  */
 export function openMemoryStore(uri: string): ObjectStore {
   checkStoreInput(uri);

@@ -16,13 +16,14 @@ export interface StoreAdapter {
   /** How its URIs look, for messages: `tape://library/name`. */
   readonly form: string;
   /**
-   * Opens a store. Throws `InvalidConfig` for a URI that it does not understand, and repeats nothing of it: it may hold a secret.
-   * `env` fills what the URI leaves open.
+   * Opens a store. Throws `InvalidConfig` for a URI that it does not understand, and repeats
+   * nothing of it: it may hold a secret. `env` fills what the URI leaves open.
    */
   readonly open: (uri: string, env: StoreEnvironment) => Promise<ObjectStore>;
 }
 
-// One entry per scheme. An adapter is imported when its scheme is used, so its SDK is loaded only by those who need it.
+// One entry per scheme. An adapter is imported when its scheme is used, so its SDK is loaded only
+// by those who need it.
 const BUILT_IN: Readonly<Record<string, StoreAdapter>> = {
   file: {
     form: 'file:///abs/dir',
@@ -58,7 +59,10 @@ const BUILT_IN: Readonly<Record<string, StoreAdapter>> = {
 /** By scheme; in the order in which messages list them. */
 const adapters = new Map(Object.entries(BUILT_IN));
 
-/** Explains why the import of an optional package failed: most users of a directory need no SDK of a cloud, so it may not be installed. */
+/**
+ * Explains why the import of an optional package failed: most users of a directory need no SDK of a
+ * cloud, so it may not be installed.
+ */
 function missing(scheme: string, name: string): (error: unknown) => never {
   return (error) => {
     if ((error as { code?: unknown }).code !== 'ERR_MODULE_NOT_FOUND') throw error;
@@ -71,8 +75,9 @@ function missing(scheme: string, name: string): (error: unknown) => never {
 }
 
 /**
- * Adds a scheme for this process: from now on `openStore` and `openCheckpointManager` accept its URIs. The same adapter may be registered
- * again. `InvalidArgument`: no scheme, a form of another scheme, or a scheme that is taken.
+ * Adds a scheme for this process: from now on `openStore` and `openCheckpointManager` accept its
+ * URIs. The same adapter may be registered again. `InvalidArgument`: no scheme, a form of another
+ * scheme, or a scheme that is taken.
  */
 export function registerStore(scheme: string, adapter: StoreAdapter): void {
   anyText('the scheme', scheme);
@@ -98,11 +103,12 @@ export function storeUriForms(): string[] {
 }
 
 /**
- * Opens the store of a URI. Nothing is written, and no run need be there.
- * `Unsupported`: the adapter's package is not installed.
- * `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does not know. The message repeats nothing of the
- * URI: what is not understood may hold a secret. A URI that is accepted holds none, and may be shown.
- * `env` fills what the URI leaves open, as `docs/stores` says for each; libraries that find credentials read `process.env` alone.
+ * Opens the store of a URI. Nothing is written, and no run need be there. `Unsupported`: the
+ * adapter's package is not installed. `InvalidConfig`: an unknown scheme, a plain path, or a part
+ * of the URI that its adapter does not know. The message repeats nothing of the URI: what is not
+ * understood may hold a secret. A URI that is accepted holds none, and may be shown. `env` fills
+ * what the URI leaves open, as `docs/stores` says for each; libraries that find credentials read
+ * `process.env` alone.
  */
 export async function openStore(
   uri: string,

@@ -5,8 +5,9 @@ import { CheckpointError } from '@holdfast/core/contract';
 const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//;
 
 /**
- * The scheme of a store's URI, in lower case. `InvalidConfig` for anything else; a path that begins with `/`, `./` or `../` is answered with
- * the `file://` URI of the same place, unless it may hold a password, and any other text is not repeated.
+ * The scheme of a store's URI, in lower case. `InvalidConfig` for anything else; a path that begins
+ * with `/`, `./` or `../` is answered with the `file://` URI of the same place, unless it may hold
+ * a password, and any other text is not repeated.
  */
 export function schemeOf(uri: string): string {
   const scheme = SCHEME.exec(uri)?.[1];
@@ -24,14 +25,18 @@ export function schemeOf(uri: string): string {
 }
 
 /**
- * It can be nothing but a path. Any other text may hold a secret in a wrong place: so may one that begins with two
- * slashes, which is a URI that lost its scheme, and one with a name and a password before an `@`.
+ * It can be nothing but a path. Any other text may hold a secret in a wrong place: so may one that
+ * begins with two slashes, which is a URI that lost its scheme, and one with a name and a password
+ * before an `@`.
  */
 export function isPath(text: string): boolean {
   return /^\.{0,2}\/(?!\/)/.test(text) && !/:.*@/s.test(text);
 }
 
-/** The directory of a store on this machine; `null`: it is elsewhere. `uri`: as an open store tells it. */
+/**
+ * The directory of a store on this machine; `null`: it is elsewhere. `uri`: as an open store tells
+ * it.
+ */
 export function pathOfFileUri(uri: string): string | null {
   return uri.startsWith('file:') ? fileURLToPath(uri) : null;
 }

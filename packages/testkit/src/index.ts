@@ -1,4 +1,6 @@
-/** Checks for stores, stores that misbehave on purpose, and time and chance that a test controls. */
+/**
+ * Checks for stores, stores that misbehave on purpose, and time and chance that a test controls.
+ */
 
 export type { Check } from './conformance/check.ts';
 export { type ConformanceCheck, conformanceChecks } from './conformance/conformance-checks.ts';

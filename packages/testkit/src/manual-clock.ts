@@ -4,8 +4,9 @@ export interface ManualClockOptions {
   /** Wall clock at the beginning. Default: 2026-01-01. */
   nowMs?: number | undefined;
   /**
-   * Time goes on by itself, at once, when all that is left to do is sleeping: timeouts run out without waiting.
-   * It cannot see I/O under way, so it suits stores that answer without any (the memory store).
+   * Time goes on by itself, at once, when all that is left to do is sleeping: timeouts run out
+   * without waiting. It cannot see I/O under way, so it suits stores that answer without any (the
+   * memory store).
    */
   autoAdvance?: boolean | undefined;
 }
@@ -15,10 +16,14 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-// Turns of the event loop without a new sleeper or a woken one after which nothing else is taken to run.
+// Turns of the event loop without a new sleeper or a woken one after which nothing else is taken to
+// run.
 const IDLE_TURNS = 2;
 
-/** A clock that a test moves. Sleepers wake in the order in which they are due, each at its own time. */
+/**
+ * A clock that a test moves. Sleepers wake in the order in which they are due, each at its own
+ * time.
+ */
 export class ManualClock implements Clock {
   readonly #sleepers = new Set<Sleeper>();
   readonly #autoAdvance: boolean;
@@ -66,7 +71,10 @@ export class ManualClock implements Clock {
     });
   }
 
-  /** Moves both clocks on. Who wakes on the way runs at its own time, and may sleep again within the span. */
+  /**
+   * Moves both clocks on. Who wakes on the way runs at its own time, and may sleep again within the
+   * span.
+   */
   async advance(ms: number): Promise<void> {
     const endMs = this.#elapsedMs + ms;
     await eventLoopTurn();

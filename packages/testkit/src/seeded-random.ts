@@ -1,8 +1,9 @@
 import type { Random } from '@holdfast/core/contract';
 
 /**
- * Random numbers that one seed replays. Generator: sfc32 by Chris Doty-Humphrey (PractRand), 128 bits of state, seeded by splitmix32.
- * Good enough for names that must not repeat within a test, and for nothing secret.
+ * Random numbers that one seed replays. Generator: sfc32 by Chris Doty-Humphrey (PractRand), 128
+ * bits of state, seeded by splitmix32. Good enough for names that must not repeat within a test,
+ * and for nothing secret.
  */
 export class SeededRandom implements Random {
   /** What replays it. */
@@ -64,7 +65,9 @@ export class SeededRandom implements Random {
     return result;
   }
 
-  /** A generator of its own, so that what one part of a test draws does not shift another's numbers. */
+  /**
+   * A generator of its own, so that what one part of a test draws does not shift another's numbers.
+   */
   fork(): SeededRandom {
     return new SeededRandom(this.uint32() * 2 ** 21 + (this.uint32() >>> 11));
   }

@@ -10,7 +10,10 @@ export interface CertificateFile {
   readonly replaces: boolean;
 }
 
-/** Says at once what would keep the certificate from being written after minutes of work: `TargetExists`, `InvalidArgument`. */
+/**
+ * Says at once what would keep the certificate from being written after minutes of work:
+ * `TargetExists`, `InvalidArgument`.
+ */
 export async function assertWritable({ path, replaces }: CertificateFile): Promise<void> {
   await assertPlace(path);
   const target = await openFile({ path, replaces });

@@ -17,7 +17,10 @@ import { verdictOf } from '../doctor/verdict.ts';
 import type { Certificate } from './certificate.ts';
 import { type CheckResult, notRun, Suite } from './suite.ts';
 
-/** What is asked before the suite, which would fail everywhere and leave objects behind where these do. */
+/**
+ * What is asked before the suite, which would fail everywhere and leave objects behind where these
+ * do.
+ */
 const FIRST = ['reachable', 'may-list', 'may-create', 'may-read', 'may-delete', 'clock', 'settings'];
 
 /** Of each of them. */
@@ -35,7 +38,9 @@ export interface CertifyOptions {
   /** For each check of the suite. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** Now it is this one's turn. `index`: among the checks of the suite; `null`: before and after. */
+  /**
+   * Now it is this one's turn. `index`: among the checks of the suite; `null`: before and after.
+   */
   readonly onStart: (name: string, index: number | null) => void;
   readonly onFinding: (finding: Finding) => void;
   readonly onResult: (result: CheckResult) => void;
@@ -44,8 +49,8 @@ export interface CertifyOptions {
 export const PROMISE_COUNT = conformanceChecks.length;
 
 /**
- * Access, clock and settings first; the suite if these allow it. Rejects only when the signal fires, with its reason, and after
- * removing all.
+ * Access, clock and settings first; the suite if these allow it. Rejects only when the signal
+ * fires, with its reason, and after removing all.
  */
 export async function certifyStore(prefix: string, options: CertifyOptions): Promise<Certificate> {
   const { facts, clock, random, signal, onStart, onFinding, onResult } = options;

@@ -1,4 +1,7 @@
-/** The conformance suite on somebody's store: every check once, and again if it could not be carried out for a while. */
+/**
+ * The conformance suite on somebody's store: every check once, and again if it could not be carried
+ * out for a while.
+ */
 
 import {
   type Clock,
@@ -32,7 +35,10 @@ export interface CheckResult {
   readonly attempts: number;
   /** What was expected and what was found; empty where it passed. */
   readonly seen: string;
-  /** `Unsupported`: the promise is broken. Another: of the error that kept the check from telling. `null`: it passed, or was not run. */
+  /**
+   * `Unsupported`: the promise is broken. Another: of the error that kept the check from telling.
+   * `null`: it passed, or was not run.
+   */
   readonly code: ErrorCode | null;
 }
 
@@ -63,7 +69,10 @@ export class Suite {
     this.#options = options;
   }
 
-  /** One result for each check, in order. When the signal fires it ends soon, with what is known by then. */
+  /**
+   * One result for each check, in order. When the signal fires it ends soon, with what is known by
+   * then.
+   */
   async run(): Promise<CheckResult[]> {
     const { checks, signal, onStart, onResult } = this.#options;
     const results: CheckResult[] = [];
@@ -89,7 +98,8 @@ export class Suite {
     try {
       const store = await this.#client();
       const end = async (token: string) => (await store.resumeUpload(token, { signal })).abort({ signal });
-      await Promise.allSettled(this.#uploadTokens.map(end)); // one that is gone, or cannot be found, keeps nobody
+      // one that is gone, or cannot be found, keeps nobody
+      await Promise.allSettled(this.#uploadTokens.map(end));
       return await removeBelow(store, [], { clock, random, prefix, signal, onRepeat: () => undefined });
     } catch (error) {
       return { leftCount: 0, error: toCheckpointError(error) };
@@ -112,7 +122,8 @@ export class Suite {
       if (signal.aborted) return null;
       const code = error === null ? null : codeOf(error);
       if (mayPass(code) && attempts < ATTEMPTS_MAX) {
-        await clock.sleep(RETRY_DELAY_MS * attempts, signal).catch(() => undefined); // the loop sees the signal
+        // the loop sees the signal
+        await clock.sleep(RETRY_DELAY_MS * attempts, signal).catch(() => undefined);
         continue;
       }
       const durationMs = clock.monotonicMs() - beganMs;
@@ -122,7 +133,10 @@ export class Suite {
     }
   }
 
-  /** Resolves to the error, or `null`. One that is stopped finds its clients closed, and so ends soon. */
+  /**
+   * Resolves to the error, or `null`. One that is stopped finds its clients closed, and so ends
+   * soon.
+   */
   async #attempt(check: ConformanceCheck, index: number): Promise<unknown> {
     const { prefix, seed } = this.#options;
     const clients = new Clients(this.#options);
@@ -179,7 +193,10 @@ class Clients {
     void noted.then(() => this.#beginning.delete(noted));
   }
 
-  /** An upload whose beginning was cut off could be ended by nobody: it is waited for, and not for ever. Never rejects. */
+  /**
+   * An upload whose beginning was cut off could be ended by nobody: it is waited for, and not for
+   * ever. Never rejects.
+   */
   async stop(): Promise<void> {
     const { clock } = this.#options;
     const untilMs = clock.monotonicMs() + BEGINNING_MS_MAX;

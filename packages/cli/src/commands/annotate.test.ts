@@ -1,4 +1,7 @@
-/** `annotate`, and how commands tell checkpoints of one version apart: what they print and exit with. */
+/**
+ * `annotate`, and how commands tell checkpoints of one version apart: what they print and exit
+ * with.
+ */
 
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -82,7 +82,10 @@ function fileOf(call: Call): CertificateFile | null {
 /** Of a name that is longer the beginning is shown. */
 const NAME_LENGTH_MAX = 44;
 
-/** What is seen on the way: a line for each finding, each group, and each promise that is broken; with `--verbose` for every one. */
+/**
+ * What is seen on the way: a line for each finding, each group, and each promise that is broken;
+ * with `--verbose` for every one.
+ */
 async function showing(
   call: Call,
   promiseCount: number,

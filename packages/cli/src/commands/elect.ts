@@ -10,7 +10,9 @@ import { usageError } from '../usage-error.ts';
 import { BadValue, parseDuration, parseLongDuration } from '../values.ts';
 
 const NOT_ELECTED = 7;
-/** A renewal by the holder is seen at the next look; looking more often gains nothing but requests. */
+/**
+ * A renewal by the holder is seen at the next look; looking more often gains nothing but requests.
+ */
 const LOOK_EVERY_MS = 5000;
 const FOR_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 
@@ -99,7 +101,10 @@ interface Answer {
   readonly waitedMs: number;
 }
 
-/** Asks once, then again and again while --wait lasts, with one election: what it has seen stays in it. */
+/**
+ * Asks once, then again and again while --wait lasts, with one election: what it has seen stays in
+ * it.
+ */
 async function ask(call: Call, election: StoreElection, request: Request): Promise<Answer> {
   const { clock, signal } = call;
   const { trainerId, blockMs, waitMs } = request;

@@ -49,7 +49,8 @@ async function runFork(call: Call): Promise<CommandResult> {
         const result = await target.forkFrom(source, { version, signal, onProgress });
         return describe(result, ends, call, call.clock.monotonicMs() - beganMs);
       } catch (error) {
-        if (isCheckpointError(error, 'NotFound')) call.subject.uri = from; // so that the advice names the right run
+        // so that the advice names the right run
+        if (isCheckpointError(error, 'NotFound')) call.subject.uri = from;
         throw error;
       }
     });

@@ -71,7 +71,8 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
 }
 
 /**
- * Collection takes hundreds at once: how many, and which as far as they fit. Those of another lineage than the decision's are shown with it.
+ * Collection takes hundreds at once: how many, and which as far as they fit. Those of another
+ * lineage than the decision's are shown with it.
  */
 export function versionsText(ids: LogEntry['checkpoints'], lineage: number): string {
   const ascending = ids.toSorted((a, b) => (a.version < b.version ? -1 : 1));

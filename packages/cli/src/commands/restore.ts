@@ -110,7 +110,8 @@ async function explainFailure<T>(
   } catch (error) {
     if (isCheckpointError(error, 'Corrupt') && call.get(onCorrupt) !== 'fallback') {
       const damaged = error.context.version;
-      // Only advice depends on it: if the list cannot be read now, the damage is still what is to be told.
+      // Only advice depends on it: if the list cannot be read now, the damage is still what is to
+      // be told.
       const others = await manager.list(call).catch(() => []);
       const alternative = others.find(
         (each) =>

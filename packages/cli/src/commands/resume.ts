@@ -40,7 +40,10 @@ async function runResume(call: Call): Promise<CommandResult> {
   }
 }
 
-/** By what the store has shown: a run that has no checkpoint, or nothing at all at its place, manifests included. */
+/**
+ * By what the store has shown: a run that has no checkpoint, or nothing at all at its place,
+ * manifests included.
+ */
 function isFirstStart(error: unknown): error is CheckpointError {
   if (!isCheckpointError(error, 'NotFound')) return false;
   const { run, manifestCount } = error.context;

@@ -130,7 +130,10 @@ async function runSave(call: Call): Promise<CommandResult> {
   return describe(result, { job, voided }, call, call.clock.monotonicMs() - beganMs);
 }
 
-/** Whoever ends a job sends SIGTERM to all its processes, and leaves them some time: enough, perhaps, for this save. */
+/**
+ * Whoever ends a job sends SIGTERM to all its processes, and leaves them some time: enough,
+ * perhaps, for this save.
+ */
 function outlastSigterm(call: Call): void {
   const forMs = call.get(afterSigterm);
   if (forMs === undefined) return;

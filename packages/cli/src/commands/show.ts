@@ -52,7 +52,10 @@ async function read(
   return { details, entry: await findCommit(manager, details, signal) };
 }
 
-/** Who committed it; `null` once the catalog no longer keeps that entry, or cannot read those before: only this line needs them. */
+/**
+ * Who committed it; `null` once the catalog no longer keeps that entry, or cannot read those
+ * before: only this line needs them.
+ */
 async function findCommit(
   manager: CheckpointManager,
   { id }: CheckpointDetails,

@@ -48,7 +48,10 @@ export interface Finding {
   readonly meaning: string;
   /** What to do; empty where all is well. */
   readonly advice: string;
-  /** Of the error that the check ended with; `Unsupported` if the store broke the promise; else `null`. */
+  /**
+   * Of the error that the check ended with; `Unsupported` if the store broke the promise; else
+   * `null`.
+   */
   readonly code: ErrorCode | null;
   /** The title of the check because of which this one was not run; else `null`. */
   readonly because: string | null;

@@ -26,7 +26,10 @@ export interface Surroundings extends Patience {
 
 export type CreateOutcome = 'created' | 'exists';
 
-/** One client of the store, patient with temporary errors; its calls end with the check that makes them. */
+/**
+ * One client of the store, patient with temporary errors; its calls end with the check that makes
+ * them.
+ */
 export class Client {
   readonly capabilities: StoreCapabilities;
   readonly #store: ObjectStore;
@@ -39,8 +42,8 @@ export class Client {
   }
 
   /**
-   * Create-if-absent. `bytes` must be nobody else's: after a lost reply one's own object is told by them.
-   * Default of `checksum`: the right one.
+   * Create-if-absent. `bytes` must be nobody else's: after a lost reply one's own object is told by
+   * them. Default of `checksum`: the right one.
    */
   create(key: string, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<CreateOutcome> {
     return this.#create(key, bytes, checksum, async (attempt) => {
@@ -78,7 +81,10 @@ export class Client {
     });
   }
 
-  /** Of an object that was created: that it is not there is a broken promise, and so for the next two. */
+  /**
+   * Of an object that was created: that it is not there is a broken promise, and so for the next
+   * two.
+   */
   head(key: string): Promise<ObjectInfo> {
     const { signal } = this.#surroundings;
     return this.#existing(() => this.#store.head(key, { signal }));
@@ -164,7 +170,8 @@ export class Client {
     return this.#patiently(() => upload.putPart(index, bytes, { crc32c: checksum, signal }));
   }
 
-  // Sent once: a repeat that finds no upload cannot be told from a failure without looking at the object.
+  // Sent once: a repeat that finds no upload cannot be told from a failure without looking at the
+  // object.
   complete(
     upload: Upload,
     parts: readonly PartReceipt[],

@@ -21,8 +21,9 @@ const RACE_BYTES = 4096; // about a catalog entry with a few checkpoints
 const CROWD = { racers: 32, roundsMin: 10, roundsMax: 10, ms: 0 } as const;
 
 /**
- * A store that looks first and writes then lets two in only if the second looks before the first has written: in the gap of about a
- * millisecond at the beginning of a round. versitygw does so in one round of ten, however many race; so rounds count, not racers.
+ * A store that looks first and writes then lets two in only if the second looks before the first
+ * has written: in the gap of about a millisecond at the beginning of a round. versitygw does so in
+ * one round of ten, however many race; so rounds count, not racers.
  */
 const FEW = { racers: CLIENTS, roundsMin: 40, roundsMax: 100, ms: 5000 } as const;
 

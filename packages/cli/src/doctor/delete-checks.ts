@@ -45,7 +45,8 @@ async function listAfterDelete(probe: Probe): Promise<Outcome> {
   for (let round = 1; round <= LIST_ROUNDS; round += 1) {
     const [gone, stays] = [probe.key(`${round}/gone`), probe.key(`${round}/stays`)];
     for (const key of [gone, stays]) await writer.create(key, probe.bytes(8));
-    await reader.keys(probe.key(`${round}/`)); // what it shows now must not be remembered by anybody
+    // what it shows now must not be remembered by anybody
+    await reader.keys(probe.key(`${round}/`));
     await writer.delete([gone]);
     const keys = await reader.keys(probe.key(`${round}/`));
     expectThat(!keys.includes(gone), 'an object is still listed after it was deleted');

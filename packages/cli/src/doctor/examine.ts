@@ -25,7 +25,10 @@ export interface Examination {
   readonly repeatCount: number;
 }
 
-/** Asks a store everything, one check after the other. Rejects only when the signal fires, with its reason, and after removing all. */
+/**
+ * Asks a store everything, one check after the other. Rejects only when the signal fires, with its
+ * reason, and after removing all.
+ */
 export async function examine(options: ExamineOptions): Promise<Examination> {
   const visit = new Visit(options);
   const findings: Finding[] = [];

@@ -3,10 +3,16 @@
 import { abortError, CheckpointError, type Clock } from '@holdfast/core/contract';
 import { formatDuration } from '../format.ts';
 
-/** Long enough for calls that were stopped to end, so that they put nothing there after all was removed. */
+/**
+ * Long enough for calls that were stopped to end, so that they put nothing there after all was
+ * removed.
+ */
 export const ENDING_MS_MAX = 2000;
 
-/** Runs it until it ends, or its time is up, or everything is to stop; whatever it does then, this ends. */
+/**
+ * Runs it until it ends, or its time is up, or everything is to stop; whatever it does then, this
+ * ends.
+ */
 export async function inTime<T>(
   { clock, timeoutMs, signal }: { clock: Clock; timeoutMs: number; signal?: AbortSignal },
   run: (signal: AbortSignal) => Promise<T>,

@@ -8,7 +8,8 @@ import type { Probe } from './probe.ts';
 const ROUNDS = 10;
 
 /**
- * In the order of their UTF-8 bytes, in which UTF-16 would change the last two; those of a directory lie between those beside it.
+ * In the order of their UTF-8 bytes, in which UTF-16 would change the last two; those of a
+ * directory lie between those beside it.
  */
 const ORDERED = ['a+b c', 'b', 'dir-1', 'dir/1', 'dir/2/3', 'dir0', 'ä', '\u{ff5e}', '\u{1f600}'];
 

@@ -11,7 +11,10 @@ export interface Patience {
   readonly onRepeat: () => void;
 }
 
-/** Repeats what failed for a while, as the engine does: a busy store is no broken one. `attempt` counts from 0. */
+/**
+ * Repeats what failed for a while, as the engine does: a busy store is no broken one. `attempt`
+ * counts from 0.
+ */
 export async function patiently<T>(
   { clock, random, signal, onRepeat }: Patience,
   call: (attempt: number) => Promise<T>,

@@ -1,4 +1,7 @@
-/** Reading back what was created. One reading that differs says nothing of the store yet: bytes are changed on the way, too. */
+/**
+ * Reading back what was created. One reading that differs says nothing of the store yet: bytes are
+ * changed on the way, too.
+ */
 
 import { BrokenPromise } from './check.ts';
 
@@ -21,8 +24,8 @@ export interface Expected {
 }
 
 /**
- * `BrokenPromise`: `read` gives the same other bytes twice, or once those of a create that was refused. `ChangedOnTheWay`: what it gives differs
- * from one time to the next.
+ * `BrokenPromise`: `read` gives the same other bytes twice, or once those of a create that was
+ * refused. `ChangedOnTheWay`: what it gives differs from one time to the next.
  */
 export async function expectRead(read: () => Promise<Uint8Array>, expected: Expected): Promise<void> {
   const found = await read();

@@ -26,7 +26,10 @@ export interface RemovalOptions {
   readonly onRepeat: () => void;
 }
 
-/** Deletes all below the prefix, and what else is noted. What was never created counts as removed. Never rejects. */
+/**
+ * Deletes all below the prefix, and what else is noted. What was never created counts as removed.
+ * Never rejects.
+ */
 export async function removeBelow(
   store: ObjectStore,
   noted: readonly string[],

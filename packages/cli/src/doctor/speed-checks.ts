@@ -13,7 +13,10 @@ const MIB = 1024 * 1024;
 const ROUND_TRIPS = 20;
 const ROUND_TRIPS_MS_MAX = 3000;
 const SLOW_CREATE_MS = 1000;
-/** Within one region a read takes tens of milliseconds; from another continent it cannot take less than this. */
+/**
+ * Within one region a read takes tens of milliseconds; from another continent it cannot take less
+ * than this.
+ */
 const FAR_GET_MS = 150;
 
 const EACH_WAY_MS = 3000;
@@ -124,7 +127,10 @@ interface Measured<T> {
   readonly durationMs: number;
 }
 
-/** Does one thing after the other for some seconds, `inFlight` at a time, each of these with its own doer. */
+/**
+ * Does one thing after the other for some seconds, `inFlight` at a time, each of these with its own
+ * doer.
+ */
 async function measure<T>(
   { probe, inFlight, partCountMax }: { probe: Probe; inFlight: number; partCountMax: number },
   newDoer: () => (index: number) => Promise<T>,

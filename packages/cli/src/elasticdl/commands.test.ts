@@ -28,7 +28,10 @@ async function refused(code: number, words: string, ...args: string[]) {
 
 const bytesOf = (values: readonly number[]) => new Uint8Array(Float32Array.from(values).buffer);
 
-/** Shard `index` of `count`: rows of a table by the remainder of their ids, and a variable in the first one. */
+/**
+ * Shard `index` of `count`: rows of a table by the remainder of their ids, and a variable in the
+ * first one.
+ */
 function shardOf(index: number, count: number, version = 100, dim = 2): Uint8Array {
   const ids = [0, 1, 2, 3, 4, 5].filter((id) => id % count === index);
   const shard: ModelShard = {
@@ -52,7 +55,10 @@ function shardOf(index: number, count: number, version = 100, dim = 2): Uint8Arr
   return Buffer.concat([...encodeShard(shard).chunks()]);
 }
 
-/** A new directory with versions as ElasticDL writes them: of two shards, each with its own version number. */
+/**
+ * A new directory with versions as ElasticDL writes them: of two shards, each with its own version
+ * number.
+ */
 async function elasticdlDirectory(...versions: number[]): Promise<string> {
   const root = await mkdtemp(join(directory, 'versions-'));
   for (const version of versions) {
@@ -192,7 +198,8 @@ bias:0     float32   [3]     12 B
 
   test('a type that has two meanings: whose numbers they are is asked for', async () => {
     const root = await mkdtemp(join(directory, 'numbering-'));
-    const tensor = '0a0177' + '120102' + '1a04003c003c' + '2805'; // "w", of 2 elements, 2 bytes each, of type 5
+    // "w", of 2 elements, 2 bytes each, of type 5
+    const tensor = '0a0177' + '120102' + '1a04003c003c' + '2805';
     await writeFile(join(root, 'variables-0-of-1.ckpt'), Buffer.from(`0803120e${tensor}`, 'hex'));
     await refused(2, 'as an option: --numbering elasticdl, or --numbering tensorflow', ...inspect, root);
     const dtypeBy = async (whose: string) =>

@@ -27,7 +27,9 @@ export interface Inspected {
   readonly where: string;
   /** By the name or the catalog; `null`: neither tells. */
   readonly version: bigint | null;
-  /** What the writers of a run said about the moment of their bytes. Empty for files outside a run. */
+  /**
+   * What the writers of a run said about the moment of their bytes. Empty for files outside a run.
+   */
   readonly writers: readonly WriterState[];
   readonly shards: readonly ShardSummary[];
   /** `null`: the shards are no one checkpoint. */

@@ -1,4 +1,7 @@
-/** Where the commands for ElasticDL find shards: a directory, a run, or what ElasticDL has written into a store. */
+/**
+ * Where the commands for ElasticDL find shards: a directory, a run, or what ElasticDL has written
+ * into a store.
+ */
 
 import { stat } from 'node:fs/promises';
 import { basename, dirname, resolve } from 'node:path';
@@ -22,14 +25,18 @@ import { noneWhole, type Skipped, tellingOther } from './none-whole.ts';
 export interface OpenShardsOptions {
   /** See `withRun`. */
   readonly isPatient: boolean;
-  /** Chooses among the checkpoints of a run; only a run will do then. Default: that of `--version`, or the latest. */
+  /**
+   * Chooses among the checkpoints of a run; only a run will do then. Default: that of `--version`,
+   * or the latest.
+   */
   readonly choose?: ((manager: CheckpointManager) => Promise<CheckpointReference>) | undefined;
 }
 
 /**
- * Opens the shards that FROM names, gives them to `use`, and closes them. Of several versions it is that of `--version`, or the newest whole one.
- * A file is a checkpoint too, unless it is one shard of several (`InvalidArgument`). `NotFound`: nothing is there. `Corrupt`: what is there
- * is no whole checkpoint.
+ * Opens the shards that FROM names, gives them to `use`, and closes them. Of several versions it is
+ * that of `--version`, or the newest whole one. A file is a checkpoint too, unless it is one shard
+ * of several (`InvalidArgument`). `NotFound`: nothing is there. `Corrupt`: what is there is no
+ * whole checkpoint.
  */
 export async function withShards<T>(
   call: Call,
@@ -56,8 +63,8 @@ function noRunToChooseFrom(from: string): CheckpointError {
 }
 
 /**
- * What lies at a path or under a URI, taken as files of ElasticDL; `file`: the one that was named. Errors as `withShards`; `InvalidArgument`
- * if a run is there, too.
+ * What lies at a path or under a URI, taken as files of ElasticDL; `file`: the one that was named.
+ * Errors as `withShards`; `InvalidArgument` if a run is there, too.
  */
 export async function withForeignPlace<T>(
   call: Call,
@@ -193,8 +200,9 @@ export async function withPlace<T>(call: Call, from: string, use: (place: Place)
 }
 
 /**
- * The shards at a place that is one version, or holds some; then that of `--version`, or the newest whole one. Errors as `withShards`.
- * `onSkipped`: told of each newer version that is of no use, with the reason; default: a note says it.
+ * The shards at a place that is one version, or holds some; then that of `--version`, or the newest
+ * whole one. Errors as `withShards`. `onSkipped`: told of each newer version that is of no use,
+ * with the reason; default: a note says it.
  */
 export async function openVersionAt(
   call: Call,
@@ -275,7 +283,8 @@ async function isFile(path: string): Promise<boolean> {
     return (await stat(path)).isFile();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code !== 'ENOENT' && code !== 'ENOTDIR') return false; // whoever opens it says what is wrong
+    // whoever opens it says what is wrong
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') return false;
     const { isPath } = await import('@holdfast/stores');
     // What does not begin like a path may be anything, also a URI with a secret in it.
     if (!isPath(path))

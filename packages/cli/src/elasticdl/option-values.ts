@@ -3,7 +3,10 @@
 import type { RankedMetric } from '@holdfast/elasticdl';
 import { BadValue } from '../values.ts';
 
-/** `auc`, `auc:max`, `loss:min`: without a mode, the highest is best. The name may hold colons of its own. */
+/**
+ * `auc`, `auc:max`, `loss:min`: without a mode, the highest is best. The name may hold colons of
+ * its own.
+ */
 export function parseRankedMetric(text: string): RankedMetric {
   const match = /^(.+?)(?::(min|max))?$/.exec(text);
   if (match === null) throw new BadValue(`"${text}" names no metric; write it like auc, auc:max or loss:min`);

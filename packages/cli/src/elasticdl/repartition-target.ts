@@ -1,4 +1,7 @@
-/** Where repartition writes: a whole version as one directory, or one server's shard as one file in it. */
+/**
+ * Where repartition writes: a whole version as one directory, or one server's shard as one file in
+ * it.
+ */
 
 import { join } from 'node:path';
 import { CheckpointError, isCheckpointError, type RestoreTarget } from '@holdfast/core/contract';
@@ -17,7 +20,10 @@ export interface Division {
   readonly directory: string;
 }
 
-/** Errors as of `LocalFiles.openTarget` and `openTargetFile`; `TargetExists` also as `assertSameDivision`. */
+/**
+ * Errors as of `LocalFiles.openTarget` and `openTargetFile`; `TargetExists` also as
+ * `assertSameDivision`.
+ */
 export function openRepartitionTarget(call: Call, division: Division): Promise<RestoreTarget> {
   const { index } = division;
   return index === undefined ? wholeVersion(call, division) : oneShard(call, division, index);
@@ -59,7 +65,10 @@ async function oneShard(
   return openTargetFile(join(directory, name), { replace: given, signal: call.signal });
 }
 
-/** `TargetExists`: the directory holds shards for another number of servers, or this one under another name. */
+/**
+ * `TargetExists`: the directory holds shards for another number of servers, or this one under
+ * another name.
+ */
 async function assertSameDivision(
   call: Call,
   directory: string,

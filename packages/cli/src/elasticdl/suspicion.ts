@@ -6,7 +6,9 @@ export function tellSuspicion(call: Call, reason: string): void {
   call.messages.warn(`suspicious   ${printable(reason)}`);
 }
 
-/** For a call that learns of suspicions one by one: tells each at once, and keeps it for `--json`. */
+/**
+ * For a call that learns of suspicions one by one: tells each at once, and keeps it for `--json`.
+ */
 export function suspicionTeller(call: Call): {
   readonly suspicions: readonly string[];
   readonly onSuspicion: (reason: string) => void;

@@ -11,7 +11,9 @@ import type { Style } from '../style.ts';
 
 const HELD_SHOWN_MAX = 10;
 
-/** What waits, what the store held on to, what the bucket's settings mean, and last what was done. */
+/**
+ * What waits, what the store held on to, what the bucket's settings mean, and last what was done.
+ */
 export function collectText(result: CollectResult, style: Style): string {
   const { swept } = result;
   const { objectCount, uploadCount, leaseCount } = swept;

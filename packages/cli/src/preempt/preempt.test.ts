@@ -1,4 +1,7 @@
-/** `holdfast preempt`: what it prints and exits with. The clock of the command runs twenty times as fast as that of the saves. */
+/**
+ * `holdfast preempt`: what it prints and exits with. The clock of the command runs twenty times as
+ * fast as that of the saves.
+ */
 
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,6 @@
-/** What is waited for and for how long, on a bucket in memory, with a clock that goes on by itself. */
+/**
+ * What is waited for and for how long, on a bucket in memory, with a clock that goes on by itself.
+ */
 
 import { type CheckpointManager, createCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
@@ -177,7 +179,8 @@ describe('a version that all have delivered', () => {
     const rig = setUp();
     await deliver(rig.writer(0), 4, 'a');
     const dead = slowWriter(rig, 3_600_000);
-    const act = rig.at(10_000, async () => void deliver(dead, 4, 'b').catch(() => undefined)); // it never ends here
+    // it never ends here
+    const act = rig.at(10_000, async () => void deliver(dead, 4, 'b').catch(() => undefined));
     const [waited] = await Promise.all([rig.wait(), act]);
     expect([fates(waited), rig.creates() > 0]).toEqual([['4 committed'], true]);
     expect(waited.waitedMs).toBeLessThan(13_000);

@@ -1,4 +1,7 @@
-/** Waits until nothing is under way in a run any more, by looking again and again, and never beyond the deadline. */
+/**
+ * Waits until nothing is under way in a run any more, by looking again and again, and never beyond
+ * the deadline.
+ */
 
 import {
   type BegunVersion,
@@ -15,8 +18,9 @@ import {
 import { formatRoughDuration } from '../format.ts';
 
 /**
- * `open`: it may become durable yet. `passed-over`: a higher version was committed, with which nothing is lost. `over`: it was begun, and
- * nobody can commit it any more, since the run was taken over or rolled back.
+ * `open`: it may become durable yet. `passed-over`: a higher version was committed, with which
+ * nothing is lost. `over`: it was begun, and nobody can commit it any more, since the run was taken
+ * over or rolled back.
  */
 export type Fate = 'open' | 'committed' | 'passed-over' | 'over';
 
@@ -55,7 +59,10 @@ export interface WaitForBegunOptions {
   readonly onLook: (versions: readonly WatchedVersion[]) => void;
 }
 
-/** There are seconds, of which none is to be slept away when the store is back; a request that hangs is sent again while there is time. */
+/**
+ * There are seconds, of which none is to be slept away when the store is back; a request that hangs
+ * is sent again while there is time.
+ */
 export const HURRIED_SETTINGS = {
   retryDelayMsMax: 1000,
   stallTimeoutMs: 5000,
@@ -63,13 +70,19 @@ export const HURRIED_SETTINGS = {
 
 const POLL_MS_MIN = 200;
 const POLL_MS_MAX = 1000;
-/** The last look is to be over at the deadline: it begins so much earlier as two like the one before it take, within these bounds. */
+/**
+ * The last look is to be over at the deadline: it begins so much earlier as two like the one before
+ * it take, within these bounds.
+ */
 const RESERVE_MS_MIN = 250;
 const RESERVE_MS_MAX = 2000;
 /** As long as two answers may be apart. */
 const SILENT_FROM_MS = POLL_MS_MAX + RESERVE_MS_MAX;
 
-/** Rejects if the store refuses (`NotFound`: there is no run), if nothing was answered until the deadline (`TimedOut`), or with `signal`. */
+/**
+ * Rejects if the store refuses (`NotFound`: there is no run), if nothing was answered until the
+ * deadline (`TimedOut`), or with `signal`.
+ */
 export async function waitForBegun(
   manager: CheckpointManager,
   options: WaitForBegunOptions,
@@ -187,7 +200,10 @@ class Watch {
     });
   }
 
-  /** The writers commit by themselves: only where that does not happen from one look to the next, or there is no other, it is done here. */
+  /**
+   * The writers commit by themselves: only where that does not happen from one look to the next, or
+   * there is no other, it is done here.
+   */
   async #commitWhatIsDue(
     open: readonly WatchedVersion[],
     isNow: boolean,

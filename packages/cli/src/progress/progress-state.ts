@@ -74,7 +74,8 @@ export class ProgressState {
     }
   }
 
-  // A restore that falls back plans again, for another version: what was counted of the damaged one goes.
+  // A restore that falls back plans again, for another version: what was counted of the damaged one
+  // goes.
   #plan(event: Extract<ProgressEvent, { type: 'planned' }>, nowMs: number): void {
     this.phase = 'transferring';
     this.version = event.version;
@@ -110,7 +111,10 @@ function newFile(name: string, totalBytes: number): FileProgress {
 const PACE_WINDOW_MS = 5000;
 const PACE_STEP_MS = 200;
 
-/** Bytes per second over the last five seconds: long enough to be calm, short enough to show a stall. */
+/**
+ * Bytes per second over the last five seconds: long enough to be calm, short enough to show a
+ * stall.
+ */
 export class Pace {
   #samples: { atMs: number; bytes: number }[] = [];
 

@@ -26,7 +26,10 @@ export function renderBar(fraction: number, width: number): string {
   return bar + ' '.repeat(width - bar.length);
 }
 
-/** Lines that are redrawn in place; none is wider than the screen, and there are fewer than it has rows. */
+/**
+ * Lines that are redrawn in place; none is wider than the screen, and there are fewer than it has
+ * rows.
+ */
 export function renderBars(state: ProgressState, verb: string, nowMs: number, screen: Screen): string[] {
   const lines = linesOf(state, verb, nowMs, screen);
   return lines.map((line) => cut(line, screen.columns - 1));

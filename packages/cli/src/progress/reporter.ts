@@ -12,7 +12,10 @@ export interface ProgressStream {
   readonly rows?: number | undefined;
 }
 
-/** `bars` move; `plain` is a line every ten seconds; `json` is a line for every event; `none` shows nothing. */
+/**
+ * `bars` move; `plain` is a line every ten seconds; `json` is a line for every event; `none` shows
+ * nothing.
+ */
 export type ProgressMode = 'bars' | 'plain' | 'json' | 'none';
 
 export interface Task {
@@ -138,7 +141,10 @@ class PlainView implements View {
 
 const BYTES_EVENT_EVERY_MS = 200;
 
-/** One JSON object per line. Of a file's bytes at most five events a second, and always the last one. */
+/**
+ * One JSON object per line. Of a file's bytes at most five events a second, and always the last
+ * one.
+ */
 class EventView implements View {
   readonly #stream: ProgressStream;
   readonly #clock: Clock;

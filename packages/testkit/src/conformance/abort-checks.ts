@@ -7,7 +7,10 @@ import { putPart } from './upload-checks.ts';
 const MIB = 1024 * 1024;
 /** What the caller writes into its memory as soon as it has it back. */
 const REUSED = 0x5a;
-/** When the signal fires, after the call: at once, in the same turn of the event loop, in the next, and some time later. */
+/**
+ * When the signal fires, after the call: at once, in the same turn of the event loop, in the next,
+ * and some time later.
+ */
 const DELAYS_MS: readonly (number | null)[] = [null, 0, 0.1, 1, 2, 4, 8, 16];
 /** For how long a store is watched that may still be busy with memory it has given back. */
 const WATCH_MS = 40;
@@ -167,7 +170,10 @@ export const abortChecks: readonly Check[] = [
   }),
 ];
 
-/** Fires the signal under way. Resolves to whether the call succeeded nevertheless; otherwise it must be Aborted. */
+/**
+ * Fires the signal under way. Resolves to whether the call succeeded nevertheless; otherwise it
+ * must be Aborted.
+ */
 async function stopped(
   delayMs: number | null,
   operation: string,

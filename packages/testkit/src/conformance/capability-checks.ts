@@ -3,7 +3,10 @@ import { type Check, check } from './check.ts';
 import { expectBytes, expectEqual, expectRejection, expectTrue } from './expect.ts';
 import type { Scratch } from './scratch.ts';
 
-/** A create larger than this is not tried: no store needs so much in one request, and the machine may not have the memory. */
+/**
+ * A create larger than this is not tried: no store needs so much in one request, and the machine
+ * may not have the memory.
+ */
 const TRIED_BYTES_MAX = 256 * 1024 * 1024;
 
 export const capabilityChecks: readonly Check[] = [

@@ -7,8 +7,8 @@ export interface Check {
   /** The promise, in words. */
   readonly name: string;
   /**
-   * Throws `ConformanceError` with what was expected and what was found. Works below a prefix of its own, which it empties again,
-   * also when it fails.
+   * Throws `ConformanceError` with what was expected and what was found. Works below a prefix of
+   * its own, which it empties again, also when it fails.
    */
   run(context: CheckContext): Promise<void>;
 }

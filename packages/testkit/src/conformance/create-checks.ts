@@ -7,7 +7,10 @@ import type { Scratch } from './scratch.ts';
 
 const MIB = 1024 * 1024;
 
-/** CRC-32Cs whose highest bit is set, and whose first byte is zero: where signs and leading zeros get lost. */
+/**
+ * CRC-32Cs whose highest bit is set, and whose first byte is zero: where signs and leading zeros
+ * get lost.
+ */
 const CHECKSUM_SAMPLES: readonly Uint8Array[] = [
   new Uint8Array(),
   new TextEncoder().encode('123456789'), // 0xe3069283

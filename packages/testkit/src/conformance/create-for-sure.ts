@@ -5,8 +5,9 @@ import { pause } from './expect.ts';
 const ATTEMPTS_MAX = 10;
 
 /**
- * Repeats a create after temporary errors (a busy provider has them) until the outcome is sure. `bytes` must be nobody else's:
- * by them one's own object is told from another's. Throws what is neither success, nor `AlreadyExists`, nor temporary.
+ * Repeats a create after temporary errors (a busy provider has them) until the outcome is sure.
+ * `bytes` must be nobody else's: by them one's own object is told from another's. Throws what is
+ * neither success, nor `AlreadyExists`, nor temporary.
  */
 export async function createForSure(
   store: ObjectStore,

@@ -148,7 +148,10 @@ export const keyChecks: readonly Check[] = [
 const KEY_BYTES_MAX = 1024;
 const OWN_PREFIX_BYTES_MAX = 512;
 
-/** As it is known, or as the store has it: what it refuses as too long is refused before anything is sent. */
+/**
+ * As it is known, or as the store has it: what it refuses as too long is refused before anything is
+ * sent.
+ */
 async function longestKeyBytes(t: Scratch): Promise<number> {
   if (t.keyBytesMax !== undefined) return t.keyBytesMax;
   let [taken, refused] = [KEY_BYTES_MAX - OWN_PREFIX_BYTES_MAX - 1, KEY_BYTES_MAX + 1];

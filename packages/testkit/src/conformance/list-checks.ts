@@ -6,7 +6,8 @@ const OBJECTS_MAX = 2000;
 
 export const listChecks: readonly Check[] = [
   check('list: keys come in the order of their UTF-8 bytes', async (t) => {
-    // '-' and '.' come before '/', '0' after it; U+FFFD before U+10000, which UTF-16 puts the other way round.
+    // '-' and '.' come before '/', '0' after it; U+FFFD before U+10000, which UTF-16 puts the other
+    // way round.
     const names = [
       'a',
       'a-b',

@@ -9,7 +9,10 @@ interface Watch {
   readonly until: Promise<unknown>;
 }
 
-/** Looks at an object that is being made, in every way and as often as it can: it must be absent, or whole. */
+/**
+ * Looks at an object that is being made, in every way and as often as it can: it must be absent, or
+ * whole.
+ */
 export async function watchForParts({ store, key, bytes, until }: Watch): Promise<void> {
   let isMade = false;
   const made = until.then(

@@ -224,14 +224,19 @@ interface WasmMemory {
   readonly buffer: ArrayBuffer;
 }
 
-/** The part of `WebAssembly` that is used; the platform's types are not among those of the language. */
+/**
+ * The part of `WebAssembly` that is used; the platform's types are not among those of the language.
+ */
 declare const WebAssembly: {
   readonly Memory: new (limits: { initial: number; maximum: number }) => WasmMemory;
 };
 
 const WASM_PAGE_BYTES = 64 * 1024;
 
-/** At least `sizeBytes`, page-aligned as the engine's own buffers are, and as they cannot be detached. */
+/**
+ * At least `sizeBytes`, page-aligned as the engine's own buffers are, and as they cannot be
+ * detached.
+ */
 function alignedMemory(sizeBytes: number): Uint8Array {
   const pages = Math.ceil(sizeBytes / WASM_PAGE_BYTES);
   return new Uint8Array(new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer);

@@ -12,15 +12,21 @@ export interface ConformanceTarget {
 }
 
 export interface ConformanceOptions {
-  /** Replays the bytes and the order of calls of an earlier run. Default: drawn; a failure tells it. */
+  /**
+   * Replays the bytes and the order of calls of an earlier run. Default: drawn; a failure tells it.
+   */
   readonly seed?: number | undefined;
   readonly raceRounds?: number | undefined;
   /**
-   * Promises the store is known to break (an emulator's faults), by the check's name, each with the reason and what will let us remove
-   * the entry. Such a check must fail; once it passes, the entry is an error.
+   * Promises the store is known to break (an emulator's faults), by the check's name, each with the
+   * reason and what will let us remove the entry. Such a check must fail; once it passes, the entry
+   * is an error.
    */
   readonly deviations?: Readonly<Record<string, string>> | undefined;
-  /** The store has a prefix of its own, which counts towards the length of a key: the longest is looked for. Default false. */
+  /**
+   * The store has a prefix of its own, which counts towards the length of a key: the longest is
+   * looked for. Default false.
+   */
   readonly hasPrefix?: boolean | undefined;
   /** Of one check. Default 60 s. */
   readonly timeoutMs?: number | undefined;

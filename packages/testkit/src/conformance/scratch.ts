@@ -20,7 +20,10 @@ export interface CheckContext {
   readonly random: Random;
   /** Everything happens below it; ends in a slash. Default: the root of the store. */
   readonly prefix?: string | undefined;
-  /** Told of each upload as it is being begun: one that the check does not end because it was stopped is still to be aborted. */
+  /**
+   * Told of each upload as it is being begun: one that the check does not end because it was
+   * stopped is still to be aborted.
+   */
   readonly onUpload?: ((upload: Promise<Upload>) => void) | undefined;
   /** The longest key that the store takes: 1,024 bytes less its own prefix. Default: found out. */
   readonly keyBytesMax?: number | undefined;

@@ -19,7 +19,10 @@ export interface ScriptStep {
   readonly times?: number | undefined;
 }
 
-/** Faults by a script: a call is hit by the first step that matches it and is not used up. A plan counts its calls: use it once. */
+/**
+ * Faults by a script: a call is hit by the first step that matches it and is not used up. A plan
+ * counts its calls: use it once.
+ */
 export function scriptedFaults(...steps: readonly ScriptStep[]): FaultPlan {
   const states = steps.map((step) => ({ step, skip: step.skip ?? 0, times: step.times ?? 1 }));
   return (call) => {
@@ -46,7 +49,10 @@ function matches(step: ScriptStep, call: PlannedCall): boolean {
 export interface SeededFaultsOptions {
   /** Probability of each fault, per call; together at most 1. */
   readonly rates: Partial<Readonly<Record<FaultName, number>>>;
-  /** Late effects land before one of this many next calls, drawn evenly. Absent: when the test releases them. */
+  /**
+   * Late effects land before one of this many next calls, drawn evenly. Absent: when the test
+   * releases them.
+   */
   readonly lateAfterCallsMax?: number | undefined;
 }
 
@@ -60,7 +66,8 @@ export function seededFaults(random: SeededRandom, options: SeededFaultsOptions)
     );
   }
   return () => {
-    // Both are drawn for every call, so that one call's fault does not shift the numbers of the next.
+    // Both are drawn for every call, so that one call's fault does not shift the numbers of the
+    // next.
     const draw = random.fraction();
     const lateness = random.fraction();
     const name = nameAt(rates, draw);

@@ -2,8 +2,9 @@ import type { ErrorCode } from '@holdfast/core/contract';
 import type { StoreOperation } from '@holdfast/core/store';
 
 /**
- * What the provider does with a request: nothing; carries it out once or twice; carries it out late, when nobody waits for it any more;
- * or at once and, as a duplicate that lingered in the network, again later. A request that only reads has no effect to be late with.
+ * What the provider does with a request: nothing; carries it out once or twice; carries it out
+ * late, when nobody waits for it any more; or at once and, as a duplicate that lingered in the
+ * network, again later. A request that only reads has no effect to be late with.
  */
 export type Effect = 'none' | 'once' | 'twice' | 'late' | 'once-and-late';
 
@@ -16,11 +17,16 @@ interface Lateness {
 export type Fault = Lateness &
   (
     | { readonly effect: 'once' | 'twice' | 'once-and-late'; readonly reply: 'real' }
-    /** The answer to the second of two: of a create one's own success comes back as `AlreadyExists`. */
+    /**
+     * The answer to the second of two: of a create one's own success comes back as `AlreadyExists`.
+     */
     | { readonly effect: 'twice'; readonly reply: 'second' }
     /** Default of `error`: `Unavailable`. */
     | { readonly effect: Effect; readonly reply: 'error'; readonly error?: ErrorCode | undefined }
-    /** `stall`: no answer until the caller's signal fires. `stop`: no answer, and the process is dead from now on. */
+    /**
+     * `stall`: no answer until the caller's signal fires. `stop`: no answer, and the process is
+     * dead from now on.
+     */
     | { readonly effect: Effect; readonly reply: 'stall' | 'stop' }
   );
 
@@ -37,7 +43,10 @@ export const FAULTS = {
   /** The caller is told `Unavailable`, and the request lands later. */
   delay: { effect: 'late', reply: 'error' },
   duplicate: { effect: 'twice', reply: 'real' },
-  /** As `duplicate`, but it is the second answer that arrives: what a client library's own retry makes of a lost reply. */
+  /**
+   * As `duplicate`, but it is the second answer that arrives: what a client library's own retry
+   * makes of a lost reply.
+   */
   duplicateSecondReply: { effect: 'twice', reply: 'second' },
   duplicateLate: { effect: 'once-and-late', reply: 'real' },
   stall: { effect: 'none', reply: 'stall' },

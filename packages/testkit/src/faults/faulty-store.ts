@@ -24,7 +24,10 @@ import type { StoreOperation } from '@holdfast/core/store';
 import type { Fault, FaultPlan, PlannedCall } from './fault.ts';
 import { LateEffects } from './late-effects.ts';
 
-/** What calls of a stopped process end with, where they end at all. No `CheckpointError`: no code may handle it. */
+/**
+ * What calls of a stopped process end with, where they end at all. No `CheckpointError`: no code
+ * may handle it.
+ */
 export class ProcessStopped extends Error {
   override readonly name = 'ProcessStopped';
 }
@@ -33,8 +36,9 @@ export interface FaultyStoreOptions {
   /** Shared by the processes of one test. Default: its own. */
   readonly lateEffects?: LateEffects | undefined;
   /**
-   * What the calls of a stopped process do. `hang`, the default, is what death looks like: no code after the call runs.
-   * `reject`: they end with `ProcessStopped`, for tests that wait for the caller's end.
+   * What the calls of a stopped process do. `hang`, the default, is what death looks like: no code
+   * after the call runs. `reject`: they end with `ProcessStopped`, for tests that wait for the
+   * caller's end.
    */
   readonly whenStopped?: 'hang' | 'reject' | undefined;
 }
@@ -50,17 +54,24 @@ interface Request<T> {
   readonly partIndex?: number;
   readonly signal?: AbortSignal | undefined;
   readonly send: () => Promise<T>;
-  /** The same request without signal and with copies of the caller's bytes. Absent: it only reads. */
+  /**
+   * The same request without signal and with copies of the caller's bytes. Absent: it only reads.
+   */
   readonly freeze?: () => () => Promise<unknown>;
 }
 
-/** The store as one process sees it, with a plan of what goes wrong. Calls that the plan leaves alone pass unchanged. */
+/**
+ * The store as one process sees it, with a plan of what goes wrong. Calls that the plan leaves
+ * alone pass unchanged.
+ */
 export class FaultyStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
   readonly lateEffects: LateEffects;
   readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
-  /** Every call made, in order; a listing is one call for each page, one of uploads a single call. */
+  /**
+   * Every call made, in order; a listing is one call for each page, one of uploads a single call.
+   */
   readonly calls: CallRecord[] = [];
   /** Resolves when the process has died and what it still had an effect on is done. */
   readonly stopped: Promise<void>;
@@ -147,7 +158,8 @@ export class FaultyStore implements ObjectStore {
     try {
       for (let pageCount = 0; ; pageCount++) {
         await this.#beforeRequest(options?.signal);
-        // Fetched before the plan is asked: a read that the plan then refuses has changed nothing, and the end of the pages is no call.
+        // Fetched before the plan is asked: a read that the plan then refuses has changed nothing,
+        // and the end of the pages is no call.
         const fetched = await settle(() => pages.next());
         if (pageCount > 0 && fetched.status === 'fulfilled' && fetched.value.done === true) return;
         const send = () => unsettle(fetched);
@@ -214,7 +226,8 @@ export class FaultyStore implements ObjectStore {
     const fault = this.#plan(call);
     this.calls.push({ ...call, fault });
     if (fault === undefined) return unsettle(await this.#aliveAfter(settle(request.send)));
-    if (fault.reply === 'stop') this.#isStopped = true; // before the effect: what else is under way gets no answer either
+    // before the effect: what else is under way gets no answer either
+    if (fault.reply === 'stop') this.#isStopped = true;
     const settled = await this.#applyEffect(request, fault);
     if (fault.reply === 'stop') this.#resolveStopped();
     return this.#reply(request, fault, await this.#aliveAfter(settled));

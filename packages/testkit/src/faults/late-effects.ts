@@ -6,7 +6,10 @@ interface LateEffect {
   callsLeft: number | undefined;
 }
 
-/** Requests that linger in the network after their callers gave up or died. Processes of one test may share it. */
+/**
+ * Requests that linger in the network after their callers gave up or died. Processes of one test
+ * may share it.
+ */
 export class LateEffects {
   readonly #waiting: LateEffect[] = [];
 
@@ -14,7 +17,10 @@ export class LateEffects {
     return this.#waiting.length;
   }
 
-  /** `apply` is called once, at the latest when the test releases everything. It must not use the caller's buffers. */
+  /**
+   * `apply` is called once, at the latest when the test releases everything. It must not use the
+   * caller's buffers.
+   */
   add(apply: () => Promise<unknown>, afterCalls?: number): void {
     this.#waiting.push({ apply, callsLeft: afterCalls });
   }

@@ -22,8 +22,9 @@ export interface ProcessRaceReport {
 }
 
 /**
- * In each round all committers of all processes create the same key. Throws `ConformanceError` unless exactly one wins, all others learn
- * that they lost, and every process then reads the winner's bytes. What the race wrote is deleted, unless it fails.
+ * In each round all committers of all processes create the same key. Throws `ConformanceError`
+ * unless exactly one wins, all others learn that they lost, and every process then reads the
+ * winner's bytes. What the race wrote is deleted, unless it fails.
  */
 export async function raceAcrossProcesses(options: ProcessRaceOptions): Promise<ProcessRaceReport> {
   const { random, processCount = 8, committersPerProcess = 4, rounds = 50 } = options;

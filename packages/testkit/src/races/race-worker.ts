@@ -1,4 +1,7 @@
-/** One process of a race. It does what its parent orders, one order at a time, and ends when it is told to close. */
+/**
+ * One process of a race. It does what its parent orders, one order at a time, and ends when it is
+ * told to close.
+ */
 
 import type { ObjectStore } from '@holdfast/core/contract';
 import { createForSure } from '../conformance/create-for-sure.ts';
