@@ -90,19 +90,23 @@ import { UploadRecords } from './upload-records.ts';
 import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
 
-/** `close` waits so long for what it stops, and then so long for the store: less than a second together. */
+/**
+ * `close` waits so long for the work it stops, and then so long for the store. Both together take
+ * less than a second.
+ */
 const END_TIMEOUT_MS = 700;
 const STORE_CLOSE_TIMEOUT_MS = 250;
 
 /**
- * The manager of the run in a store. Nothing is read or written before the first call. The manager owns the store from here on: `close` closes it.
- * `InvalidConfig`, `InvalidArgument`: a setting or the writer is not acceptable.
+ * The manager of the run in a store. It reads and writes nothing before the first call. From here
+ * on it owns the store: `close` closes it. `InvalidConfig`, `InvalidArgument`: a setting or the
+ * writer is not valid.
  */
 export function createCheckpointManager(options: CheckpointManagerOptions): CheckpointManager {
   return openWithLimits(options, RECORD_LIMITS);
 }
 
-/** For tests: with lower limits a few files are many. */
+/** For tests: with lower record limits, a few files already exceed them. */
 export function openWithLimits(
   options: CheckpointManagerOptions,
   recordLimits: RecordLimits,
@@ -240,7 +244,8 @@ class Manager implements CheckpointManager {
 
   async restore(options: RestoreOptions): Promise<RestoreResult> {
     const bounded = this.#bounded(options, CALL_RULES.restore);
-    // Restored before it has joined, a life could save beside what its former life delivers meanwhile.
+    // Join before restoring: from then on a delivery of a former life no longer counts. Otherwise
+    // that life could still deliver a version that this life does not restore.
     if (this.#writers.sharedLife) await this.#writers.join(undefined, bounded);
     return jsonReady(await restore(this.#engine, this.#catalog, bounded));
   }
@@ -393,7 +398,7 @@ class Manager implements CheckpointManager {
     return { engine: this.#engine, catalog: this.#catalog };
   }
 
-  /** The run to copy from; the signal also fires when either manager is closed. */
+  /** The run to copy from. Its signal also fires when either manager is closed. */
   #withSource<T extends WaitOptions>(
     source: CheckpointManager,
     options: T,
@@ -409,7 +414,7 @@ class Manager implements CheckpointManager {
     return { from: source.#side, bounded: { ...bounded, signal: source.#until(bounded.signal) } };
   }
 
-  /** The options, checked, with a signal that also fires when the manager is closed. */
+  /** Checks the options. The signal in the result also fires when the manager is closed. */
   #bounded<T extends WaitOptions>(options: T, rules: Rules<T>): T & { signal: AbortSignal } {
     checkOptions(options, rules, 'what the call is given');
     const onProgress = toldEvents(options.onProgress, this.#engine.logger);
@@ -421,13 +426,16 @@ class Manager implements CheckpointManager {
     return signal ? AbortSignal.any([signal, closing]) : closing;
   }
 
-  /** Of one that was just committed, by the state in which that was seen: no request after it may fail and hide it. */
+  /**
+   * Summary of a checkpoint that was just committed. It uses the state in which the commit was
+   * seen: a further request could fail and hide the commit.
+   */
   #summary(checkpoint: CatalogCheckpoint): CheckpointSummary {
     this.#engine.retention.start();
     return summaryOf(this.#catalog.seen.state, checkpoint, this.#catalog.storeTimeMs);
   }
 
-  /** When what may have committed is over, however it ended, the rules of the run are applied in the background. */
+  /** Applies the retention rules in the background after a call that may have committed. */
   #thenRetain<T>(over: Promise<T>): Promise<T> {
     return over.finally(() => this.#engine.retention.start());
   }

@@ -1,4 +1,4 @@
-/** Reading the record that a checkpoint begins with. */
+/** Reads the manifest of a checkpoint. */
 
 import type {
   CheckpointDetails,
@@ -28,7 +28,10 @@ import type { Engine } from './engine.ts';
 import { getByDigest } from './records.ts';
 import { readSlices } from './slices.ts';
 
-/** Reads and checks a manifest: digest, identity, and the names if it holds them. One GET. `Corrupt` says what is wrong. */
+/**
+ * Reads and checks a manifest: digest, identity, and the file names if it holds them. One GET.
+ * Throws `Corrupt` with the problem.
+ */
 export async function readManifest(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
@@ -46,8 +49,8 @@ export async function readManifest(
 }
 
 /**
- * Why a manifest that is whole cannot be used as that of checkpoint `id`; `undefined`: it can. The files of one that refers to receipts are
- * looked at where they are read.
+ * Why an intact manifest cannot be used for checkpoint `id`; `undefined`: it can. If the manifest
+ * refers to receipts, their files are checked when they are read.
  */
 export function manifestProblem(manifest: Manifest, id: CheckpointId): string | undefined {
   const { worldSize, receipts, writers } = manifest;
@@ -71,7 +74,10 @@ export function manifestProblem(manifest: Manifest, id: CheckpointId): string | 
   }
 }
 
-/** The catalog repeats how much a manifest lists, and people and retention go by the catalog. */
+/**
+ * The catalog repeats the totals of a manifest. They must agree, because people and retention use
+ * the catalog's.
+ */
 function sizeProblem(
   { writers, receipts }: Manifest,
   { fileCount, sizeBytes }: CatalogCheckpoint,
@@ -86,7 +92,7 @@ function sizeProblem(
   return `it lists ${foundCount} files of ${foundBytes} bytes, and the catalog says ${fileCount} of ${sizeBytes}`;
 }
 
-/** `storeNowMs`: the store's own clock. */
+/** `storeNowMs`: by the store's clock. */
 export function summaryOf(
   state: State,
   checkpoint: CatalogCheckpoint,
@@ -115,7 +121,7 @@ export function summaryOf(
   });
 }
 
-/** All that the records say. One GET, and what `readSlices` needs. */
+/** All that the records say about a checkpoint. One GET, plus those of `readSlices`. */
 export async function readDetails(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
@@ -139,7 +145,7 @@ export async function readDetails(
   const { worldSize } = manifest;
   const { manifestKey } = checkpoint;
   const metadata = Object.assign(union.metadata, checkpoint.annotatedMetadata);
-  // Files hold no bigint, and there may be a million of them: only the rest is gone through.
+  // Files hold no bigint, and there may be a million of them, so only the rest is converted.
   return Object.assign(jsonReady({ ...summary, worldSize, writers, metadata, manifestKey }), {
     files,
     directories: [...directories].sort(compareUtf8),

@@ -1,6 +1,6 @@
 /**
- * From one run to another: which checkpoints, in which order, and what to do about those that cannot be had. `copy-checkpoint.ts` copies
- * one of them.
+ * Mirroring one run into another: which checkpoints, in which order, and what to do about those
+ * that cannot be copied. `copy-checkpoint.ts` copies one checkpoint.
  */
 
 import type { MirroredCheckpoint, MirrorOptions, MirrorResult } from '../contract/checkpoint-manager.ts';
@@ -28,9 +28,12 @@ import { isUnanswered } from './records.ts';
 interface Mirror extends MirrorOptions {
   /** Also fires when one of the managers is closed. */
   readonly signal: AbortSignal;
-  /** The caller's own. */
+  /** The signal that the caller gave. */
   readonly caller: AbortSignal | undefined;
-  /** Throws if the target is not one to copy to. Asked when it is joined: from then on no other mirror commits. */
+  /**
+   * Throws if the target cannot be copied to. Called after joining the target: from then on no
+   * other mirror commits there.
+   */
   readonly assertTarget?: (head: Head) => void;
 }
 
@@ -53,7 +56,8 @@ async function mirrorAll(
       onProgress?.({ type: 'idle', waitMs: watchIntervalMs });
     } catch (error) {
       if (watchIntervalMs === undefined) throw error;
-      // To be stopped is how following a run ends, but not with a copy of which it is not known whether it is there.
+      // A stop is the normal end of following a run. The exception is a copy whose outcome is
+      // unknown: that error is thrown.
       if (caller?.aborted && !isCheckpointError(error, 'OutcomeUnknown')) return mirroring.result;
       if (caller?.aborted || !isUnanswered(error)) throw error;
       onProgress?.({
@@ -61,7 +65,8 @@ async function mirrorAll(
         detail: `${error.message}; looking again in ${watchIntervalMs / 1000} s`,
       });
     }
-    await target.engine.clock.sleep(watchIntervalMs, signal).catch(() => undefined); // the signal is looked at next
+    // An error of the sleep is ignored, because the signal is checked after it.
+    await target.engine.clock.sleep(watchIntervalMs, signal).catch(() => undefined);
     if (caller?.aborted) return mirroring.result;
     throwIfAborted(signal);
   }
@@ -83,7 +88,7 @@ class Mirroring {
   readonly #present = new Set<bigint>();
   readonly #annotated = new Set<bigint>();
   readonly #skipped: { readonly version: bigint; readonly reason: string }[] = [];
-  /** By their ids in the source: about these nothing is left to do, unless they are annotated again. */
+  /** By id in the source. These checkpoints need no more work, unless they are annotated again. */
   readonly #settled = new Map<string, CatalogCheckpoint>();
   #membership: Membership | undefined;
 
@@ -103,7 +108,7 @@ class Mirroring {
     };
   }
 
-  /** Copies what there is by now. */
+  /** Copies what the source holds now. */
   async pass(): Promise<void> {
     const { signal, watchIntervalMs } = this.#options;
     const select = ({ seq, state }: Head) => (seq === 0 ? [] : selectForMirror(state, this.#options));
@@ -147,7 +152,7 @@ class Mirroring {
     }
     if (there) return this.#compare(checkpoint, there);
     if (version > head.state.top) {
-      // Copied by another mirror after that look: then the next one finds it.
+      // Another mirror has copied it since the look. The next look finds it.
       return (await this.#copy(checkpoint, from)) ? undefined : this.#decide(checkpoint, from);
     }
     const tooOld = `it is not above ${head.state.top}, the highest that was committed here`;
@@ -176,7 +181,7 @@ class Mirroring {
     await this.#annotate(checkpoint, there, original.union.metrics);
   }
 
-  /** Carries over what the original was annotated with. `saved`: the metrics of its commit. */
+  /** Copies the annotations of the original. `saved`: the metrics of its commit. */
   async #annotate(
     checkpoint: CatalogCheckpoint,
     there: CatalogCheckpoint,
@@ -191,7 +196,8 @@ class Mirroring {
       this.#annotated.add(version);
       this.#done.push(`annotated: version ${version}`);
     } catch (error) {
-      // Retired, quarantined or removed here meanwhile, or annotated here with too much else: no reason to stop copying.
+      // The copy was retired, quarantined or removed meanwhile, or it has too many annotations of
+      // its own. That is no reason to stop mirroring.
       const isRefused = (['Conflict', 'Corrupt', 'NotFound'] as const).some((code) =>
         isCheckpointError(error, code),
       );
@@ -203,7 +209,7 @@ class Mirroring {
     }
   }
 
-  /** `false`: another mirror was faster. */
+  /** `false`: another mirror committed it first. */
   async #copy(checkpoint: CatalogCheckpoint, from: Head): Promise<boolean> {
     const origin = { runId: from.runId, lineage: from.state.lineage };
     const join = (worldSize: number, signal: AbortSignal) => this.#join(origin, worldSize, signal);
@@ -219,8 +225,9 @@ class Mirroring {
   }
 
   /**
-   * As the only process of its attempt: it stands for all of the writers. A checkpoint of another number of
-   * writers needs another attempt. `Fenced`: it was overtaken, and does not overtake in its turn.
+   * Joins as the only process of an attempt and stands for all writers. A checkpoint with another
+   * number of writers needs another attempt. `Fenced`: another process has overtaken this one,
+   * which does not take over again.
    */
   async #join(origin: MirrorOrigin, worldSize: number, signal: AbortSignal): Promise<Membership> {
     const { engine, catalog } = this.#target;
@@ -240,7 +247,7 @@ class Mirroring {
     return this.#membership;
   }
 
-  /** Why the source cannot give this checkpoint, if that is no reason to stop. */
+  /** Why the source cannot give this checkpoint. `undefined`: the error must stop the mirror. */
   async #reasonToPassOver(error: unknown, { id }: CatalogCheckpoint): Promise<string | undefined> {
     const { engine, catalog } = this.#source;
     const isDamaged = isCheckpointError(error, 'Corrupt') && error.context['lent'] === true;

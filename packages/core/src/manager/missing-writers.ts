@@ -1,4 +1,7 @@
-/** What the store shows of a version that is not committed, and what that says of each writer. For people; no commit is decided by it. */
+/**
+ * What the store shows of an uncommitted version, and what that says about each writer. For people:
+ * no commit depends on it.
+ */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import type { ObjectInfo } from '../contract/object-store.ts';
@@ -16,23 +19,23 @@ import {
 import { type ListedClaim, listClaims } from './claims.ts';
 import type { Engine } from './engine.ts';
 
-/** Ages are by the store's own clock. */
+/** Ages are by the store's clock. */
 export class Traces {
-  /** Of all lives of the writers, those too that count no more. */
+  /** Receipts of all lives of the writers, including lives that no longer count. */
   readonly receipts: WriterLife[] = [];
-  /** Of payload objects that are there, by whichever life. */
+  /** Total size of the payload objects present, of all lives. */
   uploadedBytes = 0;
-  /** Of each writer, of its newest payload object. */
+  /** By writer: age of its newest payload object. */
   readonly #payloadAgesMs = new Map<number, number>();
-  /** Of each writer, of its newest upload in parts that has not ended. */
+  /** By writer: age of its newest upload in parts that has not ended. */
   readonly #uploadAgesMs = new Map<number, number>();
 
-  /** Nothing of a writer is there. */
+  /** The store holds nothing of any writer. */
   get isEmpty(): boolean {
     return this.receipts.length + this.#payloadAgesMs.size + this.#uploadAgesMs.size === 0;
   }
 
-  /** Any object below the version's prefix. */
+  /** Takes any object below the version's prefix. */
   addObject({ key, sizeBytes, createdAtMs }: ObjectInfo, storeTimeMs: number): void {
     const payload = parsePayloadKey(key);
     const receipt = payload === null ? parseReceiptKey(key) : null;
@@ -46,7 +49,7 @@ export class Traces {
     keepLower(this.#uploadAgesMs, writer, ageMs);
   }
 
-  /** `null`: nothing is there of it. */
+  /** `null`: the store holds nothing of this writer. */
   describe(writer: number): string | null {
     const payloadAgeMs = this.#payloadAgesMs.get(writer);
     const uploadAgeMs = this.#uploadAgesMs.get(writer);
@@ -66,7 +69,9 @@ export interface ListedUpload {
   readonly ageMs: number;
 }
 
-/** Uploads in parts that have a record: under way, or left behind. One list page per 1,000 of them. */
+/**
+ * Uploads in parts that have a record, whether in progress or left behind. One list page per 1,000.
+ */
 export async function listRecordedUploads(
   engine: Engine,
   signal: AbortSignal | undefined,
@@ -81,7 +86,10 @@ export async function listRecordedUploads(
   return uploads;
 }
 
-/** One list page per 1,000 objects of the version, per 1,000 claims of its epoch, and per 1,000 uploads of the run. */
+/**
+ * Cost: one list page per 1,000 objects of the version, per 1,000 claims of its epoch, and per
+ * 1,000 uploads of the run.
+ */
 export async function describeMissing(
   engine: Engine,
   id: CheckpointId,
@@ -106,7 +114,7 @@ async function tracesOf(engine: Engine, id: CheckpointId, signal: AbortSignal | 
   return traces;
 }
 
-/** `claims`: of the epoch in which the version was begun. */
+/** `claims`: those of the epoch in which the version was begun. */
 export function describeEach(
   missing: readonly number[],
   { version, traces, claims }: { version: bigint; traces: Traces; claims: readonly ListedClaim[] },

@@ -1,4 +1,6 @@
-/** A file of a committed checkpoint that a caller reads at its own pace, and may forget to close. */
+/**
+ * A file of a committed checkpoint that a caller reads at its own pace, and may forget to close.
+ */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { whenDropped } from '../contract/dropped.ts';
@@ -15,9 +17,9 @@ import { readManifest } from './manifest.ts';
 import { leaseCheckpoint } from './restore.ts';
 import { findFile } from './slices.ts';
 
-/** The caller waits so long for the end of what it has open, whatever the store does. */
+/** The caller waits so long for open reads to end, whatever the store does. */
 const END_TIMEOUT_MS = 800;
-/** A lease that cannot be deleted in that time expires. */
+/** If the lease cannot be deleted within this time, it is left to expire. */
 const RELEASE_TIMEOUT_MS = 1000;
 
 export interface OpenFileParts {
@@ -25,13 +27,14 @@ export interface OpenFileParts {
   readonly catalog: Catalog;
   readonly checkpoint: CatalogCheckpoint;
   readonly name: string;
-  /** Any of them ends it. */
+  /** If one of them fires, the file is closed. */
   readonly signals: readonly AbortSignal[];
 }
 
 /**
- * Holds a read lease from the first use to the end, and renews it while something is read. It ends at `end`, by a signal, with its manager,
- * when the lease is lost, or when what the caller holds has become garbage; so it never refers to that.
+ * Holds a read lease from the first use to the end, and renews it while a read is in progress. It
+ * ends by `end`, by a signal, with its manager, or when the lease is lost. It also ends when the
+ * caller's handle is garbage-collected, so it must never refer to that handle.
  */
 export class OpenFile {
   readonly #parts: OpenFileParts;
@@ -56,7 +59,10 @@ export class OpenFile {
     return this.#stop.signal;
   }
 
-  /** Work on the file, for whose time the lease is held. The first one takes the lease and reads the manifest. */
+  /**
+   * Runs `work` on the file and keeps the lease meanwhile. The first call takes the lease and reads
+   * the manifest.
+   */
   during<T>(work: (file: FileRecord) => Promise<T>): Promise<T> {
     const call = this.#during(work);
     this.#underWay.add(call);
@@ -65,13 +71,16 @@ export class OpenFile {
     return call;
   }
 
-  /** Stops what is under way and gives the lease back: within a second, for what takes longer goes on alone. Never rejects. */
+  /**
+   * Stops reads in progress and releases the lease. Returns within a second: slower work ends in
+   * the background. Never rejects.
+   */
   end(why: CheckpointError): Promise<void> {
     this.#ended ??= this.#end(why);
     return this.#ended;
   }
 
-  /** Ends the file when nothing refers to `handle` any more, which the caller holds. */
+  /** Ends the file when the caller no longer refers to `handle`. */
   endWith(handle: object): void {
     if (this.signal.aborted) return;
     const { engine, name } = this.#parts;
@@ -142,14 +151,17 @@ function noSuchFile({ version }: CheckpointId, name: string): CheckpointError {
   });
 }
 
-/** The file's bytes in order. It ends with the last one, at the first error, and at `cancel`. */
+/**
+ * The bytes of the file in order. The stream ends after the last byte, at the first error, or by
+ * `cancel`.
+ */
 export function inputStream(engine: Engine, open: OpenFile, name: string): ReadableStream<Uint8Array> {
   const stream = new InputStream(engine, open, name);
   open.endWith(stream);
   return stream;
 }
 
-/** For `openSource`: the lease is there when it resolves. */
+/** For `openSource`. The lease is held when it resolves. */
 export async function randomSource(
   engine: Engine,
   open: OpenFile,
@@ -186,7 +198,7 @@ class InputStream extends ReadableStream<Uint8Array> {
     this.#stop = stop;
   }
 
-  /** The platform's iterator would wait for a read under way before it cancels. */
+  /** The platform's iterator would wait for a pending read before it cancels. */
   override values(options?: IteratorOptions): Chunks {
     const chunks = super.values(options);
     if (options?.preventCancel) return chunks;

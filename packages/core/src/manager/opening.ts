@@ -1,4 +1,4 @@
-/** What a manager is opened with, and the rules that it is held against. */
+/** The options of a manager, and how they are checked. */
 
 import type { WriterPosition } from '../contract/checkpoint-manager.ts';
 import {
@@ -26,31 +26,39 @@ export interface CheckpointManagerOptions {
   /** For paths as sources and destinations. */
   files?: LocalFiles | undefined;
   /**
-   * Id of this incarnation of the job: the same in all its processes, never used again. Needed with more than one writer; a lone writer
-   * without one draws its own. 1 to 256 characters, not only spaces, that do not begin with `drawn-`.
+   * Id of this incarnation of the job: the same in all its processes, never used again. Required
+   * with more than one writer. A lone writer without one draws an id of its own. 1 to 256
+   * characters, not only spaces; it must not begin with `drawn-`.
    */
   attempt?: string | undefined;
   /**
-   * Name of the trainer's process for which this one acts: for programs that are started for each save. All processes of one life are one
-   * writer, and none takes the place of another. A trainer that has lost its state needs a new one: it is never used again. It takes 1 to
-   * 256 characters, not only spaces, none of them a control character, and needs `attempt`. Default: this process is a life of its own.
+   * Name of the trainer's process for which this process acts: for programs that are started once
+   * per save. All processes of one life count as one writer, and none replaces another. A trainer
+   * that has lost its state needs a new name; a name is never used again. 1 to 256 characters, not
+   * only spaces, no control characters. Requires `attempt`. Default: this process is a life of its
+   * own.
    */
   life?: string | undefined;
   /** Default: writer 0 of 1. */
   writer?: WriterPosition | undefined;
   settings?: Partial<Settings> | undefined;
   /**
-   * The rules of the run: set when this manager creates the run or, where the run has others, when it next commits or collects; `null`: none.
-   * Default: those that the run has.
+   * The retention rules of the run. They are set when this manager creates the run. If the run has
+   * other rules, they are set at the next commit or collection. `null`: no rules. Default: the
+   * rules that the run has.
    */
   retention?: RetentionPolicy | null | undefined;
-  /** Shared with whoever else is given it; then setting `saveBytesPerSecondMax` is to be left alone. Default: one of its own. */
+  /**
+   * May be shared with other managers. Leave the setting `saveBytesPerSecondMax` unset then.
+   * Default: a throttle for this manager alone.
+   */
   throttle?: Throttle | undefined;
-  /** Of saves that do not say; see `SaveOptions`. Default `auto`. */
+  /** Default for saves that do not set `dedupe`; see `SaveOptions`. Default `auto`. */
   dedupe?: 'auto' | 'off' | undefined;
   /**
-   * Asked once, before a run is begun where there is none; what it throws ends the call, and nothing was written. `records`: the store, whose
-   * requests are repeated as the engine repeats its own. Default: nothing is asked.
+   * Called once, before this manager begins a run where there is none. If it throws, the call fails
+   * with that error and nothing was written. `records`: the store, with the engine's own retries.
+   * Default: no check.
    */
   beforeFirstSave?: BeforeFirstSave | undefined;
   clock?: Clock | undefined;
@@ -59,7 +67,7 @@ export interface CheckpointManagerOptions {
   process?: ProcessName | undefined;
 }
 
-/** Settings and rules of retention have checks of their own. */
+/** Settings and retention rules are checked elsewhere. */
 export const OPENING: Rules<CheckpointManagerOptions> = {
   store: aStore,
   files: optional(having('scan', 'openSource', 'openTarget')),

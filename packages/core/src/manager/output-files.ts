@@ -1,4 +1,7 @@
-/** The files of a checkpoint that is written by streams: which are open, which are whole, and which failed and are not to be forgotten. */
+/**
+ * The files of a checkpoint that is written by streams: which are open, which are complete, and
+ * which failed. A failed file must not be left out of a commit silently.
+ */
 
 import { whenDropped } from '../contract/dropped.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -11,7 +14,7 @@ import { Handoff } from './handoff.ts';
 import type { SaveSession } from './session.ts';
 import { checkFileCount } from './sources.ts';
 
-/** `abort` of a stream waits so long for the end of its upload, whatever the store does. */
+/** `abort` of a stream waits so long for its upload to end, whatever the store does. */
 const END_TIMEOUT_MS = 800;
 
 export class OutputFiles {
@@ -19,11 +22,14 @@ export class OutputFiles {
   readonly #session: Pick<SaveSession, 'upload'>;
   /** In the order in which they were opened. */
   readonly #open = new Set<Output>();
-  /** By name. Of several streams into one file, the last one that was closed. */
+  /** By name. If several streams wrote one file, the last one to close counts. */
   readonly #whole = new Map<string, UploadedFile>();
-  /** By name: the last stream into it that was opened and closed. */
+  /** By name: number of the latest-opened stream into the file that was closed. */
   readonly #lastWhole = new Map<string, number>();
-  /** By name: the last stream into it that failed, unless one that was opened later was closed. */
+  /**
+   * By name: the latest-opened stream into the file that failed. Removed when a stream that was
+   * opened later is closed.
+   */
   readonly #failed = new Map<string, Output>();
   #count = 0;
 
@@ -58,7 +64,9 @@ export class OutputFiles {
     return stream;
   }
 
-  /** What is to be committed. `InvalidArgument`: a file is open or failed, or there is none. */
+  /**
+   * The files to commit. `InvalidArgument`: a stream is open, a file failed, or there are no files.
+   */
   whole(): UploadedFile[] {
     const open = [...this.#open].filter(({ failure }) => failure === undefined);
     if (open.length > 0) {
@@ -92,7 +100,7 @@ interface Failure {
   readonly reason: unknown;
 }
 
-/** One stream into a file. It does not refer to the stream itself, which the caller may drop. */
+/** One stream into a file. It does not refer to the stream object, which the caller may drop. */
 class Output {
   readonly name: string;
   /** Counts streams in the order in which they are opened. */
@@ -120,7 +128,7 @@ class Output {
     return this.#failure;
   }
 
-  /** Ends the upload: the file is not whole. The first reason counts. */
+  /** Ends the upload: the file is incomplete. The first reason counts. */
   fail(reason: unknown): Failure {
     if (this.#failure) return this.#failure;
     const failure = { reason };
@@ -142,7 +150,8 @@ function streamInto(
   const failed = (reason: unknown) =>
     output.fail(reason ?? new CheckpointError('Aborted', 'the output stream was aborted'));
   return new WritableStream<Uint8Array>({
-    // `abort` of the sink waits for a write under way, which may wait for the store: the signal does not.
+    // `abort` of the sink waits for a pending write, which may wait for the store. The signal does
+    // not wait.
     start: (controller) => {
       const { signal } = controller as WritableStreamDefaultController & { readonly signal: AbortSignal };
       signal.addEventListener('abort', () => failed(signal.reason), { once: true });

@@ -1,11 +1,14 @@
-/** Deleting many objects: in batches, at a pace that leaves room for saves, with an account of what is gone and what is not. */
+/**
+ * Deletes many objects: in batches, at a pace that leaves room for saves. It reports what was
+ * deleted and what was not.
+ */
 
 import { CheckpointError, toCheckpointError } from '../contract/errors.ts';
 import type { ListedObject } from '../plan/sweep.ts';
 import type { Engine } from './engine.ts';
 import { backOff, isUnanswered } from './records.ts';
 
-/** So many are named. */
+/** At most so many undeleted objects are listed by name. */
 const HELD_MAX = 100;
 const NOT_OURS = ['Denied', 'ReadOnly'] as const;
 
@@ -25,8 +28,9 @@ export class PacedDeletion {
   }
 
   /**
-   * One request per `capabilities.maxDeleteKeys`. Objects that the store will not delete are held, and the others go on. Resolves to the
-   * number of those that are gone. A request that fails as a whole is thrown.
+   * One request per `capabilities.maxDeleteKeys` objects. An object that the store refuses to
+   * delete is recorded in `held`, and deletion continues. Resolves to the number of deleted
+   * objects. Throws if a request fails as a whole.
    */
   async delete(objects: readonly ListedObject[]): Promise<number> {
     const { store, settings } = this.#engine;
@@ -38,7 +42,7 @@ export class PacedDeletion {
     return this.objectCount - before;
   }
 
-  /** Something could not be stopped or deleted, for a reason that no repeat changes. */
+  /** Records an object or upload that could not be deleted or stopped, for a permanent reason. */
   hold(key: string, error: unknown): void {
     const known = toCheckpointError(error);
     this.#firstHeld ??= known;
@@ -46,7 +50,7 @@ export class PacedDeletion {
     if (this.held.length < HELD_MAX) this.held.push({ key, reason: `${known.code}: ${known.message}` });
   }
 
-  /** `Denied` or `ReadOnly` if that is all the store ever said. */
+  /** Throws the first refusal if it is `Denied` or `ReadOnly` and nothing was deleted. */
   assertAllowed(): void {
     const error = this.#firstHeld;
     if (!error || this.objectCount > 0 || !NOT_OURS.some((code) => code === error.code)) return;
@@ -91,7 +95,7 @@ export class PacedDeletion {
     return failed;
   }
 
-  /** The first batch goes at once; each then delays the next by the time that its keys are worth. */
+  /** The first batch goes at once. Each batch delays the next by its number of keys. */
   async #waitForTurn(keyCount: number): Promise<void> {
     const { clock, settings } = this.#engine;
     const nowMs = clock.monotonicMs();

@@ -8,12 +8,12 @@ import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { getOrNull } from './records.ts';
 
-/** Checkpoints of pages that are remembered: some 20 MB. */
+/** At most so many checkpoints of pages are cached: about 20 MB. */
 const CHECKPOINTS_REMEMBERED_MAX = 32_768;
 
 export class PageReader {
   readonly #engine: Engine;
-  /** By key; the one that was used last comes last. A page never changes. */
+  /** By key, in order of last use. A page never changes. */
   readonly #remembered = new Map<string, OpenPage>();
 
   constructor(engine: Engine) {
@@ -21,8 +21,9 @@ export class PageReader {
   }
 
   /**
-   * These pages, in their order. `null`: it is not there, so the entry that refers to it is not the newest, or damaged.
-   * `Corrupt`: one is not what the entry says of it. Cost: a GET for each that was not read lately.
+   * The pages, in the order of `refs`. `null`: the page is missing, so the entry that refers to it
+   * is damaged or not the newest. `Corrupt`: a page does not match its entry. Cost: one GET for
+   * each page that is not cached.
    */
   async read(
     refs: readonly PageRef[],

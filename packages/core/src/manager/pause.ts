@@ -1,4 +1,7 @@
-/** A stretch in which training stands still. It is bounded in time, and whatever happens in it, training goes on again and is told so once. */
+/**
+ * A pause of training. It is bounded in time. Whatever happens, training continues afterwards and
+ * is told so once.
+ */
 
 import type { ConsistencyOptions } from '../contract/checkpoint-manager.ts';
 import {
@@ -15,19 +18,24 @@ type PauseHook = NonNullable<ConsistencyOptions['pause']>;
 
 export interface Pause {
   readonly hook: PauseHook;
-  /** From the call of the hook until training goes on. */
+  /** From the call of the hook until training continues. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
-  /** What is done meanwhile, for messages: "copying the files". */
+  /** The work during the pause, for messages: "copying the files". */
   readonly what: string;
 }
 
-/** May be called again: training is told once. Resolves to what went wrong with that; never rejects. */
+/**
+ * May be called again: training is told only once. Resolves to the error of the callback, if any;
+ * never rejects.
+ */
 type Resume = () => Promise<CheckpointError | undefined>;
 
 /**
- * Runs `work` between the hook and what it resolved to. `TimedOut`: that took too long, and the message says what did. When the deadline or
- * the caller's signal ends it, training goes on at once, before `work` has wound down: what `work` read is of no use then.
+ * Calls the hook, runs `work`, then calls the function that the hook resolved to. `TimedOut`: the
+ * pause took too long, and the message says in which step. If the deadline or the caller's signal
+ * ends the pause, training continues at once, before `work` has stopped. The result of `work` is
+ * discarded then.
  */
 export async function whilePaused<T>(
   engine: Pick<Engine, 'clock' | 'logger'>,
@@ -47,20 +55,24 @@ export async function whilePaused<T>(
       result = await work(until);
     } catch (error) {
       void resume().then((problem) => tell(engine, problem));
-      await unlessAborted(resume(), until).catch(() => undefined); // it is bounded; the error is the work's
+      // This wait is bounded in time. Its error is ignored: the error of `work` is thrown.
+      await unlessAborted(resume(), until).catch(() => undefined);
       throw until.aborted ? abortError(until) : error;
     } finally {
       until.removeEventListener('abort', resumeEarly);
     }
     doing = `pause(), ${what} and letting training go on`;
-    // It rejects if the time was up before: what was read after the end of the pause is never delivered.
+    // Rejects if time ran out before: data read after the end of the pause must not be delivered.
     const problem = await unlessAborted(resume(), until);
     if (problem) throw problem;
     return result;
   });
 }
 
-/** Does not wait longer for the hook than `until`: training that stands still too late goes on again as soon as it stands. */
+/**
+ * Waits for the hook no longer than `until`. If the hook pauses training after that, training
+ * continues as soon as the hook resolves.
+ */
 async function callHook(
   engine: Pick<Engine, 'logger'>,
   hook: PauseHook,
@@ -73,7 +85,7 @@ async function callHook(
   } catch (error) {
     if (!until.aborted) throw hookError('pause()', error);
     const resumeLate = async (resume: Resume) => tell(engine, await resume());
-    void called.then(resumeLate, () => undefined); // a hook that fails has stopped nothing
+    void called.then(resumeLate, () => undefined); // a hook that fails has paused nothing
     throw abortError(until);
   }
 }
@@ -100,12 +112,12 @@ function resumeOnce(resume: unknown): Resume {
   };
 }
 
-/** Nobody waits for it any more. */
+/** Logs the problem, because no caller waits for it any more. */
 function tell({ logger }: Pick<Engine, 'logger'>, problem: CheckpointError | undefined): void {
   if (problem) logger.log('warn', problem.message);
 }
 
-/** An error of ours stays as it is. */
+/** A `CheckpointError` stays as it is. */
 export function hookError(hook: string, error: unknown): CheckpointError {
   if (isCheckpointError(error)) return error;
   const message = error instanceof Error ? error.message : String(error);

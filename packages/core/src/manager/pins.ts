@@ -1,4 +1,4 @@
-/** What people decide of single checkpoints: keep this one, whatever the rules say; take that one back. */
+/** Decisions by people about single checkpoints: pin, unpin, and undo a retirement. */
 
 import type { CheckpointReference, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { shown } from '../contract/checks.ts';

@@ -1,17 +1,23 @@
 /**
- * A new catalog, where the catalog is gone. plan/rebuild.ts says which manifests it is made of.
+ * Writes a new catalog when the catalog is gone. plan/rebuild.ts decides which manifests go into
+ * it.
  *
- * Its first entry has the store's time in milliseconds for a number, far above any that was: a request of an old writer that is still on
- * its way can then never become the highest. But two rebuilds would draw different numbers, and a writer may begin or continue a catalog
- * meanwhile. The order makes one of them win for certain:
+ * Its first entry takes the store's time in milliseconds as its number. That is far above any
+ * former number, so a late request of an old writer can never become the highest entry. But two
+ * rebuilds would pick different numbers, and a writer may begin or continue a catalog meanwhile.
+ * The order of the steps makes sure that exactly one of them wins:
  *
- * 1. The bytes of the entry are created as entry 1: the mark. Only one rebuild can do that. Every other client stops where it reads the
- *    mark, and a rebuild that finds one goes on with it.
- * 2. The catalog is listed again. Any entry but the mark, and those of this rebuild's own run, is a Conflict.
- * 3. The entry is created under its own number, and the catalog listed: it must be the highest, or its own run has gone on.
- * 4. Only then the mark is deleted. Until step 3 nothing else can become entry 1, and from then on entry 1 decides nothing.
+ * 1. Create the bytes of the entry as entry 1: the mark. Only one rebuild can do that. Every other
+ *    client stops when it reads the mark. A rebuild that finds a mark continues that rebuild.
+ * 2. List the catalog again. Any entry other than the mark and entries of the rebuilt run is a
+ *    `Conflict`.
+ * 3. Create the entry under its own number, and list the catalog. The entry must be the highest, or
+ *    the highest must belong to the rebuilt run, which has continued.
+ * 4. Then delete the mark. Before step 3 nothing else can become entry 1. After step 3 entry 1
+ *    decides nothing.
  *
- * What is created between steps 2 and 3 follows an entry that is gone: no client builds on it or believes it (see catalog.ts).
+ * An entry created by others between steps 2 and 3 follows an entry that is gone. No client builds
+ * on it or trusts it (see catalog.ts).
  */
 
 import type { WaitOptions } from '../contract/checkpoint-manager.ts';
@@ -62,14 +68,15 @@ export async function rebuildCatalog(
   }
   const listing = await listRun(engine, EVERYTHING, signal);
   const found = await findCheckpoints(engine, listing, options).catch(async (error: unknown) => {
-    await readBegun(engine, catalog, signal); // another rebuild may be done, and a collection under way on its catalog
+    // Another rebuild may have finished, and a collection may already use its catalog.
+    await readBegun(engine, catalog, signal);
     throw error;
   });
   const entry = await firstEntry(engine, { listing, found, formerRunId }, signal);
   return write(engine, catalog, { entry, formerRunId, ...found }, signal);
 }
 
-/** The person takes back what `skip` said. */
+/** Undoes the hold on a manifest that a rebuild skipped. */
 export async function releaseSkipped(
   engine: Engine,
   catalog: Catalog,
@@ -90,7 +97,9 @@ export async function releaseSkipped(
   );
 }
 
-/** The entry of a rebuild that was interrupted; `null`: there is no catalog at all. `Conflict`: there is one. */
+/**
+ * The entry of an interrupted rebuild; `null`: there is no catalog. `Conflict`: there is a catalog.
+ */
 async function readBegun(
   engine: Engine,
   catalog: Catalog,
@@ -106,13 +115,18 @@ async function readBegun(
   throw conflict(engine, `there is a catalog, and its newest entry is ${highest}`);
 }
 
-/** Of the run as `run.json` knows it. That record stays: what counts is what the entries say. */
+/**
+ * The run id in `run.json`. That record stays, but only the entries of the catalog decide the id.
+ */
 async function readFormerRunId(engine: Engine, signal: AbortSignal | undefined): Promise<string | null> {
   const bytes = await getOrNull(engine.records, runKey, signal);
   return bytes && decodeRecord('run', bytes, { key: runKey, store: engine.store.uri }).runId;
 }
 
-/** Its pages are durable before the mark, and the mark before the entry: a process that goes on with the mark finds them. */
+/**
+ * Makes the pages durable before the mark, and the mark before the entry. A process that continues
+ * from the mark then finds the pages.
+ */
 async function firstEntry(
   engine: Engine,
   from: { listing: WholeListing; found: FoundCheckpoints; formerRunId: string | null },
@@ -173,7 +187,7 @@ function heldBy({ state }: CatalogEntry): LeftOutManifest[] {
   return state.skippedManifests.map((key) => ({ key, reason, isHeld: true }));
 }
 
-/** What is written, and what the caller is told of it. */
+/** The entry to write, and the rest of the result for the caller. */
 interface Planned extends FoundCheckpoints {
   readonly entry: CatalogEntry;
   readonly formerRunId: string | null;
@@ -194,7 +208,7 @@ async function write(
   return { runId: entry.runId, formerRunId, checkpoints: summaries, skipped };
 }
 
-/** The steps above. Each may be repeated, by this process or another. */
+/** The steps in the header. Each may be repeated, by this process or another. */
 async function writeEntry(
   engine: Engine,
   catalog: Catalog,
@@ -203,7 +217,8 @@ async function writeEntry(
 ): Promise<void> {
   const { bytes } = encodeRecord('catalog-entry', entry);
   const key = catalogKey(entry.seq);
-  // From the mark on another process may go on with it, so what ends this one does not end the rebuild.
+  // Once the mark is there, another process may continue this rebuild. An error of this process
+  // therefore does not end it.
   const decides = unknownRecord(engine, { what: 'the new catalog', key, bytes });
   const mark = await createRecord(engine, catalogKey(FIRST_SEQ), bytes, signal, decides);
   if (!mark.isOurs) throw conflict(engine, 'another rebuild or a new writer has come first');
@@ -223,7 +238,10 @@ async function writeEntry(
   throw new CheckpointError('StoreRegressed', message, { context: { store: engine.store.uri, key } });
 }
 
-/** The newest entry is of the run that the rebuild begins; `false`: there is nothing but the mark. `Conflict`: another is the newest. */
+/**
+ * Whether the newest entry belongs to the run that the rebuild begins; `false`: only the mark is
+ * there. `Conflict`: the newest entry is of another run.
+ */
 async function isRebuilt(
   engine: Engine,
   catalog: Catalog,
@@ -233,11 +251,11 @@ async function isRebuilt(
   const newest = (await catalog.listSeqs(signal)).at(-1) ?? FIRST_SEQ;
   if (newest === FIRST_SEQ) return false;
   if ((await runIdOf(engine, newest, signal)) === runId) return true;
-  await deleteMark(engine); // the newest entry is above it: entry 1 decides nothing any more
+  await deleteMark(engine); // the newest entry is above the mark, so entry 1 decides nothing
   throw conflict(engine, `entry ${newest} was written meanwhile`);
 }
 
-/** `undefined`: the entry cannot be read, or is gone, so higher ones were written. */
+/** `undefined`: the entry cannot be read, or it is gone because newer ones were written. */
 async function runIdOf(engine: Engine, seq: number, signal: AbortSignal): Promise<string | undefined> {
   const key = catalogKey(seq);
   try {
@@ -260,7 +278,7 @@ function conflict({ store }: Engine, what: string): CheckpointError {
   });
 }
 
-/** A `run.json` that is there stays, with the id of the run as it was. */
+/** An existing `run.json` stays, with the former id of the run. */
 async function ensureRun(engine: Engine, runId: string, signal: AbortSignal): Promise<void> {
   if (await getOrNull(engine.records, runKey, signal)) return;
   const createdAtMs = machineTimeMs(engine);
@@ -268,7 +286,7 @@ async function ensureRun(engine: Engine, runId: string, signal: AbortSignal): Pr
   await createRecord(engine, runKey, bytes, signal);
 }
 
-/** Of all keys that tell. */
+/** The highest lineage, and the highest epoch, in all keys that contain them. */
 function highestOf({ objects, claims, leases }: WholeListing): { lineage: number; epoch: number } {
   const highest = { lineage: 1, epoch: 0 };
   const add = (at: { lineage: number; epoch: number } | null | undefined) => {

@@ -1,4 +1,4 @@
-/** Reading what the writers of a checkpoint have delivered. */
+/** Reads what the writers of a checkpoint have delivered. */
 
 import type { CheckpointId, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -23,11 +23,14 @@ import { getOrNull } from './records.ts';
 export interface OwnReceipt extends StoredReceipt {
   readonly position: WriterPosition;
   readonly incarnation: number;
-  /** Those of its file lists, where they are still in memory. */
+  /** The files of its lists, if they are still in memory. */
   readonly files?: readonly FileRecord[] | undefined;
 }
 
-/** The lives whose receipts count, in writer order; `missing` names the writers that have not delivered. `storeTimeMs`: the store's clock. */
+/**
+ * `chosen`: the lives whose receipts count, in writer order. `missing`: the writers that have not
+ * delivered. `storeTimeMs`: by the store's clock.
+ */
 export async function listReceipts(
   engine: Engine,
   state: State,
@@ -55,13 +58,14 @@ export async function readReceipt(
   const found = await findReceipt(engine, id, life, signal);
   if (found) return found;
   const key = receiptKey(id, life.writer, life.incarnation);
-  // It was listed, so it had been there: whoever deletes receipts has passed this epoch, and the next look will say so.
+  // It was listed, so it did exist. Receipts are deleted only after this epoch has passed, and the
+  // next look at the catalog will show that.
   throw new CheckpointError('Unavailable', `${key} was listed but cannot be read`, {
     context: { store: engine.store.uri, key },
   });
 }
 
-/** `undefined`: it is not there. */
+/** `undefined`: there is no such receipt. */
 export async function findReceipt(
   engine: Engine,
   id: CheckpointId,
@@ -79,7 +83,7 @@ export async function findReceipt(
   };
 }
 
-/** Sizes of objects by key. Memory: the keys of the checkpoints that were asked for. */
+/** Sizes of objects by key. Memory: the keys of the checkpoints that were listed. */
 export class ListedSizes {
   readonly #engine: Engine;
   readonly #options: { readonly signal: AbortSignal | undefined; readonly onAnswer?: () => void };
@@ -94,7 +98,9 @@ export class ListedSizes {
     this.#options = options;
   }
 
-  /** Lists the checkpoints below which the objects of these files lie, each once: one page per 1,000 objects. */
+  /**
+   * Lists each checkpoint that holds objects of these files, once. One list page per 1,000 objects.
+   */
   async learn(files: readonly Pick<FileRecord, 'key'>[]): Promise<void> {
     for (const { key } of files) {
       const prefix = key.slice(0, key.indexOf('/', key.indexOf('/') + 1) + 1);
@@ -104,7 +110,7 @@ export class ListedSizes {
     }
   }
 
-  /** `undefined`: it was not there. */
+  /** `undefined`: the object was not listed. */
   get(key: string): number | undefined {
     return this.#sizes.get(key);
   }
@@ -118,7 +124,10 @@ export class ListedSizes {
   }
 }
 
-/** Whether a committed checkpoint was made with this very receipt. `sha256` is absent from tokens of older releases: then the key decides. */
+/**
+ * Whether a committed checkpoint was made with exactly this receipt. Tokens of older releases have
+ * no `sha256`; then only the key is compared.
+ */
 export async function listsReceipt(
   engine: Engine,
   checkpoint: CatalogCheckpoint,

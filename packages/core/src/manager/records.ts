@@ -1,4 +1,4 @@
-/** Creating and reading single records where replies may be lost. */
+/** Creates and reads single records when replies may be lost. */
 
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../contract/errors.ts';
 import type { ObjectStore } from '../contract/object-store.ts';
@@ -8,15 +8,17 @@ import { withDeadline } from './deadline.ts';
 import type { Engine, RecordIo } from './engine.ts';
 import { writeToken } from './tokens.ts';
 
-/** What became of a create: ours is there, or another's is. */
+/** Result of a create: our record is there, or another process's. */
 export type Created = { readonly isOurs: true } | { readonly isOurs: false; readonly bytes: Uint8Array };
 
 /**
  * Creates a record whose bytes only this caller can have written, or which all callers write alike.
- * Safe against lost replies: whatever the store answers, the object is read and compared. Repeats until the signal fires.
+ * Safe against lost replies: after every unclear answer the object is read and compared. Repeats
+ * until the signal fires.
  *
- * `decides`: others act on the record, so the caller must be told when it may be there: `OutcomeUnknown`, made by this
- * function of what ended the call. A record that decides nothing needs none: the error is what ended the call.
+ * `decides`: for records that other processes act on. If the record may be there when the call
+ * fails, the caller must know: this function then makes an `OutcomeUnknown` from the error. Records
+ * that decide nothing omit it, and the call fails with the error itself.
  */
 export async function createRecord(
   engine: RecordIo,
@@ -34,7 +36,7 @@ export async function createRecord(
   }
 }
 
-/** For `createRecord`: the record itself is what was to be decided. `what`: for messages, "the grant". */
+/** For `createRecord`, if the record itself is the decision. `what`: for messages, "the grant". */
 export function unknownRecord(
   engine: RecordIo,
   { what, key, bytes }: { readonly what: string; readonly key: string; readonly bytes: Uint8Array },
@@ -49,7 +51,7 @@ export function unknownRecord(
   };
 }
 
-/** What ended a call whose outcome is not known: a stop, a deadline, or the store. */
+/** The cause of an unknown outcome: a stop, a deadline, or the store. */
 export function endOf(error: unknown): unknown {
   return isCheckpointError(error, 'OutcomeUnknown') && error.cause !== undefined ? error.cause : error;
 }
@@ -66,26 +68,32 @@ async function createAndCompare(
     } catch (error) {
       const mayBeThere = isCheckpointError(error, 'AlreadyExists') || isUnanswered(error);
       if (!mayBeThere) throw error;
-      sent.mayBeThere = true; // for good: what is not there yet may still be on its way
+      sent.mayBeThere = true; // stays set: a request that has not arrived yet may still arrive
       const found = await getOrNull(engine.records, key, signal);
       if (found) return bytesEqual(found, bytes) ? { isOurs: true } : { isOurs: false, bytes: found };
-      // Not there: the request was lost (or the object was deleted at once, which only a collector of a passed epoch does).
+      // Not there. Either the request was lost, or a collector deleted the object at once, which
+      // happens only to records of a passed epoch.
       await backOff(engine, attempt, signal, toCheckpointError(error));
     }
   }
 }
 
-/** The store did not answer, or refused for now: a write may have had its effect, or have it later. */
+/**
+ * The store did not answer, or rejected the request for now. A write may have taken effect, or may
+ * still do so.
+ */
 export function isUnanswered(error: unknown): error is CheckpointError {
   return isCheckpointError(error) && error.status !== 'permanent';
 }
 
-/** A record that is there and that nobody here can read: damaged, or written by a newer Holdfast. */
+/**
+ * The record is there but this release cannot read it: it is damaged, or a newer Holdfast wrote it.
+ */
 export function isUnreadable(error: unknown): error is CheckpointError {
   return isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'UnsupportedFormat');
 }
 
-/** Between the calls of a loop that is bounded by a deadline. `error`: what the last one failed with. */
+/** Waits between the calls of a loop that a deadline bounds. `error`: of the last call. */
 export async function backOff(
   engine: RecordIo,
   attempt: number,
@@ -102,8 +110,8 @@ export async function backOff(
 }
 
 /**
- * Deletes records that would do no harm if they stayed: an error is only logged, and a store that is silent is not waited for long.
- * `timeoutMs`: default `stallTimeoutMs`.
+ * Deletes records that would do no harm if they stayed. Errors are only logged, and a silent store
+ * is waited for no longer than `timeoutMs`: default `stallTimeoutMs`.
  */
 export async function deleteForTidiness(
   engine: RecordIo,
@@ -135,7 +143,10 @@ export async function getOrNull(
   }
 }
 
-/** Reads a record whose digest is known. Missing or different is `Corrupt`: what the catalog refers to must be there. */
+/**
+ * Reads a record whose digest is known. A missing or different record is `Corrupt`, because the
+ * catalog refers only to records that exist.
+ */
 export async function getByDigest(
   engine: Engine,
   key: string,

@@ -1,4 +1,4 @@
-/** What became of a call that ended in `OutcomeUnknown`. Reads only. */
+/** Finds the outcome of a call that ended in `OutcomeUnknown`. Reads only. */
 
 import type { RecoverResult } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -31,7 +31,7 @@ export async function recover(
   }
   if (content.of === 'decision') return ofDecision(content, head);
   const { id, manifestSha256, receiptKey } = content;
-  // Once a later process of the writer counts, the receipt of this one never will.
+  // Once a later process of the writer counts, this receipt will never be committed.
   const own = (receiptKey !== undefined && parseReceiptKey(receiptKey)) || undefined;
   const precheck = ({ state }: Head) => precheckCommit(state, id, own, manifestSha256);
   const { answer } = await catalog.ask(precheck, signal, head);
@@ -76,7 +76,7 @@ async function ofCommit(
   return result('not-committed', detail);
 }
 
-/** Whether the caller's own receipt is there: not one that another process has left under its key. */
+/** Whether the caller's receipt is there. Another process's receipt under the same key is not. */
 async function isThere(
   engine: Engine,
   { key, sha256: digest }: { readonly key: string; readonly sha256: Uint8Array | undefined },
@@ -86,7 +86,7 @@ async function isThere(
   return bytes !== null && (digest === undefined || bytesEqual(sha256(bytes), digest));
 }
 
-/** As its sender would judge it: see sending.ts. */
+/** Judges as the sender would: see sending.ts. */
 function ofDecision(content: DecisionToken, { seq, state }: Head): RecoverResult {
   const { txnId, kind, sentOn } = content;
   const result = { of: 'decision', id: null, isDelivered: null } as const;

@@ -1,4 +1,4 @@
-/** From the catalog to bytes in a destination: choose, lease, manifest, verified ranges, publish. */
+/** Restores a checkpoint into a destination: choose, lease, manifest, verified ranges, publish. */
 
 import type {
   CheckpointReference,
@@ -36,7 +36,7 @@ import { plannedCheckpoint, plannedEvent, transferOptions } from './session.ts';
 import { readNamedSlices } from './slices.ts';
 import { localFiles } from './sources.ts';
 
-/** When none is what was asked for. */
+/** At most so many file names are listed if none matches. */
 const NAMES_TOLD_MAX = 5;
 
 export async function restore(
@@ -72,12 +72,15 @@ export async function restore(
   }
 }
 
-/** What is asked for, checked. */
+/** Checks the caller's reference. */
 export function wantedReference(given: CheckpointReference | 'latest' | undefined): Reference | 'latest' {
   return given === undefined || given === 'latest' ? 'latest' : toReference(given);
 }
 
-/** Chooses on the newest state, takes a lease, and chooses again if the checkpoint was retired meanwhile. */
+/**
+ * Chooses on the newest state and takes a lease. If the checkpoint was retired meanwhile, it
+ * chooses again.
+ */
 export async function leaseCheckpoint(
   engine: Engine,
   catalog: Catalog,
@@ -100,7 +103,8 @@ async function restoreOne(
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   const id = checkpoint.id;
   const manifest = await readManifest(engine, checkpoint, signal);
-  // Before there is a destination: what is not there leaves no empty one behind.
+  // Choose before opening the destination: if a file is missing, no empty destination is left
+  // behind.
   const chosen = await chooseFiles(engine, checkpoint, manifest, { ...options, signal });
   const target = await openTarget(engine, options, signal);
   try {
@@ -131,7 +135,7 @@ async function* itemsOf(
   for await (const file of files) yield { file, sink: () => open(file) };
 }
 
-/** `directories` has all empty ones, by name, when the last file was yielded. */
+/** `directories` holds all empty ones, by name, after the last file was yielded. */
 async function* allFiles(
   engine: Engine,
   manifest: Manifest,
@@ -143,17 +147,17 @@ async function* allFiles(
   }
 }
 
-/** What is asked for. */
+/** The files and empty directories to restore. */
 interface Chosen {
   readonly files: readonly FileRecord[];
-  /** Empty ones; several writers may have the same. */
+  /** Empty ones. Several writers may have the same. */
   readonly directories: readonly DirectoryRecord[];
 }
 
 /**
- * The files and empty directories that are asked for, by globs or, with buffers as destination, files by
- * their names; `undefined`: all, and so many that they are not held at once. `NotFound`: nothing
- * matches, or a file that is named is not there. Reads only the records that may hold such names.
+ * The files and empty directories that match the globs or, with buffers as destination, the files
+ * by name. `undefined`: all are wanted, and too many to hold at once. `NotFound`: nothing matches,
+ * or a named file does not exist. Reads only the records that may hold such names.
  */
 async function chooseFiles(
   engine: Engine,
@@ -183,7 +187,7 @@ async function chooseFiles(
   throw noMatch(globs, [...found.map(({ name }) => name), ...others].slice(0, NAMES_TOLD_MAX), fileCount);
 }
 
-/** `NotFound`: a name that the checkpoint lacks. */
+/** `NotFound`: the checkpoint has no file of that name. */
 function inOrder(files: readonly FileRecord[], names: readonly string[]): readonly FileRecord[] {
   const byName = new Map(files.map((file) => [file.name, file]));
   return names.map((name) => {
@@ -202,7 +206,7 @@ function sinkDirectory({ name, mtimeMs }: DirectoryRecord, { mtimes }: Pick<Rest
   return { name, mtimeMs: mtimes && mtimeMs > 0 ? mtimeMs : undefined };
 }
 
-/** To make a directory changes the time of the one above it. */
+/** Children first: creating a directory changes the time of its parent. */
 function childrenFirst(directories: Iterable<DirectoryRecord>): DirectoryRecord[] {
   return [...directories].sort((a, b) => compareUtf8(b.name, a.name));
 }
@@ -227,7 +231,10 @@ function isTarget(to: Exclude<RestoreDestination, string>): to is RestoreTarget 
   );
 }
 
-/** Memory as a destination. A failed restore leaves undefined bytes in it, as its docstring says. */
+/**
+ * Memory as a destination. After a failed restore the content of the buffers is undefined, as the
+ * docstring of the option says.
+ */
 function bufferTarget(buffers: Readonly<Record<string, Uint8Array>>): RestoreTarget {
   return {
     async open({ name, sizeBytes }) {
@@ -250,15 +257,15 @@ function bufferTarget(buffers: Readonly<Record<string, Uint8Array>>): RestoreTar
       };
     },
     async publish() {
-      // The buffers are the caller's: they are visible all along.
+      // The buffers belong to the caller, who sees them all along.
     },
     async discard() {
-      // What a failed restore has written into them is undefined.
+      // After a failed restore the content of the buffers is undefined.
     },
   };
 }
 
-/** A damaged checkpoint: tells which older one there is, so that the person need not look for it. */
+/** Adds the next older version to the error of a damaged checkpoint. */
 async function withNewestGood(
   error: unknown,
   catalog: Catalog,

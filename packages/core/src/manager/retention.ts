@@ -1,4 +1,4 @@
-/** Planning by the rules in force, the catalog and the store's own clock. */
+/** Plans retention by the rules in force, the catalog and the store's clock. */
 
 import type { WaitOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -13,19 +13,22 @@ import { readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { rulesInForce, setRules } from './run-rules.ts';
 
-/** More is no drift: one of the two clocks is wrong, and with the store's every age would be. */
+/**
+ * A larger difference is no drift: one of the two clocks is wrong. If it is the store's, every age
+ * is wrong.
+ */
 const CLOCKS_APART_MS_MAX = 24 * 60 * 60_000;
 
 export interface PlannedRetention {
   readonly head: Head;
   readonly policy: Policy;
-  /** Asked for, and so for those as well that were retired with another. */
+  /** The grace that the caller gave. It also applies to checkpoints retired with another grace. */
   readonly graceMs: number | undefined;
   readonly storeNowMs: number;
   readonly plan: RetentionPlan;
 }
 
-/** By `given`, else by the rules that the manager brings, else by the run's. */
+/** Uses `given`, else the rules that the manager was opened with, else those of the run. */
 export async function planNow(
   engine: Engine,
   catalog: Catalog,
@@ -74,7 +77,9 @@ export async function retention(
   return policyOf(await rulesInForce(engine, await readRun(engine, catalog, signal), signal));
 }
 
-/** The store's own clock: one list request that shows the newest entry of the catalog, and little else. */
+/**
+ * The store's clock, from one list request that shows little more than the newest catalog entry.
+ */
 async function storeTimeMs(engine: Engine, { seq }: Head, signal: AbortSignal): Promise<number> {
   const startAfter = seq > 1 ? catalogKey(seq - 1) : undefined;
   for await (const page of engine.records.list(catalogPrefix, { startAfter, signal }))

@@ -25,7 +25,8 @@ export async function rollback(
     const { lineage } = state;
     leaves ??= lineage;
     if (lineage !== leaves) {
-      // Going back once more from where somebody else has just gone back to is for a person to decide.
+      // Another rollback was committed since this one was planned. A person must decide whether to
+      // roll back again from there.
       throw new CheckpointError('Conflict', 'another rollback came first; nothing was changed', {
         context: { store: engine.store.uri, version },
       });
@@ -52,7 +53,7 @@ function checkReason(reason: unknown): void {
   );
 }
 
-/** What was committed after the rollback was planned and before it was decided is left behind as well. */
+/** Checkpoints that were committed between planning and decision are left behind as well. */
 function committedMeanwhile(before: Head, after: Head): CheckpointId[] {
   const { lineage, top } = before.state;
   const isNew = ({ id }: CatalogCheckpoint) => id.lineage === lineage && id.version > top;

@@ -1,7 +1,8 @@
 /**
- * Decisions on a full store. A collection has to write before it may delete: that a checkpoint is removed stands in the catalog first. So
- * where there is no room for an entry, what is garbage already is deleted: that needs no decision. Where there is none of that either, the
- * store gives up what it keeps back for this.
+ * Makes decisions possible on a full store. A collection must write before it may delete: the
+ * catalog records first that a checkpoint is removed. If there is no room for that entry, existing
+ * garbage is deleted, which needs no decision. If there is no garbage, the store releases the space
+ * it keeps in reserve for this.
  */
 
 import { isCheckpointError } from '../contract/errors.ts';
@@ -24,7 +25,9 @@ export class RoomMaker {
     this.#signal = signal;
   }
 
-  /** Calls `decide` again whenever there is more room than before. `StorageFull`: there is none to be had. */
+  /**
+   * Repeats `decide` as long as more room could be made. `StorageFull`: no more room can be made.
+   */
   async during<T>(decide: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -35,7 +38,7 @@ export class RoomMaker {
     }
   }
 
-  /** What all sweeps have deleted, `last` the one that is told in full. */
+  /** Adds up what all sweeps have deleted. All else is taken from `last`. */
   withEarlier(last: SweepResult): SweepResult {
     const sum = (count: keyof Counts) =>
       this.#swept.reduce((total, each) => total + each[count], last[count]);

@@ -1,4 +1,4 @@
-/** What lies in a run, beside its catalog. */
+/** Lists the objects of a run, except its catalog. */
 
 import { CheckpointError, isCheckpointError, throwIfAborted, toCheckpointError } from '../contract/errors.ts';
 import type { ObjectInfo, OpenUpload } from '../contract/object-store.ts';
@@ -11,17 +11,17 @@ import type { Engine } from './engine.ts';
 export interface WholeListing extends RunListing {
   /** Keys below `uploads/`. */
   readonly uploadRecords: readonly string[];
-  /** Of payloads, as far as the store can tell. */
+  /** Uploads of payloads, if the store can list them. */
   readonly openUploads: readonly OpenUpload[];
   /** Below `pages/`. */
   readonly pages: readonly ListedObject[];
-  /** Below none of the prefixes; only when everything is listed. */
+  /** Below none of the prefixes; filled only when everything is listed. */
   readonly others: readonly ListedObject[];
-  /** The store's own clock, at the first page. */
+  /** By the store's clock, at the first page. */
   readonly storeTimeMs: number;
 }
 
-/** What a sweep looks at. It deletes no catalog entries and no grants of elections. */
+/** The prefixes that a sweep lists. It deletes no catalog entries and no grants of elections. */
 export const SWEPT_PREFIXES: readonly string[] = [
   versionsPrefix,
   writersPrefix,
@@ -64,7 +64,10 @@ export async function listRun(
   return { ...listing, openUploads: await listOpenUploads(engine, signal) };
 }
 
-/** A store that does not let us see its uploads has those of which there are records: that is nearly all. */
+/**
+ * If the store does not let us list its uploads, only recorded uploads are known. Those are nearly
+ * all.
+ */
 async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined): Promise<OpenUpload[]> {
   const { store, logger, clock, settings } = engine;
   if (!store.listUploads) return [];
@@ -76,7 +79,8 @@ async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined):
     const { stallTimeoutMs } = settings;
     const iterator = store.listUploads?.(versionsPrefix, { signal: stop.signal })[Symbol.asyncIterator]();
     if (!iterator) return uploads;
-    // Each one has its own deadline: a list of many takes its time, and one that falls silent is begun again.
+    // Each page has its own deadline: a long listing may take its time, and a silent one is begun
+    // again.
     const next = { clock, timeoutMs: stallTimeoutMs, what, signal: until };
     for (;;) {
       const { done, value } = await withDeadline(next, (due) => {

@@ -1,4 +1,4 @@
-/** The retention rules of a run: who brings them along, where they stand. */
+/** The retention rules of a run: who sets them, where they are stored. */
 
 import { decodeRecord, type Policy, runKey } from '../format/index.ts';
 import { hasRules, NO_RULES, rulesText, samePolicy } from '../plan/retention-policy.ts';
@@ -7,11 +7,11 @@ import { decide, readRun } from './decide.ts';
 import type { Engine } from './engine.ts';
 import { getOrNull } from './records.ts';
 
-/** What one manager knows of the rules beyond the catalog. */
+/** What one manager knows about the rules besides the catalog. */
 export class RunRules {
-  /** Those that the manager was opened with, until they are the run's. */
+  /** The rules that the manager was opened with, until they are set for the run. */
   brought: Policy | undefined;
-  /** Those of run.json, which never change; `undefined`: not read yet. */
+  /** The rules in run.json, which never change; `undefined`: not read yet. */
   written: Policy | undefined;
 
   constructor(brought: Policy | undefined) {
@@ -19,7 +19,10 @@ export class RunRules {
   }
 }
 
-/** The catalog's rules or, where it has none, those of run.json: one GET in the life of a manager. */
+/**
+ * The rules of the catalog or, if it has none, those of run.json. Costs one GET in the life of a
+ * manager.
+ */
 export async function rulesInForce(
   engine: Engine,
   { state }: Pick<Head, 'state'>,
@@ -32,11 +35,11 @@ export async function rulesInForce(
 
 async function readWritten(engine: Engine, signal: AbortSignal | undefined): Promise<Policy> {
   const bytes = await getOrNull(engine.records, runKey, signal);
-  // The catalog is the run; that this record is gone is for others to say.
+  // The catalog defines the run. Other checks report that run.json is gone.
   return bytes ? readRunRecord(engine, bytes).policy : NO_RULES;
 }
 
-/** What run.json says. Its rules are remembered. */
+/** Decodes run.json and remembers its rules. */
 export function readRunRecord(engine: Engine, bytes: Uint8Array): { runId: string; policy: Policy } {
   const { runId, policy = NO_RULES } = decodeRecord('run', bytes, { key: runKey, store: engine.store.uri });
   engine.rules.written = policy;
@@ -44,8 +47,8 @@ export function readRunRecord(engine: Engine, bytes: Uint8Array): { runId: strin
 }
 
 /**
- * Makes the rules that the manager was opened with those of the run, once in its life: what is set later is a newer word.
- * `false`: nothing was written.
+ * Sets the rules that the manager was opened with, once in its life: rules that are set later must
+ * not be overridden. `false`: nothing was written.
  */
 export async function bringRules(
   engine: Engine,
@@ -56,7 +59,10 @@ export async function bringRules(
   return brought !== undefined && (await setRules(engine, catalog, brought, signal));
 }
 
-/** `false`: nothing is written, for the run has them already. `NotFound`: there is no run. */
+/**
+ * `false`: nothing was written, because the run has these rules already. `NotFound`: there is no
+ * run.
+ */
 export async function setRules(
   engine: Engine,
   catalog: Catalog,

@@ -1,16 +1,17 @@
-/** Runs that lie below a place in a store, found without looking at what they hold. */
+/** Finds runs below a place in a store without reading what they hold. */
 
 import type { CallOptions, ListOptions, ObjectStore } from '../contract/object-store.ts';
 import { catalogPrefix, parseCatalogKey } from '../format/index.ts';
 import { LAST_CHARACTER } from './version-listing.ts';
 
 const NAMES_MAX = 10;
-/** Beyond so many keys of other things nothing more is looked for. */
+/** The search ends after so many list pages. */
 const PAGES_MAX = 20;
 
 /**
- * The names of the first ten runs below, relative to the place that `store` was opened for, in the order of their keys. Cost: one list request for
- * each, and for each 1,000 keys that belong to no run; at most 20. A run at the place itself is none below it.
+ * The names of the first ten runs below, relative to the place that `store` was opened for, in key
+ * order. A run at the place itself is not included. Cost: one list request for each run, and one
+ * per 1,000 keys that belong to no run; at most 20.
  */
 export async function findRunsBelow(
   store: Pick<ObjectStore, 'list'>,
@@ -48,7 +49,7 @@ async function firstPage(
   return [];
 }
 
-/** `null`: it is no entry of a catalog below. */
+/** `null`: the key is not a catalog entry of a run below. */
 function runOf(key: string): string | null {
   const at = key.lastIndexOf('/catalog/');
   return at > 0 && parseCatalogKey(key.slice(at + 1)) !== null ? key.slice(0, at) : null;

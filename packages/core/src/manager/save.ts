@@ -1,4 +1,4 @@
-/** `save()` in one call, and `commit()` by a survivor. */
+/** `save()` in one call. */
 
 import type {
   CheckpointId,
@@ -34,7 +34,7 @@ export async function save(
   writers: WriterRegistry,
   options: Bounded<SaveOptions>,
 ): Promise<SaveResult> {
-  // Everything that can be wrong with the call is found out before the store is touched.
+  // All arguments are checked before the store is used.
   const writer = writers.position(options.writer);
   const meta = checkMeta(options);
   const version = options.version === undefined ? undefined : toVersion(options.version);
@@ -65,7 +65,10 @@ interface Call {
   readonly options: Bounded<SaveOptions>;
 }
 
-/** The result, if this version is committed already with the same content. Nothing but its bytes is read from the sources. */
+/**
+ * A session, or the result if this version is committed already with the same content. In that case
+ * the sources are read and nothing is sent.
+ */
 async function begin(
   engine: Engine,
   catalog: Catalog,
@@ -79,7 +82,8 @@ async function begin(
   try {
     return await writers.begin({ version, writer: call.writer }, call.options);
   } catch (error) {
-    // It may have been committed since, with what another process of this writer had delivered.
+    // The version may have been committed since then, with the delivery of another process of this
+    // writer.
     const meanwhile = isRefusal(error) ? await look().catch((found) => refusedAgain(found, error)) : null;
     if (meanwhile) return meanwhile;
     throw error;
@@ -90,7 +94,10 @@ function isRefusal(error: unknown): boolean {
   return isCheckpointError(error, 'Conflict') || isCheckpointError(error, 'Fenced');
 }
 
-/** Who was overtaken is told so, whatever the version holds by now. An error of the store leaves open what it holds. */
+/**
+ * A writer that was overtaken gets `Fenced`, whatever the version holds now. A store error in the
+ * second look is thrown, because the content of the version is unknown then.
+ */
 function refusedAgain(found: unknown, first: unknown): never {
   throw isRefusal(found) && isCheckpointError(first, 'Fenced') ? first : found;
 }
@@ -136,8 +143,9 @@ async function finish(
 }
 
 /**
- * This version is decided already: success if the content is the same, `Conflict` if not; `null`: it is open. `Fenced`: the attempt has
- * passed. That is asked last: a process that repeats what has succeeded learns that it has.
+ * Compares this call with a version that is decided already. Success if the content is the same,
+ * `Conflict` if not; `null`: the version is open. `Fenced`: the attempt has passed. The attempt is
+ * checked last, so a process that repeats a successful save learns that it succeeded.
  */
 async function committedBefore(
   engine: Engine,
@@ -190,7 +198,10 @@ interface CommittedShare {
   readonly said: Annotation;
 }
 
-/** What the committed checkpoint holds of a writer at this position, unless it had another number of writers. */
+/**
+ * What the committed checkpoint holds of the writer at this position. `'of other writers'`: it was
+ * saved with another number of writers.
+ */
 async function committedShare(
   engine: Engine,
   committed: CatalogCheckpoint,
@@ -208,7 +219,7 @@ async function committedShare(
   return { files, directories, said };
 }
 
-/** Whether a save of `files`, and of the call's empty directories, would repeat the committed one. */
+/** Whether saving `files` and the call's empty directories would repeat the committed share. */
 function isContent(
   share: CommittedShare,
   files: readonly Pick<FileRecord, 'name' | 'sizeBytes' | 'crc32c'>[],
@@ -221,8 +232,9 @@ function isContent(
 }
 
 /**
- * Records what this call says and the commit did not, as after an evaluation. What the commit has said is a repeat of it, and changes
- * nothing: it may have been annotated since with something newer.
+ * Records the metrics and metadata that this call adds to those of the commit, as an annotation.
+ * Values that the commit already gave change nothing: a newer annotation may have replaced them
+ * since.
  */
 async function annotateWithNews(
   engine: Engine,

@@ -1,4 +1,7 @@
-/** One transaction on its way into the catalog: evaluated, sent, and sent again, until it is known what became of it. */
+/**
+ * Sends one transaction to the catalog: evaluates it, sends it, and sends it again until its
+ * outcome is known.
+ */
 
 import { CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
 import {
@@ -28,7 +31,10 @@ export type AppendResult =
       readonly decision: Exclude<Decision, { kind: 'applied' }>;
       readonly head: Head;
     }
-  /** It was sent, and whether it took effect cannot be known from the catalog any more. The token is of the transaction. */
+  /**
+   * It was sent, but the catalog can no longer tell whether it took effect. The token names the
+   * transaction.
+   */
   | {
       readonly kind: 'unknown';
       readonly head: Head | null;
@@ -37,18 +43,22 @@ export type AppendResult =
     };
 
 /**
- * What a process knows of the sends of one transaction. A caller that passes the same memory to each call of `append` may repeat the
- * transaction after an error. It is evaluated anew only once it is certain that no earlier send took effect.
+ * What a process knows about the sends of one transaction. A caller that passes the same memory to
+ * each call of `append` may repeat the transaction after an error. It is evaluated again only once
+ * it is certain that no earlier send took effect.
  */
 export interface SendMemory {
-  /** Entry on which the last send of unknown effect was evaluated; `undefined`: every send is known to have had no effect. */
+  /**
+   * The entry on which the last send of unknown outcome was evaluated; `undefined`: every send is
+   * known to have had no effect.
+   */
   openOn: number | undefined;
 }
 
-/** The next state, closed, and the pages to create before it; or why there is none. */
+/** The next state, closed, and the pages to create before it; or the decision why there is none. */
 type Evaluated = ReturnType<typeof closePages> | { readonly decision: Exclude<Decision, Applied> };
 
-/** Used once. */
+/** For one transaction; used once. */
 export class Sending {
   readonly #engine: Engine;
   readonly #catalog: Pick<Catalog, 'read' | 'ask' | 'afterSuccess'>;
@@ -70,7 +80,7 @@ export class Sending {
     this.#memory = memory ?? { openOn: undefined };
   }
 
-  /** A create was sent whose effect is not known. */
+  /** A create was sent and its outcome is unknown. */
   get mayHaveTakenEffect(): boolean {
     return this.#memory.openOn !== undefined;
   }
@@ -89,7 +99,7 @@ export class Sending {
       throwIfAborted(signal);
       const asked = await this.#catalog.ask((view, open) => this.#evaluate(view, open), signal, head);
       if (asked.head.seq !== head.seq) {
-        head = asked.head; // a page of the other was gone
+        head = asked.head; // a page of the other head was gone
         continue;
       }
       const { answer } = asked;
@@ -108,8 +118,9 @@ export class Sending {
   }
 
   /**
-   * The ring of `head`, which does not hold the transaction, reaches back to the entry of the open send. Then that send had no effect,
-   * and never will have: its number is taken. It is closed.
+   * `head` does not list the transaction. If its ring reaches back to the entry of the open send,
+   * that send had no effect and never will, because its entry number is taken. The send is then
+   * closed.
    */
   #isCoveredBy(head: Head): boolean {
     const { openOn } = this.#memory;
@@ -127,7 +138,10 @@ export class Sending {
     return closePages(decision.state, open, { runId: this.#runId, seq, entryCheckpointsMax });
   }
 
-  /** Durable before the entry that refers to them is sent. A page of this number that this call has created is not created again. */
+  /**
+   * Makes the pages durable before the entry that refers to them is sent. A page that this call has
+   * created is not created again.
+   */
   async #createPages(pages: readonly NewPage[], signal: AbortSignal): Promise<void> {
     const wanted = pages.filter(({ key }) => !this.#createdPages.has(key));
     const { preferredConcurrency } = this.#engine.store.capabilities;
@@ -177,7 +191,8 @@ export class Sending {
   ): Promise<{ isAcknowledged: boolean; entry: CatalogEntry; error?: CheckpointError }> {
     const { bytes } = encodeRecord('catalog-entry', entry);
     const openBefore = this.#memory.openOn;
-    this.#memory.openOn = entry.seq - 1; // before the request: whatever happens to this call, the caller knows of it
+    // Set before the request: the caller then knows about it, however this call ends.
+    this.#memory.openOn = entry.seq - 1;
     try {
       await this.#engine.records.create(catalogKey(entry.seq), bytes, { crc32c: crc32c(bytes), signal });
       return { isAcknowledged: true, entry };
@@ -185,7 +200,7 @@ export class Sending {
       if (!isCheckpointError(error)) throw error;
       if (isCheckpointError(error, 'AlreadyExists') || isUnanswered(error))
         return { isAcknowledged: false, entry, error };
-      this.#memory.openOn = openBefore; // a permanent error promises that it had no effect
+      this.#memory.openOn = openBefore; // a permanent error guarantees that the send had no effect
       return { isAcknowledged: false, entry, error };
     }
   }

@@ -1,4 +1,7 @@
-/** One writer's part in one checkpoint: upload, deliver, finalise. `save()` and `create()` both go through here. */
+/**
+ * One writer's part in one checkpoint: upload, deliver, finalise. `save()` and `create()` both use
+ * it.
+ */
 
 import type {
   CheckpointId,
@@ -41,18 +44,18 @@ const NOTHING_KNOWN = new KnownFiles([]);
 
 type Bounded<T> = T & { signal: AbortSignal };
 
-/** What a receipt says beside files and metadata. */
+/** What a receipt holds besides files and metadata. */
 export interface Beside {
   readonly taken?: Taken | undefined;
   /** Empty ones. */
   readonly directories?: readonly DirectoryRecord[] | undefined;
 }
 
-/** Where a session begins. */
+/** The state in which a session begins. */
 export interface Start {
   readonly membership: Membership;
   readonly version: bigint;
-  /** Of the catalog, when it began: what the files are compared with. */
+  /** State of the catalog when the session began. The files are compared with it. */
   readonly state: State;
   readonly manifests: NewestManifests;
 }
@@ -78,8 +81,8 @@ export class SaveSession {
   }
 
   /**
-   * Sends the sources that are not in the store already; nothing of it is visible to readers. Every call, and every repeat of an object,
-   * has names of its own.
+   * Sends the sources that the store does not have yet. Readers see nothing of it. Every call, and
+   * every retry of an object, uses new keys.
    */
   async upload(
     sources: readonly NamedSource[],
@@ -88,17 +91,18 @@ export class SaveSession {
     const files = await this.#send(sources, await this.#knownFiles(sources, options), options);
     const bases = files.flatMap(({ known }) => known?.base ?? []);
     if (bases.length === 0) return files;
-    // Only now, and the catalog is read after it: what is referred to was live when the lease held it already.
+    // Take the lease first; its holder then reads the catalog. A checkpoint that is live there is
+    // protected from then on.
     await this.#bases.take(bases, options.signal);
     const isGone = ({ known }: UploadedFile) => known !== undefined && !this.#bases.has(known.base);
     if (!files.some(isGone)) return files;
     const again = sources.filter((_, index) => isGone(files[index] as UploadedFile));
-    // Without progress: it was told that they are done.
+    // Without progress events: these files were already reported as done.
     const sent = (await this.#send(again, NOTHING_KNOWN, { signal: options.signal })).values();
     return files.map((file) => (isGone(file) ? (sent.next().value as UploadedFile) : file));
   }
 
-  /** `undefined`: nothing is hashed either. */
+  /** `undefined`: do not hash the files either. */
   async #knownFiles(
     sources: readonly NamedSource[],
     { dedupe = this.#engine.dedupe, signal }: Bounded<Pick<SaveOptions, 'dedupe'>>,
@@ -138,8 +142,9 @@ export class SaveSession {
   }
 
   /**
-   * Writes the receipt: from now on the files of this writer count, whatever becomes of this process. Resolves to what makes them look stale.
-   * `Stale`: that was to be an error, and no receipt was written.
+   * Writes the receipt. From then on the files of this writer count, even if this process dies.
+   * Resolves to the reasons why the files look stale. `Stale`: there are such reasons, the caller
+   * wanted an error, and no receipt was written.
    */
   async deliver(
     files: readonly UploadedFile[],
@@ -187,13 +192,16 @@ export class SaveSession {
     return suspicions;
   }
 
-  /** The save is over, however it ended. What was delivered and not committed, others may still commit: its bases stay held for a while. */
+  /**
+   * Ends the session, after success or failure. Other processes may still commit a delivery that is
+   * not committed yet, so its bases stay protected for a while.
+   */
   async end(): Promise<void> {
     if (this.#receipt && !this.#isCommitted) await this.#bases.leave();
     else await this.#bases.release();
   }
 
-  /** Waits for the commit that lists this writer's receipt, or makes it. */
+  /** Waits for the commit that lists this writer's receipt, or makes that commit. */
   async finalise(options: CommitWaitOptions): Promise<CatalogCheckpoint> {
     const checkpoint = await finalise(this.#engine, this.#catalog, this.#finaliseOptions(options));
     this.#isCommitted = true;
@@ -201,7 +209,7 @@ export class SaveSession {
     return checkpoint;
   }
 
-  /** One look instead of waiting: commits if this writer was the last. */
+  /** Looks once instead of waiting. Commits if this writer was the last. */
   async finaliseOnce(
     options: WaitOptions,
   ): Promise<{ isCommitted: boolean; missingWriters: readonly number[] }> {
@@ -233,7 +241,7 @@ export class SaveSession {
   }
 }
 
-/** Progress of bytes and repeats, as the caller wants to hear of it. */
+/** Passes progress of bytes and retries on to the caller. */
 export function transferOptions(options: WaitOptions): TransferOptions {
   const { signal, onProgress } = options;
   if (!onProgress) return { signal };
@@ -244,7 +252,7 @@ export function transferOptions(options: WaitOptions): TransferOptions {
   };
 }
 
-/** Of a checkpoint that is gone through whole. Without names where those are read as it goes on. */
+/** For a checkpoint that is read as a whole. Without file names if those are read along the way. */
 export function plannedCheckpoint(
   { id, fileCount, sizeBytes }: CatalogCheckpoint,
   manifest: Manifest,

@@ -1,6 +1,7 @@
 /**
- * The files of a checkpoint as they lie in its records: writer by writer, list by list, a few
- * records read ahead. So a checkpoint of a million files is gone through without holding them all.
+ * Reads the files of a checkpoint as its records hold them: writer by writer, list by list, with a
+ * few records read ahead. A checkpoint of a million files can be read without holding them all in
+ * memory.
  */
 
 import { CheckpointError } from '../contract/errors.ts';
@@ -30,47 +31,48 @@ import type { Engine } from './engine.ts';
 import { readAhead } from './read-ahead.ts';
 import { getByDigest, isUnreadable } from './records.ts';
 
-/** Receipts, and lists beside them, that are read at once: about 1 MiB each. */
+/** Receipts and file lists that are read at once. Each has about 1 MiB. */
 const RECORDS_AT_ONCE = 8;
 
-/** What a writer said beside its files. */
+/** What a writer recorded besides its files. */
 export type Said = Pick<Receipt, 'bases' | 'metrics' | 'metadata' | 'suspicions' | 'taken' | 'directories'>;
 
 /**
- * Files of one writer that lie in one record, sorted by name. Each writer has one slice at least,
+ * Files of one writer that one record holds, sorted by name. Each writer has at least one slice,
  * which may be empty.
  */
 export interface Slice extends WriterLife {
-  /** Each slice of a writer has the same. */
+  /** The same in all slices of a writer. */
   readonly said: Said;
-  /** Of its writer. */
+  /** The first slice of its writer. */
   readonly isFirst: boolean;
   readonly files: readonly FileRecord[];
-  /** Of the file list; `undefined`: they lie in the receipt, or in the manifest itself. */
+  /** Key of the file list; `undefined`: the receipt or the manifest itself holds the files. */
   readonly listKey: string | undefined;
 }
 
 export interface SliceOptions {
   readonly signal: AbortSignal | undefined;
-  /** Only of this writer. Default: of all. */
+  /** Only this writer. Default: all. */
   readonly writer?: number | undefined;
   /**
-   * Only what may hold names that begin with one of these; other files may come with them. Default:
-   * all.
+   * Only records that may hold names with one of these beginnings. Such a record may hold other
+   * files too. Default: all.
    */
   readonly starts?: readonly string[] | undefined;
-  /** With `starts`: also what has empty directories, whatever their names. */
+  /** With `starts`: also records with empty directories, whatever their names. */
   readonly withDirectories?: boolean | undefined;
   /**
-   * Told of each record that cannot be used, which is then passed over. Default: the first is
-   * thrown.
+   * Called for each record that cannot be used, which is then skipped. Default: the first one is
+   * thrown as an error.
    */
   readonly onDamaged?: ((key: string, error: CheckpointError) => void) | undefined;
 }
 
 /**
- * One GET for each receipt that the manifest refers to, and one for each file list; none if it
- * repeats its files. `Corrupt`: one is missing, damaged, or not what is said of it.
+ * One GET for each receipt that the manifest refers to, and one for each file list. No GET if the
+ * manifest holds the files itself. `Corrupt`: a record is missing, damaged, or contradicts its
+ * reference.
  */
 export async function* readSlices(
   engine: Engine,
@@ -94,7 +96,7 @@ export async function* readSlices(
   yield* readLists(engine, withoutNull(receipts), options);
 }
 
-/** The slices of receipts that are read already. One GET for each file list. */
+/** The slices of receipts that are already read. One GET for each file list. */
 export async function* readLists(
   engine: Engine,
   receipts: Iterable<Receipt> | AsyncIterable<Receipt>,
@@ -113,7 +115,7 @@ export async function* readLists(
   yield* withoutNull(slices);
 }
 
-/** `null`: it is damaged, and `onDamaged` was told so. */
+/** `null`: the record is damaged, and `onDamaged` was called. */
 async function unlessDamaged<T>(
   key: string,
   { onDamaged }: SliceOptions,
@@ -134,7 +136,7 @@ async function* withoutNull<T>(items: AsyncIterable<T | null>): AsyncGenerator<T
 
 interface Place {
   readonly receipt: Receipt;
-  /** `undefined`: the receipt itself. */
+  /** `undefined`: the receipt itself holds the files. */
   readonly list: FileListRef | undefined;
   readonly isFirst: boolean;
 }
@@ -154,7 +156,10 @@ function isWanted(range: NameRange, { starts }: SliceOptions): boolean {
   return starts === undefined || starts.some((start) => mayHold(range, start));
 }
 
-/** What all writers said together stands with the first: the manifest holds only the union. */
+/**
+ * The manifest holds only the union of what the writers recorded, so that is given with the first
+ * writer.
+ */
 function* repeatedSlices(manifest: Manifest, { writer: wanted }: SliceOptions): Generator<Slice> {
   const { bases, metrics, metadata, suspicions } = manifest;
   const nothing = { bases: [], metrics: {}, metadata: {}, suspicions: [] };
@@ -200,8 +205,8 @@ async function readList(
 }
 
 /**
- * As `readSlices`; and no two of the files stand in each other's way, nor a file in that of an empty
- * directory. Memory: the names of all that are read.
+ * As `readSlices`, but also checks that no names clash: neither two files, nor a file and an empty
+ * directory. Memory: all names that are read.
  */
 export async function* readNamedSlices(
   engine: Engine,
@@ -223,7 +228,10 @@ export async function* readNamedSlices(
   refuse(names.findDirectory());
 }
 
-/** The file of this name; `undefined`: there is none. Reads only what may hold it. */
+/**
+ * The file of this name; `undefined`: there is no such file. Reads only the records that may hold
+ * it.
+ */
 export async function findFile(
   engine: Engine,
   manifest: Manifest,
@@ -237,7 +245,10 @@ export async function findFile(
   return undefined;
 }
 
-/** What one writer said at the commit. One GET, unless it was alone and the manifest repeats it. */
+/**
+ * What one writer recorded at the commit. One GET, unless it was the only writer and the manifest
+ * holds it.
+ */
 export async function readSaid(
   engine: Engine,
   manifest: Manifest,
@@ -250,7 +261,7 @@ export async function readSaid(
   return readReferred(engine, manifest, place, signal);
 }
 
-/** All files of a checkpoint, or of one writer. Memory: about 1 KB for each. */
+/** All files of a checkpoint, or of one writer. Memory: about 1 KB for each file. */
 export async function readFiles(
   engine: Engine,
   manifest: Manifest,
@@ -262,7 +273,10 @@ export async function readFiles(
   return all;
 }
 
-/** Why the files of a receipt that was not referred to cannot be used; thrown as `Corrupt`. */
+/**
+ * Throws `Corrupt` if the files of a receipt cannot be used. For receipts that no manifest refers
+ * to.
+ */
 export function assertOrdered(engine: Engine, key: string, receipt: Receipt): void {
   const problem = orderProblem(receipt);
   if (problem) throw unusable(engine, key, problem);

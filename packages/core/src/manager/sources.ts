@@ -1,4 +1,7 @@
-/** From what a caller wants saved to what is uploaded. Everything is checked before the store is touched. */
+/**
+ * Resolves what a caller wants to save into what is uploaded. Everything is checked before the
+ * store is used.
+ */
 
 import type { CommitMeta, SaveOptions, SaveSource, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { shown } from '../contract/checks.ts';
@@ -20,24 +23,24 @@ import type { UploadSource } from '../transfer/index.ts';
 import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 
-/** Files that are looked at together: far below the 1,024 that a process may have open. */
+/** Files that are opened at once: far below the 1,024 that a process may have open. */
 const SOURCES_AT_ONCE = 64;
 
 export interface NamedSource {
   readonly name: string;
   readonly source: UploadSource;
-  /** As far as it is known beforehand; 0 of a stream. */
+  /** Size as far as it is known in advance; 0 for a stream. */
   readonly sizeBytes: number;
 }
 
-/** All of one save. */
+/** All sources of one save. */
 export interface Sources {
   readonly files: readonly NamedSource[];
   /** Empty ones. */
   readonly directories: readonly DirectoryRecord[];
 }
 
-/** Names and sizes of what is to be saved; names are checked. */
+/** Names and sizes of what is to be saved. Checks the names. */
 export async function resolveSources(engine: Engine, options: SaveOptions): Promise<Sources> {
   const { dir, exclude = [], links, files, buffers, signal } = options;
   const given = [dir, files, buffers].filter((each) => each !== undefined);
@@ -70,7 +73,7 @@ export async function resolveSources(engine: Engine, options: SaveOptions): Prom
   return { files: await inBatches(sources, SOURCES_AT_ONCE, resolve), directories: [] };
 }
 
-/** The receipt holds them all. */
+/** The receipt must hold all empty directories. */
 function checkDirectories(directories: readonly DirectoryRecord[]): void {
   const advice = 'leave some out (`exclude`)';
   if (directories.length > DIRECTORY_COUNT_MAX)
@@ -84,7 +87,7 @@ function checkDirectories(directories: readonly DirectoryRecord[]): void {
     );
 }
 
-/** What the receipt of one writer could not hold, whatever the names. */
+/** Rejects more files than the receipt of one writer can hold, whatever their names. */
 export function checkFileCount(count: number): void {
   if (count <= FILE_COUNT_MAX) return;
   throw refusal(`there are ${count} files; one writer saves at most ${FILE_COUNT_MAX} in a checkpoint`);
@@ -93,7 +96,8 @@ export function checkFileCount(count: number): void {
 async function resolveSource(engine: Engine, name: string, source: SaveSource): Promise<NamedSource> {
   if (typeof source === 'string') {
     const local = localFiles(engine);
-    const opened = await local.openSource(source); // a path that cannot be read is found out before anything is written
+    // An unreadable path is reported before anything is written.
+    const opened = await local.openSource(source);
     await opened.close();
     return { name, sizeBytes: opened.sizeBytes, source: { open: () => local.openSource(source) } };
   }

@@ -1,4 +1,7 @@
-/** Uploads in parts that nobody can finish any more: by the records of the run, and by what the store shows itself. */
+/**
+ * Uploads in parts that no process can finish any more, found by the records of the run and by the
+ * store's own list.
+ */
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { CallOptions, OpenUpload, Upload } from '../contract/object-store.ts';
@@ -12,9 +15,9 @@ import { getOrNull, isUnreadable } from './records.ts';
 import type { WholeListing } from './run-listing.ts';
 
 export interface StrayUpload {
-  /** Absent: there is no record of it. */
+  /** Absent: the upload has no record. */
   readonly recordKey?: string | undefined;
-  /** Of the payload it would make. */
+  /** Key of the payload object that the upload would make. */
   readonly key: string;
   /** May be a secret. */
   readonly token: string;
@@ -22,13 +25,16 @@ export interface StrayUpload {
 
 export interface StrayUploads {
   readonly strays: readonly StrayUpload[];
-  /** Their writers can still finish them. */
+  /** Uploads that their writers can still finish. */
   readonly unfinishedCount: number;
-  /** Records that nobody here can read, and why: they stay. */
+  /** Records that this release cannot read, and why. They are kept. */
   readonly unreadable: readonly { readonly key: string; readonly reason: string }[];
 }
 
-/** One GET per record. `StoreRegressed`: one is of a lineage or epoch that the catalog has not come to. */
+/**
+ * One GET per record. `StoreRegressed`: a record is of a lineage or epoch that the catalog has not
+ * reached.
+ */
 export async function findStrayUploads(
   engine: Engine,
   { uploadRecords, openUploads }: Pick<WholeListing, 'uploadRecords' | 'openUploads'>,
@@ -40,8 +46,9 @@ export async function findStrayUploads(
   const strays: StrayUpload[] = [];
   const unreadable: { key: string; reason: string }[] = [];
   let unfinishedCount = 0;
-  // A store may show an upload under another token than the one that was recorded. A key has one upload; should a request have come twice
-  // and begun two, the other is found by the next sweep.
+  // A store may list an upload under another token than the recorded one, so uploads are matched by
+  // key. A key has one upload. If a request arrived twice and began two, the next sweep finds the
+  // other.
   const recorded = new Set<string>();
   const add = (recordKey: string | undefined, upload: Pick<OpenUpload, 'key' | 'token'>, isOver: boolean) => {
     if (recordKey !== undefined) recorded.add(upload.key);
@@ -49,7 +56,7 @@ export async function findStrayUploads(
     else unfinishedCount++;
   };
   for (const found of read) {
-    if (found === null) continue; // its writer has ended meanwhile
+    if (found === null) continue; // its writer has ended it meanwhile
     if ('reason' in found) unreadable.push(found);
     else add(found.key, found.record, isUploadOver(found.record, state, found.key));
   }
@@ -74,7 +81,7 @@ async function readUpload(
   }
 }
 
-/** Bytes of the parts that the store has of it; `null`: it has ended. Two requests. */
+/** Bytes of the parts that the store holds; `null`: the upload has ended. Two requests. */
 export function measureUpload(
   engine: Engine,
   stray: StrayUpload,
@@ -83,7 +90,10 @@ export function measureUpload(
   return withUpload(engine, stray, signal, async () => undefined);
 }
 
-/** Nothing comes of it any more. Resolves to the bytes of its parts; `null`: it had ended before. Three requests. */
+/**
+ * Aborts the upload. Resolves to the bytes of its parts; `null`: it had ended before. Three
+ * requests.
+ */
 export function stopUpload(
   engine: Engine,
   stray: StrayUpload,
@@ -92,7 +102,10 @@ export function stopUpload(
   return withUpload(engine, stray, signal, (upload, options) => upload.abort(options));
 }
 
-/** Resolves to the bytes of its parts before `work`, which may be repeated: then it has ended, and that is what was wanted. */
+/**
+ * Resolves to the bytes of the parts before `work`. If `work` is repeated, the upload may be gone
+ * by then, which is the wanted result.
+ */
 async function withUpload(
   engine: Engine,
   { key, token }: StrayUpload,
@@ -122,7 +135,7 @@ async function withUpload(
   return sizeBytes;
 }
 
-/** A store that is silent for too long is asked again. */
+/** Turns silence of the store into an error that is retried. */
 async function unlessSilent(
   { clock, settings }: Engine,
   signal: AbortSignal,

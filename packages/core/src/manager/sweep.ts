@@ -1,8 +1,9 @@
 /**
- * Deletes what nothing refers to any more and nothing ever will. The order is what makes it safe: everything is listed first, then the
- * catalog is read, then what its checkpoints hold on to, and only then anything is deleted. plan/sweep.ts says why.
+ * Deletes what nothing refers to and nothing ever will. The order makes it safe: list everything,
+ * then read the catalog, then read what its checkpoints refer to, and only then delete.
+ * plan/sweep.ts explains why.
  *
- * It keeps no state of its own: stopped anywhere, the next one finds what is left.
+ * A sweep keeps no state. If it is stopped, the next one finds what is left.
  */
 
 import type { WaitOptions } from '../contract/checkpoint-manager.ts';
@@ -30,12 +31,17 @@ import { listRun, SWEPT_PREFIXES, type WholeListing } from './run-listing.ts';
 import { findStrayUploads, type StrayUpload, stopUpload } from './stray-uploads.ts';
 
 /**
- * One list page per 1,000 objects; one GET for each checkpoint that this manager has not met before, and for each record that
- * it refers to; one delete request per `capabilities.maxDeleteKeys` objects. Memory: about 200 bytes per object of the run, and
- * 150 per object of its checkpoints.
+ * Cost: one list page per 1,000 objects. One GET for each checkpoint that this manager has not read
+ * before, and one for each record that it refers to. One delete request per
+ * `capabilities.maxDeleteKeys` objects. Memory: about 200 bytes per object of the run, and 150 per
+ * object of its checkpoints.
  *
- * `NotFound`: there is no run. `StoreRegressed`: the catalog is gone, or older than what lies beside it. `Corrupt`: a manifest cannot be
- * read. `Denied`: the store lets nothing be deleted. In all of these nothing is.
+ * All of these errors mean that nothing was deleted:
+ *
+ * - `NotFound`: there is no run.
+ * - `StoreRegressed`: the catalog is gone, or older than the objects beside it.
+ * - `Corrupt`: a manifest cannot be read.
+ * - `Denied`: the store allows no deletion.
  */
 export async function sweep(engine: Engine, catalog: Catalog, options: WaitOptions): Promise<SweepResult> {
   const { signal } = options;
@@ -59,7 +65,9 @@ export async function sweep(engine: Engine, catalog: Catalog, options: WaitOptio
   return { objectCount, freedBytes, ...uploads, leaseCount, held, heldCount, notes };
 }
 
-/** Another process may remove a checkpoint while its manifest is looked for: then a newer state says so. */
+/**
+ * Another process may remove a checkpoint while its manifest is read. A newer state then shows it.
+ */
 async function planOn(
   engine: Engine,
   catalog: Catalog,
@@ -92,7 +100,10 @@ function stopped(error: CheckpointError): CheckpointError {
   return new CheckpointError('Corrupt', message, { context, cause: error });
 }
 
-/** `NotFound`: there is nothing at all. `StoreRegressed`: there is something, and no catalog that says what it is. */
+/**
+ * `NotFound`: the run has no objects. `StoreRegressed`: there are objects, but no catalog to
+ * explain them.
+ */
 async function readHeadBeside(
   engine: Engine,
   catalog: Catalog,
@@ -124,7 +135,7 @@ async function findOldLeases(
   return read.filter((lease) => lease !== null);
 }
 
-/** `null`: it is gone, or cannot be read; then it stays. */
+/** `null`: the lease is gone, or cannot be read. An unreadable lease is kept. */
 async function readTtlMs(
   engine: Engine,
   key: string,
@@ -139,7 +150,10 @@ async function readTtlMs(
   }
 }
 
-/** A record goes after its upload: whoever comes in between finds that it has ended. */
+/**
+ * Deletes each record after its upload: a process that reads the record in between finds that the
+ * upload has ended.
+ */
 async function stopUploads(
   engine: Engine,
   strays: readonly StrayUpload[],
@@ -166,7 +180,7 @@ async function stopUploads(
   return { uploadCount, uploadBytes };
 }
 
-/** Settings of a bucket under which what is deleted goes on to cost, or stays. */
+/** Settings of a bucket under which deleted objects are kept or still cost money. */
 const BILLED_FACTS = [
   'versioning',
   'soft-delete',
@@ -176,7 +190,7 @@ const BILLED_FACTS = [
   'immutability',
 ];
 
-/** One sentence each. A store that does not tell is no reason to fail. */
+/** One sentence for each setting. A store that cannot be inspected is no error. */
 async function billedNotes(engine: Engine, signal: AbortSignal | undefined): Promise<string[]> {
   try {
     const facts = (await engine.store.inspect?.({ signal })) ?? [];

@@ -1,4 +1,4 @@
-/** Which throttle a manager sends by. */
+/** Chooses the throttle of a manager. */
 
 import type { Clock } from '../contract/components.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -6,7 +6,10 @@ import type { Settings } from '../contract/settings.ts';
 import type { Throttle } from '../contract/throttle.ts';
 import { createThrottle } from '../transfer/index.ts';
 
-/** The one that is given, else one of its own. `InvalidConfig`: one is given, and the setting asks for another limit. */
+/**
+ * The given throttle, else a new one for this manager alone. `InvalidConfig`: a throttle is given,
+ * and the setting asks for a limit as well.
+ */
 export function throttleOf(given: Throttle | undefined, settings: Settings, clock: Clock): Throttle {
   const { saveBytesPerSecondMax } = settings;
   if (given === undefined) return createThrottle({ bytesPerSecondMax: saveBytesPerSecondMax || null, clock });

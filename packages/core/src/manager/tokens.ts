@@ -1,19 +1,28 @@
-/** What an `OutcomeUnknown` hands to its caller, so that `recover` can tell later what became of the request. */
+/**
+ * The token that an `OutcomeUnknown` gives to its caller. `recover` uses it later to find the
+ * outcome of the request.
+ */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
 import { fromHex, parseVersion, toHex } from '../format/index.ts';
 
-/** A checkpoint that was to be committed: enough to recognise one's own commit, and no secret. */
+/**
+ * A checkpoint that was to be committed. Enough to recognise this process's commit; contains no
+ * secret.
+ */
 export interface CommitToken {
   readonly of: 'commit';
   readonly runId: string;
   readonly id: CheckpointId;
-  /** Of the manifest that was sent, if it came so far. */
+  /** SHA-256 of the manifest, if it was sent. */
   readonly manifestSha256: Uint8Array | undefined;
-  /** The caller's own receipt; absent for a survivor. */
+  /** The caller's receipt; absent for a process that commits without having delivered. */
   readonly receiptKey: string | undefined;
-  /** Of its bytes: another process may have delivered under the same key. Absent from tokens that are older than this field. */
+  /**
+   * SHA-256 of the receipt's bytes: another process may have delivered under the same key. Absent
+   * from tokens older than this field.
+   */
   readonly receiptSha256: Uint8Array | undefined;
 }
 
@@ -22,9 +31,9 @@ export interface DecisionToken {
   readonly of: 'decision';
   readonly runId: string;
   readonly txnId: string;
-  /** Such as `pin`; for messages. */
+  /** For messages, such as `pin`. */
   readonly kind: string;
-  /** The entry on which it was sent last: it would have become the next. */
+  /** The entry on which it was last sent: it would have become the entry after this one. */
   readonly sentOn: number;
 }
 
@@ -59,7 +68,7 @@ function fieldsOf(content: TokenContent): unknown[] {
   }
 }
 
-/** `InvalidArgument`: it is no token, or not a whole one. */
+/** `InvalidArgument`: the text is not a token, or is incomplete. */
 export function readToken(token: string): TokenContent {
   try {
     if (!token.startsWith(TOKEN_PREFIX)) throw new Error('prefix');

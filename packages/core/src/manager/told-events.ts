@@ -1,11 +1,12 @@
-/** What a call tells its caller while it goes on. */
+/** Events that a call reports to its caller. */
 
 import type { Logger } from '../contract/components.ts';
 import { jsonReady } from '../contract/json.ts';
 
 /**
- * A callback whose events can be written as JSON. What it throws is logged, once a call, and goes no further: a call that has committed must
- * not be told to have failed because somebody could not draw its progress.
+ * A callback that gets events which can be written as JSON. If it throws, the error is logged once
+ * per call and then dropped: a call that has committed must not fail because its progress could not
+ * be shown.
  */
 export function toldEvents<T>(
   tell: ((event: T) => void) | undefined,

@@ -1,11 +1,14 @@
-/** Reading what a checkpoint refers to without a lease on it. */
+/** Reads what a checkpoint refers to, without a lease on it. */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { isCheckpointError } from '../contract/errors.ts';
 import { findById } from '../plan/state.ts';
 import type { Catalog } from './catalog.ts';
 
-/** `null` if the checkpoint was removed meanwhile: then what `read` misses is no damage. */
+/**
+ * `null`: the checkpoint was removed meanwhile. A record that `read` did not find is then no
+ * damage.
+ */
 export async function unlessRemoved<T>(
   catalog: Catalog,
   id: CheckpointId,

@@ -1,6 +1,7 @@
 /**
- * A record of every upload in parts while it is under way, so that one which its process leaves behind can be found: the store shows
- * nothing of it. Only where the store can resume uploads; elsewhere nobody but their process could do anything about them.
+ * Records of uploads in parts that are in progress. Through them an upload that its process left
+ * behind can be found, because the store may not show it. They are written only if the store can
+ * resume uploads: otherwise only the uploading process could use them.
  */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
@@ -19,24 +20,28 @@ export interface UploadPurpose {
   readonly incarnation: number;
   /** Logical name. */
   readonly name: string;
-  /** −1: the length of the source is not known. */
+  /** −1: the length of the source is unknown. */
   readonly sizeBytes: number;
 }
 
-/** Whose uploads, for which checkpoint. */
+/** The writer and the checkpoint of an upload. */
 export interface UploadOwner extends Pick<UploadPurpose, 'id' | 'writer' | 'incarnation'> {
-  /** Other processes may send as the same incarnation, at the same time. */
+  /** Other processes may send as the same incarnation at the same time. */
   readonly isShared: boolean;
 }
 
-/** What an incarnation has sent is its own affair while it may still be sending, unless the owner is a process of the same life. */
+/**
+ * Whether this owner may continue uploads of an incarnation. A different process may still be
+ * sending as its own incarnation, so only earlier ones count, unless all of them belong to the same
+ * life.
+ */
 export function mayGoOnWith(owner: UploadOwner, incarnation: number): boolean {
   return incarnation < owner.incarnation || (owner.isShared && incarnation === owner.incarnation);
 }
 
 export class UploadRecords {
   readonly #engine: RecordIo;
-  /** Of uploads under way. */
+  /** Record keys of uploads in progress. */
   readonly #keys = new Map<Upload, string>();
   /** Records of uploads that have ended. */
   readonly #due: string[] = [];
@@ -46,7 +51,10 @@ export class UploadRecords {
     this.#engine = engine;
   }
 
-  /** Resolves when the record is durable; no part may be sent before. The token may be a secret: it goes nowhere but into the record. */
+  /**
+   * Resolves when the record is durable. No part may be sent before. The token may be a secret:
+   * store it only in the record.
+   */
   async write(upload: Upload, purpose: UploadPurpose, signal: AbortSignal): Promise<void> {
     const key = uploadKey(`${uploadIdPrefix(purpose.id, purpose.writer)}${newId(this.#engine)}`);
     const { token, partSizeBytes } = upload;
@@ -55,24 +63,28 @@ export class UploadRecords {
     const { clock, settings } = this.#engine;
     const what = `writing the record of the upload of "${purpose.name}"`;
     const bounds = { clock, timeoutMs: settings.recordTimeoutMs, what, signal };
-    this.#keys.set(upload, key); // before it is sent: the record of a failed call may be there
+    // Set before the request: after a failed call the record may still be there.
+    this.#keys.set(upload, key);
     const { isOurs } = await withDeadline(bounds, (until) => createRecord(this.#engine, key, bytes, until));
     if (isOurs) return;
     this.#keys.delete(upload);
     throw new CheckpointError('Unavailable', `${what}: ${key} is taken`, { context: { key } });
   }
 
-  /** An upload that another process has recorded under `key` goes on in this one. */
+  /** This process continues an upload that another process has recorded under `key`. */
   adopt(upload: Upload, key: string): void {
     this.#keys.set(upload, key);
   }
 
-  /** This process has not ended the upload that is recorded under `key`. */
+  /** Whether the upload recorded under `key` is still open in this process. */
   isOpenHere(key: string): boolean {
     return [...this.#keys.values()].includes(key);
   }
 
-  /** The upload is completed or aborted. Its record is deleted in passing, together with others that are due by then. */
+  /**
+   * The upload is completed or aborted. Its record is deleted in the background, together with
+   * others that are due.
+   */
   ended(upload: Upload): void {
     const key = this.#keys.get(upload);
     if (key === undefined) return;
@@ -81,12 +93,15 @@ export class UploadRecords {
     this.#deleting ??= this.#deleteDue();
   }
 
-  /** Waits for records that are being deleted; seconds at most, where the store does not answer. Never throws. */
+  /**
+   * Waits for records that are being deleted: seconds at most if the store does not answer. Never
+   * throws.
+   */
   async settled(): Promise<void> {
     await this.#deleting;
   }
 
-  /** A record that stays is harmless: whoever follows it finds no upload. */
+  /** A record that stays does no harm: a process that follows it finds no upload. */
   async #deleteDue(): Promise<void> {
     while (this.#due.length > 0)
       await deleteForTidiness(this.#engine, this.#due.splice(0), 'deleting upload records');
@@ -94,7 +109,7 @@ export class UploadRecords {
   }
 }
 
-/** An upload in parts has a record while it is under way, where another process could do something about it. */
+/** Records an upload in parts while it is in progress, if another process could resume it. */
 export function recordingOf(
   { store, uploads }: Engine,
   purpose: Omit<UploadPurpose, 'sizeBytes'>,

@@ -1,4 +1,4 @@
-/** Compares what the store holds with what the records say, and tells the catalog what came of it. */
+/** Compares what the store holds with the records, and commits the result to the catalog. */
 
 import type { VerifyOptions, VerifyResult } from '../contract/checkpoint-manager.ts';
 import { type CheckpointError, isCheckpointError } from '../contract/errors.ts';
@@ -34,7 +34,7 @@ export async function verify(
   const level = options.level ?? 2;
   const wanted = wantedReference(options.version);
   const choose = ({ state }: Head) => {
-    // One that a rollback left behind can be damaged as well, and stand in the way of collection.
+    // A checkpoint that a rollback left behind can also be damaged, and can then block collection.
     const [found] = wanted === 'latest' ? [] : allReferredTo(state, wanted);
     return found?.rolledBack ? found : chooseCheckpoint(state, wanted);
   };
@@ -69,7 +69,10 @@ async function compare(
   return { level, fileCount: checkpoint.fileCount, ...report, problems };
 }
 
-/** The files of a checkpoint one after the other, and what is wrong with their records and with the objects that a listing shows. */
+/**
+ * The files of a checkpoint, one after the other. Collects problems of their records and of the
+ * objects in the listing.
+ */
 class FileRecords {
   readonly #engine: Engine;
   readonly #manifest: Manifest;
@@ -82,7 +85,10 @@ class FileRecords {
     this.#signal = signal;
   }
 
-  /** Those that are there with their size: worth reading. Beside the records, one list page per 1,000 objects. */
+  /**
+   * Files whose objects are listed with the right size: worth reading. Cost besides the records:
+   * one list page per 1,000 objects.
+   */
   async *good(level: 0 | 1 | 2): AsyncGenerator<VerifyItem, void, void> {
     const signal = this.#signal;
     const sizes = new ListedSizes(this.#engine, { signal });
@@ -105,7 +111,7 @@ class FileRecords {
   }
 }
 
-/** What was read, or that it is damaged. Other errors are thrown. */
+/** The result of `read`, or the problem if it is damaged. Throws other errors. */
 async function problemOf<T>(
   name: string,
   read: () => Promise<T>,
@@ -118,7 +124,10 @@ async function problemOf<T>(
   }
 }
 
-/** Those that the manifest repeats: no reader needs them, but they are what it stands on. */
+/**
+ * Receipts that the manifest repeats. Readers do not need them, but the manifest was made from
+ * them.
+ */
 async function badReceipts(engine: Engine, manifest: Manifest, signal: AbortSignal): Promise<Problem[]> {
   if (refersToReceipts(manifest)) return [];
   const read = await inBatches(receiptPlaces(manifest), RECEIPTS_AT_ONCE, ({ key, sha256 }) =>
@@ -127,7 +136,10 @@ async function badReceipts(engine: Engine, manifest: Manifest, signal: AbortSign
   return read.flatMap((each) => ('problem' in each ? [each.problem] : []));
 }
 
-/** What was found must be told whatever becomes of the decision: only the caller's own stop is an error here. */
+/**
+ * The findings must be reported even if recording them fails. Only a stop by the caller, or the
+ * loss of the lease, is an error here.
+ */
 async function record(
   engine: Engine,
   catalog: Catalog,

@@ -1,4 +1,4 @@
-/** What lies below `version_*`, with as few list pages as the order of keys allows. */
+/** Lists objects below `version_*`, with as few list pages as the order of keys allows. */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import type { ObjectInfo } from '../contract/object-store.ts';
@@ -8,12 +8,12 @@ import type { Engine } from './engine.ts';
 /** Sorts after every key below a directory. */
 export const LAST_CHARACTER = '\u{10ffff}';
 
-/** Whether more of this object's version is wanted. */
+/** Returns whether more objects of this version are wanted. */
 type Visit = (object: ObjectInfo, id: CheckpointId | null, storeTimeMs: number) => boolean;
 
 /**
- * One list page per 1,000 objects. Of a version that is not wanted, the pages after its first are passed over. `pageCountMax`: it ends
- * after so many; default: it goes through all. Resolves to whether all were listed.
+ * One list page per 1,000 objects. Further pages of a version that is not wanted are skipped.
+ * `pageCountMax`: stop after so many pages; default: no limit. Resolves to whether all were listed.
  */
 export async function listVersions(
   engine: Engine,
@@ -33,14 +33,14 @@ export async function listVersions(
         isWanted = visit(object, parseCheckpointPrefix(object.key), storeTimeMs) || isWanted;
       const only = isWanted ? '' : sharedDirectory(objects.map(({ key }) => key));
       if (only === '') continue;
-      startAfter = `${only}${LAST_CHARACTER}`; // a version of very many files, which nobody asks for
+      startAfter = `${only}${LAST_CHARACTER}`; // an unwanted version with very many files
       break;
     }
   } while (startAfter !== undefined);
   return true;
 }
 
-/** `version_{v}/` if all the keys, which are sorted, lie below it; else empty. */
+/** `version_{v}/` if all keys lie below it, else an empty string. The keys are sorted. */
 function sharedDirectory(keys: readonly string[]): string {
   const [first = ''] = keys;
   const directory = first.slice(0, first.indexOf('/') + 1);

@@ -1,6 +1,7 @@
 /**
- * What a process takes away by joining: the receipts that earlier processes of its writer have delivered, and that no commit has used
- * yet, count no more. For people: nothing is decided by it.
+ * Reports what a process voids by joining: the receipts that earlier processes of its writer have
+ * delivered and no commit has used yet. They no longer count. For people: no decision depends on
+ * it.
  */
 
 import type { VoidedDeliveries } from '../contract/checkpoint-manager.ts';
@@ -18,7 +19,10 @@ const PAGE_COUNT_MAX = 32;
 
 export type OnVoided = (voided: VoidedDeliveries) => void;
 
-/** `state`: one in which the own claim counts. What the store does not answer is told as not known, and is no error. */
+/**
+ * `state`: one in which this process's claim counts. If the store does not answer, the log says
+ * that the deliveries are unknown, and the call succeeds.
+ */
 export async function tellVoided(
   engine: Engine,
   state: State,
@@ -44,7 +48,7 @@ export async function tellVoided(
   }
 }
 
-/** `null`: nothing was voided. */
+/** `null`: this join voided no receipts. */
 async function findVoided(
   engine: Engine,
   state: State,
@@ -63,7 +67,7 @@ async function findVoided(
     },
     { signal, pageCountMax: PAGE_COUNT_MAX },
   );
-  // Those of still earlier processes were voided by this one, and told then.
+  // Receipts of still earlier processes were voided, and reported, by this process's predecessor.
   const incarnation = Math.max(...found.keys());
   const versions = found.get(incarnation);
   if (versions === undefined) return isListed || state.worldSize === 1 ? null : await unlisted(engine, own);

@@ -1,6 +1,6 @@
 /**
- * What one writer leaves for all: its receipt, and before it the lists of files that are too many
- * for a receipt.
+ * Writes what one writer delivers: its receipt and, before that, lists of the files if they are too
+ * many for a receipt.
  */
 
 import type { CheckpointId, WriterPosition } from '../contract/checkpoint-manager.ts';
@@ -31,7 +31,7 @@ import { readLists, type Said } from './slices.ts';
 /** Each has about 1 MiB. */
 const LISTS_AT_ONCE = 4;
 
-/** What one writer has to say of its files. */
+/** What one writer delivers. */
 export interface Delivery extends Said {
   readonly id: CheckpointId;
   readonly runId: string;
@@ -41,8 +41,9 @@ export interface Delivery extends Said {
 }
 
 /**
- * Writes the receipt, or takes one of this writer's life that says the same. `Conflict` if it says
- * something else. `Fenced`: it is there, and a later life of the writer counts.
+ * Writes the receipt, or uses an existing one of this life with the same content. `Conflict`: the
+ * existing one has other content. `Fenced`: the receipt is there, but a later life of the writer
+ * counts.
  */
 export async function deliver(
   { engine, catalog }: RunSide,
@@ -53,7 +54,8 @@ export async function deliver(
   const files = [...delivery.files].sort((a, b) => compareUtf8(a.name, b.name));
   const slices = sliceFiles(files, engine.recordLimits.filesBytesMax);
   const life = { id, writer: position.index, incarnation };
-  // Field by field: an encoded record keeps members that the schema does not name, as those of a newer minor.
+  // Field by field: an encoded record keeps members that the schema does not name, such as those of
+  // a newer minor version.
   const receipt: Receipt = {
     format: undefined,
     ...life,
@@ -69,7 +71,7 @@ export async function deliver(
   };
   const { bytes, sha256: digest } = encodeRecord('receipt', receipt);
   const key = receiptKey(id, position.index, incarnation);
-  // It may be there, and then the peers may commit it.
+  // After an error the receipt may be there, and then the peers may commit it.
   const decides = (cause: unknown) =>
     outcomeUnknown(engine, { id, runId, own: { key, sha256: digest } }, undefined, cause);
   const created = await bounded(engine, 'writing the receipt', signal, (until) =>
@@ -80,7 +82,8 @@ export async function deliver(
   const found = decodeRecord('receipt', created.bytes, { key, store: engine.store.uri });
   const recordBytes = created.bytes.byteLength;
   const own = { ...place, sha256: sha256(created.bytes), receipt: found, recordBytes };
-  // This process delivered this version before: the same content stands, other content cannot replace it.
+  // This life has delivered this version before. The same content is accepted; other content cannot
+  // replace it.
   const content = new SameContent(files, delivery.directories);
   const isSame = await hasContent(engine, found, content, signal).catch((error: unknown) =>
     throwDecision({ engine, catalog }, { id, runId, own, signal }, error),
@@ -97,15 +100,15 @@ export async function deliver(
   );
 }
 
-/** The receipt that is there stands, since others may have committed it. */
+/** The existing receipt stays valid, because other processes may have committed it. */
 function otherMetaText({ writer, id }: Delivery): string {
   const which = `writer ${writer.index} delivered version ${id.version} before, with other metrics or metadata`;
   return `${which}: those stand; \`annotate\` records others once the version is committed`;
 }
 
 /**
- * Each is durable when its reference is returned. A list that is there already has these very
- * bytes, as its key says.
+ * Each list is durable when its reference is returned. An existing list has the same bytes, because
+ * its key contains their digest.
  */
 async function writeLists(
   engine: Engine,
@@ -140,8 +143,8 @@ function bounded<T>(
 }
 
 /**
- * Of a receipt whose lists cannot be read. A sweep deletes them once the checkpoint is decided without
- * them: then what was decided is the error, and else `error`.
+ * For a receipt whose lists cannot be read. A sweep deletes them once the checkpoint is decided
+ * without them. Throws that decision if there is one, else `error`.
  */
 async function throwDecision(
   { engine, catalog }: RunSide,

@@ -1,4 +1,4 @@
-/** The writers that live in this process. Each joins once and keeps its place for life. */
+/** The writers in this process. Each joins once and keeps its membership until the process ends. */
 
 import type { ProgressEvent, VoidedDeliveries, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { silentLogger } from '../contract/components.ts';
@@ -13,7 +13,7 @@ import { type Attempt, chooseAttempt, join, joinToSave, type Membership } from '
 import { SaveSession } from './session.ts';
 import { checkWriter } from './sources.ts';
 
-/** What a call that may join brings along. */
+/** The options of a call that may join. */
 interface JoinCall {
   readonly signal: AbortSignal;
   readonly onProgress?: ((event: ProgressEvent) => void) | undefined;
@@ -21,7 +21,9 @@ interface JoinCall {
 
 interface Place {
   readonly joined: Promise<Membership>;
-  /** Highest version that this process has begun; the default goes on from there. */
+  /**
+   * Highest version that this process has begun. Versions without a given number continue from it.
+   */
   highestBegun: bigint;
 }
 
@@ -36,7 +38,10 @@ export class WriterRegistry {
   #attempt: Attempt | undefined;
   #count: number | undefined;
 
-  /** `InvalidArgument`: a life within an attempt that is drawn: no two processes could be of it. */
+  /**
+   * `InvalidArgument`: a life is given without an attempt id. No two processes could share that
+   * life.
+   */
   constructor(
     engine: Engine,
     catalog: Catalog,
@@ -63,10 +68,11 @@ export class WriterRegistry {
     return writer === undefined ? this.#default : checkWriter(writer);
   }
 
-  /** The attempt of this process; drawn at the first call if none was given. */
+  /** The attempt of this process. Drawn at the first call if none was given. */
   attempt(writer: WriterPosition): Attempt {
     this.#attempt ??= chooseAttempt(this.#engine, this.#givenAttempt, writer);
-    if (this.#attempt.isDrawn) chooseAttempt(this.#engine, undefined, writer); // a drawn one never serves more writers
+    // A drawn attempt never serves more than one writer.
+    if (this.#attempt.isDrawn) chooseAttempt(this.#engine, undefined, writer);
     return this.#attempt;
   }
 
@@ -82,8 +88,9 @@ export class WriterRegistry {
   }
 
   /**
-   * Joins, if this writer has not, and begins a version: default one above the highest. A version that can no longer be committed is
-   * refused before a byte is sent: `Fenced`, or `Conflict`. Where no version is left above the highest, the run is not taken over either.
+   * Joins, if this writer has not, and begins a version: by default one above the highest. A
+   * version that can no longer be committed is rejected before a byte is sent: `Fenced` or
+   * `Conflict`. If no version is left above the highest, the run is not taken over either.
    */
   async begin(
     wanted: { version: bigint | undefined; writer: WriterPosition | undefined },
@@ -117,7 +124,7 @@ export class WriterRegistry {
     return new SaveSession(this.#engine, this.#catalog, { membership, version, state, manifests });
   }
 
-  /** `Conflict`: it is the highest that a version can be. */
+  /** `Conflict`: `highest` is the highest possible version. */
   #next(highest: bigint): bigint {
     if (highest < VERSION_MAX) return highest + 1n;
     throw new CheckpointError(
@@ -151,11 +158,11 @@ export class WriterRegistry {
     try {
       return { place, membership: await place.joined };
     } catch (error) {
-      // A join that failed may be tried again, but one that was fenced stays so.
+      // A failed join may be tried again. A fenced one stays fenced.
       if (!isCheckpointError(error, 'Fenced') && this.#places.get(writer.index) === place) {
         this.#places.delete(writer.index);
       }
-      // Another call of this process began the join, and was stopped: this one was not.
+      // Another call of this process began the join and was stopped. This call joins again.
       if (known && wasStopped(error) && !options.signal.aborted) return this.#join(writer, options, check);
       throw error;
     }
@@ -175,12 +182,12 @@ export class WriterRegistry {
   }
 }
 
-/** By the signal of its own caller, before or after its takeover was sent. */
+/** The join was stopped by its caller's signal, before or after its takeover was sent. */
 function wasStopped(error: unknown): boolean {
   return isCheckpointError(error, 'Aborted') || isCheckpointError(error, 'OutcomeUnknown');
 }
 
-/** `InvalidArgument`: only a lone writer may leave the version out. */
+/** `InvalidArgument`: only a single writer may leave the version out. */
 export function assertVersionNamed(version: bigint | undefined, { count }: WriterPosition): void {
   if (version !== undefined || count === 1) return;
   throw new CheckpointError(
