@@ -1,29 +1,40 @@
-/** What the train loop asks of whoever keeps checkpoints. Core's `CheckpointManager` is one such; so may be any class of yours. */
+/**
+ * What the train loop needs of a checkpoint manager: core's `CheckpointManager`, or any other
+ * class.
+ */
 
-/** A key/value store that appears as a whole. */
+/** A key/value store that becomes visible as a whole. */
 export interface TrainingCheckpoint {
   /** Grows from checkpoint to checkpoint. */
   readonly version: bigint;
   /**
-   * Only before `commit`. The key opened twice: the last one counts. Streams are to be closed before `commit`, which refuses while a key
-   * whose stream failed or was aborted has not been written again.
+   * Allowed only before `commit`. If a key is opened twice, the last stream counts. Close all
+   * streams before `commit`.
+   * `commit` fails while a key's stream has failed or was aborted and the key has not been written
+   * again.
    */
   openOutputStream(key: string): WritableStream<Uint8Array>;
-  /** Only after `commit`. The stream fails if there is no such key, or if what is there is damaged. */
+  /**
+   * Allowed only after `commit`. The stream fails if the key does not exist or its bytes are
+   * damaged.
+   */
   openInputStream(key: string): ReadableStream<Uint8Array>;
-  /** Until this resolves nobody sees the checkpoint, and then all of it, for good. Repeating does nothing. */
+  /**
+   * The checkpoint is invisible until this resolves; then all of it is visible, for good. Safe to
+   * repeat.
+   */
   commit(): Promise<void>;
-  /** Gives up what is not committed; otherwise does nothing. Safe to repeat. */
+  /** Discards a checkpoint that is not committed; otherwise does nothing. Safe to repeat. */
   discard(): Promise<void>;
 }
 
 export interface TrainingCheckpointManager {
-  /** Begins the next one: its version is above all that are there, 0 for the first. */
+  /** Begins the next checkpoint. Its version is above all existing ones, or 0 for the first. */
   create(): Promise<TrainingCheckpoint>;
-  /** `null`: there is none. */
+  /** `null` if the version does not exist. */
   get(version: bigint): Promise<TrainingCheckpoint | null>;
-  /** The newest; `null`: there is none. */
+  /** The newest checkpoint; `null` if there is none. */
   latest(): Promise<TrainingCheckpoint | null>;
-  /** All that are committed, newest first. */
+  /** All committed checkpoints, newest first. */
   list(): Promise<readonly { readonly version: bigint }[]>;
 }

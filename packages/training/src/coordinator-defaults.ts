@@ -1,6 +1,9 @@
 import type { Coordinator } from './coordinator.ts';
 
-/** What a coordinator does that has no rules of its own for saving, and nobody to tell. Derive a class from it to save or to watch. */
+/**
+ * Defaults for a coordinator: it never asks for a save and reports nothing. Derive a class from it
+ * to save or to watch.
+ */
 export abstract class CoordinatorDefaults
   implements Pick<Coordinator, 'shouldSaveCheckpoint' | 'monitorProgress' | 'reportProgress' | 'onError'>
 {
@@ -8,9 +11,9 @@ export abstract class CoordinatorDefaults
     return false;
   }
 
-  monitorProgress(_state: unknown, _stats: unknown): void {} // nobody watches
+  monitorProgress(_state: unknown, _stats: unknown): void {} // no monitoring by default
 
-  reportProgress(_state: unknown): void {} // nor listens
+  reportProgress(_state: unknown): void {} // no reporting by default
 
-  onError(_error: unknown): void {} // the loop logs it, or ends with it
+  onError(_error: unknown): void {} // the loop logs the error, or ends with it
 }

@@ -1,32 +1,39 @@
-/** Who trains together, and when they begin anew. */
+/** Which workers train together, and when they start again in a new world. */
 
 import type { State } from './state.ts';
 
 /** The workers that met at a rendezvous. */
 export interface World {
-  /** 0 to `size - 1`. Rank 0 is one that has been there longest. */
+  /** 0 to `size - 1`. Rank 0 is among the workers that have been present longest. */
   readonly rank: number;
   readonly size: number;
   /**
-   * What all bring, by rank. Every rank calls it, and in the same order as others of these calls. `RecoverableError`: a worker is gone, or did
-   * not come in time; then all that wait hear of it.
+   * Resolves to the bytes of all ranks, in order of rank. Every rank must call it, and all ranks
+   * must make these calls in the same order. `RecoverableError`: a worker is gone or did not come
+   * in time; then every waiting rank gets this error.
    */
   allGather(bytes: Uint8Array): Promise<readonly Uint8Array[]>;
-  /** Resolves when all have called it. Otherwise as `allGather`. */
+  /** Resolves when all ranks have called it. Otherwise as `allGather`. */
   barrier(): Promise<void>;
 }
 
 export interface Coordinator {
-  /** Waits for the others. `StopException`: training is over. Any other error than `RecoverableError` ends this worker. */
+  /**
+   * Waits for the other workers. `StopException`: training is over. Any error except
+   * `RecoverableError` and `StopException` ends this worker.
+   */
   rendezvous(): Promise<World>;
-  /** After each step; besides what the state says. All ranks answer the same. */
+  /**
+   * Called after each step, in addition to `State.shouldSaveCheckpoint`. All ranks must answer the
+   * same.
+   */
   shouldSaveCheckpoint(): boolean;
-  /** After each step: workers came or went, so there is to be a new world. */
+  /** Called after each step. True if workers came or left, so that a new world is needed. */
   shouldRendezvous(state: State): boolean | Promise<boolean>;
   shouldStopTraining(): boolean;
-  /** This worker has no data left: nobody is to join any more, and the others finish. */
+  /** This worker has no data left: no worker may join any more, and the others finish. */
   signalTrainingDone(): Promise<void>;
-  /** After each step, with what it returned. */
+  /** Called after each step, with the value that the step returned. */
   monitorProgress(state: State, stats: unknown): void;
   reportProgress(state: State): void;
   onError(error: unknown): void;

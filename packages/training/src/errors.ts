@@ -1,21 +1,24 @@
-/** How a step, a state or a coordinator ends what it does. Any other error is this worker's last. */
+/**
+ * Errors by which a step, a state or a coordinator controls the loop. Any other error ends this
+ * worker.
+ */
 
-/** It may go well the next time: the state goes back to its last snapshot, and the workers meet again. */
+/** A retry may succeed: the loop restores the last snapshot and the workers meet again. */
 export class RecoverableError extends Error {
   override readonly name = 'RecoverableError';
 }
 
-/** Nothing helps: this worker ends, though the error might look like one that passes. */
+/** A retry cannot help: this worker ends, even if the error looks transient. */
 export class NonRetryableException extends Error {
   override readonly name = 'NonRetryableException';
 }
 
-/** Training is over for this worker, and nothing is wrong. */
+/** Training is over for this worker, without an error. */
 export class StopException extends Error {
   override readonly name = 'StopException';
 }
 
-/** From a step: there is no data left. */
+/** Thrown by a step that has no data left. */
 export class StopIteration extends Error {
   override readonly name = 'StopIteration';
 }

@@ -1,4 +1,7 @@
-/** The trainer's side of checkpoints: state that can go back, a train loop that survives its workers, and who exports the model. */
+/**
+ * The trainer's side of checkpoints: restorable state, a train loop that survives lost workers, and
+ * the election of the trainer that exports the model.
+ */
 
 export type * from './checkpoints.ts';
 export type * from './coordinator.ts';

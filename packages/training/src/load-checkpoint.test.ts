@@ -6,7 +6,7 @@ import { loadNewestCheckpoint } from './load-checkpoint.ts';
 import { getCheckpointManager, setCheckpointManager } from './registry.ts';
 import { State } from './state.ts';
 
-/** Text whose load refuses what does not begin with "ok". */
+/** Text whose load rejects bytes that do not begin with "ok". */
 class Text extends State<string> {
   value = 'initial';
 
@@ -24,7 +24,9 @@ class Text extends State<string> {
   }
 }
 
-/** Newest last; an error is what its stream fails with. Written down: what was read and cancelled. */
+/**
+ * Newest last; a stream fails with the given error. Records which versions were read and cancelled.
+ */
 function managerOf(contents: readonly (string | Error)[]) {
   const cancelled: bigint[] = [];
   const checkpointOf = (version: bigint): TrainingCheckpoint | null => {

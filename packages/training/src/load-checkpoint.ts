@@ -6,11 +6,14 @@ import { STATE_KEY } from './save-checkpoint.ts';
 import type { State } from './state.ts';
 
 /**
- * Loads the newest checkpoint that is whole into the state, and resolves to its version; `null`: there is none at all. One that is damaged,
- * or of whose bytes `state.load` makes nothing, is passed over with a warning, and `reset` is called before the next older one is tried.
- * Rejects with the error of the newest if none is whole: to begin from scratch unasked would throw the run away. So it does with `NotFound`
- * where `list` has checkpoints and there is no latest, as when all are quarantined. Costs one `latest`; at a first start and after a
- * failure one `list`, and one `get` for each older one.
+ * Loads the newest whole checkpoint into the state and resolves to its version, or to `null` if
+ * there is no checkpoint at all. A checkpoint that is damaged, or that `state.load` cannot read, is
+ * skipped with a warning. `reset` is called before the next older one is tried.
+ * Rejects with the error of the newest checkpoint if none is whole: starting from scratch would
+ * silently lose the training so far. Rejects with `NotFound` if `list` has checkpoints but there is
+ * no latest, for example when all are quarantined.
+ * Costs one `latest`. A first start and a failure cost one `list`; each older checkpoint costs one
+ * `get`.
  */
 export async function loadNewestCheckpoint(
   manager: TrainingCheckpointManager,
@@ -49,7 +52,7 @@ async function assertFirstStart(manager: TrainingCheckpointManager): Promise<voi
   throw new CheckpointError('NotFound', message, { context: { run: 'unusable' } });
 }
 
-/** Without those that a rollback of the run left above its latest. */
+/** Versions below `below` only: a rollback of the run leaves newer ones in the list. */
 async function olderVersions(
   manager: TrainingCheckpointManager,
   below: bigint,
@@ -58,7 +61,10 @@ async function olderVersions(
   return new Set(versions.filter((version) => version < below));
 }
 
-/** `null`: the state is the checkpoint's. Otherwise why the checkpoint is of no use; throws what says nothing about it. */
+/**
+ * Resolves to `null` if the state was loaded, otherwise to why the checkpoint is unusable. Throws
+ * errors that say nothing about the checkpoint.
+ */
 async function tryLoading(checkpoint: TrainingCheckpoint, state: State): Promise<CheckpointError | null> {
   let stream: ReadableStream<Uint8Array> | null = null;
   try {
@@ -78,14 +84,16 @@ async function tryLoading(checkpoint: TrainingCheckpoint, state: State): Promise
           },
         );
   } finally {
-    // Whoever reads a part only would hold the file, or the lease of a run, until the end of the process. The state is loaded all the same.
+    // A stream that is read only in part would hold its file, or the lease of a run, until the
+    // process ends. The state is loaded anyway.
     if (stream !== null && !stream.locked) await stream.cancel().catch(() => undefined);
   }
 }
 
 /**
- * Whether another checkpoint may do better: its bytes are damaged, missing, or make no sense to the state. A store that does not answer, or
- * refuses, says nothing about the bytes, nor does the system.
+ * Whether an older checkpoint may work: the bytes are damaged or missing, or the state cannot read
+ * them. A store that does not answer or refuses says nothing about the bytes; neither does a system
+ * error.
  */
 function isAboutBytes(error: unknown): boolean {
   if (isCheckpointError(error)) return error.code === 'Corrupt' || error.code === 'NotFound';

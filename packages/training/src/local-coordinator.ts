@@ -3,7 +3,8 @@ import { CoordinatorDefaults } from './coordinator-defaults.ts';
 import { StopException } from './errors.ts';
 
 /**
- * One process that trains alone: a world of one, which never changes. Derive a class from it to save or to watch by rules of your own.
+ * One process that trains alone, in a world of one that never changes. Derive a class from it to
+ * save or to watch by other rules.
  */
 export class LocalCoordinator extends CoordinatorDefaults implements Coordinator {
   #isStopped = false;
@@ -18,7 +19,9 @@ export class LocalCoordinator extends CoordinatorDefaults implements Coordinator
     };
   }
 
-  /** Training ends after the present step, which is saved if it is to be. Safe to repeat. */
+  /**
+   * Ends training after the current step, which is still saved if a save is due. Safe to repeat.
+   */
   stop(): void {
     this.#isStopped = true;
   }

@@ -7,14 +7,14 @@ import type { State } from './state.ts';
 
 export interface LoopSavesParts {
   readonly manager: TrainingCheckpointManager;
-  /** `null`: each save is waited for to its end. */
+  /** `null`: the loop waits for each save to end. */
   readonly saver: Saver | null;
   readonly state: State;
   readonly logger: Logger;
   readonly onError: (error: unknown) => void;
 }
 
-/** What rank 0 of a train loop saves, and what comes of it. */
+/** Starts the saves of rank 0 and handles their failures. */
 export class LoopSaves {
   readonly #parts: LoopSavesParts;
   #isBehind = false;
@@ -23,19 +23,19 @@ export class LoopSaves {
     this.#parts = parts;
   }
 
-  /** The state is newer than all that was saved, or begun to be. */
+  /** The state is newer than the last save that ended or started. */
   get isBehind(): boolean {
     return this.#isBehind;
   }
 
-  /** A step is done. */
+  /** Records that a step is done. */
   noteStep(): void {
     this.#isBehind = true;
   }
 
   /**
-   * Resolves when the state may change again. What a saver tells of an earlier save is told on, if that may pass, and the state is saved all the
-   * same.
+   * Resolves when the state may change again. If the saver rejects with a transient failure of an
+   * earlier save, reports it and saves the state anyway.
    */
   async save(): Promise<void> {
     const { manager, saver, state, logger } = this.#parts;
@@ -52,7 +52,10 @@ export class LoopSaves {
     }
   }
 
-  /** Tells of a failure that may pass, and throws any other: the step is done, on all ranks, and to undo it on this one would gain nothing. */
+  /**
+   * Reports a transient failure and throws any other. The step is done on all ranks, so undoing it
+   * on this rank alone would gain nothing.
+   */
   judge(error: unknown): void {
     if (!mayPass(error)) throw error;
     this.#parts.onError(error);
@@ -61,12 +64,17 @@ export class LoopSaves {
     });
   }
 
-  /** Resolves when nothing is in flight; rejects with what a save failed with of which nobody has heard. */
+  /**
+   * Resolves when no save is in flight. Rejects with a failed save's error that was not yet
+   * reported.
+   */
   async settle(): Promise<void> {
     await this.#parts.saver?.settled();
   }
 
-  /** Has the state saved to the end, unless it is, and rejects with what came in the way. */
+  /**
+   * Saves the state, unless it is already saved, and waits for the end. Rejects if that save fails.
+   */
   async saveLast(saver: Saver): Promise<void> {
     try {
       await saver.settled();
@@ -87,7 +95,7 @@ export class LoopSaves {
   }
 }
 
-/** The next save may go well. */
+/** The next save may succeed. */
 export function mayPass(error: unknown): error is Error {
   return error instanceof RecoverableError || (isCheckpointError(error) && error.status !== 'permanent');
 }

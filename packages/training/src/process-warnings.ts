@@ -1,7 +1,10 @@
 import { emitWarning } from 'node:process';
 import type { Logger } from '@holdfast/core/contract';
 
-/** What is worth a warning is Node's warning, on stderr unless the program decides otherwise; the rest is nowhere. */
+/**
+ * Warnings become Node's process warnings, on stderr unless the program handles them. Other levels
+ * are dropped.
+ */
 export const processWarnings: Logger = {
   log: (level, message) => {
     if (level === 'warn') emitWarning(message, 'HoldfastTraining');

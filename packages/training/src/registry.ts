@@ -1,4 +1,4 @@
-/** The manager of this process's train loops. */
+/** The manager for the train loops of this process. */
 
 import { having, orNull } from '@holdfast/core/contract';
 import type { TrainingCheckpointManager } from './checkpoints.ts';
@@ -6,15 +6,16 @@ import type { TrainingCheckpointManager } from './checkpoints.ts';
 let current: TrainingCheckpointManager | null = null;
 
 /**
- * Sets where `train` loads and saves; `null` switches checkpoints off, as they are at first. On every rank alike, and before `train`: a loop
- * keeps the manager with which it began. The manager stays the caller's: nobody closes it here.
+ * Sets the manager that `train` loads and saves with. `null` switches checkpoints off, which is the
+ * default. Call it on every rank, before `train`: a loop keeps the manager it began with. The
+ * manager belongs to the caller and is not closed here.
  */
 export function setCheckpointManager(manager: TrainingCheckpointManager | null): void {
   orNull(having('create', 'get', 'latest', 'list'))('manager', manager);
   current = manager;
 }
 
-/** `null`: there are no checkpoints. */
+/** `null` if checkpoints are switched off. */
 export function getCheckpointManager(): TrainingCheckpointManager | null {
   return current;
 }

@@ -14,10 +14,10 @@ class Saved extends State {
     return null;
   }
   override apply() {
-    // Nothing is applied here.
+    // Applies nothing.
   }
   override async sync() {
-    // There is but one worker.
+    // There is only one worker.
   }
   override async save(stream: WritableStream<Uint8Array>): Promise<void> {
     const writer = stream.getWriter();

@@ -3,12 +3,12 @@ import type { TrainingCheckpointManager } from './checkpoints.ts';
 import type { Saver, SaveStart } from './saving/saver.ts';
 import type { State } from './state.ts';
 
-/** The one key that the train loop uses; torchelastic's. */
+/** The only key that the train loop uses; the same as in torchelastic. */
 export const STATE_KEY = 'default';
 
 /**
- * Saves the state as the next checkpoint: its bytes, the end of the stream, the commit, in this order. What fails on the way is discarded.
- * Resolves to its version.
+ * Saves the state as the next checkpoint: writes its bytes, closes the stream, commits. Discards
+ * the checkpoint if a step fails. Resolves to its version.
  */
 export async function saveCheckpoint(
   manager: TrainingCheckpointManager,
@@ -22,7 +22,7 @@ export async function saveCheckpoint(
     return checkpoint.version;
   } catch (error) {
     await checkpoint.discard().catch((failure: unknown) => {
-      // The error of the save is the one that matters; what is left takes room only.
+      // Throw the save's error, not this one: a checkpoint that was not discarded only takes space.
       logger.log('warn', `checkpoint ${checkpoint.version}, which failed, could not be discarded`, {
         failure,
       });
@@ -31,7 +31,7 @@ export async function saveCheckpoint(
   }
 }
 
-/** Resolves when the state is copied and may change again; the rest is the saver's. */
+/** Resolves when the state is copied and may change again; the saver then writes the copy. */
 export function startSave(saver: Saver, state: State): Promise<SaveStart> {
   return saver.saveStreams((open) => writeState(state, open));
 }
@@ -50,7 +50,7 @@ function stillLocked(state: State): CheckpointError {
   );
 }
 
-/** A `save` that ends in `pipeTo` has closed the stream itself. */
+/** A `save` that ends with `pipeTo` has already closed the stream. */
 async function endStream(stream: WritableStream<Uint8Array>): Promise<void> {
   const writer = stream.getWriter();
   const isOpen = await Promise.race([writer.closed, Promise.resolve(true)]);

@@ -58,7 +58,7 @@ describe('State, unless overridden', () => {
     const { bytes, isClosed } = await savedBy(state);
     expect(isClosed).toBe(false);
     const other = new Model();
-    // In small pieces, as it may come.
+    // In small pieces, as a stream may deliver it.
     await other.load(ReadableStream.from([...bytes].map((byte) => Uint8Array.of(byte))));
     expect(other).toEqual(state);
   });

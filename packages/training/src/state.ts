@@ -3,24 +3,29 @@ import { deserialize, serialize } from 'node:v8';
 import { CheckpointError } from '@holdfast/core/contract';
 
 /**
- * What a trainer carries from step to step: model, optimizer, place in the data. `Snapshot` is a copy of all that a step may change; `null`
- * says that there is nothing to go back to, which switches rollback off.
+ * What a trainer carries from step to step: model, optimizer, position in the data. `Snapshot` is a
+ * copy of all that a step may change. `null` as a snapshot switches rollback off.
  */
 export abstract class State<Snapshot = unknown> {
   /**
-   * Makes all workers alike at the beginning of a world: the model of one, the place in the data that all have reached. Called after each
-   * rendezvous, on every rank, after a checkpoint was loaded or a snapshot applied.
+   * Makes all workers equal at the start of a world: the same model, and the data position that all
+   * have reached. Called on every rank after each rendezvous, after a checkpoint was loaded or a
+   * snapshot applied.
    */
   abstract sync(worldSize: number, rank: number): Promise<void>;
 
-  /** A copy that later steps do not change. Called before each step, and before each rendezvous. Unless overridden: `null`. */
+  /**
+   * Returns a copy that later steps do not change. Called before each step and before each
+   * rendezvous. Default: `null`.
+   */
   snapshot(): Snapshot | null {
     return null;
   }
 
   /**
-   * Sets all of the state to a snapshot's, whatever it was; `sync` follows. `null`: nothing is to be done. Whoever overrides `snapshot`
-   * overrides this one too: here any other snapshot is `Unsupported`.
+   * Replaces the whole state with a snapshot, whatever it was; `sync` follows. `null`: does
+   * nothing. A class that overrides `snapshot` must override this too: the default throws
+   * `Unsupported` for any snapshot except `null`.
    */
   apply(snapshot: Snapshot | null): void {
     if (snapshot === null) return;
@@ -31,8 +36,9 @@ export abstract class State<Snapshot = unknown> {
   }
 
   /**
-   * Writes what `load` reads, and leaves the stream open. Unless overridden: a snapshot as `node:v8` serializes it, whole in memory once
-   * more; `Unsupported` if that is `null`, for such a checkpoint would hold nothing.
+   * Writes what `load` reads and leaves the stream open. The default writes the snapshot as
+   * `node:v8` serializes it, which needs memory for one more whole copy. The default throws
+   * `Unsupported` if the snapshot is `null`, because the checkpoint would be empty.
    */
   async save(stream: WritableStream<Uint8Array>): Promise<void> {
     const snapshot = this.snapshot();
@@ -51,14 +57,18 @@ export abstract class State<Snapshot = unknown> {
   }
 
   /**
-   * Sets all of the state to what `save` wrote. Unless overridden: applies the snapshot; `Corrupt` if the bytes are none. Any error but
-   * those of reading means that these bytes are of no use, and the train loop goes back to an older checkpoint.
+   * Replaces the whole state with what `save` wrote. The default applies the snapshot, and throws
+   * `Corrupt` if the bytes hold none. Any error except a read error means that these bytes are
+   * unusable; the train loop then tries an older checkpoint.
    */
   async load(stream: ReadableStream<Uint8Array>): Promise<void> {
     this.apply(toSnapshot(await buffer(stream)) as Snapshot);
   }
 
-  /** After each step. All ranks answer the same, or they wait for each other for nothing. Unless overridden: never. */
+  /**
+   * Called after each step. All ranks must answer the same; otherwise they wait for each other in
+   * vain. Default: never.
+   */
   shouldSaveCheckpoint(_rank: number): boolean {
     return false;
   }

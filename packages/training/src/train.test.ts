@@ -54,7 +54,7 @@ class Counter extends State<number> {
   }
 }
 
-/** A rank of a scripted world: what the others bring, and what fails. */
+/** A rank of a scripted world: the bytes of the other ranks, and what fails. */
 class ScriptedCoordinator implements Coordinator {
   readonly rank: number;
   readonly othersHaveState: boolean;
@@ -125,7 +125,7 @@ class ScriptedCoordinator implements Coordinator {
 
 const NOTHING = new Error('does not fail');
 
-/** Keeps checkpoints in memory, and writes down what is asked of it. */
+/** Keeps checkpoints in memory and records the calls. */
 class MemoryManager implements TrainingCheckpointManager {
   readonly committed = new Map<bigint, Uint8Array | Error>();
   fail: { create?: Error; write?: Error; commit?: Error; discard?: Error } = {};
@@ -185,7 +185,7 @@ class MemoryManager implements TrainingCheckpointManager {
   }
 }
 
-/** Adds 1 up to `until`; before each of these steps it does what `before` says. */
+/** Adds 1 up to `until`; before each of these steps it runs the function in `before`. */
 function counting(until: number, before: Readonly<Record<number, () => void>> = {}) {
   let stepCount = 0;
   return async (state: Counter) => {

@@ -1,6 +1,8 @@
 /**
- * torchelastic's train loop. Order of a world: snapshot, rendezvous, load (rank 0, only while nobody has a state yet), sync; then step by
- * step: snapshot, step, save, a look at who came and went. docs/training.md names what is different here, and why.
+ * The train loop of torchelastic. A world begins with: snapshot, rendezvous, load (only on rank 0,
+ * and only if no worker has a state yet), sync. Each step is: snapshot, step, save, check for
+ * workers that came or left.
+ * docs/training.md lists the differences from torchelastic and the reasons.
  */
 
 import {
@@ -30,24 +32,26 @@ import type { State } from './state.ts';
 const FAILURES_MAX_DEFAULT = 100;
 
 /**
- * One unit of work on the state. What it returns goes to `coordinator.monitorProgress`. `StopIteration`: there is no data left, and nothing
- * was done. `RecoverableError`: it may go well the next time; what it did to the state is undone.
+ * One unit of work on the state. Its result is passed to `coordinator.monitorProgress`.
+ * `StopIteration`: no data is left, and the state was not changed. `RecoverableError`: a retry may
+ * succeed; its changes to the state are undone.
  */
 export type TrainStep<S extends State> = (state: S) => unknown;
 
 export interface TrainOptions {
-  /** Recoverable failures after which this worker gives up; at least 1. Default 100. */
+  /** Number of recoverable failures after which this worker gives up; at least 1. Default 100. */
   failuresMax?: number | undefined;
-  /** Default: warnings become those of the process. */
+  /** Default: warnings become Node's process warnings. */
   logger?: Logger | undefined;
   /**
-   * Rank 0 saves by it: the step is blocked for the copy only. Its manager is the one of `setCheckpointManager`. When the loop ends what is in
-   * flight is waited for.
+   * Rank 0 saves through it, so that a step waits only for the copy. Its manager must be the one
+   * given to `setCheckpointManager`. When the loop ends, it waits for saves in flight.
    */
   saver?: Saver | undefined;
   /**
-   * After its notice the loop ends with the step that is under way; rank 0 has its state saved by `saver`, if there is time. `train` resolves at
-   * the deadline at the latest: where a step is under way then, the state is one in the middle of it.
+   * After its notice the loop ends with the current step. Rank 0 then saves its state through
+   * `saver`, if there is time. `train` resolves at the deadline at the latest; if a step is still
+   * running then, the state is that of an unfinished step.
    */
   preemption?: Preemption | undefined;
 }
@@ -60,12 +64,16 @@ const OPTIONS: Rules<TrainOptions> = {
 };
 
 /**
- * Trains until there is no data left, or the coordinator or a preemption ends it; resolves to the same state. Checkpoints are those of
- * `setCheckpointManager`, read once, at the call.
+ * Trains until no data is left, or the coordinator or a preemption ends training. Resolves to the
+ * same state object. Uses the manager of `setCheckpointManager`, read once, at the call.
  *
- * Rejects with whatever is no `RecoverableError`, after `coordinator.onError`; with `NonRetryableException` after `failuresMax` recoverable
- * failures; with `InvalidArgument` for options that do not fit together, before anything is done. A save that fails for a while
- * (`RecoverableError`, or a `CheckpointError` that is not permanent) costs a checkpoint and no step.
+ * Rejects with:
+ * - any error except `RecoverableError` and `StopException`, after `coordinator.onError`
+ * - `NonRetryableException` after `failuresMax` recoverable failures
+ * - `InvalidArgument` for options that do not fit together, before anything starts
+ *
+ * A transient failure of a save (`RecoverableError`, or a `CheckpointError` that is not permanent)
+ * loses a checkpoint but no step.
  */
 export async function train<S extends State>(
   coordinator: Coordinator,
@@ -119,11 +127,11 @@ interface LoopParts<S extends State> {
 class TrainLoop<S extends State> {
   readonly #parts: LoopParts<S>;
   #failureCount = 0;
-  /** This worker has been alike with others: whoever is new gets the state from one of these. */
+  /** This worker has been in sync with others; new workers get the state from such a worker. */
   #hasState = false;
   #isOver = false;
   readonly #saves: LoopSaves | null;
-  /** This worker is rank 0, and saves by a saver. */
+  /** This worker is rank 0 and saves through a saver. */
   #isSavingAside = false;
   #isInStep = false;
   #failure: { readonly error: unknown } | null = null;
@@ -154,7 +162,7 @@ class TrainLoop<S extends State> {
         this.#hearOfUnsaved(error);
       }
     });
-    // A loop that failed has not come to save its last state.
+    // A loop that failed did not save its last state.
     release?.(this.#isSavingAside && this.#saves?.isBehind ? this.#failure?.error : undefined);
     if (preemption?.isRequested) await preemption.finished;
     if (this.#failure !== null) throw this.#failure.error;
@@ -176,7 +184,7 @@ class TrainLoop<S extends State> {
     return this.#parts.preemption?.isRequested === true;
   }
 
-  /** Whoever is rank 0 and is to leave saves the state once more. */
+  /** A rank 0 that is preempted saves the state once more. */
   async #finishSaves(): Promise<void> {
     if (this.#saves === null) return;
     const { saver } = this.#parts;
@@ -184,7 +192,10 @@ class TrainLoop<S extends State> {
     await (saver !== null && isLast ? this.#saves.saveLast(saver) : this.#saves.settle());
   }
 
-  /** Of a save that failed after the last step. That of a worker that leaves is in the report. */
+  /**
+   * Reports a save that failed after the last step. For a preempted worker, the report of the
+   * preemption has the failure.
+   */
   #hearOfUnsaved(error: unknown): void {
     const { coordinator, logger } = this.#parts;
     coordinator.onError(error);
@@ -192,7 +203,10 @@ class TrainLoop<S extends State> {
     else logger.log('warn', `a checkpoint could not be saved: ${messageOf(error)}`, { error });
   }
 
-  /** What is lost if the loop is stopped here; in words that follow "the last state". */
+  /**
+   * The loss if the loop is stopped now, as words that follow "the last state"; `null` if
+   * nothing is.
+   */
   #loss(): string | null {
     if (!this.#isSavingAside || !(this.#isInStep || this.#saves?.isBehind)) return null;
     const what = this.#isInStep ? 'the step that was under way had not ended' : 'it was not copied in time';
@@ -215,7 +229,10 @@ class TrainLoop<S extends State> {
     }
   }
 
-  /** What `body` resolves to; `null`: nothing came of it, and the state is what it was before, where there is a snapshot. */
+  /**
+   * Resolves to the result of `body`, or to `null` if it failed recoverably or training is over.
+   * After a recoverable failure the state is restored from its snapshot, if it has one.
+   */
   async #recovering<T>(body: (snapshot: unknown) => Promise<T>): Promise<T | null> {
     const { coordinator, state, logger } = this.#parts;
     const snapshot = state.snapshot();
@@ -252,17 +269,19 @@ class TrainLoop<S extends State> {
       await loadNewestCheckpoint(manager, state, { logger, reset: () => this.#reset(snapshot) });
     }
     await state.sync(world.size, world.rank);
-    // Were one to fail here alone, it would go back to where it was, and the others would keep it from loading again.
+    // Wait here until all ranks have synced. If one rank failed after the others went on, it would
+    // restore its old state, and the others would keep it from loading the checkpoint again.
     await unlessPreempted(preemption, world.barrier());
     this.#hasState = true;
     return world;
   }
 
-  /** False: on to the next rendezvous. */
+  /** False: the next rendezvous follows. */
   async #step(world: World): Promise<boolean> {
     const { coordinator, state, preemption } = this.#parts;
     const outcome = await this.#trainOnce();
-    if (this.#isOver) return false; // the deadline of a preemption has passed, and nobody waits for this step any more
+    // the deadline of a preemption has passed, and the loop no longer waits for this step
+    if (this.#isOver) return false;
     if (outcome === null) {
       await coordinator.signalTrainingDone();
       return false;
@@ -275,7 +294,7 @@ class TrainLoop<S extends State> {
     return true;
   }
 
-  /** `null`: there is no data left. */
+  /** `null`: no data is left. */
   async #trainOnce(): Promise<{ readonly stats: unknown } | null> {
     this.#isInStep = true;
     try {
@@ -288,7 +307,7 @@ class TrainLoop<S extends State> {
     }
   }
 
-  /** Rank 0 writes; all meet when it is done, however it went. */
+  /** Rank 0 writes. All ranks meet when it is done, whether the save succeeded or failed. */
   async #save(world: World): Promise<void> {
     const { coordinator, state, preemption } = this.#parts;
     if (this.#saves === null) return;

@@ -19,7 +19,7 @@ async function write(model: ModelFiles, name: string, text: string): Promise<voi
   await sink.close();
 }
 
-/** Hidden ones too, but for the notes of what was written. */
+/** Includes hidden files, but not the notes of what was written. */
 const below = async (directory: string): Promise<string[]> =>
   (await readdir(directory, { recursive: true })).filter((name) => !name.endsWith('.made-0'));
 

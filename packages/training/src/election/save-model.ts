@@ -15,9 +15,9 @@ import {
 import { localFiles, localPath } from '@holdfast/local-files';
 import { checkTrainerId } from './election.ts';
 
-/** Where the files of a model go. */
+/** Opens the files of a model for writing. */
 export interface ModelFiles {
-  /** `name`: a relative path. All of `sizeBytes` are to be written, and the sink closed. */
+  /** `name`: a relative path. Write all of `sizeBytes`, then close the sink. */
   open(file: SinkFile): Promise<RandomSink>;
 }
 
@@ -29,11 +29,13 @@ const OPTIONS: Rules<TargetOptions> = {
 };
 
 /**
- * Writes a model into the directory `trainerId` below `directory`, and nowhere else: two trainers that were both elected leave two whole models.
- * It appears, durable, when this resolves, with all that `writeFiles` has written; else not at all. Resolves to its path.
- *
- * `InvalidArgument`: the id is no name of a directory, no file was written, or one is not closed or not of its size. `TargetExists`: this
- * trainer has a model there already; with `replace` the new one takes its place. Other errors are those of the disk and of `writeFiles`.
+ * Writes a model into the directory `trainerId` below `directory`, and nowhere else. Two trainers
+ * that were both elected therefore leave two whole models. The directory appears durably, with all
+ * files that `writeFiles` has written, when this resolves; on failure it does not appear. Resolves
+ * to its path.
+ * `InvalidArgument`: the id is not a valid directory name, no file was written, or a file is not
+ * closed or has the wrong size. `TargetExists`: this trainer already has a model there; with
+ * `replace` the new one replaces it. Other errors come from the disk and from `writeFiles`.
  */
 export async function saveModel(
   directory: string,
@@ -59,7 +61,10 @@ export async function saveModel(
   }
 }
 
-/** Files that were opened; a close makes one durable. */
+/**
+ * Counts the files that were opened and tracks those not yet closed; closing a file makes it
+ * durable.
+ */
 class OpenedFiles implements ModelFiles {
   readonly #openFile: (file: SinkFile) => Promise<RandomSink>;
   readonly #unclosed = new Set<string>();

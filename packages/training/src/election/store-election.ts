@@ -16,10 +16,10 @@ import {
 } from '@holdfast/core/contract';
 import { checkRequest, type Election, toldTooLate } from './election.ts';
 
-/** Clocks may run apart by a quarter before the next one is elected too early. */
+/** Clocks may differ by a quarter in rate before the next trainer is elected too early. */
 const PATIENCE = 1.25;
 
-/** A grant, and since when this process has seen it as the highest. */
+/** A grant, and since when this process has seen it as the newest. */
 interface Sight {
   readonly grant: SaveGrant;
   readonly sinceMs: number;
@@ -36,23 +36,27 @@ const OPTIONS: Rules<StoreElectionOptions> = {
 };
 
 /**
- * An election on the store of a run, by numbered grants below `elections/`; nothing else runs. Another trainer is elected only after this
- * object has seen the same grant, unchanged, for 1.25 times its `blockMs` by its own monotonic clock; no wall clock is asked. What it has seen
- * is kept from call to call, so a trainer keeps one object, and the first call of a new one never takes a grant from another trainer, however
- * old that is: ask again later.
- *
- * One list request, and at most four more where somebody is elected. Each `true` leaves one object of about 300 bytes in the store, for good;
- * a new object lists them all once, 1,000 in one request. The store stays open, and must until the last call has ended.
- *
- * Besides those of `requestSave`, errors are the store's own and, after `settings.recordTimeoutMs`, `TimedOut`. `OutcomeUnknown`: a grant was
- * on its way then, or when the signal fired. Any of them may leave a grant of this trainer, which blocks the others once. `StoreRegressed`, `Corrupt`: somebody has deleted or damaged a grant.
+ * An election on the store of a run, by numbered grants below `elections/`; it needs no other
+ * service. Another trainer is elected only after this object has seen the same grant, unchanged,
+ * for 1.25 times its `blockMs`. It measures this by its own monotonic clock and reads no wall
+ * clock.
+ * Keep one object for each trainer, because what it has seen counts from call to call. The first
+ * call of a new object never takes a grant from another trainer, however old that grant is: ask
+ * again later.
+ * A call costs one list request, and at most four more if it elects a trainer. Each `true` leaves
+ * one object of about 300 bytes in the store, for good. A new object lists them all once, 1,000 per
+ * request. Keep the store open until the last call has ended.
+ * Errors besides those of `requestSave`: the store's own, and `TimedOut` after
+ * `settings.recordTimeoutMs`. `OutcomeUnknown`: a grant was being written at that time, or when the
+ * signal fired. Each of these errors may leave a grant of this trainer, which blocks the others
+ * once. `StoreRegressed`, `Corrupt`: a grant was deleted or damaged.
  */
 export class StoreElection implements Election {
   readonly #store: ObjectStore;
   readonly #options: StoreElectionOptions;
   #sight: Sight | null = null;
 
-  /** `store`: what `openStore(uri)` gives for the run. */
+  /** `store`: the result of `openStore(uri)` for the run. */
   constructor(store: ObjectStore, options: StoreElectionOptions = {}) {
     aStore('store', store);
     checkOptions(options, OPTIONS);
@@ -60,12 +64,18 @@ export class StoreElection implements Election {
     this.#options = { process: { host: hostname(), pid: process.pid }, ...options };
   }
 
-  /** The newest grant that this object has seen, as of the last call; `null`: none. Its trainer is elected, or was. */
+  /**
+   * The newest grant that this object had seen at the last call, or `null`. Its trainer is elected,
+   * or was.
+   */
   get newest(): SaveGrant | null {
     return this.#sight?.grant ?? null;
   }
 
-  /** How long another trainer must see `newest` unchanged before it can be elected, milliseconds; 0 without one. */
+  /**
+   * How long, in milliseconds, another trainer must see `newest` unchanged before it can be
+   * elected. 0 without a grant.
+   */
   get patienceMs(): number {
     return (this.newest?.blockMs ?? 0) * PATIENCE;
   }
@@ -74,13 +84,15 @@ export class StoreElection implements Election {
     checkRequest(trainerId, blockMs);
     const beganMs = this.#nowMs();
     const isElected = await withGrants(this.#store, { ...this.#options, signal }, async (grants) => {
-      // Comes round again only if the number is taken, or was used before; ends at the latest with the time that `withGrants` gives.
+      // Repeats only if the number is taken or was used before. Ends at the latest with the time
+      // limit of `withGrants`.
       for (;;) {
         const sight = await this.#look(grants);
         if (sight !== null && sight.grant.trainerId !== trainerId && !this.#isOver(sight)) return false;
         const { grant, isOurs } = await grants.append((sight?.grant.seq ?? 0) + 1, { trainerId, blockMs });
         this.#saw(grant);
-        // A higher one: others had used and collected our number while our request was on its way, and nothing was won.
+        // A higher grant: others used and collected this number while this request was in flight,
+        // so it won nothing.
         if (isOurs && (await this.#look(grants))?.grant.id === grant.id) return true;
       }
     });
@@ -93,7 +105,10 @@ export class StoreElection implements Election {
     return grant === null ? this.#sight : this.#saw(grant);
   }
 
-  /** Of calls at the same time one may hear an older answer last: what was seen never goes back. */
+  /**
+   * An older grant never replaces a newer one: of concurrent calls, the last one to be answered
+   * may get the older answer.
+   */
   #saw(grant: SaveGrant): Sight {
     if (this.#sight === null || this.#sight.grant.seq < grant.seq) {
       this.#sight = { grant, sinceMs: this.#nowMs() };

@@ -1,4 +1,7 @@
-/** etcd by its own HTTP gateway: https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/. Why no library: docs/decisions/0013-etcd.md. */
+/**
+ * etcd through its HTTP gateway: https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/.
+ * docs/decisions/0013-etcd.md says why no library is used.
+ */
 
 import {
   aClock,
@@ -16,8 +19,8 @@ import { refusalError, strangeAnswerError, unreachableError } from './errors.ts'
 
 export interface EtcdOptions {
   /**
-   * Client URLs of one cluster, `http://host:2379` or https. They are tried in turn, beginning with the one that answered last. Certificates
-   * of an authority of your own: `NODE_EXTRA_CA_CERTS`.
+   * Client URLs of one cluster, `http://host:2379` or https. They are tried in turn, starting with
+   * the one that answered last. For certificates of a private authority set `NODE_EXTRA_CA_CERTS`.
    */
   readonly endpoints: readonly string[];
   readonly clock?: Clock | undefined;
@@ -25,9 +28,9 @@ export interface EtcdOptions {
 
 export const ETCD_OPTIONS: Rules<EtcdOptions> = { endpoints: listOf(anyText), clock: optional(aClock) };
 
-/** Bounds of one call, whatever number of endpoints it tries. */
+/** Limits of one call, however many endpoints it tries. */
 export interface EtcdCall {
-  /** By the monotonic clock. Each endpoint gets an equal share of what is left. */
+  /** By the monotonic clock. Each endpoint gets an equal share of the remaining time. */
   readonly untilMs: number;
   readonly signal?: AbortSignal | undefined;
 }
@@ -35,7 +38,10 @@ export interface EtcdCall {
 export interface EtcdPair {
   readonly key: string;
   readonly value: Uint8Array;
-  /** Of the cluster when the key was last changed, which every change of anything makes larger. */
+  /**
+   * Revision of the cluster when the key was last changed. Every change in the cluster increases
+   * it.
+   */
   readonly modRevision: bigint;
 }
 
@@ -49,40 +55,46 @@ export interface EtcdPut {
 }
 
 export type EtcdChange =
-  /** Without a lease it stays. */
+  /** Without a lease the key stays for good. */
   | { readonly put: string; readonly value: Uint8Array; readonly lease?: LeaseId | undefined }
-  /** All keys from this one on that are below `below`; if not given, this one. */
+  /**
+   * Removes all keys from this one up to, but not including, `below`. Without `below`, only this
+   * key.
+   */
   | { readonly remove: string; readonly below?: string | undefined };
 
 export interface EtcdState {
   readonly key: string;
-  /** 0: it is not there. */
+  /** 0: the key does not exist. */
   readonly modRevision: bigint;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Holds no connection open for itself, and nothing that has to be closed. */
+/** Keeps no connection open and needs no close. */
 export class EtcdClient {
   readonly clock: Clock;
   readonly #endpoints: readonly string[];
   #preferred = 0;
 
-  /** `InvalidConfig`: an endpoint is no such URL, or there is none. */
+  /** `InvalidConfig`: an endpoint is not such a URL, or there are no endpoints. */
   constructor({ endpoints, clock = systemClock }: EtcdOptions) {
     this.clock = clock;
     this.#endpoints = endpoints.map(checkedEndpoint);
     if (endpoints.length === 0) throw new CheckpointError('InvalidConfig', 'etcd needs an endpoint at least');
   }
 
-  /** All keys that begin so, oldest first; `isPrefix` false: the key itself, if it is there. */
+  /**
+   * All keys with this prefix, oldest first. With `isPrefix` false: only the key itself, if it
+   * exists.
+   */
   async range(key: string, isPrefix: boolean, call: EtcdCall): Promise<readonly EtcdPair[]> {
     const end = isPrefix ? { range_end: prefixEnd(key), sort_target: 'CREATE', sort_order: 'ASCEND' } : {};
     const { endpoint, answer } = await this.#call('/v3/kv/range', { key: base64(key), ...end }, call);
     return pairsOf(answer, endpoint);
   }
 
-  /** How many keys begin so. */
+  /** Number of keys with this prefix. */
   async count(prefix: string, call: EtcdCall): Promise<number> {
     const body = { key: base64(prefix), range_end: prefixEnd(prefix), count_only: true };
     const { answer } = await this.#call('/v3/kv/range', body, call);
@@ -90,8 +102,8 @@ export class EtcdClient {
   }
 
   /**
-   * Creates the key, or sets it if it has this very value, in one step; false if it has another one. With the lease ends the key.
-   * Repeating it is harmless. `NotFound`: the lease has ended.
+   * Creates the key, or sets it if it already has this value, in one step. False if it has another
+   * value. The key ends with the lease. Safe to repeat. `NotFound`: the lease has ended.
    */
   async putIfAbsentOrSame({ key, value, lease }: EtcdPut, call: EtcdCall): Promise<boolean> {
     const name = base64(key);
@@ -110,8 +122,10 @@ export class EtcdClient {
   }
 
   /**
-   * Makes all of the changes in one step if all of the keys are as they were; otherwise none, and false. At most 128 of each. False also if it
-   * was made, and repeated as the first reply was lost: what is there tells. `NotFound`: a lease has ended.
+   * Makes all changes in one step if all given keys are unchanged; otherwise makes none and
+   * resolves to false. At most 128 of each.
+   * Also false if the change was made but its reply was lost, so that it was sent twice: read the
+   * keys to find out. `NotFound`: a lease has ended.
    */
   async change(
     unchanged: readonly EtcdState[],
@@ -125,7 +139,7 @@ export class EtcdClient {
     return answer['succeeded'] === true;
   }
 
-  /** False: it has ended. */
+  /** False if the lease has ended. */
   async keepLease(lease: LeaseId, call: EtcdCall): Promise<boolean> {
     const { endpoint, answer } = await this.#call('/v3/lease/keepalive', { ID: lease }, call);
     const { result } = answer;
@@ -133,7 +147,10 @@ export class EtcdClient {
     throw strangeAnswerError(endpoint, '/v3/lease/keepalive', 'no result');
   }
 
-  /** `seconds`: whole, from 1 on; the server may make it longer. Whose reply is lost, that lease ends by itself. */
+  /**
+   * `seconds`: whole, at least 1; the server may grant a longer time. If the reply is lost, the
+   * lease expires by itself.
+   */
   async grantLease(seconds: number, call: EtcdCall): Promise<{ id: LeaseId; seconds: number }> {
     const { endpoint, answer } = await this.#call('/v3/lease/grant', { TTL: String(seconds) }, call);
     const id = answer['ID'];
@@ -142,7 +159,7 @@ export class EtcdClient {
     throw strangeAnswerError(endpoint, '/v3/lease/grant', 'no lease');
   }
 
-  /** Takes its keys along. Done if it has ended already. */
+  /** Deletes the keys of the lease too. Succeeds if the lease has already ended. */
   async revokeLease(lease: LeaseId, call: EtcdCall): Promise<void> {
     try {
       await this.#call('/v3/lease/revoke', { ID: lease }, call);
@@ -151,7 +168,7 @@ export class EtcdClient {
     }
   }
 
-  /** Whatever is asked here may be carried out twice: by an endpoint whose answer was lost, and by the next. */
+  /** May run a request twice: on an endpoint whose answer was lost, and on the next one. */
   async #call(path: string, body: Json, call: EtcdCall): Promise<{ endpoint: string; answer: Json }> {
     const count = this.#endpoints.length;
     const first = this.#preferred;
@@ -206,9 +223,10 @@ function parsed(text: string, endpoint: string, path: string): Json {
   try {
     answer = JSON.parse(text);
   } catch {
-    // What it is instead is said below.
+    // The error below says what came instead.
   }
-  // Every answer of etcd's says which cluster it is from; those of a stream are wrapped.
+  // Every answer of etcd names its cluster in a header; answers of a stream are wrapped in
+  // `result`.
   const said = isJson(answer) && isJson(answer['result']) ? answer['result'] : answer;
   if (isJson(answer) && isJson(said) && isJson(said['header'])) return answer;
   throw strangeAnswerError(endpoint, path, 'an answer without a header');
@@ -218,7 +236,7 @@ function isJson(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** etcd leaves out what is empty. */
+/** etcd omits empty lists. */
 function recordsIn(answer: Json, name: string, endpoint: string, path: string): readonly Json[] {
   const list = answer[name] ?? [];
   if (Array.isArray(list) && list.every(isJson)) return list;
@@ -249,10 +267,10 @@ function base64(content: string | Uint8Array): string {
   return Buffer.from(content as string).toString('base64');
 }
 
-/** The smallest key that is above all that begin so. */
+/** The smallest key above all keys with this prefix. */
 function prefixEnd(prefix: string): string {
   const bytes = Buffer.from(prefix, 'utf8');
-  // No byte of UTF-8 is 255.
+  // UTF-8 contains no byte 255.
   bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) + 1;
   return bytes.toString('base64');
 }
@@ -265,7 +283,7 @@ function checkedEndpoint(text: string): string {
     `${url.username}${url.password}${url.search}${url.hash}` === '' &&
     url.pathname === '/';
   if (isPlain) return url.origin;
-  // Without the text: there may be a password in it.
+  // The message omits the text because it may contain a password.
   throw new CheckpointError(
     'InvalidConfig',
     'an endpoint of etcd is http://HOST:PORT or https://HOST:PORT, without user, path and query',

@@ -1,8 +1,8 @@
-/** What etcd and the way to it refuse, in our words. */
+/** Maps errors of etcd and of the connection to it to Holdfast's error codes. */
 
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 
-/** An answer that is no success. `text` is its body. */
+/** An answer with a status other than 200. `text` is its body. */
 export interface EtcdRefusal {
   readonly endpoint: string;
   readonly path: string;
@@ -10,7 +10,8 @@ export interface EtcdRefusal {
   readonly text: string;
 }
 
-// https://grpc.github.io/grpc/core/md_doc_statuscodes.html; what etcd uses them for: api/v3rpc/rpctypes/error.go of its source.
+// https://grpc.github.io/grpc/core/md_doc_statuscodes.html. For etcd's use of these codes see
+// api/v3rpc/rpctypes/error.go of its source.
 const CODE_OF_GRPC: Readonly<Record<number, ErrorCode>> = {
   3: 'InvalidArgument',
   4: 'Unavailable', // deadline exceeded
@@ -21,7 +22,7 @@ const CODE_OF_GRPC: Readonly<Record<number, ErrorCode>> = {
   16: 'Denied',
 };
 
-/** Where the number alone would mislead. */
+/** Messages for which the gRPC code alone would mislead. */
 const CODE_OF_MESSAGE: readonly (readonly [RegExp, ErrorCode])[] = [
   [/user name is empty|invalid user ID or password/, 'Denied'], // 3
   [/database space exceeded/, 'StorageFull'], // 8
@@ -41,7 +42,7 @@ export function refusalError({ endpoint, path, status, text }: EtcdRefusal): Che
   return new CheckpointError(code, `etcd at ${endpoint} refuses ${path}: ${said.message}`, { context });
 }
 
-/** No answer at all, or none in time. */
+/** No answer, or none in time. */
 export function unreachableError(endpoint: string, path: string, error: unknown): CheckpointError {
   const isLate = error instanceof Error && error.name === 'TimeoutError';
   const why = isLate ? 'no answer in time' : reasonOf(error);
@@ -49,14 +50,14 @@ export function unreachableError(endpoint: string, path: string, error: unknown)
   return new CheckpointError('Unavailable', message, { cause: error, context: { endpoint, path } });
 }
 
-/** A success that is not what etcd says. */
+/** A successful answer with content that etcd does not send. */
 export function strangeAnswerError(endpoint: string, path: string, what: string): CheckpointError {
   return new CheckpointError('InvalidConfig', `${endpoint} is no etcd from 3.4 on: ${what} from ${path}`, {
     context: { endpoint, path },
   });
 }
 
-/** What is before etcd, and not etcd, answers without words of etcd's. */
+/** For answers of something in front of etcd, such as a proxy: they have no message of etcd's. */
 function codeOfStatus(status: number): ErrorCode {
   if (status === 401 || status === 403) return 'Denied';
   if (status === 429) return 'Throttled';
@@ -68,12 +69,12 @@ function saidBy(text: string): { code: number; message: string } | undefined {
     const { code, message } = JSON.parse(text) as { code?: unknown; message?: unknown };
     return typeof code === 'number' && typeof message === 'string' ? { code, message } : undefined;
   } catch {
-    // Not JSON, so these are not etcd's words.
+    // Not JSON, so the answer is not from etcd.
     return undefined;
   }
 }
 
-/** `fetch` says why in the cause. */
+/** `fetch` gives the reason in `cause`. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.cause instanceof AggregateError) return error.cause.errors.map(reasonOf).join(', ');

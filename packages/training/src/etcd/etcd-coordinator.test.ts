@@ -1,4 +1,7 @@
-/** What needs no etcd. Workers that meet by one: test/training/etcd-coordinator.test.ts. */
+/**
+ * Tests that need no etcd. Workers that meet through an etcd:
+ * test/training/etcd-coordinator.test.ts.
+ */
 
 import { expect, test } from 'vitest';
 import { EtcdCoordinator } from './etcd-coordinator.ts';

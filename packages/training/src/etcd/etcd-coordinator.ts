@@ -25,25 +25,34 @@ import {
 import { untilAnswered } from './patience.ts';
 import { EtcdSession, isLeaseEnd } from './session.ts';
 
-/** torchelastic's: of a rendezvous, and of the last call. */
+/** torchelastic's limits for a rendezvous and for the last call. */
 const TIMEOUT_MS = 600_000;
 const LAST_CALL_MS = 5000;
 const PRESENCE_SECONDS = 10;
-/** Each that waits reads of all others, some times a second. */
+/** Each waiting worker reads the records of all others, several times a second. */
 const WORKERS_MAX = 256;
 
 export interface EtcdCoordinatorOptions extends EtcdOptions {
-  /** Before all keys of these workers in etcd; not empty. One for each job: once its training is over nobody joins under it any more. */
+  /**
+   * Prefix of all keys of these workers in etcd; not empty. Use one for each job: once its training
+   * is over, no worker can join under it.
+   */
   readonly prefix: string;
   /** 1 to `maxWorkers`. */
   readonly minWorkers: number;
-  /** More than these wait until somebody leaves. At most 256. */
+  /** Further workers wait until one leaves. At most 256. */
   readonly maxWorkers: number;
-  /** How long anybody waits for anybody: longer than any step. 600,000 if not given. */
+  /**
+   * How long a worker waits for the others, in milliseconds. It must be longer than any step.
+   * Default 600,000.
+   */
   readonly timeoutMs?: number | undefined;
-  /** Once enough are there: how long to wait for others after the last one came. 5,000 if not given. */
+  /**
+   * How long to wait for further workers once enough are present, counted from the last arrival, in
+   * milliseconds. Default 5,000.
+   */
   readonly lastCallMs?: number | undefined;
-  /** So long after it was last heard of a worker is taken for gone. Whole; 10 if not given. */
+  /** A worker counts as gone when it was not heard of for this many seconds. Whole; default 10. */
   readonly presenceSeconds?: number | undefined;
 }
 
@@ -54,12 +63,15 @@ interface Settings extends Policy {
 }
 
 /**
- * Workers on any number of machines, which meet by an etcd; all with the same options. A world begins when all that are there wait for it, if they
- * are `minWorkers`, and no other one came for `lastCallMs`, or they are `maxWorkers`. Whoever has been there longest is rank 0; those who stay
- * keep their order. A rank brings at most 1 MiB to an `allGather`; more is `InvalidArgument`.
- *
- * A process that is killed or frozen is missed after `presenceSeconds`; a frozen one joins as a new one when it goes on. Everything asks etcd
- * again and again, each worker five to forty times a second while it waits, and three times after a step. Two small keys stay in etcd for good.
+ * Workers on any number of machines that meet through an etcd; all must have the same options.
+ * A world begins when all present workers wait for it and one of these holds: they are at least
+ * `minWorkers` and no other came for `lastCallMs`, or they are `maxWorkers`. The worker that has
+ * been present longest is rank 0; workers that stay keep their order. A rank passes at most 1 MiB
+ * to an `allGather`; more is `InvalidArgument`.
+ * A process that is killed or frozen counts as gone after `presenceSeconds`. A frozen one joins as
+ * a new worker when it resumes. All waiting is done by polling etcd: each worker sends five to
+ * forty requests a second while it waits, and three after a step. Two small keys stay in etcd for
+ * good.
  */
 export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator, AsyncDisposable {
   readonly #client: EtcdClient;
@@ -69,7 +81,10 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
   #world: EtcdWorld | null = null;
   #isStopped = false;
 
-  /** Asks nobody yet. `InvalidArgument`: an option is out of range. `InvalidConfig`: endpoints that are none. */
+  /**
+   * Sends no request yet. `InvalidArgument`: an option is out of range. `InvalidConfig`: an
+   * endpoint is not valid.
+   */
   constructor(options: EtcdCoordinatorOptions) {
     super();
     this.#settings = settingsOf(options);
@@ -77,15 +92,16 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
     this.#keys = new MeetingKeys(options.prefix);
   }
 
-  /** That of the last rendezvous: for `State.sync`, and for steps. */
+  /** The world of the last rendezvous, for use in `State.sync` and in steps. */
   get world(): World {
     if (this.#world !== null) return this.#world;
     throw new CheckpointError('InvalidArgument', 'there is no world before the first rendezvous');
   }
 
   /**
-   * `TimedOut`: fewer than `minWorkers` came, one that is there did not come, there was no place for one more, or etcd was away.
-   * `InvalidArgument`: another worker has another `minWorkers` or `maxWorkers`. `Denied`, `StorageFull`: etcd says so.
+   * `TimedOut`: fewer than `minWorkers` came, a present worker did not join, there was no room for
+   * this worker, or etcd did not answer. `InvalidArgument`: another worker has a different
+   * `minWorkers` or `maxWorkers`. `Denied`, `StorageFull`: reported by etcd.
    */
   async rendezvous(): Promise<World> {
     this.#world?.leave();
@@ -96,13 +112,15 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
       this.#world = await untilAnswered(this.#client, patience, (call) => this.#tryMeeting(lastCall, call));
       return this.#world;
     } catch (error) {
-      // Those who go on waiting are not to wait for this one.
+      // The other workers must not wait for this one.
       await this.#session?.close();
       throw error;
     }
   }
 
-  /** True for all ranks after the same step, so that none of them has to go back; unless one is gone. */
+  /**
+   * True on all ranks after the same step, so that no rank has to go back, unless a rank is gone.
+   */
   async shouldRendezvous(_state: State): Promise<boolean> {
     return this.#world === null || (await this.#world.isNewWorldDue());
   }
@@ -111,7 +129,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
     return this.#isStopped;
   }
 
-  /** As `rendezvous`, without the wait for others. */
+  /** Fails as `rendezvous` does, but does not wait for others. */
   async signalTrainingDone(): Promise<void> {
     this.#isStopped = true;
     this.#world?.leave();
@@ -123,7 +141,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
     await this.#session?.close();
   }
 
-  /** The others hear at once that this worker is gone. Safe to call again. */
+  /** Tells the others at once that this worker is gone. Safe to repeat. */
   async close(): Promise<void> {
     this.#isStopped = true;
     this.#world?.leave();
@@ -134,13 +152,13 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
     await this.close();
   }
 
-  /** `null`: not yet. */
+  /** `null`: the world has not begun yet. */
   async #tryMeeting(lastCall: LastCall, call: EtcdCall): Promise<EtcdWorld | null> {
     try {
       return await this.#meet(lastCall, call);
     } catch (error) {
       if (!isLeaseEnd(error)) throw error;
-      // The next try begins with a new one.
+      // The next try opens a new session.
       this.#session?.abandon();
       return null;
     }
@@ -168,7 +186,8 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
   async #openSession(call: EtcdCall): Promise<EtcdSession> {
     if (this.#session !== null && !this.#session.isLost) return this.#session;
     const { presenceSeconds, timeoutMs } = this.#settings;
-    // What it brought has to be there as long as anybody may wait for others, and then read it.
+    // The worker's bytes must stay as long as another worker may wait for the rest and then read
+    // them.
     const giftSeconds = presenceSeconds + Math.ceil(timeoutMs / 1000);
     this.#session?.abandon();
     this.#session = await EtcdSession.open(this.#client, { presenceSeconds, giftSeconds }, call);
@@ -186,7 +205,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
     await this.#client.change([], [{ put, value: jsonBytes(member), lease: session.presence }], call);
   }
 
-  /** Who tries to begin a world does so for all that wait; one of them does. */
+  /** Tries to begin a world for all that wait. One of the workers succeeds. */
   async #tryBeginning(meeting: Meeting, lastCall: LastCall, call: EtcdCall): Promise<void> {
     const { world, worldRevision } = meeting;
     const { lastCallMs, maxWorkers } = this.#settings;
@@ -215,7 +234,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
       met,
       readMeeting,
     });
-    // All have left the worlds before: what they brought there is of no use.
+    // All workers have left the earlier worlds, so the bytes stored there are no longer needed.
     if (world.rank === 0) {
       await this.#client.change([], [{ remove: keys.group(0), below: keys.group(met.seq) }], call);
     }
@@ -223,7 +242,7 @@ export class EtcdCoordinator extends CoordinatorDefaults implements Coordinator,
   }
 }
 
-/** For how long the same workers have been waiting. */
+/** Measures for how long the same workers have been waiting. */
 class LastCall {
   #waiting = '';
   #sinceMs = 0;

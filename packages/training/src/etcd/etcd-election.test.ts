@@ -1,4 +1,7 @@
-/** What no etcd does when asked. A real one: test/training/etcd-election.test.ts. */
+/**
+ * Answers that no real etcd can be made to give. Tests with a real one:
+ * test/training/etcd-election.test.ts.
+ */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -8,7 +11,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { EtcdElection } from './etcd-election.ts';
 
 type Answer = readonly [status: number, body: string];
-/** What is answered, by path; a list is used up one by one. */
+/** Answers by path; a list is used up one by one. */
 type Script = Record<string, Answer | (() => Answer)>;
 
 const HEADER = '"header":{"cluster_id":"1","revision":"7"}';
@@ -149,7 +152,8 @@ describe('an error never says that this trainer is elected', () => {
         return election.requestSave('a', 2001);
       };
       expect(await askAfter(2000)).toBe(true);
-      // The lease of etcd, in whole seconds, would last longer; nobody who goes by what was asked for can know.
+      // The lease in etcd lasts longer, as it counts whole seconds, but the caller knows only
+      // `blockMs`.
       await expect(askAfter(2001)).rejects.toMatchObject({
         code: 'TimedOut',
         message: 'asked to be elected for 2001 ms, which were over when the answer came',

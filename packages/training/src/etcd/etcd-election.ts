@@ -1,4 +1,4 @@
-/** The election by an etcd: a key that ends with the lease of who is elected. */
+/** The election through an etcd: a key that expires with the lease of the elected trainer. */
 
 import {
   type CallOptions,
@@ -16,9 +16,12 @@ import { ETCD_OPTIONS, type EtcdCall, EtcdClient, type EtcdOptions } from './cli
 const TIMEOUT_MS = 5000;
 
 export interface EtcdElectionOptions extends EtcdOptions {
-  /** Whose holder saves: one for each model that trainers train together. A key of etcd's, not empty. */
+  /**
+   * The holder of this key saves. Use one key for each model that trainers train together. A key of
+   * etcd, not empty.
+   */
   readonly key: string;
-  /** For all of `requestSave`: 1 to 2^31 - 1. 5,000 if not given. */
+  /** Limit for a whole `requestSave`, in milliseconds: 1 to 2^31 - 1. Default 5,000. */
   readonly timeoutMs?: number | undefined;
 }
 
@@ -29,16 +32,20 @@ const OPTIONS: Rules<EtcdElectionOptions> = {
 };
 
 /**
- * etcd counts the time, in whole seconds: an election lasts for `blockMs` rounded up, and for the server's shortest lease at least (2 seconds
- * unless it is set up otherwise). Asking again begins it anew. It outlives a restart of etcd, which may make it longer, not shorter.
- * One request of a trainer that is not elected, three of one that is.
+ * etcd counts the time, in whole seconds. An election lasts for `blockMs` rounded up, and at least
+ * for the server's shortest lease (2 seconds by default). Asking again restarts it. It survives a
+ * restart of etcd, which may lengthen it but never shortens it.
+ * A call costs one request if the trainer is not elected, three if it is.
  */
 export class EtcdElection implements Election {
   readonly #client: EtcdClient;
   readonly #key: string;
   readonly #timeoutMs: number;
 
-  /** `InvalidConfig`: endpoints that are none. `InvalidArgument`: a key or a timeout that is none. */
+  /**
+   * `InvalidConfig`: an endpoint is not valid. `InvalidArgument`: the key or the timeout is not
+   * valid.
+   */
   constructor(options: EtcdElectionOptions) {
     checkOptions(options, OPTIONS);
     const { key, timeoutMs = TIMEOUT_MS } = options;
@@ -48,15 +55,16 @@ export class EtcdElection implements Election {
   }
 
   /**
-   * See `Election`. `Unavailable`: no endpoint answered in time, or etcd has no leader. `Denied`, `StorageFull`, `Throttled`: etcd says so.
-   * Whether this trainer was elected is unknown after `Unavailable`: asking again says it.
+   * See `Election`. `Unavailable`: no endpoint answered in time, or etcd has no leader. This
+   * trainer may then have been elected; ask again to find out. `Denied`, `StorageFull`,
+   * `Throttled`: reported by etcd.
    */
   async requestSave(trainerId: string, blockMs: number, options: CallOptions = {}): Promise<boolean> {
     checkRequest(trainerId, blockMs);
     const beganMs = this.#client.clock.monotonicMs();
     const call: EtcdCall = { untilMs: beganMs + this.#timeoutMs, signal: options.signal };
     const [holder] = await this.#client.range(this.#key, false, call);
-    // Most ask in vain: they get by without writing.
+    // Most trainers are not elected; this read saves them the writes.
     if (holder !== undefined && Buffer.from(holder.value).toString('utf8') !== trainerId) return false;
     const isElected = await this.#compete(trainerId, blockMs, call);
     if (isElected && this.#client.clock.monotonicMs() - beganMs >= blockMs) throw toldTooLate(blockMs);
@@ -64,8 +72,9 @@ export class EtcdElection implements Election {
   }
 
   /**
-   * A lease of its own for every grant: what ends is that grant, and never a later one. (Paddle's master set a timer with each answer, which
-   * cleared whatever there was when it rang.) The lease that the key had before ends without a key.
+   * Every grant has its own lease, so what expires is that grant and never a later one. (Paddle's
+   * master set a timer with each answer, which cleared whatever grant existed when it fired.) The
+   * lease that the key had before expires without a key.
    */
   async #compete(trainerId: string, blockMs: number, call: EtcdCall): Promise<boolean> {
     const client = this.#client;
@@ -77,7 +86,7 @@ export class EtcdElection implements Election {
     } catch (error) {
       throw isCheckpointError(error, 'NotFound') ? toldTooLate(blockMs, error) : error;
     }
-    // Unused, it would end by itself; no answer depends on whether this arrives.
+    // An unused lease would expire by itself, and no answer depends on this request.
     if (!isElected) await client.revokeLease(lease, call).catch(() => undefined);
     return isElected;
   }

@@ -13,9 +13,12 @@ import {
 import { untilAnswered } from './patience.ts';
 import { type EtcdSession, isLeaseEnd } from './session.ts';
 
-/** etcd takes 1.5 MiB in one request, unless it is set up otherwise. */
+/** etcd accepts 1.5 MiB in one request by default; this stays below it. */
 export const BYTES_MAX = 1024 ** 2;
-/** A rank that is so many steps behind another one may leave at another step than the others, and costs them one. */
+/**
+ * A rank this many steps behind another may leave after a different step than the others, which
+ * costs them one step.
+ */
 const VOTES_KEPT = 1024;
 
 export interface EtcdWorldParts {
@@ -59,8 +62,9 @@ export class EtcdWorld implements World {
   }
 
   /**
-   * The first that asks for the nth time decides by what it sees, for all ranks: so they leave after the same step. True without
-   * asking if this world has ended, or if etcd does not answer: the rendezvous says what is wrong.
+   * The first rank that asks for the nth time decides for all ranks by what it sees, so all leave
+   * after the same step. True without a request if this world has ended. True if etcd does not
+   * answer: the rendezvous then reports the problem.
    */
   async isNewWorldDue(): Promise<boolean> {
     const { client, keys, session, policy, met, readMeeting } = this.#parts;
@@ -111,7 +115,9 @@ export class EtcdWorld implements World {
     }
   }
 
-  /** All have read what they brought two calls ago: they have been at the one between. */
+  /**
+   * All ranks have read the bytes of two calls ago, because they have been at the call in between.
+   */
   async #bring(number: number, bytes: Uint8Array, call: EtcdCall): Promise<void> {
     const { client, keys, session, met } = this.#parts;
     const put = keys.brought(met.seq, number, this.rank);
@@ -122,7 +128,7 @@ export class EtcdWorld implements World {
 
   async #collect(number: number, call: EtcdCall): Promise<readonly Uint8Array[] | null> {
     const { client, keys, met, readMeeting } = this.#parts;
-    // In this order: a rank that brought what it had, and left, has been there.
+    // Read the meeting before the count: a rank that wrote its bytes and then left still counts.
     const isEnded = hasEnded(await readMeeting(call), met.seq);
     const place = keys.gathering(met.seq, number);
     if ((await client.count(place, call)) === this.size) {

@@ -12,7 +12,7 @@ import {
 const POLICY = { minWorkers: 2, maxWorkers: 3 };
 const KEYS = new MeetingKeys('job');
 
-/** `waitsAbove` by id, and the world that there is. */
+/** `waitsAbove` by id, and the current world. */
 function meeting(waitsAbove: Record<string, number>, seq = 0, members: readonly string[] = []): Meeting {
   const entries = Object.entries(waitsAbove).map(
     ([id, above]) => [id, { ...POLICY, waitsAbove: above }] as const,

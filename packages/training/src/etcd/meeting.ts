@@ -1,4 +1,7 @@
-/** What is written in etcd about who trains together, and what follows from it. Decides only; every worker decides the same. */
+/**
+ * The records in etcd about who trains together, and the decisions that follow from them. Only
+ * decides, so every worker comes to the same result.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import type { EtcdPair } from './client.ts';
@@ -8,25 +11,28 @@ export interface Policy {
   readonly maxWorkers: number;
 }
 
-/** Of a worker, as long as its lease. */
+/** The record of a worker; it lasts as long as the worker's lease. */
 export interface Member extends Policy {
-  /** It waits for a world with a higher number than this. In or below the world that there is: it has found its place, and trains. */
+  /**
+   * The worker waits for a world with a number above this. If the current world has such a number,
+   * the worker has found its place and trains.
+   */
   readonly waitsAbove: number;
 }
 
 /** The workers that met last. */
 export interface MetWorld {
-  /** 0: none has met. */
+  /** 0: no workers have met yet. */
   readonly seq: number;
   /** By rank. */
   readonly members: readonly string[];
 }
 
 export interface Meeting {
-  /** By id; who has been there longest comes first. */
+  /** By id; the worker that has been present longest comes first. */
   readonly members: ReadonlyMap<string, Member>;
   readonly world: MetWorld;
-  /** Of the world's key. */
+  /** Revision of the world's key. */
   readonly worldRevision: bigint;
   readonly isOver: boolean;
 }
@@ -38,7 +44,7 @@ export class MeetingKeys {
     this.#prefix = prefix;
   }
 
-  /** Before all that `meetingOf` is to be given. */
+  /** Prefix of all that `meetingOf` needs. */
   get meeting(): string {
     return `${this.#prefix}/meeting/`;
   }
@@ -55,7 +61,7 @@ export class MeetingKeys {
     return `${this.meeting}members/`;
   }
 
-  /** Of what the ranks of a world bring, and of what they agree on. */
+  /** Prefix of the bytes that the ranks of a world exchange, and of their votes. */
   group(worldSeq: number): string {
     return `${this.#prefix}/group/${digits(worldSeq)}/`;
   }
@@ -73,12 +79,15 @@ export class MeetingKeys {
   }
 }
 
-/** Keys are in the order of their bytes. */
+/** Padded, because etcd sorts keys by their bytes. */
 function digits(value: number): string {
   return String(value).padStart(16, '0');
 }
 
-/** `pairs`: all that is there, oldest first, from one moment. `Unexpected`: it is not what workers write. */
+/**
+ * `pairs`: all keys below `meeting`, oldest first, read at one revision. `Unexpected`: workers did
+ * not write this.
+ */
 export function meetingOf(pairs: readonly EtcdPair[], keys: MeetingKeys): Meeting {
   const members = new Map<string, Member>();
   let world: MetWorld = { seq: 0, members: [] };
@@ -108,20 +117,23 @@ function isWaiting(member: Member | undefined, world: MetWorld): boolean {
   return member !== undefined && member.waitsAbove >= world.seq;
 }
 
-/** One of those who met is gone, or waits for the next world, or has it. */
+/** A member of the world is gone, waits for the next world, or is already in it. */
 export function hasEnded({ members, world }: Meeting, seq: number): boolean {
   const hasLeft = (id: string) => !members.has(id) || isWaiting(members.get(id), world);
   return world.seq !== seq || world.members.some(hasLeft);
 }
 
-/** Those who train are to meet anew. Whoever waits while there is no room for one more does so in case that somebody leaves. */
+/**
+ * The workers must meet again. A worker that waits while the world is full changes nothing: it
+ * waits in case another leaves.
+ */
 export function isNewWorldDue(meeting: Meeting, seq: number, { maxWorkers }: Policy): boolean {
   if (meeting.isOver || hasEnded(meeting, seq)) return true;
   const { members, world } = meeting;
   return world.members.length < maxWorkers && [...members.values()].some((each) => isWaiting(each, world));
 }
 
-/** Who is in the next world, by rank, if nobody else comes; `null`: not yet. */
+/** Ids in the next world, by rank, if no other worker comes; `null` if it cannot begin yet. */
 export function nextMembers(
   { members, world }: Meeting,
   { minWorkers, maxWorkers }: Policy,
@@ -130,7 +142,7 @@ export function nextMembers(
   return isEverybodyHere && members.size >= minWorkers ? [...members.keys()].slice(0, maxWorkers) : null;
 }
 
-/** `InvalidArgument` if one of those that are there wants another policy. */
+/** `InvalidArgument` if a present worker has another policy. */
 export function checkSamePolicy({ members }: Meeting, policy: Policy): void {
   for (const member of members.values()) {
     for (const name of ['minWorkers', 'maxWorkers'] as const) {

@@ -1,14 +1,14 @@
 import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import type { EtcdCall, EtcdClient } from './client.ts';
 
-/** One of many workers that all ask so often. */
+/** Poll interval for one of many workers that all poll. */
 const POLL_MS = 25;
 const POLL_MS_MAX = 200;
 const CALL_TIMEOUT_MS = 5000;
 
 /**
- * Asks again and again until there is an answer, which is not `null`; etcd may be away meanwhile. `TimedOut` after `timeoutMs`, with the last failure
- * as its cause.
+ * Repeats `body` until it resolves to a value other than `null`. Tolerates an etcd that is
+ * temporarily away. `TimedOut` after `timeoutMs`, with the last failure as its cause.
  */
 export async function untilAnswered<T>(
   client: EtcdClient,

@@ -4,13 +4,16 @@ import type { EtcdCall, EtcdClient, LeaseId } from './client.ts';
 const ID_DIGITS = 16;
 const CLOSE_TIMEOUT_MS_MAX = 5000;
 
-/** A worker's presence in etcd: ends when it is closed, or has not been heard of for so long. */
+/** A worker's presence in etcd. Ends when it is closed, or when it was not renewed in time. */
 export class EtcdSession {
-  /** Never used before. */
+  /** Unique: never used before. */
   readonly id = systemRandom.hex(ID_DIGITS);
-  /** Of what says that the worker is there. */
+  /** Lease of the key that says the worker is present. */
   readonly presence: LeaseId;
-  /** Of what it has brought to others, who may read it when the worker has ended. */
+  /**
+   * Lease of the bytes that the worker passed to others. They may read these after the worker has
+   * ended.
+   */
   readonly gifts: LeaseId;
   readonly #client: EtcdClient;
   readonly #timer: NodeJS.Timeout;
@@ -39,18 +42,22 @@ export class EtcdSession {
     this.gifts = leases.gifts;
     this.#presenceMs = leases.presence.seconds * 1000;
     this.#heardMs = leases.sinceMs;
-    // Three times: one that is lost, or late, does no harm.
+    // Three renewals per lease time: one that is lost or late does no harm.
     this.#timer = setInterval(() => void this.#keep(), this.#presenceMs / 3);
-    // Whoever forgets to close is present until its process ends, which this does not prevent.
+    // A session that is not closed stays until its process ends; the timer does not keep the
+    // process alive.
     this.#timer.unref();
   }
 
-  /** The others take this worker for gone, or are about to. */
+  /** The others consider this worker gone, or are about to. */
   get isLost(): boolean {
     return this.#isLost || this.#client.clock.monotonicMs() - this.#heardMs >= this.#presenceMs;
   }
 
-  /** The others hear at once that it is gone. Safe to repeat, and never fails: unheard, it ends by itself. */
+  /**
+   * Tells the others at once that this worker is gone. Safe to repeat. Never fails: if etcd does
+   * not answer, the lease expires by itself.
+   */
   async close(): Promise<void> {
     this.abandon();
     const timeoutMs = Math.min(this.#presenceMs, CLOSE_TIMEOUT_MS_MAX);
@@ -58,7 +65,7 @@ export class EtcdSession {
     await this.#client.revokeLease(this.presence, call).catch(() => undefined);
   }
 
-  /** Says nothing any more, and ends by itself. */
+  /** Stops renewing, so the session expires by itself. */
   abandon(): void {
     this.#isLost = true;
     clearInterval(this.#timer);
@@ -75,13 +82,13 @@ export class EtcdSession {
       if (kept.every(Boolean)) this.#heardMs = Math.max(this.#heardMs, nowMs);
       else this.abandon();
     } catch (error) {
-      // It is asked again soon; a time without an answer is a time unheard.
+      // The next renewal follows soon. Time without an answer counts as not renewed.
       if (!isCheckpointError(error)) throw error;
     }
   }
 }
 
-/** What the lease has ended for is to begin anew. */
+/** The lease has ended, so a new session is needed. */
 export function isLeaseEnd(error: unknown): error is CheckpointError {
   return isCheckpointError(error, 'NotFound');
 }

@@ -1,4 +1,4 @@
-/** What processes that were killed while they saved leave behind, and what becomes of it. */
+/** Cleanup of what processes leave behind that were killed while they saved. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,7 +24,7 @@ afterEach(() => rm(root, { recursive: true }));
 
 const hidden = async () => (await readdir(root)).filter((name) => name.startsWith('.holdfast-')).toSorted();
 
-/** A directory as `process` has it while it saves; its name. */
+/** Creates a directory as `process` has it while it saves; resolves to its name. */
 async function begunBy(process: string): Promise<string> {
   const name = `.holdfast-0123456789abcdef${process}`;
   await mkdir(join(root, name, 'checkpoint'), { recursive: true });
@@ -54,12 +54,12 @@ it('of a process whose number another has now it goes; of one that lives, or tha
     await begunBy(`.${processText(self)}`),
     await begunBy(`.${processText({ ...self, bootId: OTHER_BOOT, startTicks: '1' })}`),
     await begunBy(`.${processText({ ...self, pidNamespace: '1', startTicks: '1' })}`),
-    await begunBy(''), // by one that could not tell who it is
+    await begunBy(''), // by a process that could not identify itself
     await begunBy('.somebody'),
   ];
   const manager = new FileSystemCheckpointManager(root);
   await manager.list();
-  expect(await hidden()).toContain(gone); // who only reads removes nothing
+  expect(await hidden()).toContain(gone); // a reader removes nothing
   const checkpoint = await manager.create();
   await checkpoint.discard();
   expect(await hidden()).toEqual(stays.toSorted());

@@ -1,9 +1,12 @@
 import { CheckpointError } from '@holdfast/core/contract';
 
-/** Most file systems allow so many. */
+/** The limit of most file systems. */
 const KEY_BYTES_MAX = 255;
 
-/** A key is the name of a file in the checkpoint's directory; it never leads out of it. `InvalidArgument` otherwise. */
+/**
+ * A key is a file name in the checkpoint's directory and cannot lead out of it. Otherwise
+ * `InvalidArgument`.
+ */
 export function checkKey(key: string): void {
   const isName = key !== '' && key !== '.' && key !== '..' && !/[/\\\0]/.test(key);
   if (isName && Buffer.byteLength(key) <= KEY_BYTES_MAX) return;

@@ -41,11 +41,11 @@ const read = async (checkpoint: TrainingCheckpoint | null, key = 'default') =>
 
 const versions = async () => (await manager.list()).map(({ version }) => version);
 
-/** Names in the root, the hidden ones without their random ends. */
+/** Names in the root, hidden ones without their random ends. */
 const names = async () =>
   (await readdir(root)).map((name) => name.replace(/^\.holdfast-.*/, '.holdfast')).sort();
 
-/** As the machine's, with some calls replaced. */
+/** The machine's file system, with some calls replaced. */
 const withCalls = (calls: Partial<FileSystem>) =>
   new FileSystemCheckpointManager(root, { ...nodeFileSystem, ...calls });
 

@@ -1,7 +1,9 @@
 /**
- * Checkpoints as directories, in torchelastic's layout: `{root}/{id}/{key}`. Unlike there, a checkpoint has its number only when it is whole
- * and durable; until then it lies in a directory beside, `.holdfast-…`, whose name no reader takes for a number. A process that dies leaves
- * that directory, which takes room and nothing else; the next one of this machine that saves here removes it.
+ * Checkpoints as directories, in torchelastic's layout: `{root}/{id}/{key}`. Unlike there, a
+ * checkpoint gets its number only when it is whole and durable. Until then it is in a staging
+ * directory, `.holdfast-…`, whose name no reader takes for a number. A process that dies leaves
+ * that directory, which only takes space. The next process of this machine that saves here removes
+ * it.
  */
 
 import { join } from 'node:path';
@@ -24,11 +26,13 @@ import { nextVersion, readSequence } from './sequence.ts';
 import { STAGING_PREFIX, StagedCheckpoint } from './staged-checkpoint.ts';
 
 /**
- * torchelastic's FileSystemCheckpointManager, which reads and writes the same directories. Nothing is read before the first call, and no
- * checkpoint is kept in mind between calls; each costs one look into the directory. A directory that is not there holds no checkpoint, and `create`
- * makes it. Several processes may save at once: each checkpoint gets a number of its own. Bytes have no checksums here.
- * The first `create` removes what processes of this machine that are certainly gone were writing; where nobody can tell (another machine or
- * container, no /proc) it stays, and may be deleted when nobody saves.
+ * torchelastic's FileSystemCheckpointManager; reads and writes the same directories. Reads nothing
+ * before the first call and caches no checkpoint; each call lists the directory once. A missing
+ * directory holds no checkpoints, and `create` makes it. Several processes may save at once: each
+ * checkpoint gets its own number. Bytes have no checksums here.
+ * The first `create` removes the unfinished checkpoints of this machine's processes that are
+ * certainly gone. It keeps one if it cannot tell (another machine or container, no /proc); delete
+ * that one when no process saves here.
  */
 export class FileSystemCheckpointManager implements TrainingCheckpointManager {
   readonly #root: string;
@@ -49,8 +53,9 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
   }
 
   /**
-   * Its version is the number that it will have unless somebody else takes that first; after `commit` it is the one that it has.
-   * `InvalidArgument`: the directory is a run of Holdfast, or lies in one; a run holds only Holdfast's own objects.
+   * The version is the number that the checkpoint will get unless another process takes it first.
+   * After `commit` it is the final number. `InvalidArgument`: the directory is a Holdfast run or
+   * lies in one; a run holds only Holdfast's own objects.
    */
   async create(): Promise<TrainingCheckpoint> {
     await assertOutsideRuns(this.#fileSystem, join(this.#root, 'VERSION'));
@@ -70,11 +75,13 @@ export class FileSystemCheckpointManager implements TrainingCheckpointManager {
     });
   }
 
-  /** Who dies leaves something for a later process, so that once in a life is enough. */
+  /**
+   * A process can only leave something for a later process, so one cleanup per manager is enough.
+   */
   async #tidy(): Promise<void> {
     if (this.#hasTidied) return;
     this.#hasTidied = true;
-    // What cannot be listed is an error of the next call, which has to.
+    // Ignore a failure to list: the next call has to list too and reports it.
     const parts = { fileSystem: this.#fileSystem, processes: this.#processes };
     await removeAbandoned(this.#root, STAGING_PREFIX, parts).catch(() => undefined);
   }

@@ -1,13 +1,16 @@
 import { constants } from 'node:fs';
 import { type FileSystem, fileError } from '@holdfast/local-files';
 
-/** A file that is written from its beginning to its end, once. What fails in between is never trusted again. */
+/** A file that is written once, from start to end. After a failure it is never trusted again. */
 export class PartFile {
   readonly #path: string;
   readonly #fileSystem: FileSystem;
   #descriptor: number | null = null;
   #offsetBytes = 0;
-  /** The call under way: a descriptor that is closed under it may be another file's already. */
+  /**
+   * The call in progress. Closing the descriptor during it is unsafe: the number may already belong
+   * to another file.
+   */
   #running: Promise<void> = Promise.resolve();
 
   constructor(path: string, fileSystem: FileSystem) {
@@ -34,7 +37,7 @@ export class PartFile {
     });
   }
 
-  /** The bytes are durable; the name is not yet. */
+  /** Makes the bytes durable; the name is not durable yet. */
   async finish(): Promise<void> {
     await this.#run('write', (descriptor) => this.#fileSystem.fsync(descriptor));
     await this.#close();
@@ -42,8 +45,8 @@ export class PartFile {
 
   /** Safe to repeat, and after `finish`. */
   async abandon(): Promise<void> {
-    await this.#running.catch(() => undefined); // whoever began it has heard
-    await this.#close().catch(() => undefined); // the file is given up
+    await this.#running.catch(() => undefined); // the caller of that operation has the error
+    await this.#close().catch(() => undefined); // the file is discarded
   }
 
   #run(action: string, call: (descriptor: number) => Promise<void>): Promise<void> {

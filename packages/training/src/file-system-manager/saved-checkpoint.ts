@@ -5,10 +5,10 @@ import { type FileSystem, fileError } from '@holdfast/local-files';
 import type { TrainingCheckpoint } from '../checkpoints.ts';
 import { checkKey } from './key.ts';
 
-/** Large enough that the calls do not count, small enough to wait for. */
+/** Large enough that the cost of calls does not matter, small enough for a quick read. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** One that is committed. */
+/** A committed checkpoint. */
 export class SavedCheckpoint implements TrainingCheckpoint {
   readonly version: bigint;
   readonly #path: string;
@@ -20,7 +20,7 @@ export class SavedCheckpoint implements TrainingCheckpoint {
     this.#fileSystem = fileSystem;
   }
 
-  /** `JSON.stringify` takes no bigint. */
+  /** `JSON.stringify` does not accept a bigint. */
   toJSON(): { readonly version: string } {
     return { version: String(this.version) };
   }
@@ -30,7 +30,7 @@ export class SavedCheckpoint implements TrainingCheckpoint {
     throw new CheckpointError('InvalidArgument', message);
   }
 
-  /** The file is opened by the first read. The stream fails with `NotFound` if there is none. */
+  /** The first read opens the file. The stream fails with `NotFound` if the file does not exist. */
   openInputStream(key: string): ReadableStream<Uint8Array> {
     checkKey(key);
     const file = new ChunkFile(`${this.#path}${sep}${key}`, this.#fileSystem);
@@ -49,19 +49,25 @@ export class SavedCheckpoint implements TrainingCheckpoint {
     return stream;
   }
 
-  async commit(): Promise<void> {} // it is
+  async commit(): Promise<void> {} // already committed
 
-  async discard(): Promise<void> {} // after commit: does nothing
+  async discard(): Promise<void> {} // does nothing after commit
 }
 
-/** A file from its beginning to its end. It is closed after the last chunk, at the first error, at `end`, or when its stream was dropped. */
+/**
+ * Reads a file from start to end. Closes it after the last chunk, at the first error, at `end`, or
+ * when its stream was garbage-collected.
+ */
 class ChunkFile {
   readonly #path: string;
   readonly #fileSystem: FileSystem;
   #descriptor: number | null = null;
   #offsetBytes = 0;
   #isOver = false;
-  /** The call under way: a descriptor that is closed under it may be another file's already. */
+  /**
+   * The call in progress. Closing the descriptor during it is unsafe: the number may already belong
+   * to another file.
+   */
   #running: Promise<unknown> = Promise.resolve();
   #forget: () => void = () => undefined;
 
@@ -70,16 +76,16 @@ class ChunkFile {
     this.#fileSystem = fileSystem;
   }
 
-  /** `null`: there are no more. */
+  /** `null`: the file has ended. */
   async next(): Promise<Uint8Array | null> {
     try {
       const reading = this.#isOver ? Promise.resolve(null) : this.#read();
-      this.#running = reading.catch(() => undefined); // the reader hears of it
+      this.#running = reading.catch(() => undefined); // the reader gets this error
       const chunk = await reading;
       if (chunk === null) await this.#close();
       return chunk;
     } catch (error) {
-      await this.#close().catch(() => undefined); // the first error is the one to tell
+      await this.#close().catch(() => undefined); // throw the first error, not this one
       throw fileError(error, `read ${this.#path}`, { path: this.#path });
     }
   }
@@ -93,7 +99,8 @@ class ChunkFile {
   }
 
   endWith(stream: object): void {
-    this.#forget = whenDropped(stream, () => void this.end().catch(() => undefined)); // no one is left to hear of it
+    // no caller is left to get an error
+    this.#forget = whenDropped(stream, () => void this.end().catch(() => undefined));
   }
 
   async #read(): Promise<Uint8Array | null> {

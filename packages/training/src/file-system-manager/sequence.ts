@@ -8,8 +8,9 @@ export interface SequenceEntry {
 }
 
 /**
- * The directories whose names are whole numbers, by number, highest first; torchelastic takes `-1` and `007` for such as well. Everything
- * else is passed over. Empty where there is no directory `root`.
+ * The directories whose names are whole numbers, highest first. As in torchelastic, names such as
+ * `-1` and `007` count too. All other entries are ignored. Empty if the directory `root` does not
+ * exist.
  */
 export async function readSequence(root: string, fileSystem: FileSystem): Promise<SequenceEntry[]> {
   const found = new Map<bigint, SequenceEntry>();
@@ -19,13 +20,13 @@ export async function readSequence(root: string, fileSystem: FileSystem): Promis
     const version = BigInt(name);
     const path = `${root}${sep}${name}`;
     if (!(await isDirectory(entry, path, fileSystem))) continue;
-    // Of `7` and `007` the one that is written here.
+    // If both `7` and `007` exist, use `7`, the form that this class writes.
     if (!found.has(version) || name === version.toString()) found.set(version, { version, path });
   }
   return [...found.values()].toSorted((a, b) => (a.version < b.version ? 1 : -1));
 }
 
-/** One above the highest; 0 for the first. */
+/** One above the highest, or 0 for the first. */
 export function nextVersion([highest]: readonly SequenceEntry[]): bigint {
   return highest === undefined || highest.version < 0n ? 0n : highest.version + 1n;
 }
@@ -41,6 +42,7 @@ async function readEntries(root: string, fileSystem: FileSystem): Promise<Dirent
 
 async function isDirectory(entry: Dirent<Buffer>, path: string, fileSystem: FileSystem): Promise<boolean> {
   if (!entry.isSymbolicLink()) return entry.isDirectory();
-  const stats = await fileSystem.stat(path).catch(() => null); // a link to nothing is no checkpoint
+  // a dangling link is not a checkpoint
+  const stats = await fileSystem.stat(path).catch(() => null);
   return stats?.isDirectory() ?? false;
 }

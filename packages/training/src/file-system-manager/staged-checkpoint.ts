@@ -14,13 +14,15 @@ import { PartFile } from './part-file.ts';
 import { SavedCheckpoint } from './saved-checkpoint.ts';
 import { nextVersion, readSequence } from './sequence.ts';
 
-/** Of the name of a checkpoint that is being written, which no reader takes for a number. */
+/**
+ * Starts the name of a checkpoint that is being written. No reader takes such a name for a number.
+ */
 export const STAGING_PREFIX = '.holdfast-';
 
-/** Numbers that others take first, one after the other, before something else must be wrong. */
+/** After this many numbers in a row were taken by other processes, something else must be wrong. */
 const NUMBERS_TRIED_MAX = 1000;
 
-/** What rename(2) says of a name that is a directory with something in it, or no directory. */
+/** Errors of rename(2) if the new name is a non-empty directory or not a directory. */
 const NAME_IS_TAKEN = new Set(['ENOTEMPTY', 'EEXIST', 'ENOTDIR']);
 
 interface StagedParts {
@@ -40,8 +42,9 @@ interface OpenPart {
 }
 
 /**
- * One that is being written: each stream goes to a numbered file of a directory beside the root's checkpoints; `commit` gathers the last one
- * of each key in one directory, makes all of it durable, and gives that its number.
+ * A checkpoint that is being written. Each stream writes a numbered file in a staging directory
+ * next to the root's checkpoints. `commit` moves the last file of each key into one directory,
+ * makes it durable, and renames it to its number.
  */
 export class StagedCheckpoint implements TrainingCheckpoint {
   readonly #root: string;
@@ -50,7 +53,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   readonly #staging: string;
   /** Key to the number of its file. */
   readonly #written = new Map<string, number>();
-  /** Key to the number of the last file that failed or was given up. */
+  /** Key to the number of the last file that failed or was aborted. */
   readonly #failed = new Map<string, number>();
   readonly #open = new Set<OpenPart>();
   #version: bigint;
@@ -128,7 +131,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
   }
 
   async discard(): Promise<void> {
-    await this.#committing?.catch(() => undefined); // whoever committed has heard
+    await this.#committing?.catch(() => undefined); // the caller of commit has the error
     if (this.#state === 'committed') return;
     this.#state = 'discarded';
     const reason = new CheckpointError('Aborted', `checkpoint ${this.#version} was discarded`);
@@ -183,7 +186,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
     );
   }
 
-  /** False: the number is somebody else's. */
+  /** False: another process has taken the number. */
   async #took(gathered: string, version: bigint): Promise<boolean> {
     try {
       await this.#fileSystem.rename(gathered, this.#pathOf(version));
@@ -194,7 +197,10 @@ export class StagedCheckpoint implements TrainingCheckpoint {
     }
   }
 
-  /** It has its number, and others may have read it. */
+  /**
+   * Makes the rename durable. The checkpoint has its number by now, and other processes may have
+   * read it.
+   */
   async #settle(): Promise<void> {
     try {
       await this.#sync.sync(this.#root);
@@ -205,7 +211,7 @@ export class StagedCheckpoint implements TrainingCheckpoint {
         { cause: error, context: { path: this.#root, version: this.#version } },
       );
     }
-    // What is left of it should this fail is a hidden directory that takes room.
+    // If this fails, it leaves a hidden directory that only takes space.
     await this.#fileSystem.removeAll(this.#staging).catch(() => undefined);
   }
 

@@ -1,4 +1,4 @@
-/** What a worker is told, in answer to a call. */
+/** The server's answer to a call of a worker. */
 
 import { CheckpointError, ERROR_CODES, type ErrorCode } from '@holdfast/core/contract';
 import type { Frame } from './frames.ts';
@@ -6,31 +6,37 @@ import type { Frame } from './frames.ts';
 export type Answer =
   | { readonly outcome: 'done' }
   | { readonly outcome: 'world'; readonly rank: number; readonly size: number }
-  /** Whether the workers are to meet anew. */
+  /** Whether the workers must meet again. */
   | { readonly outcome: 'vote'; readonly isDue: boolean }
-  /** What all brought, by rank. */
+  /** The bytes of all workers, by rank. */
   | { readonly outcome: 'gathered'; readonly parts: readonly Uint8Array[] }
   | { readonly outcome: 'stop' }
   | { readonly outcome: 'recoverable'; readonly message: string }
   | { readonly outcome: 'refused'; readonly code: ErrorCode; readonly message: string };
 
-/** A call of a worker: `worker` is the number of its connection, and earlier ones have lower numbers. */
+/**
+ * A call of a worker. `worker` is the number of its connection; earlier connections have lower
+ * numbers.
+ */
 export interface Call {
   readonly worker: number;
-  /** The worker's own number for it. */
+  /** The worker's own number for the call. */
   readonly id: number;
 }
 
 export type Tell = (call: Call, answer: Answer) => void;
 
-/** The header and the body of the frame that says it. */
+/** Header and body of the frame that carries the answer. */
 export function frameOf(answer: Answer): { header: Record<string, unknown>; body: readonly Uint8Array[] } {
   if (answer.outcome !== 'gathered') return { header: { ...answer }, body: [] };
   const sizes = answer.parts.map((part) => part.length);
   return { header: { outcome: answer.outcome, sizes }, body: answer.parts };
 }
 
-/** `InvalidArgument`: whoever sent this is no rendezvous server. The parts of what was gathered lie in the frame's memory. */
+/**
+ * Parses an answer. `InvalidArgument`: the sender is not a rendezvous server. Gathered parts share
+ * the frame's memory.
+ */
 export function answerOf({ header, body }: Frame): Answer {
   const { outcome, rank, size, isDue, sizes, code, message } = header;
   if (outcome === 'done' || outcome === 'stop') return { outcome };

@@ -2,9 +2,9 @@ import { byteArray, CheckpointError, having, shown } from '@holdfast/core/contra
 import type { World } from '../coordinator.ts';
 
 /**
- * What rank `root` brings, on every rank; what the others pass is not looked at. Every rank calls it, with the same root, and in the same
- * order as other calls of the world. Fails as `allGather`; `InvalidArgument`: there is no
- * such rank.
+ * Resolves to the bytes of rank `root` on every rank; the bytes that other ranks pass are ignored.
+ * Every rank must call it with the same root, and in the same order as other calls of the world.
+ * Fails as `allGather`. `InvalidArgument`: `root` is not a rank of this world.
  */
 export async function broadcast(world: World, root: number, bytes: Uint8Array): Promise<Uint8Array> {
   having('allGather')('world', world);

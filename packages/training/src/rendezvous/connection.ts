@@ -8,7 +8,7 @@ import { type Frame, FrameReader, writeFrame } from './frames.ts';
 export interface ConnectionOptions {
   readonly host: string;
   readonly port: number;
-  /** Longest time until there is a connection, and until a call is answered. */
+  /** Longest wait for the connection, and for the answer to a call. */
   readonly timeoutMs: number;
 }
 
@@ -19,8 +19,9 @@ interface Pending {
 }
 
 /**
- * A worker's calls to the server. `RecoverableError`: the connection is lost, and with it what the server knew of this worker;
- * `TimedOut`: the server does not answer, and the connection is given up. Keeps the process alive only while a call is under way.
+ * A worker's calls to the server. `RecoverableError`: the connection is lost, and with it the
+ * server's record of this worker. `TimedOut`: the server does not answer, and the connection is
+ * closed. Keeps the process alive only while a call waits for its answer.
  */
 export class Connection {
   readonly #socket: Socket;
@@ -28,7 +29,7 @@ export class Connection {
   readonly #pending = new Map<number, Pending>();
   #nextId = 0;
 
-  /** `Unavailable`: nobody listens there. */
+  /** `Unavailable`: no server listens there. */
   static async open(options: ConnectionOptions): Promise<Connection> {
     const { host, port, timeoutMs } = options;
     const socket = connect({ host, port, noDelay: true });

@@ -46,7 +46,7 @@ test('lengths out of range are refused before anything is kept', () => {
     [65_537, 0],
     [1, 0],
     [2, BODY_BYTES_MAX + 1],
-    [0x47455420, 0x2f204854], // somebody else's "GET / HT"
+    [0x47455420, 0x2f204854], // "GET / HT", from an HTTP client
   ] as const) {
     expect(() => new FrameReader().push(prefix(header, body))).toThrow(`${header} + ${body} bytes`);
   }

@@ -1,14 +1,15 @@
 /**
- * Messages of a rendezvous: 4 bytes length of the header, 4 bytes length of the body (both big-endian), the header as JSON, the body as it
- * is. Lengths are checked before anything is kept.
+ * Messages of a rendezvous: 4 bytes length of the header, 4 bytes length of the body (both
+ * big-endian), the header as JSON, the body unchanged. Lengths are checked before any of the
+ * message is kept.
  */
 
 import type { Writable } from 'node:stream';
 import { CheckpointError } from '@holdfast/core/contract';
 
-/** All that the workers bring to one group operation, together. */
+/** Limit for the bytes of all workers in one group operation together. */
 export const BODY_BYTES_MAX = 2 ** 30;
-/** A header has about 10 bytes for each worker. */
+/** A header needs about 10 bytes for each worker. */
 const HEADER_BYTES_MAX = 64 * 1024;
 const PREFIX_BYTES = 8;
 
@@ -37,14 +38,20 @@ export function writeFrame(
   stream.uncork();
 }
 
-/** Makes frames of what comes in, however it is cut. After it has thrown, the rest of the stream means nothing. */
+/**
+ * Turns incoming chunks of any size into frames. After it has thrown, do not use the rest of the
+ * stream.
+ */
 export class FrameReader {
   #chunks: Buffer[] = [];
   #heldBytes = 0;
   #neededBytes = PREFIX_BYTES;
   #lengths: { readonly header: number; readonly body: number } | null = null;
 
-  /** The frames that this chunk completes. `InvalidArgument`: whoever sends this does not speak our language. */
+  /**
+   * Returns the frames that this chunk completes. `InvalidArgument`: the sender does not speak this
+   * protocol.
+   */
   push(chunk: Buffer): Frame[] {
     this.#chunks.push(chunk);
     this.#heldBytes += chunk.length;
@@ -70,7 +77,7 @@ export class FrameReader {
   }
 
   #take(sizeBytes: number): Buffer {
-    // Joined once for each frame, not for each chunk: a large body comes in thousands of them.
+    // Joined once per frame, not per chunk: a large body comes in thousands of chunks.
     const held = this.#chunks.length === 1 ? this.#chunks[0] : undefined;
     const all = held ?? Buffer.concat(this.#chunks, this.#heldBytes);
     this.#chunks = all.length > sizeBytes ? [all.subarray(sizeBytes)] : [];

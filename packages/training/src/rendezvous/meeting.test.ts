@@ -7,7 +7,7 @@ import type { GroupCall } from './running-world.ts';
 const TIMEOUT_MS = 1000;
 const LAST_CALL_MS = 100;
 
-/** Workers that speak to a meeting, and a clock that moves only when told to. */
+/** Workers that send calls to a meeting, and a clock that moves only on request. */
 class Stage {
   readonly #meeting = new Meeting({
     lastCallMs: LAST_CALL_MS,
@@ -47,7 +47,7 @@ class Stage {
     return this.heard()[0]?.[1];
   }
 
-  /** Lets time pass as the server would: at every moment when something is due. */
+  /** Lets time pass as the server does: calls `tick` whenever something is due. */
   pass(ms: number): void {
     const endMs = this.nowMs + ms;
     while (this.#meeting.nextTickMs() <= endMs) {
@@ -57,7 +57,7 @@ class Stage {
     this.nowMs = endMs;
   }
 
-  /** What workers were told since the last look. */
+  /** Answers to workers since the last call. */
   heard(): [number, Answer][] {
     return this.#told.splice(0);
   }

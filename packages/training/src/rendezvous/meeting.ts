@@ -1,6 +1,8 @@
 /**
- * Who meets whom, and when: decides, and leaves time and bytes to the server. A worker is the number of its connection, so earlier ones have
- * lower numbers, and the ranks of a world are in their order: whoever has been there longest is rank 0, and those who stay keep their order.
+ * Decides which workers meet, and when; the server handles time and bytes. A worker is identified
+ * by the number of its connection, so earlier workers have lower numbers. The ranks of a world
+ * follow these numbers: the worker connected longest is rank 0, and workers that stay keep their
+ * order.
  */
 
 import type { Call, Tell } from './answers.ts';
@@ -8,14 +10,22 @@ import type { Policy } from './policy.ts';
 import { type Contribution, RunningWorld } from './running-world.ts';
 
 export interface MeetingOptions {
-  /** Once enough are there, and before the world begins: how long to wait for others after the last one came. */
+  /**
+   * How long to wait for further workers once enough are present, counted from the last arrival.
+   */
   readonly lastCallMs: number;
   readonly tell: Tell;
-  /** Ends the connection of a worker for whom others have waited too long; `leave` is not called for it. */
+  /**
+   * Ends the connection of a worker that the others have waited for too long. `leave` is not called
+   * for it.
+   */
   readonly expel: (worker: number) => void;
 }
 
-/** `idle`: connected, and not yet at a rendezvous. `training`: in a world, be it over or not. `finished`: without data. */
+/**
+ * `idle`: connected, but not yet at a rendezvous. `training`: in a world, which may have ended.
+ * `finished`: has no data left, or was told to stop.
+ */
 type Place = 'idle' | 'waiting' | 'training' | 'finished';
 
 interface Waiting {
@@ -35,7 +45,10 @@ export class Meeting {
     this.#options = options;
   }
 
-  /** Takes in a worker; the first decides on the policy. Why not, if it wants another one; nothing if it is in. */
+  /**
+   * Admits a worker; the first one sets the policy. Returns why it was rejected, or `null` if it
+   * was admitted.
+   */
   enter(worker: number, policy: Policy): string | null {
     const present = this.#policy;
     for (const name of ['minWorkers', 'maxWorkers', 'timeoutMs'] as const) {
@@ -71,7 +84,10 @@ export class Meeting {
     else this.#options.tell(call, { outcome: 'vote', isDue: true });
   }
 
-  /** Nobody joins any more. Those who train on without this worker hear of it, as they cannot gather without it. */
+  /**
+   * Training is over: no worker joins any more. Workers that still train learn of it, as they
+   * cannot gather without this worker.
+   */
   finish(call: Call, nowMs: number): void {
     this.#isOver = true;
     this.#leaveWorld(call.worker, 'has no data left', nowMs);
@@ -80,19 +96,19 @@ export class Meeting {
     this.tick(nowMs);
   }
 
-  /** It is gone, whatever it was doing. */
+  /** Removes a worker that is gone, whatever it was doing. */
   leave(worker: number, nowMs: number): void {
     this.#forget(worker, 'is gone', nowMs);
     this.tick(nowMs);
   }
 
-  /** When `tick` is to be called if nothing else happens before; `Infinity`: never. */
+  /** When to call `tick` if nothing else happens before; `Infinity`: never. */
   nextTickMs(): number {
     const worldMs = this.#world?.dueMs ?? Number.POSITIVE_INFINITY;
     return Math.min(worldMs, this.#roundDueMs(), this.#lastCallEndMs());
   }
 
-  /** Does what is due at this moment. Safe to repeat. */
+  /** Does what is due now. Safe to repeat. */
   tick(nowMs: number): void {
     for (const worker of this.#world?.overdue(nowMs) ?? []) this.#expel(worker, nowMs);
     if (this.#isOver) this.#stopWaiting();
@@ -117,12 +133,12 @@ export class Meeting {
     return this.#policy?.timeoutMs ?? 0;
   }
 
-  /** The first that waits has waited long enough. */
+  /** When the worker that has waited longest has waited for `timeoutMs`. */
   #roundDueMs(): number {
     return Math.min(...[...this.#waiting.values()].map(({ sinceMs }) => sinceMs + this.#timeoutMs()));
   }
 
-  /** Nobody who waits could be taken in: they are there in case that somebody leaves. */
+  /** No waiting worker could be admitted; they wait in case another leaves. */
   #isWorldFull(): boolean {
     const world = this.#world;
     return world !== null && !world.hasEnded && world.members.length >= (this.#policy?.maxWorkers ?? 0);
@@ -136,7 +152,7 @@ export class Meeting {
     return this.#waiting.size >= (this.#policy?.minWorkers ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Those who are expected, as they are connected and have data left. */
+  /** Workers that the others wait for: connected, with data left, and not at the rendezvous. */
   #absent(): number[] {
     return [...this.#places].filter(([, at]) => at === 'idle' || at === 'training').map(([worker]) => worker);
   }
@@ -199,10 +215,12 @@ export class Meeting {
 
   #leaveWorld(worker: number, how: string, nowMs: number): void {
     const world = this.#worldOf(worker);
-    // A worker in training is in this world: before another one begins, whoever does not come is expelled.
+    // A worker that trains is in this world: before another one begins, every worker that does not
+    // come is expelled.
     if (world === null || world.hasEnded) return;
     world.end(`rank ${world.members.indexOf(worker)} of ${world.members.length} ${how}`);
-    // Those who waited for a place begin to wait for the others only now, who cannot have known.
+    // Workers that waited for room start their wait again here: the others could not have known
+    // before that a new world begins.
     for (const [spare, { call }] of this.#waiting) this.#waiting.set(spare, { call, sinceMs: nowMs });
   }
 }

@@ -13,7 +13,7 @@ import { RendezvousServer } from './server.ts';
 const TIMEOUT_MS = 20_000;
 
 class NoState extends State {
-  override async sync(): Promise<void> {} // nothing to make alike
+  override async sync(): Promise<void> {} // no state to sync
 }
 const STATE = new NoState();
 
@@ -39,7 +39,9 @@ async function meet(coordinators: readonly MultiProcessCoordinator[]): Promise<n
   return worlds.map(({ rank }) => rank);
 }
 
-/** A server that answers what `answers` says, by the type of the request, and is silent otherwise. */
+/**
+ * A server that answers by the type of the request, as `answers` says, and otherwise stays silent.
+ */
 async function startScripted(answers: Readonly<Record<string, Record<string, unknown>>>): Promise<number> {
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
@@ -104,8 +106,9 @@ test('shouldRendezvous: a newcomer is let in after the same step by all, and is 
   expect(await old[0].shouldRendezvous(STATE)).toBe(false);
   const newcomer = await connectTo(server);
   const joined = newcomer.rendezvous();
-  expect(await old[1].shouldRendezvous(STATE)).toBe(false); // as rank 0 was told of this step
-  // Its request and these come by different ways; once it is there, all are told so.
+  // the same answer as rank 0 got for this step
+  expect(await old[1].shouldRendezvous(STATE)).toBe(false);
+  // The newcomer's request and these use different connections; once it has arrived, all get true.
   while (!(await old[0].shouldRendezvous(STATE))) expect(await old[1].shouldRendezvous(STATE)).toBe(false);
   expect(await old[1].shouldRendezvous(STATE)).toBe(true);
   expect(await Promise.all([...old.map((each) => each.rendezvous()), joined])).toMatchObject([
@@ -286,7 +289,8 @@ test('whoever connects and does not join is cut off in time, and nobody else', a
   const server = await startServer();
   const stranger = connect(server.port, '127.0.0.1').resume();
   await once(stranger, 'connect');
-  // The server takes connections in their order, so once this one is answered the stranger has been let in.
+  // The server accepts connections in order, so the stranger is connected once this one is
+  // answered.
   const worker = await connectTo(server, { minWorkers: 1, maxWorkers: 1, timeoutMs: 60_000 });
   const closed = once(stranger, 'close');
   vi.advanceTimersByTime(29_999);

@@ -20,9 +20,12 @@ import { checkPolicy, type Policy } from './policy.ts';
 import type { GroupCall } from './running-world.ts';
 
 const HOST = '127.0.0.1';
-/** torchelastic's: of a rendezvous. */
+/** torchelastic's limit for a rendezvous. */
 const TIMEOUT_MS = 600_000;
-/** The server decides within one `timeoutMs`, or two if a world ends while this worker waits for a place; the third is for the answer. */
+/**
+ * The server decides within one `timeoutMs`, or two if a world ends while this worker waits for
+ * room. The third is for the answer.
+ */
 const TIMEOUTS_UNTIL_ANSWER = 3;
 
 export interface MultiProcessOptions {
@@ -32,13 +35,14 @@ export interface MultiProcessOptions {
   readonly minWorkers: number;
   readonly maxWorkers: number;
   /**
-   * How long anybody waits for anybody: a worker that does not come to a group call or a rendezvous for so long is taken for gone. It has to
-   * be longer than any step, and any save. Default 600,000.
+   * How long a worker waits for the others, in milliseconds. A worker that does not come to a group
+   * call or a rendezvous in this time counts as gone. It must be longer than any step and any save.
+   * Default 600,000.
    */
   readonly timeoutMs?: number | undefined;
 }
 
-/** The numbers of workers and the time are the policy's. */
+/** `Policy` has the numbers of workers and the timeout. */
 const OPTIONS: Rules<Pick<MultiProcessOptions, 'host' | 'port'>> = {
   host: optional(text),
   port: wholeNumber(1, 65_535),
@@ -50,13 +54,14 @@ interface Target {
 }
 
 /**
- * Several processes of one machine, which meet at a `RendezvousServer`; all with the same options. A world begins as soon as all that are
- * connected have come, if they are `minWorkers`, and no other one came for the server's last call, or they are `maxWorkers`. Whoever has been
- * connected longest is rank 0; those who stay keep their order. More than `maxWorkers` wait until somebody leaves.
- *
- * What all ranks bring to one `allGather` may be 1 GiB together; more is `InvalidArgument`, on all ranks.
- *
- * A process that is frozen delays the others by one `timeoutMs`, and joins as a new one when it goes on.
+ * Several processes of one machine that meet at a `RendezvousServer`; all must have the same
+ * options. A world begins when all connected workers have come and one of these holds: they are at
+ * least `minWorkers` and no other came for the server's last call, or they are `maxWorkers`. The
+ * worker that has been connected longest is rank 0; workers that stay keep their order. Workers
+ * beyond `maxWorkers` wait until another leaves.
+ * The bytes of all ranks in one `allGather` may be 1 GiB together; more is `InvalidArgument` on all
+ * ranks.
+ * A frozen process delays the others by one `timeoutMs`, and joins as a new worker when it resumes.
  */
 export class MultiProcessCoordinator extends CoordinatorDefaults implements Coordinator, AsyncDisposable {
   readonly #target: Target;
@@ -66,8 +71,9 @@ export class MultiProcessCoordinator extends CoordinatorDefaults implements Coor
   #isStopped = false;
 
   /**
-   * The worker counts as present from here on. `InvalidArgument`: an option is out of range, or not what the others have; `Unavailable`:
-   * there is no server; `TimedOut`: it does not answer.
+   * Connects; from then on the worker counts as present. `InvalidArgument`: an option is out of
+   * range, or differs from that of the other workers. `Unavailable`: there is no server.
+   * `TimedOut`: the server does not answer.
    */
   static async connect(options: MultiProcessOptions): Promise<MultiProcessCoordinator> {
     checkOptions(options, OPTIONS);
@@ -85,13 +91,16 @@ export class MultiProcessCoordinator extends CoordinatorDefaults implements Coor
     this.#connection = connection;
   }
 
-  /** That of the last rendezvous: for `State.sync`, and for steps. */
+  /** The world of the last rendezvous, for use in `State.sync` and in steps. */
   get world(): World {
     if (this.#world !== null) return this.#world;
     throw new CheckpointError('InvalidArgument', 'there is no world before the first rendezvous');
   }
 
-  /** `TimedOut`: fewer than `minWorkers` came, or there was no place for one more. Connects again if the others had given this one up. */
+  /**
+   * `TimedOut`: fewer than `minWorkers` came, or there was no room for this worker. Connects again
+   * if the server has expelled this worker.
+   */
   async rendezvous(): Promise<World> {
     this.#world?.leave();
     if (this.#isStopped) throw new StopException('training is over');
@@ -106,7 +115,7 @@ export class MultiProcessCoordinator extends CoordinatorDefaults implements Coor
     }
   }
 
-  /** The server sees to it that all ranks go after the same step, so that none of them has to go back. */
+  /** The server answers the same to all ranks after the same step, so no rank has to go back. */
   async shouldRendezvous(_state: State): Promise<boolean> {
     return this.#world === null || this.#world.isNewWorldDue();
   }
@@ -118,12 +127,12 @@ export class MultiProcessCoordinator extends CoordinatorDefaults implements Coor
   async signalTrainingDone(): Promise<void> {
     this.#isStopped = true;
     this.#world?.leave();
-    // If the others have given this worker up, they have to hear of it all the same.
+    // The other workers must learn of the end even if the server has expelled this one.
     if (!this.#connection.isOpen) this.#connection = await join(this.#target, this.#policy);
     expectOutcome(await this.#connection.call({ type: 'finish' }), 'done');
   }
 
-  /** The others hear at once that this worker is gone. Safe to call again. */
+  /** Tells the others at once that this worker is gone. Safe to repeat. */
   async close(): Promise<void> {
     this.#isStopped = true;
     this.#world?.leave();
@@ -175,7 +184,7 @@ class GroupCalls implements World {
       const answer = await this.#connection.call({ type: 'vote', seq: this.#voteCount++ });
       return expectOutcome(answer, 'vote').isDue;
     } catch {
-      // Without the server this worker is in no world; the rendezvous says what is wrong.
+      // Without the server this worker is in no world; the rendezvous reports the problem.
       return true;
     }
   }
@@ -192,7 +201,7 @@ class GroupCalls implements World {
       const answer = await this.#connection.call({ type: 'gather', call, seq: this.#gatherCount++ }, bytes);
       return expectOutcome(answer, 'gathered').parts;
     } catch (error) {
-      // Whether the server is gone for good is for the next rendezvous to find out.
+      // The next rendezvous finds out whether the server is gone for good.
       if (isCheckpointError(error, 'TimedOut')) throw new RecoverableError(error.message, { cause: error });
       throw error;
     }

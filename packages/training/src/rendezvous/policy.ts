@@ -3,17 +3,20 @@
 import { checkOptions, type Rules, TIMER_MS_MAX, wholeNumber } from '@holdfast/core/contract';
 
 export interface Policy {
-  /** With fewer no world begins. 1 to `maxWorkers`. */
+  /** No world begins with fewer. 1 to `maxWorkers`. */
   readonly minWorkers: number;
-  /** More than these wait until somebody leaves. At most 1,024. */
+  /** Further workers wait until one leaves. At most 1,024. */
   readonly maxWorkers: number;
-  /** How long anybody waits for anybody: it has to be longer than any step and any save. 1 to 2^31 - 1. */
+  /**
+   * How long a worker waits for the others, in milliseconds. It must be longer than any step and
+   * any save. 1 to 2^31 - 1.
+   */
   readonly timeoutMs: number;
 }
 
 export const WORKERS_MAX = 1024;
 
-/** `InvalidArgument` names what is out of range. */
+/** `InvalidArgument` names the field that is out of range. */
 export function checkPolicy(policy: Policy): void {
   checkOptions(policy, POLICY);
   wholeNumber(policy.minWorkers, WORKERS_MAX)('maxWorkers', policy.maxWorkers);

@@ -1,4 +1,6 @@
-/** What a worker asks of the server. Headers come from other processes, so every field is checked. */
+/**
+ * A worker's requests to the server. Headers come from other processes, so every field is checked.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import type { Frame } from './frames.ts';

@@ -1,4 +1,7 @@
-/** The workers that met, until the first of them leaves: what they gather, and whether they are to meet anew. */
+/**
+ * The workers that met, until the first of them leaves: their group calls and their votes on
+ * meeting again.
+ */
 
 import type { Call, Tell } from './answers.ts';
 import { BODY_BYTES_MAX } from './frames.ts';
@@ -40,7 +43,7 @@ export class RunningWorld {
     return this.#endedWhy !== null;
   }
 
-  /** When the first of the gatherings has waited long enough; `Infinity`: none is under way. */
+  /** When the first group call times out; `Infinity` if none waits. */
   get dueMs(): number {
     return Math.min(...[...this.#gatherings.values()].map(({ dueMs }) => dueMs));
   }
@@ -66,8 +69,9 @@ export class RunningWorld {
   }
 
   /**
-   * Whoever asks first for this number gets the truth of the moment, and all others the same, so that all ranks go to the next rendezvous
-   * after the same step. Once somebody has left there is nothing to agree on any more.
+   * The first worker that asks for a number gets the current answer, and all others get the same
+   * one. So all ranks go to the next rendezvous after the same step. Once a worker has left, the
+   * answer is always true.
    */
   vote(call: Call, seq: number, isDueNow: boolean): void {
     const vote = this.#votes.get(seq) ?? { isDue: isDueNow, askedCount: 0 };
@@ -77,7 +81,7 @@ export class RunningWorld {
     this.#tell(call, { outcome: 'vote', isDue: vote.isDue || this.hasEnded });
   }
 
-  /** Nothing can be gathered any more: all that wait hear why, and so do all that come later. */
+  /** Ends the world: workers that wait in a group call get `why`, and so do later calls. */
   end(why: string): void {
     if (this.hasEnded) return;
     this.#endedWhy = why;
@@ -87,7 +91,7 @@ export class RunningWorld {
     this.#gatherings.clear();
   }
 
-  /** For whom the others have waited long enough. */
+  /** Workers that the others have waited for too long. */
   overdue(nowMs: number): number[] {
     const late = [...this.#gatherings.values()].filter(({ dueMs }) => dueMs <= nowMs);
     return this.members.filter((member) => late.some(({ brought }) => !brought.has(member)));

@@ -1,4 +1,4 @@
-/** Where the workers of one machine meet: a TCP server on loopback. */
+/** The meeting point for workers of one machine: a TCP server on loopback. */
 
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
@@ -19,13 +19,16 @@ import { type Request, requestOf } from './requests.ts';
 
 const HOST = '127.0.0.1';
 const LAST_CALL_MS = 1000;
-/** From its connection until a worker has said what it is. */
+/** From a worker's connection to its join request. */
 const JOIN_TIMEOUT_MS = 30_000;
 
 export interface RendezvousServerOptions {
-  /** Default: any that is free. */
+  /** Default: any free port. */
   readonly port?: number | undefined;
-  /** How long to wait, once enough workers are there, for one more; each that comes starts it anew. Default 1,000. */
+  /**
+   * How long to wait for one more worker once enough are present, in milliseconds. Each arrival
+   * restarts the time. Default 1,000.
+   */
   readonly lastCallMs?: number | undefined;
 }
 
@@ -35,8 +38,9 @@ const OPTIONS: Rules<RendezvousServerOptions> = {
 };
 
 /**
- * Started by whoever starts the workers, or by any other process that outlives them; keeps nothing on disk. Everybody on this machine can
- * connect. Once a worker has said that training is done the server stays closed: one server, one job.
+ * Start it in the process that launches the workers, or in any other process that outlives them. It
+ * keeps nothing on disk. Every process on this machine can connect. Once a worker has said that
+ * training is done, no worker can join again: use one server for each job.
  */
 export class RendezvousServer implements AsyncDisposable {
   readonly host = HOST;
@@ -48,7 +52,10 @@ export class RendezvousServer implements AsyncDisposable {
   #nextWorker = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Resolves when workers can connect. `InvalidArgument`: an option is out of range. Rejects with the system's error if the port is taken. */
+  /**
+   * Resolves when workers can connect. `InvalidArgument`: an option is out of range. Rejects with
+   * the system's error if the port is taken.
+   */
   static async start(options: RendezvousServerOptions = {}): Promise<RendezvousServer> {
     checkOptions(options, OPTIONS);
     const { port = 0, lastCallMs = LAST_CALL_MS } = options;
@@ -67,7 +74,10 @@ export class RendezvousServer implements AsyncDisposable {
     server.on('connection', (socket) => this.#receive(socket));
   }
 
-  /** Ends all connections: workers that are still there get a `RecoverableError`, and then find no server. Safe to call again. */
+  /**
+   * Ends all connections: remaining workers get a `RecoverableError` and then find no server. Safe
+   * to repeat.
+   */
   async close(): Promise<void> {
     clearTimeout(this.#timer);
     if (!this.#server.listening) return;
@@ -90,7 +100,7 @@ export class RendezvousServer implements AsyncDisposable {
         for (const frame of reader.push(chunk)) this.#handle(worker, frame);
       } catch (error) {
         if (!isCheckpointError(error, 'InvalidArgument')) throw error;
-        // It is no worker, or a broken one; there is no language in which to tell it so.
+        // The sender is not a worker, or a broken one; it would not understand an answer.
         socket.destroy();
       }
     });
@@ -98,7 +108,7 @@ export class RendezvousServer implements AsyncDisposable {
       worker,
       setTimeout(() => socket.destroy(), JOIN_TIMEOUT_MS),
     );
-    // 'close' follows, and says all that is of interest here.
+    // The 'close' event follows and does the rest.
     socket.on('error', () => socket.destroy());
     socket.on('close', () => {
       clearTimeout(this.#joinTimers.get(worker));
@@ -108,7 +118,7 @@ export class RendezvousServer implements AsyncDisposable {
   }
 
   #handle(worker: number, frame: Frame): void {
-    // What an expelled worker has sent before it heard of it.
+    // Ignore what an expelled worker sent before its connection ended.
     if (!this.#sockets.has(worker)) return;
     const request = requestOf(frame);
     if (this.#meeting.has(worker) === (request.type === 'join')) {
@@ -130,7 +140,7 @@ export class RendezvousServer implements AsyncDisposable {
 
   #join(call: Call, policy: Policy): void {
     const refusal = this.#meeting.enter(call.worker, policy);
-    // From here on the others wait for it, and they have deadlines.
+    // From here on the deadlines of the other workers apply.
     if (refusal === null) clearTimeout(this.#joinTimers.get(call.worker));
     this.#tell(
       call,

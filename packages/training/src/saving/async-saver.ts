@@ -1,4 +1,7 @@
-/** Saves while training goes on: the caller waits for the copy, and the rest is done beside him. */
+/**
+ * Saves while training continues: the caller waits only for the copy, and the rest runs in the
+ * background.
+ */
 
 import { toVersion } from '@holdfast/core';
 import {
@@ -37,26 +40,39 @@ import { copyStreams, type OpenStream } from './streams-in-one.ts';
 
 const MINUTE_MS = 60_000;
 
-/** Longer than a request goes unanswered and is repeated (`stallTimeoutMs` of the manager, and its delays), so that one lost answer is no stall. */
+/**
+ * Longer than one unanswered request and its repetition (`stallTimeoutMs` of the manager, and its
+ * delays). One lost answer is therefore not a stall.
+ */
 const STALL_TIMEOUT_MS_DEFAULT = 2 * MINUTE_MS;
 
 const LONE_WRITER: WriterPosition = { index: 0, count: 1 };
 
 export interface AsyncSaverOptions {
-  /** Of this saver alone. Default: memory, 1 GiB. */
+  /** Belongs to this saver alone. Default: memory, 1 GiB. */
   staging?: Staging | undefined;
-  /** A call while a save is in flight: it waits for its end and then copies, or leaves its save out. Default `wait`. */
+  /**
+   * What a call does while a save is in flight: `wait` waits for its end and then copies, `skip`
+   * skips the new save. Default `wait`.
+   */
   whileSaving?: 'wait' | 'skip' | undefined;
-  /** A save that is not committed so long after its call is warned of, once. Default: none is. */
+  /**
+   * Warn once about a save that is not committed this long after its call, in milliseconds.
+   * Default: no warning.
+   */
   sloMs?: number | undefined;
   /**
-   * So long without progress (the copy, bytes, a writer's delivery) is a stall; not while the manager's throttle is paused. Copying and waiting
-   * for one other writer have to be done within it. Default two minutes.
+   * This long without progress (the copy, bytes, a writer's delivery) is a stall, in milliseconds.
+   * Time in which the manager's throttle is paused does not count. The copy must take less than
+   * this, and so must the wait for any one other writer. Default two minutes.
    */
   stallTimeoutMs?: number | undefined;
-  /** `warn`: after each `stallTimeoutMs` of silence. `fail`: the save is stopped, with `TimedOut`. Default `warn`. */
+  /**
+   * `warn`: warns after each `stallTimeoutMs` without progress. `fail`: aborts the save with
+   * `TimedOut`. Default `warn`.
+   */
   onStall?: 'warn' | 'fail' | undefined;
-  /** Default: warnings become those of the process. */
+  /** Default: warnings become Node's process warnings. */
   logger?: Logger | undefined;
   clock?: Clock | undefined;
 }
@@ -76,46 +92,52 @@ type CompleteOptions = Pick<FlightOptions, 'clock' | 'logger' | 'sloMs' | 'stall
   readonly whileSaving: 'wait' | 'skip';
 };
 
-/** As for `save` of the manager. `onProgress` is called of the whole save, `signal` stops all of it. */
+/**
+ * Options as for `save` of the manager. `onProgress` covers the whole save, and `signal` aborts all
+ * of it.
+ */
 export type AsyncSaveOptions = Omit<SaveOptions, 'staging' | 'noWait'>;
 
-/** Without a way to pause: `write` has written everything before the manager hears of it. */
+/**
+ * Has no way to pause the writers: `write` has written everything before the manager's save starts.
+ */
 export type StreamsSaveOptions = CommitMeta &
   StaleOptions &
   CommitWaitOptions &
   Pick<SaveOptions, 'version' | 'writer' | 'dedupe'>;
 
 export interface SaverReport {
-  /** Copied. Each of them is committed, failed or in flight. */
+  /** Saves that were copied. Each is committed, failed or in flight. */
   readonly started: number;
   readonly committed: number;
   readonly skipped: number;
-  /** Of those started. */
+  /** Failed saves among those started. */
   readonly failed: number;
-  /** Saves that took longer than `sloMs`, whatever became of them. */
+  /** Saves that took longer than `sloMs`, whether they succeeded or failed. */
   readonly late: number;
-  /** From the call of the last save that was started to its end; `null`: none has ended. */
+  /** Time from call to end of the last started save that has ended; `null` if none has. */
   readonly lastDurationMs: number | null;
 }
 
 /**
- * One save is in flight at a time, and calls are served in their order. What fails before the copy is made rejects its own call; what fails
- * later is told once, by the next `saveAsync`, `saveStreams`, `settled` or `close`, whichever is first, and a save that tells it saves nothing.
- * The manager stays the caller's.
+ * One save is in flight at a time, and calls are served in order. A failure before the copy is made
+ * rejects its own call. A later failure is reported once, by the next `saveAsync`, `saveStreams`,
+ * `settled` or `close`. A save that reports an earlier failure saves nothing.
+ * The caller keeps the manager and closes it.
  */
 export class AsyncSaver implements Saver, AsyncDisposable {
   readonly manager: CheckpointManager;
   readonly #options: CompleteOptions;
   readonly #counts = { started: 0, committed: 0, skipped: 0, failed: 0, late: 0 };
-  /** Ends when all calls before have had their turn. */
+  /** Settles when all earlier calls have had their turn. */
   #turns: Promise<unknown> = Promise.resolve();
-  /** Saves that were asked for and are not over. */
+  /** Saves that were requested and have not ended. */
   #saveCount = 0;
-  /** The last one, over or not. */
+  /** The last save, ended or not. */
   #flight: SaveFlight | null = null;
-  /** When that is over, and counted. Never rejects. */
+  /** Resolves when the last save has ended and is counted. Never rejects. */
   #ended: Promise<void> = Promise.resolve();
-  /** What the last save came to, and nobody has heard. */
+  /** Outcome of the last save if it was not yet reported. */
   #untold: Outcome | null = null;
   #newest: SaveResult | null = null;
   #lastDurationMs: number | null = null;
@@ -148,15 +170,19 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     return { ...this.#counts, lastDurationMs: this.#lastDurationMs };
   }
 
-  /** Resolves when everything is copied: from then on the sources may change. Nothing is durable before the commit. */
+  /**
+   * Resolves when everything is copied; the sources may then change. Nothing is durable before the
+   * commit.
+   */
   saveAsync(options: AsyncSaveOptions): Promise<SaveStart> {
     const { staging } = this.#options;
     return this.#begin(options, (hooks) => this.manager.save({ ...options, staging, ...hooks }));
   }
 
   /**
-   * See `Saver`. A chunk may be reused once its write has resolved. A stream that is left open is ended, unless somebody still holds a writer
-   * of it (`InvalidArgument`, as for a key that is opened twice).
+   * See `Saver`. A chunk may be reused once its write has resolved. A stream that is left open is
+   * closed. If it is still locked by a writer, the call rejects with `InvalidArgument`, as it does
+   * for a key that is opened twice.
    */
   async saveStreams(
     write: (open: OpenStream) => Promise<void>,
@@ -183,7 +209,10 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     });
   }
 
-  /** Waits for the saves that were asked for; rejects with what nobody has heard of. Later saves are `InvalidArgument`. Safe to repeat. */
+  /**
+   * Waits for all requested saves, and rejects with a failure that was not yet reported. Later
+   * saves reject with `InvalidArgument`. Safe to repeat.
+   */
   close(): Promise<void> {
     this.#isClosed = true;
     return this.#inTurn(async () => this.#throwUntold());
@@ -211,7 +240,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     let isStarted = false;
     try {
       await this.#inTurn(async () => {
-        throwIfAborted(options.signal); // and whoever calls next hears what there is to tell
+        throwIfAborted(options.signal); // leaves an unreported failure to the next call
         this.#throwUntold();
         await this.#start(calledMs, options, save);
         isStarted = true;
@@ -222,7 +251,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
     return 'started';
   }
 
-  /** Calls take their turns in order, each when nothing is in flight. */
+  /** Runs calls in order, each when no save is in flight. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const turn = this.#turns.then(async () => {
       await this.#ended;
@@ -266,7 +295,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
   }
 
   #end(flight: SaveFlight, outcome: Outcome): void {
-    // What fails before the copy is made is told by its own call.
+    // A failure before the copy is made rejects its own call.
     if ('error' in outcome && !flight.isStaged) return;
     this.#saveCount -= 1;
     this.#untold = outcome;
@@ -280,7 +309,7 @@ export class AsyncSaver implements Saver, AsyncDisposable {
   }
 }
 
-/** Stands for a file whose bytes the staging has. */
+/** Placeholder for a file whose bytes are already in the staging. */
 const COPIED_ALREADY: AsyncIterable<Uint8Array> = {
   [Symbol.asyncIterator]() {
     throw new CheckpointError('Unexpected', 'a stream that was copied before the save is read again');

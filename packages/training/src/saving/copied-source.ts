@@ -1,13 +1,14 @@
-/** One of several copies that lie one after the other, as the engine reads it. */
+/** One of several copies stored one after the other, as a source for the engine. */
 
 import { CheckpointError, type RandomSource, type Stage } from '@holdfast/core/contract';
 import type { Copied } from './copy-sources.ts';
 
-/** Fills `buffer` with all copies' bytes from `offsetBytes` on. */
+/** Fills `buffer` with the copies' bytes, starting at `offsetBytes`. */
 export type ReadCopies = (offsetBytes: number, buffer: Uint8Array) => Promise<void>;
 
 /**
- * `giveBack` is called once. After that nothing is read any more, for the room may hold other bytes by then: `InvalidArgument`.
+ * `giveBack` is called once. Later reads are `InvalidArgument`, because the memory or file may hold
+ * other bytes by then.
  */
 export function stageOf(
   copied: readonly Copied[],
@@ -44,7 +45,7 @@ function copiedSource({ startBytes, sizeBytes, mode, mtimeMs }: Copied, read: Re
     mode,
     mtimeMs,
     readInto: (offsetBytes, buffer) => read(startBytes + offsetBytes, buffer),
-    // Nobody else reaches a copy.
+    // No other code can change a copy.
     assertUnchanged: async () => undefined,
     close: async () => undefined,
   };

@@ -1,4 +1,4 @@
-/** Copies sources to their ends, one after the other, within a limit. */
+/** Copies whole sources, one after the other, within a limit. */
 
 import { crc32c, readAgain } from '@holdfast/core';
 import {
@@ -10,18 +10,18 @@ import {
   unlessAborted,
 } from '@holdfast/core/contract';
 
-/** Where copies are appended, one source after the other. */
+/** The place where copies are appended, one source after the other. */
 export interface Room {
-  /** Takes over `bytes`, which may be reused when this resolves. */
+  /** Appends `bytes`, which the caller may reuse when this resolves. */
   append(bytes: Uint8Array): Promise<void>;
-  /** Makes room for `sizeBytes`, which `read` fills in, from the first byte to the last. */
+  /** Appends `sizeBytes` that `read` fills in, from the first byte to the last. */
   fill(sizeBytes: number, read: (offsetBytes: number, buffer: Uint8Array) => Promise<void>): Promise<void>;
 }
 
-/** What a copy has of its source, beside the bytes. */
+/** What a copy keeps of its source besides the bytes. */
 type Kept = Pick<RandomSource, 'mode' | 'mtimeMs'>;
 
-/** What has been appended for one source. */
+/** The part that was appended for one source. */
 export interface Copied extends Kept {
   readonly startBytes: number;
   readonly sizeBytes: number;
@@ -33,7 +33,10 @@ export interface CopyOptions {
   readonly signal: AbortSignal | undefined;
 }
 
-/** In the order of the sources. `StorageFull` names what was needed and what is allowed; otherwise the errors of sources and room. */
+/**
+ * In the order of the sources. `StorageFull` names the needed and the allowed bytes; other errors
+ * come from sources and room.
+ */
 export async function copySources(
   sources: readonly NamedStagingSource[],
   options: CopyOptions,
@@ -78,7 +81,7 @@ class Budget {
   }
 }
 
-/** Nothing is kept of bytes in memory and of streams. */
+/** Bytes in memory and streams have no mode or time to keep. */
 async function copySource(
   { name, source }: NamedStagingSource,
   budget: Budget,
@@ -119,12 +122,15 @@ async function withOpened<T>(
   try {
     return await work(opened);
   } finally {
-    // What was read of it has been compared; a close that fails changes nothing about that.
+    // The bytes that were read are already compared, so a failed close does not matter.
     await opened.close().catch(() => undefined);
   }
 }
 
-/** The chunks of a stream, until the signal fires: a stream may wait for bytes that never come, and then nobody waits for the stream. */
+/**
+ * Yields the chunks of a stream until the signal fires. A stream may wait for bytes that never
+ * come; then it is not waited for.
+ */
 async function* untilAborted(
   stream: AsyncIterable<Uint8Array>,
   signal: AbortSignal | undefined,
@@ -142,7 +148,7 @@ async function* untilAborted(
       yield next.value;
     }
   } finally {
-    // Its own end, if it has one, is told to nobody: an error is on its way already.
+    // Ignore an error of `return`: another error is already being thrown.
     if (!isOver) void Promise.resolve(iterator.return?.()).catch(() => undefined);
   }
 }
@@ -158,7 +164,10 @@ function assertBytes(name: string, chunk: unknown): asserts chunk is Uint8Array 
   );
 }
 
-/** Looks at the sources that are left, the one that found no room first, so that the message says what to allow. */
+/**
+ * Measures the remaining sources, first the one that did not fit, so that the message says how much
+ * to allow.
+ */
 async function storageFull(
   left: readonly NamedStagingSource[],
   { startBytes, error, bytesMax }: { startBytes: number; error: OverBudget; bytesMax: number },
@@ -180,6 +189,6 @@ async function sizeOf(source: Extract<StagingSource, { open(): Promise<RandomSou
   try {
     return await withOpened(source, async ({ sizeBytes }) => sizeBytes);
   } catch {
-    return 0; // That there is no room is the error to be told.
+    return 0; // throw the missing room, not this error
   }
 }

@@ -31,13 +31,16 @@ import { copySources, type Room } from './copy-sources.ts';
 const NAME_PREFIX = '.holdfast-staging-';
 const NAME_DIGITS = 16;
 
-/** Of files, through memory. One read and one write of it take a few milliseconds. */
+/** Files are copied through memory in pieces. Reading and writing one takes a few milliseconds. */
 const PIECE_BYTES = 8 * 1024 * 1024;
 
 export interface DirectoryStagingOptions {
-  /** Of a fast disk, or `/dev/shm`. It has to be there: one that is not is more likely a disk that is not mounted than one that is to be made. */
+  /**
+   * On a fast disk, or `/dev/shm`. It must exist: a missing directory more likely means that a disk
+   * is not mounted.
+   */
   directory: string;
-  /** Of all copies of a save together. Default: what there is room for. */
+  /** Limit for all copies of a save together. Default: limited only by the disk. */
   bytesMax?: number | undefined;
   /** Default: this machine's. */
   fileSystem?: FileSystem | undefined;
@@ -50,8 +53,9 @@ const OPTIONS: Rules<DirectoryStagingOptions> = {
 };
 
 /**
- * The copies of a save lie in one file, which loses its name as soon as it is open: whatever becomes of the process, the file goes with it.
- * So `ls` does not show it, and `df` does. Nothing is made durable.
+ * The copies of a save are in one file, which is unlinked as soon as it is open. So the file
+ * disappears with the process, however that ends. `ls` does not show the file, but `df` counts it.
+ * Nothing is made durable.
  */
 export class DirectoryStaging implements Staging {
   readonly directory: string;
@@ -79,7 +83,7 @@ export class DirectoryStaging implements Staging {
 
   async #stage(sources: readonly NamedStagingSource[], signal: AbortSignal | undefined): Promise<Stage> {
     const file = await this.#openNameless();
-    // Nothing was to be durable, so a close that fails has nothing to report.
+    // Nothing has to be durable, so ignore a failed close.
     const close = () => file.close().catch(() => undefined);
     try {
       const room = new FileRoom(file, signal);
@@ -121,11 +125,14 @@ export class DirectoryStaging implements Staging {
     return file;
   }
 
-  /** Of files, empty ones, whose processes were killed before they could. To take it from one that lives does no harm either. */
+  /**
+   * Removes the names of empty files whose processes were killed before they could unlink them.
+   * Removing the name of a live process's file does no harm.
+   */
   async #removeNames(): Promise<void> {
     for (const { name } of await this.#fileSystem.readdir(this.directory)) {
       const text = name.toString();
-      // Other people's files stay where they are: they take no room.
+      // Other users' files cannot be removed; they take no space.
       if (text.startsWith(NAME_PREFIX))
         await this.#removeName(join(this.directory, text)).catch(() => undefined);
     }

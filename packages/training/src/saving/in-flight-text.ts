@@ -1,4 +1,4 @@
-/** How far a save is, in words. Pure. */
+/** Progress of a save as text. Pure. */
 
 import type { SaveInFlight } from './saver.ts';
 
@@ -8,7 +8,7 @@ export function secondsText(ms: number): string {
 
 const UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'] as const;
 
-/** `2.1 of 12.0 GiB`: both in the unit of the whole, which is 0 if it is not known. */
+/** `2.1 of 12.0 GiB`: both in the unit of the total. A total of 0 means unknown. */
 export function sharesText(doneBytes: number, totalBytes: number): string {
   const unit = Math.min(Math.floor(Math.log2(Math.max(1, totalBytes, doneBytes)) / 10), UNITS.length - 1);
   const figure = (bytes: number) => (bytes / 1024 ** unit).toFixed(unit === 0 ? 0 : 1);

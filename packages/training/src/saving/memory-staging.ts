@@ -18,26 +18,27 @@ import { copySources, type Room } from './copy-sources.ts';
 const MIB = 1024 * 1024;
 
 /**
- * A copy doubles what a state takes. A process that is killed for its memory has lost more than a save that is refused, so whoever has a
- * larger state says how much may be taken.
+ * A copy doubles the memory of a state. A process that is killed for its memory loses more than a
+ * rejected save does. A user with a larger state must therefore set the limit.
  */
 const BYTES_MAX_DEFAULT = 1024 * MIB;
 
 /**
- * Memory comes in pieces of so much, and after each the event loop gets its turn: heartbeats live on it. Copying one takes some milliseconds,
- * several times as many where the memory is new. Not less: from about half of the processor's cache on `memcpy` writes past the cache, which
- * is almost twice as fast.
+ * Memory is allocated in pieces of this size, and after each the event loop gets a turn, because
+ * heartbeats depend on it. Copying one takes some milliseconds, several times as long into new
+ * memory. Smaller pieces would be slower: from about half of the processor's cache on, `memcpy`
+ * writes past the cache, which is almost twice as fast.
  */
 const SLAB_BYTES = 32 * MIB;
 
 export interface MemoryStagingOptions {
-  /** Of all copies of a save together. Default 1 GiB. */
+  /** Limit for all copies of a save together. Default 1 GiB. */
   bytesMax?: number | undefined;
 }
 
 /**
- * Keeps its memory from save to save, as much as the largest has taken: to touch new memory for the first time costs as much as the copy.
- * It goes when the staging does.
+ * Keeps its memory from save to save, as much as the largest save has taken, because touching new
+ * memory costs as much as the copy. The memory is freed with the staging object.
  */
 export class MemoryStaging implements Staging {
   readonly bytesMax: number;
@@ -49,7 +50,7 @@ export class MemoryStaging implements Staging {
     this.bytesMax = options.bytesMax ?? BYTES_MAX_DEFAULT;
   }
 
-  /** Memory that it has now, in use or not. */
+  /** Memory that it holds now, in use or not. */
   get keptBytes(): number {
     return this.#slabs.reduce((sum, { byteLength }) => sum + byteLength, 0);
   }
@@ -105,7 +106,7 @@ class SlabRoom implements Room {
     }
   }
 
-  /** What is left of the slab that is being filled; a new one where there is none. */
+  /** The free rest of the current slab, or a new slab. */
   #free(): Uint8Array {
     const index = Math.floor(this.#usedBytes / SLAB_BYTES);
     const start = index * SLAB_BYTES;
@@ -132,7 +133,7 @@ function allocate(sizeBytes: number): Uint8Array {
   }
 }
 
-/** All slabs but the last have the same size, and what is read was written. */
+/** All slabs except the last have the same size. Callers read only bytes that were written. */
 function readSlabs(slabs: readonly Uint8Array[], offsetBytes: number, buffer: Uint8Array): void {
   for (let done = 0; done < buffer.byteLength; ) {
     const index = Math.floor((offsetBytes + done) / SLAB_BYTES);

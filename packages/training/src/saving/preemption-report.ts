@@ -1,4 +1,4 @@
-/** What is said when a process has to leave: what is durable, and what is lost. Pure. */
+/** What a preempted process reports: what is durable, and what is lost. Pure. */
 
 import { isCheckpointError, jsonReady } from '@holdfast/core/contract';
 import { secondsText, sharesText, writersText } from './in-flight-text.ts';
@@ -7,9 +7,9 @@ import type { SaveInFlight } from './saver.ts';
 export interface PreemptionReport {
   /** The newest committed version. `null`: there is none. `unknown`: the store has not answered. */
   readonly durable: bigint | null | 'unknown';
-  /** What was to be saved and is not. `version` is `null` where it had none yet. */
+  /** The state that was not saved. `version` is `null` if it had no version yet. */
   readonly lost: { readonly version: bigint | null; readonly why: string } | null;
-  /** All of it in a sentence, for a log. */
+  /** All of it in one sentence, for a log. */
   readonly text: string;
 }
 

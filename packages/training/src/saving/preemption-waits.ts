@@ -1,9 +1,12 @@
-/** What is waited for less when a worker is to leave. `null`: nobody is preempted here, and all is waited for. */
+/** Waits that end early when a worker is preempted. `null` as preemption: wait to the end. */
 
 import { StopException } from '../errors.ts';
 import type { Preemption } from './preemption.ts';
 
-/** What `waiting` comes to, or `StopException` at the notice: the other workers may have left before. */
+/**
+ * Resolves as `waiting` does. `StopException` at the notice: the other workers may have left
+ * already.
+ */
 export async function unlessPreempted<T>(preemption: Preemption | null, waiting: T | Promise<T>): Promise<T> {
   if (preemption === null) return await waiting;
   const { signal } = preemption;
@@ -19,8 +22,8 @@ export async function unlessPreempted<T>(preemption: Preemption | null, waiting:
 }
 
 /**
- * At the deadline `body` is not waited for any more, and after it not begun. For whoever holds the preemption: it is then not finished
- * before.
+ * Stops waiting for `body` at the deadline, and does not start it after the deadline. The caller
+ * must hold the preemption, so that it does not finish earlier.
  */
 export async function untilDeadline(preemption: Preemption | null, body: () => Promise<void>): Promise<void> {
   if (preemption === null) return await body();

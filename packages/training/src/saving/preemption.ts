@@ -1,4 +1,6 @@
-/** The machine is to be taken away: what is left to do, until when, and what came of it. */
+/**
+ * Handles the notice that a machine will be taken away: what to finish, until when, and the report.
+ */
 
 import { constants } from 'node:os';
 import {
@@ -28,17 +30,23 @@ import {
 } from './preemption-report.ts';
 import type { Saver } from './saver.ts';
 
-/** Since the notice: so long may a store take to say what is durable, if nothing else is waited for. */
+/**
+ * How long the store may take, after the notice, to name the newest durable version if nothing else
+ * is waited for.
+ */
 const LATEST_TIMEOUT_MS = 2000;
 
 export interface PreemptionOptions {
   readonly saver: Saver;
-  /** From a notice until the process is taken away, less what it needs to leave. 0 to 2^31 - 1. */
+  /**
+   * Time from a notice until the process is killed, minus what it needs to exit, in milliseconds. 0
+   * to 2^31 - 1.
+   */
   readonly deadlineMs: number;
-  /** Which signals are a notice. Default SIGTERM. */
+  /** Signals that count as a notice. Default SIGTERM. */
   readonly signals?: readonly NodeJS.Signals[] | undefined;
   readonly clock?: Clock | undefined;
-  /** Default: warnings become those of the process. */
+  /** Default: warnings become Node's process warnings. */
   readonly logger?: Logger | undefined;
 }
 
@@ -59,7 +67,10 @@ const OPTIONS: Rules<PreemptionOptions> = {
   logger: optional(aLogger),
 };
 
-/** Says that it is over; with an error, that what was to be saved is not. Safe to repeat: the first call counts. */
+/**
+ * Releases the hold. With an error: what should have been saved is not saved. Safe to repeat: the
+ * first call counts.
+ */
 export type ReleaseHold = (error?: unknown) => void;
 
 interface Hold {
@@ -68,14 +79,16 @@ interface Hold {
 }
 
 /**
- * Waits for a notice, by a signal or by `request`, and then for the save in flight, as long as there is time. Until it is disposed the signals
- * do not end the process: whoever makes one leaves by himself, once `finished` has settled. It does not keep a process alive before a notice.
+ * Waits for a notice, by a signal or by `request`, and then for the save in flight, as long as
+ * there is time. Until it is disposed, the signals do not end the process: your code must exit the
+ * process itself once `finished` has resolved. Before a notice it does not keep the process alive.
  */
 export class Preemption implements Disposable {
   readonly saver: Saver;
   /**
-   * Settles when nothing is in flight and nobody holds it any more, or at the deadline, whichever is first. Never rejects. What is in flight
-   * at the deadline goes on: what it has uploaded need not be sent again by a writer that saves the same in the same attempt.
+   * Resolves when no save is in flight and no hold is left, or at the deadline, whichever is first.
+   * Never rejects. A save in flight at the deadline continues: a writer that saves the same in the
+   * same attempt need not upload its bytes again.
    */
   readonly finished: Promise<PreemptionReport>;
   readonly #deadlineMs: number;
@@ -89,12 +102,14 @@ export class Preemption implements Disposable {
   readonly #isEnded = new AbortController();
   readonly #holds = new Set<Hold>();
   #report: PreemptionReport | null = null;
-  /** The saver is asked to settle; `newest` was the last one that it had committed before. */
+  /**
+   * Set while the saver is asked to settle; `newest` is the last save that it had committed before.
+   */
   #settling: { readonly newest: Saver['newest'] } | null = null;
   #failure: { readonly loss: Loss; readonly newestThen: Saver['newest'] } | null = null;
   #latest: PreemptionReport['durable'] = 'unknown';
 
-  /** `InvalidArgument`: a deadline out of range, or a signal that nobody can listen to. */
+  /** `InvalidArgument`: the deadline is out of range, or a process cannot listen to a signal. */
   constructor(options: PreemptionOptions) {
     checkOptions(options, OPTIONS);
     const { signals = ['SIGTERM'] } = options;
@@ -116,14 +131,14 @@ export class Preemption implements Disposable {
     return this.#notice.signal;
   }
 
-  /** `null` until `finished` has settled. */
+  /** `null` until `finished` has resolved. */
   get report(): PreemptionReport | null {
     return this.#report;
   }
 
   /**
-   * A notice by hand: of the cloud, or because the time of the job is up. Of several notices the earliest deadline counts. Default: the
-   * `deadlineMs` of the constructor.
+   * Gives a notice by code, for example from the cloud's API or because the job's time is up.
+   * After several notices the earliest deadline counts. Default: the `deadlineMs` of the constructor.
    */
   request(notice: { readonly deadlineMs?: number | undefined } = {}): void {
     checkOptions(notice, { deadlineMs: optional(deadline) });
@@ -131,7 +146,7 @@ export class Preemption implements Disposable {
     if (this.#report !== null) return;
     this.#clock.sleep(deadlineMs, this.#isEnded.signal).then(
       () => this.#deadline.resolve(),
-      () => undefined, // ended before
+      () => undefined, // it ended before the deadline
     );
     if (this.isRequested) return;
     this.#notice.abort();
@@ -143,8 +158,9 @@ export class Preemption implements Disposable {
   }
 
   /**
-   * For whoever has still something to save after a notice: `finished` waits until what this returns is called. At the deadline `loss` is
-   * asked what is lost because that was not over, in words that follow "the last state"; `null`: nothing.
+   * For code that still has something to save after a notice: `finished` waits until the returned
+   * function is called. If the hold is still there at the deadline, `loss` is called. It returns
+   * what is lost, as words that follow "the last state", or `null` for nothing.
    */
   hold(loss: () => string | null): ReleaseHold {
     const hold: Hold = { loss, over: Promise.withResolvers() };
@@ -156,7 +172,7 @@ export class Preemption implements Disposable {
     };
   }
 
-  /** The signals have their usual action again. What is under way goes on. Safe to repeat. */
+  /** Restores the usual action of the signals. Waits in progress continue. Safe to repeat. */
   [Symbol.dispose](): void {
     for (const signal of this.#signals) process.off(signal, this.#onSignal);
   }
@@ -201,7 +217,7 @@ export class Preemption implements Disposable {
     try {
       this.#latest = (await this.saver.manager.latest({ signal: this.#isEnded.signal }))?.version ?? null;
     } catch (error) {
-      if (this.#isEnded.signal.aborted) return; // all is said
+      if (this.#isEnded.signal.aborted) return; // the report is already made
       this.#logger.log('info', 'preempted: the newest durable version could not be read', { error });
     }
   }
@@ -223,7 +239,7 @@ export class Preemption implements Disposable {
         return lossByError(error, null);
       }
     }
-    // What has become durable since holds more than what failed.
+    // A version that became durable after the failure includes what the failed save held.
     return this.#failure?.newestThen === this.saver.newest ? this.#failure.loss : null;
   }
 }

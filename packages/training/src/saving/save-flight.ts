@@ -1,4 +1,4 @@
-/** One save from its beginning to its end: what is heard of it, who is warned, and what it came to. */
+/** One save from start to end: its progress, its warnings and its outcome. */
 
 import {
   CheckpointError,
@@ -28,22 +28,22 @@ export interface FlightOptions {
   readonly throttle: Throttle;
   /** On the monotonic clock. */
   readonly calledMs: number;
-  /** `null`: the next one. */
+  /** `null`: the next version. */
   readonly version: bigint | null;
-  /** As far as it is known beforehand. */
+  /** As far as it is known before the save. */
   readonly writer: WriterPosition;
   readonly sloMs: number | null;
   readonly stallTimeoutMs: number;
   readonly onStall: 'warn' | 'fail';
-  /** The caller's, and his to be told. */
+  /** The caller's signal, passed on to the save. */
   readonly signal: AbortSignal | undefined;
   readonly onProgress: ((event: ProgressEvent) => void) | undefined;
-  /** The save has passed `sloMs`; called once. */
+  /** Called once, when the save has taken longer than `sloMs`. */
   onLate(): void;
 }
 
 export class SaveFlight {
-  /** Resolves when all is copied; rejects if it fails before. */
+  /** Resolves when everything is copied; rejects if the save fails before that. */
   readonly staged: Promise<void>;
   /** Never rejects. */
   readonly over: Promise<Outcome>;
@@ -76,7 +76,7 @@ export class SaveFlight {
     return this.#progress.isStaged;
   }
 
-  /** From the call to the end; 0: it is not over. */
+  /** From the call to the end; 0 before the end. */
   get durationMs(): number {
     return this.#durationMs;
   }
@@ -94,7 +94,7 @@ export class SaveFlight {
     this.#isOver = true;
     const { calledMs, clock, sloMs } = this.#options;
     this.#durationMs = clock.monotonicMs() - calledMs;
-    // It may have ended before the watch had its turn.
+    // The save may have ended before the watch got a turn.
     if (sloMs !== null && this.#durationMs >= sloMs && !this.#isLate) this.#onLate();
     return outcome;
   }

@@ -1,4 +1,4 @@
-/** What is known of one save, from its events. Pure: times are passed in. */
+/** State of one save, derived from its events. Pure: times are passed in. */
 
 import { jsonReady, type ProgressEvent, type WriterPosition } from '@holdfast/core/contract';
 import type { SaveInFlight } from './saver.ts';
@@ -24,7 +24,7 @@ export class SaveProgress {
   #lastRetry: LastRetry | null = null;
   #missingWriters: readonly number[] = [];
 
-  /** `calledMs`: when the caller asked for it; `begunMs`: when its turn came. */
+  /** `calledMs`: when the caller requested the save. `begunMs`: when its turn came. */
   constructor(save: { version: bigint | null; writer: WriterPosition; calledMs: number; begunMs: number }) {
     this.#version = save.version;
     this.#writer = save.writer;
@@ -40,7 +40,7 @@ export class SaveProgress {
     return this.#writer;
   }
 
-  /** When it last got on: repeats, and events that say nothing new, are no progress. */
+  /** When the save last made progress. Repeats and events without news do not count. */
   get heardMs(): number {
     return this.#heardMs;
   }
@@ -54,11 +54,11 @@ export class SaveProgress {
     else if (this.#getsOn(event)) this.#heardMs = nowMs;
   }
 
-  /** Of the file that is furthest behind; `null`: none is known that is not done. */
+  /** The file that is furthest behind; `null` if no unfinished file is known. */
   get slowest(): { readonly name: string; readonly doneBytes: number; readonly totalBytes: number } | null {
     let slowest: { name: string; doneBytes: number; totalBytes: number } | null = null;
     for (const [name, { doneBytes, totalBytes }] of this.#files) {
-      // Of those that have not begun, the first is the one that is under way, if one is: they are begun in order.
+      // Files start in order, so of those without bytes only the first can be in progress.
       if (doneBytes >= totalBytes || (doneBytes === 0 && slowest !== null)) continue;
       const isBehind = slowest === null || doneBytes * slowest.totalBytes < slowest.doneBytes * totalBytes;
       if (isBehind || slowest?.doneBytes === 0) slowest = { name, doneBytes, totalBytes };
@@ -111,7 +111,7 @@ export class SaveProgress {
     return doneBytes > (before?.doneBytes ?? 0);
   }
 
-  /** Another writer has delivered. */
+  /** True if another writer has delivered. */
   #hearWaiting(missingWriters: readonly number[]): boolean {
     const hasDelivered = this.#missingWriters.some((writer) => !missingWriters.includes(writer));
     this.#missingWriters = missingWriters;

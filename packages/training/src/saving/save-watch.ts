@@ -1,22 +1,25 @@
-/** Watches the time that a save takes, and for how long nothing was heard of it. */
+/** Watches how long a save takes, and how long it makes no progress. */
 
 import type { Clock } from '@holdfast/core/contract';
 
-/** A pause that begins and ends between two looks is taken for silence: so many looks in one timeout. */
+/**
+ * Checks per timeout. A pause that starts and ends between two checks counts as silence, so check
+ * often.
+ */
 const LOOKS_PER_TIMEOUT = 8;
 
 export interface SaveWatchOptions {
   readonly clock: Clock;
-  /** On the monotonic clock. `null`: it may take as long as it wants. */
+  /** On the monotonic clock. `null`: no limit. */
   readonly dueMs: number | null;
   readonly stallTimeoutMs: number;
-  /** When the save last got on, on the monotonic clock. */
+  /** When the save last made progress, on the monotonic clock. */
   heardMs(): number;
-  /** Nothing is to be heard, for nothing is to be sent. */
+  /** True if nothing is sent because the throttle is paused, so no progress is expected. */
   isPaused(): boolean;
   /** Called once. */
   onLate(): void;
-  /** Called after each `stallTimeoutMs` of silence. */
+  /** Called after each `stallTimeoutMs` without progress. */
   onStall(): void;
 }
 
@@ -34,7 +37,7 @@ export async function watchSave(options: SaveWatchOptions, signal: AbortSignal):
     }
     const fromMs = clock.monotonicMs();
     const sleepMs = Math.max(0, Math.min(stepMs, warnAtMs - silentMs, dueMs - fromMs));
-    // It ends by the signal alone.
+    // Only the signal can make this reject.
     await clock.sleep(sleepMs, signal).catch(() => undefined);
     if (signal.aborted) return;
     const lastMs = options.heardMs();
@@ -42,7 +45,7 @@ export async function watchSave(options: SaveWatchOptions, signal: AbortSignal):
       heardMs = lastMs;
       [silentMs, warnAtMs] = [Math.min(clock.monotonicMs() - lastMs, stepMs), stallTimeoutMs];
     } else if (!options.isPaused()) {
-      // Whoever wakes late was busy himself, with a step that let nothing through: that is not the silence of the save.
+      // A timer that fires late means that this process was busy, so count only the planned sleep.
       silentMs += Math.min(sleepMs, clock.monotonicMs() - fromMs);
     }
     if (silentMs < warnAtMs) continue;

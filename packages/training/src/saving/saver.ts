@@ -1,8 +1,8 @@
-/** What saves while training goes on. `AsyncSaver` is one; the train loop and whoever is preempted ask no more of it than this. */
+/** What the train loop and `Preemption` need of a saver. `AsyncSaver` is one. */
 
 import type { CheckpointManager, CommitMeta, SaveResult, WriterPosition } from '@holdfast/core/contract';
 
-/** A save that has taken its copy and is not over. */
+/** A save that has made its copy and has not ended. */
 export interface SaveInFlight {
   /** `null`: not known yet. */
   readonly version: bigint | null;
@@ -12,31 +12,35 @@ export interface SaveInFlight {
   readonly doneBytes: number;
   /** 0: not known yet. */
   readonly totalBytes: number;
-  /** The file that is furthest behind of those that are under way; `null`: no file is. */
+  /** The unfinished file that is furthest behind; `null` if there is none. */
   readonly file: string | null;
-  /** Since anything was heard of it: bytes, a delivery. */
+  /** Time since the last progress: bytes, or a delivery. */
   readonly silentMs: number;
-  /** This writer has delivered; these have not. */
+  /** Writers that have not delivered, once this writer has. */
   readonly missingWriters: readonly number[];
 }
 
-/** `skipped`: another save is in flight, and the policy is to leave this one out. */
+/** `skipped`: another save is in flight, and the policy is to skip this one. */
 export type SaveStart = 'started' | 'skipped';
 
 export interface Saver {
-  /** Where it saves. */
+  /** The manager that it saves with. */
   readonly manager: CheckpointManager;
   readonly inFlight: SaveInFlight | null;
-  /** The last one that this saver has committed. */
+  /** The last save that this saver has committed. */
   readonly newest: SaveResult | null;
   /**
-   * Copies what `write` writes and resolves when it is copied: from then on the state may change. Each key is opened once. Rejects with what
-   * became of an earlier save that nobody has heard of yet; then nothing is saved by this call.
+   * Copies what `write` writes and resolves when it is copied; the state may then change. Open each
+   * key once. If an earlier save failed and that was not yet reported, rejects with that failure
+   * and saves nothing.
    */
   saveStreams(
     write: (open: (key: string) => WritableStream<Uint8Array>) => Promise<void>,
     meta?: CommitMeta,
   ): Promise<SaveStart>;
-  /** When nothing is in flight: what the last save came to, if nobody has heard of it yet; `null` otherwise. Rejects if it failed. */
+  /**
+   * Waits until no save is in flight. Resolves to the last save's result if it was not yet
+   * reported, otherwise to `null`. Rejects if that save failed.
+   */
   settled(): Promise<SaveResult | null>;
 }

@@ -300,7 +300,7 @@ describe('memory', () => {
     // After 32, 64 and 96 MiB.
     expect(turns).toBeGreaterThanOrEqual(2);
     expect((await read(stage.copies[0])).equals(bytes)).toBe(true);
-    // From one piece of memory into the next.
+    // Crosses from one slab into the next.
     expect((await read(stage.copies[1])).equals(bytes.subarray(7, 20 * MIB))).toBe(true);
     await stage.release();
   });

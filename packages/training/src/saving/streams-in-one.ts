@@ -1,8 +1,10 @@
-/** Copies a state that writes itself: whatever streams it opens, and in whatever order it writes to them, all of it becomes one copy. */
+/**
+ * Copies a state that writes itself. All streams it opens, written in any order, become one copy.
+ */
 
 import { CheckpointError, type Stage, type StagedCopy, type Staging } from '@holdfast/core/contract';
 
-/** Where a piece of a stream lies in the copy of all. */
+/** Position of a piece of a stream within the single copy. */
 interface Extent {
   readonly startBytes: number;
   sizeBytes: number;
@@ -18,14 +20,15 @@ export type OpenStream = (key: string) => WritableStream<Uint8Array>;
 
 export interface StreamCopies {
   readonly keys: readonly string[];
-  /** Has the copies already: it is given keys and copies nothing. */
+  /** A staging that returns the copies already made: it looks up keys and copies nothing. */
   readonly staging: Staging;
   release(): Promise<void>;
 }
 
 /**
- * Rejects with what `write` rejects with, or the staging; then nothing is held. A stream that is still open when `write` has resolved is
- * ended, unless somebody holds a writer of it: that is `InvalidArgument`, for bytes may be missing.
+ * Rejects with the error of `write` or of the staging; then no copy is held. A stream that is still
+ * open when `write` has resolved is closed. If it is still locked by a writer, rejects with
+ * `InvalidArgument`, because bytes may be missing.
  */
 export async function copyStreams(
   write: (open: OpenStream) => Promise<void>,
@@ -36,7 +39,7 @@ export async function copyStreams(
   const streams = new Map<string, OpenedStream>();
   const all = { name: 'the state', source: { stream: pieces } };
   const staged = staging.stage([all], { signal });
-  // Whoever writes must not wait for somebody who has stopped taking.
+  // If the staging has failed, writers must not wait for it.
   staged.catch((error: unknown) => pieces.fail(error));
   try {
     await write((key) => openStream(key, pieces, streams));
@@ -131,7 +134,7 @@ interface Piece {
   readonly failed: (error: unknown) => void;
 }
 
-/** Chunks on their way to whoever copies them, in the order in which they were put. */
+/** Passes chunks to the staging in the order in which they were put. */
 class Pieces implements AsyncIterable<Uint8Array> {
   readonly #waiting: Piece[] = [];
   #putBytes = 0;
@@ -186,7 +189,7 @@ class Pieces implements AsyncIterable<Uint8Array> {
         continue;
       }
       yield next.chunk;
-      // Whoever asks for the next one has copied this one; it may have failed meanwhile.
+      // A request for the next chunk means that this one is copied. It may have failed meanwhile.
       if (this.#waiting[0] === next) this.#waiting.shift();
       next.taken();
     }

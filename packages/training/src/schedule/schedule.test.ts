@@ -17,7 +17,7 @@ import {
 const START = beginSchedule({ step: 0, nowMs: 0 });
 const at = (step: number, nowMs = 0): Moment => ({ step, nowMs });
 
-/** The steps at which a job saves that is asked at these, and whose saves succeed. */
+/** Steps at which a job saves if it is asked at these moments and all saves succeed. */
 function savedSteps(schedule: Schedule, moments: readonly Moment[], begin = START): number[] {
   let saved = begin;
   const steps: number[] = [];
@@ -199,9 +199,9 @@ test('parameter servers: schedules of steps ask for a step alone, and the type l
   const forServers = (schedule: StepSchedule) => schedule.isDue({ step: 10 }, { step: 9 });
   expect(forServers(anyOf(everySteps(5), atSteps([7])))).toBe(true);
   const needsTime: Schedule = anyOf(everySteps(5), everyMs(1000));
-  // @ts-expect-error: no server knows what time it is for the others
+  // @ts-expect-error: a server does not know the time of the others
   expect(forServers(needsTime)).toBe(true);
-  // @ts-expect-error: nor what the others measure
+  // @ts-expect-error: or what the others measure
   expect(() => forServers(onImprovement('loss', { better: 'lower' }))).not.toThrow();
 });
 

@@ -1,6 +1,6 @@
 /**
- * When to save. A schedule keeps nothing: it compares now with what was saved last (`SavedUntil`), so the answer stays the same until a save
- * has succeeded. A save that failed is due again at the next step.
+ * When to save. A schedule has no state: it compares now with the last save (`SavedUntil`), so the
+ * answer stays the same until a save has succeeded. A failed save is due again at the next step.
  */
 
 import {
@@ -16,43 +16,48 @@ import {
   text,
 } from '@holdfast/core/contract';
 
-/** Where training is, after a step. */
+/** Position of training after a step. */
 export interface StepMoment {
-  /** Steps that are done: 0 before the first. */
+  /** Number of finished steps: 0 before the first. */
   readonly step: number;
 }
 
 export interface Moment extends StepMoment {
   /** By a clock that never goes back (`Clock.monotonicMs`). */
   readonly nowMs: number;
-  /** Finite numbers. One that was not measured in this step is left out. */
+  /** Finite numbers. Leave out a metric that was not measured in this step. */
   readonly metrics?: Readonly<Record<string, number>> | undefined;
 }
 
-/** What has been saved. Plain data, good for one process: `atMs` is by its own clock. */
+/** What has been saved. Plain data, valid in one process only: `atMs` is by its monotonic clock. */
 export interface SavedUntil extends StepMoment {
   readonly atMs: number;
-  /** The lowest and the highest value among all that was saved, by name. */
+  /** The lowest and the highest value among all saves, by name. */
   readonly ranges: Readonly<Record<string, { readonly min: number; readonly max: number }>>;
 }
 
-/** Whether to save now. `InvalidArgument`: a step that is not a whole number from 0, a metric that is not finite. */
+/**
+ * Whether to save now. `InvalidArgument`: a step that is not a whole number from 0, or a metric
+ * that is not finite.
+ */
 export interface Schedule {
   readonly isDue: (now: Moment, saved: SavedUntil) => boolean;
 }
 
 /**
- * A schedule that looks at steps alone. Asynchronous parameter servers can have no other: each decides by itself, and a checkpoint has
- * the shards of all only if all decide alike; they count the same versions, but see other times and other metrics.
+ * A schedule that depends on steps only. Asynchronous parameter servers need such a schedule: each
+ * decides by itself, and a checkpoint is complete only if all decide alike. They count the same
+ * versions, but see different times and metrics.
  */
 export interface StepSchedule {
   readonly isDue: (now: StepMoment, saved: StepMoment) => boolean;
 }
 
 /**
- * Where a job begins. `step`: 0, or that of the checkpoint from which it goes on. `metrics`: of all checkpoints that are there, as
- * `CheckpointManager.list` tells them; without them the first value of a metric counts as an improvement. Time starts anew: at this moment
- * there is nothing to lose.
+ * The start of a job. `step`: 0, or the step of the checkpoint from which it resumes. `metrics`:
+ * those of all existing checkpoints, as `CheckpointManager.list` returns them. Without them the
+ * first value of a metric counts as an improvement. Time counts from now, since nothing is unsaved
+ * at the start.
  */
 export function beginSchedule(
   begin: StepMoment & { readonly nowMs: number },
@@ -67,7 +72,7 @@ export function beginSchedule(
   return saved;
 }
 
-/** What is saved once the state as it was at `moment` has been saved, for whatever reason. */
+/** The new `SavedUntil` after the state of `moment` was saved, for whatever reason. */
 export function afterSave(saved: SavedUntil, moment: Moment): SavedUntil {
   plainObject('saved', saved);
   plainObject('saved.ranges', saved.ranges);
@@ -77,14 +82,20 @@ export function afterSave(saved: SavedUntil, moment: Moment): SavedUntil {
   return { step: moment.step, atMs: moment.nowMs, ranges };
 }
 
-/** Whenever a multiple of `stepCount` was reached or passed since the last save: so steps that are skipped hide none, and none is saved twice. */
+/**
+ * Due when a multiple of `stepCount` was reached or passed since the last save. Skipped steps
+ * therefore hide no save, and none is made twice.
+ */
 export function everySteps(stepCount: number): StepSchedule {
   assertAtLeastOne('the number of steps between saves', stepCount);
   const multiples = (step: number) => Math.floor(assertStep(step) / stepCount);
   return { isDue: (now, saved) => multiples(now.step) > multiples(saved.step) };
 }
 
-/** Whenever one of these steps was reached or passed since the last save. In any order; from 1, for at 0 nothing is done yet. */
+/**
+ * Due when one of these steps was reached or passed since the last save. In any order, each at
+ * least 1: at 0 nothing is done yet.
+ */
 export function atSteps(steps: readonly number[]): StepSchedule {
   iterable('steps', steps);
   if (steps.length === 0) throw invalid('a schedule at given steps needs one step at least');
@@ -98,7 +109,7 @@ export function atSteps(steps: readonly number[]): StepSchedule {
   };
 }
 
-/** When so much time has passed since the last save, whatever that was for, or since the job began. */
+/** Due when this much time has passed since the last save of any kind, or since the job began. */
 export function everyMs(durationMs: number): Schedule {
   rule((value) => isNumber(value) && value > 0, 'a number above 0')('durationMs', durationMs);
   return {
@@ -110,8 +121,9 @@ export function everyMs(durationMs: number): Schedule {
 }
 
 /**
- * When a metric is better than in all that was saved, by more than `minDelta` (default 0). Not due in steps that have no such metric. A
- * state whose step was saved already is not saved again for a metric that came later.
+ * Due when a metric is better than in all saves so far, by more than `minDelta` (default 0). Not
+ * due in steps without this metric. A step that is already saved is not saved again for a metric
+ * that arrives later.
  */
 export function onImprovement(
   metric: string,
@@ -134,13 +146,13 @@ export function onImprovement(
   };
 }
 
-/** When at least one of them is due. Of steps alone if all are. */
+/** Due when at least one of them is due. A `StepSchedule` if all are. */
 export function anyOf(...schedules: readonly StepSchedule[]): StepSchedule;
 export function anyOf(...schedules: readonly Schedule[]): Schedule;
 export function anyOf(...schedules: readonly Schedule[]): Schedule {
   listOf(having('isDue'))('schedules', schedules);
   if (schedules.length === 0) throw invalid('any of no schedules is never due; name one at least');
-  // All are asked: what is wrong with a metric is found out also when another schedule is due.
+  // Ask all of them: a wrong metric must be reported even if another schedule is due.
   return { isDue: (now, saved) => schedules.map((each) => each.isDue(now, saved)).includes(true) };
 }
 
@@ -166,7 +178,7 @@ function widen(
   return Object.fromEntries(wider);
 }
 
-/** A metric may have a name that every object has. */
+/** `hasOwn`, because a metric may be named like a property that every object has. */
 function own<T>(values: Readonly<Record<string, T>>, name: string): T | undefined {
   return Object.hasOwn(values, name) ? values[name] : undefined;
 }
