@@ -1,4 +1,6 @@
-/** Metrics and metadata that come after the commit, as of an evaluation: see docs/decisions/0031. */
+/**
+ * Records metrics and metadata after the commit, such as evaluation results: docs/decisions/0031.
+ */
 
 import type { AnnotateOptions, CheckpointReference } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -32,7 +34,7 @@ export async function annotate(
   });
 }
 
-/** The annotation is known to be good. Errors as of the call. */
+/** Records an annotation that was checked before. Throws as `CheckpointManager.annotate` does. */
 export async function recordAnnotation(
   engine: Engine,
   catalog: Catalog,
@@ -54,7 +56,7 @@ export async function recordAnnotation(
   return chosen as NonNullable<typeof chosen>;
 }
 
-/** `InvalidArgument`: there is nothing in it, or something that no checkpoint takes. */
+/** `InvalidArgument`: there is nothing to record, or a name or a text is not accepted. */
 function checkAnnotation(given: Pick<AnnotateOptions, 'metrics' | 'metadata'>): Annotation {
   const annotation = checkMeta(given);
   if (isEmptyAnnotation(annotation))

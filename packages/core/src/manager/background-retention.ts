@@ -1,4 +1,7 @@
-/** Applies the rules of the run after each commit of this process: off the save path, one at a time, and never a reason for it to fail. */
+/**
+ * Applies the retention rules of the run after each commit of this process. This runs outside the
+ * save path, one at a time. A failure here never fails a save.
+ */
 
 import { CheckpointError } from '../contract/errors.ts';
 import { hasRules } from '../plan/retention-policy.ts';
@@ -8,15 +11,15 @@ import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { bringRules, rulesInForce } from './run-rules.ts';
 
-/** What is not done by then is done after a later commit. */
+/** Work that is not done by then is left to a later commit. */
 const TIMEOUT_MS = 10 * 60_000;
-/** So long a process that ends waits for it. */
+/** How long `close` waits for work in progress. */
 const CLOSE_TIMEOUT_MS = 10_000;
 
 interface Due {
   readonly engine: Engine;
   readonly catalog: Catalog;
-  /** The entry of the commit. */
+  /** The catalog entry of the commit. */
   readonly head: Head;
 }
 
@@ -25,12 +28,18 @@ export class BackgroundRetention {
   #due: Due | undefined;
   #running: Promise<void> | undefined;
 
-  /** A commit of this process has become entry `head`. Whoever made it calls `start` when the save is over. */
+  /**
+   * Notes that a commit of this process became entry `head`. The caller calls `start` when the save
+   * is over.
+   */
   isDue(engine: Engine, catalog: Catalog, head: Head): void {
     this.#due = { engine, catalog, head };
   }
 
-  /** Returns at once; nothing is asked of the store before the caller goes on. Does nothing unless something is due. */
+  /**
+   * Starts retention if a commit was noted. Returns at once: the first request to the store is sent
+   * after the caller has continued.
+   */
   start(): void {
     const due = this.#due;
     if (due === undefined || this.#stop.signal.aborted) return;
@@ -39,7 +48,10 @@ export class BackgroundRetention {
     });
   }
 
-  /** Waits for what is under way, for a while, and then stops it. Nothing is started any more. Never throws. */
+  /**
+   * Starts what is due, waits up to 10 s for work in progress, then stops it. Nothing starts after
+   * that. Never throws.
+   */
   async close({ clock }: Engine): Promise<void> {
     this.start();
     const running = this.#running;
@@ -76,7 +88,7 @@ export class BackgroundRetention {
   }
 }
 
-/** Without rules nothing is asked of the store, but for those of run.json once in the life of a manager. */
+/** If the run has no rules, no request is sent, except one GET of run.json per manager. */
 async function applyRules({ engine, catalog, head }: Due, signal: AbortSignal): Promise<void> {
   const { brought } = engine.rules;
   await bringRules(engine, catalog, signal);

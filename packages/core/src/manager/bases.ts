@@ -1,4 +1,7 @@
-/** Checkpoints that a save may refer to, and those it is compared with: their manifests, and the leases that keep them. */
+/**
+ * Earlier checkpoints that a save may refer to or is compared with: their manifests, and the leases
+ * that protect them.
+ */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { throwIfAborted, toCheckpointError } from '../contract/errors.ts';
@@ -19,12 +22,18 @@ import { LeaseHolder } from './lease.ts';
 import { readManifest } from './manifest.ts';
 import { readFiles } from './slices.ts';
 
-/** So far back files are looked for: training changes most of them with each step, and those that it never changes are in the newest one. */
+/**
+ * Newest checkpoints that are searched for files. Training changes most files with each step. Files
+ * that it never changes are in the newest checkpoint.
+ */
 const BASES_MAX = 4;
-/** Of those that were found damaged. */
+/** Newest quarantined checkpoints whose files are not reused. */
 const DISTRUSTED_MAX = 4;
 
-/** Of one writer, about, so many files of bases are held: 1 KB each. The newest base is read whatever it has. */
+/**
+ * Files of bases that are held for one writer, approximately; each takes 1 KB. The newest base is
+ * read whatever its number of files.
+ */
 const FILES_HELD_MAX = 250_000;
 
 interface Listed {
@@ -33,21 +42,22 @@ interface Listed {
 }
 
 /**
- * What the newest checkpoints hold, each record read once: all files where the manifest repeats them, else those of one writer. A file that
- * another writer had before is then sent again.
+ * The files of the newest checkpoints. Each record is read once. If a manifest repeats the file
+ * records, the files of all writers are known. Otherwise only those of one writer are known, and a
+ * file that another writer had before is sent again.
  */
 export class NewestManifests {
   readonly #engine: Engine;
-  /** By manifest key; `null`: it cannot be read. */
+  /** By manifest key. `null`: the manifest cannot be read. */
   readonly #manifests = new Map<string, Promise<Manifest | null>>();
-  /** By manifest key and writer, where the manifest refers to receipts. */
+  /** By manifest key and writer, for manifests that refer to receipts. */
   readonly #shares = new Map<string, Promise<Listed | null>>();
 
   constructor(engine: Engine) {
     this.#engine = engine;
   }
 
-  /** What `writer` need not send again. */
+  /** Files that `writer` need not send again. */
   async known(state: State, writer: number, signal: AbortSignal): Promise<KnownFiles> {
     const path = checkpointsAtHand(state).filter(({ rolledBack }) => !rolledBack);
     const bases = fewEnough(
@@ -77,7 +87,7 @@ export class NewestManifests {
     );
   }
 
-  /** The last checkpoint; `null`: there is none, or its records cannot be read. */
+  /** The last checkpoint. `null`: there is no checkpoint, or its records cannot be read. */
   async last(
     state: State,
     writer: number,
@@ -116,12 +126,12 @@ export class NewestManifests {
     const reading = known.get(key) ?? this.#unlessUnreadable(checkpoint, read, signal);
     known.set(key, reading);
     const value = await reading;
-    if (value === null) known.delete(key); // the next save may have more luck
+    if (value === null) known.delete(key); // the next save tries again
     throwIfAborted(signal);
     return value;
   }
 
-  /** `null` if it cannot be read: that is no reason to fail a save, which can do without. */
+  /** Resolves to `null` if the record cannot be read: a save can do without it. */
   async #unlessUnreadable<T>(
     checkpoint: CatalogCheckpoint,
     read: (signal: AbortSignal) => Promise<T>,
@@ -145,7 +155,9 @@ export class NewestManifests {
   }
 }
 
-/** The first ones, of which one writer has about as many files as may be held. */
+/**
+ * The first base, and those after it while the files of one writer stay within `FILES_HELD_MAX`.
+ */
 function fewEnough(bases: readonly CatalogCheckpoint[], worldSize: number): readonly CatalogCheckpoint[] {
   let fileCount = 0;
   return bases.filter((base, index) => {
@@ -173,11 +185,15 @@ export class HeldBases {
     return this.#leases.has(idText(id));
   }
 
-  /** A lease on each that is still live then, by a look at the catalog that comes after it. */
+  /**
+   * Takes a lease on each checkpoint, then reads the catalog. Keeps only leases on checkpoints that
+   * are still live in that read.
+   */
   async take(ids: readonly CheckpointId[], signal: AbortSignal): Promise<void> {
     const wanted = new Map(ids.map((id) => [idText(id), id]));
     const taking = await Promise.allSettled([...wanted].map(([text, id]) => this.#take(text, id, signal)));
-    // Only once all have settled: a lease that came later would be nobody's.
+    // Throw only after all have settled. Otherwise a lease that is taken later would not be
+    // released.
     for (const taken of taking) if (taken.status === 'rejected') throw taken.reason;
   }
 
@@ -190,7 +206,9 @@ export class HeldBases {
     await Promise.all([...this.#leases.values()].map(({ lease }) => lease.release()));
   }
 
-  /** Others may still commit what was delivered: the leases end by themselves. */
+  /**
+   * Stops renewal and lets the leases expire: other processes may still commit what was delivered.
+   */
   async leave(): Promise<void> {
     await Promise.all([...this.#leases.values()].map(({ lease }) => lease.leave()));
   }

@@ -1,4 +1,4 @@
-/** Versions that writers have begun and nobody has committed, by what the store shows of them. */
+/** Lists versions that writers have begun and that are not committed, as the store shows them. */
 
 import type { CheckpointId, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -37,7 +37,10 @@ export async function begun(
   }));
 }
 
-/** The highest version above those committed for which a writer of this epoch has delivered. Cost as of `listBegun`. */
+/**
+ * The highest version above the committed ones for which a writer of this epoch has delivered. Same
+ * cost as `listBegun`.
+ */
 export async function highestDelivered(
   engine: Engine,
   { state }: Head,
@@ -54,8 +57,11 @@ export async function highestDelivered(
 }
 
 /**
- * Of the present lineage and epoch, above the highest committed and not abandoned; lowest first. One list page per 1,000 objects of all
- * versions, of which those beyond the first page of a version that is decided are passed over, and one per 1,000 records of uploads.
+ * Lists the versions of the current lineage and epoch that are above the highest committed version
+ * and not abandoned, lowest first.
+ *
+ * Cost: one list page per 1,000 objects of all versions, and one per 1,000 upload records. For a
+ * decided version, pages after its first are skipped.
  */
 async function listBegun(
   engine: Engine,
@@ -83,7 +89,7 @@ async function listBegun(
   return listed.filter(({ traces }) => !traces.isEmpty).sort((a, b) => (a.version < b.version ? -1 : 1));
 }
 
-/** Its writers can still finish it. */
+/** The writers of this checkpoint can still finish it. */
 export function isOpen(state: State, id: CheckpointId): boolean {
   return id.lineage === state.lineage && id.epoch === state.epoch && !isUncommittable(state, id);
 }

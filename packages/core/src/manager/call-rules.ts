@@ -1,4 +1,4 @@
-/** What the calls of a manager and its checkpoints accept: a rule for each option of each call. */
+/** The options that the calls of a manager and its checkpoints accept: one rule per option. */
 
 import type {
   AnnotateOptions,
@@ -73,14 +73,20 @@ export const attempt: Rule = rule(
     typeof value === 'string' && value.trim() !== '' && value.length <= 256 && !value.startsWith('drawn-'),
   '1 to 256 characters, not only spaces, that do not begin with "drawn-"',
 );
-/** The word is the command's, which replaces it: taken as it stands, all trainers would be one. */
+/**
+ * Rejects "parent": the command line replaces this word by an id. Taken literally, it would give
+ * all trainers the same life.
+ */
 export const life: Rule = rule(
   (value) => typeof value === 'string' && lifeProblem(value) === null && value !== 'parent',
   `${LIFE_ACCEPTED}, and not "parent"`,
 );
-/** Where what is accepted hangs together with other options: `capture.ts` and `rollback.ts` say it. */
+/** Accepts any value. `capture.ts` and `rollback.ts` check it together with other options. */
 const checkedThere: Rule = () => undefined;
-/** Buffers, or a target: both are objects. What a buffer must be like depends on the file. */
+/**
+ * A directory, buffers by file name, or a target. Whether a buffer fits depends on its file and is
+ * not checked here.
+ */
 const destination: Rule = (name, value) => {
   if (typeof value === 'string') return text(name, value);
   plainObject(name, value);

@@ -1,4 +1,7 @@
-/** Taking the bytes of a save: of which moment they are, whether training stands still for it, and whether they are copied first. */
+/**
+ * Takes the bytes of a save. The options say which moment the bytes belong to, whether training
+ * pauses meanwhile, and whether the bytes are copied first.
+ */
 
 import type { Consistency, ConsistencyOptions, SaveOptions } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
@@ -15,7 +18,7 @@ const RECORDED = { paused: 'PAUSED', polluted: 'POLLUTED' } as const satisfies R
 type CaptureOptions = ConsistencyOptions &
   Pick<SaveOptions, 'staging' | 'onProgress'> & { signal: AbortSignal };
 
-/** `version`: of the save, where it is known already. */
+/** `version`: that of the save, if it is known already. */
 export function checkCapture(options: ConsistencyOptions, version: bigint | undefined): void {
   const { consistency, stateVersion, pause } = options;
   const isPaused = consistency === 'paused';
@@ -33,7 +36,7 @@ export function checkCapture(options: ConsistencyOptions, version: bigint | unde
   }
 }
 
-/** One for each save. First `stage`, then `read` at most once, and `release` whatever has happened. */
+/** One per save. Call `stage` first, then `read` at most once, and always `release`. */
 export class Capture {
   readonly #engine: Engine;
   readonly #options: CaptureOptions;
@@ -47,12 +50,15 @@ export class Capture {
     this.#options = options;
   }
 
-  /** What is to be sent: once there are copies, the copies. */
+  /** The sources to send. Once there are copies, these are the copies. */
   get sources(): readonly NamedSource[] {
     return this.#sources;
   }
 
-  /** With a staging: copies everything, and then training goes on. Else nothing: the bytes are taken when they are read. */
+  /**
+   * With a staging: copies everything, after which training continues. Without: does nothing, and
+   * the bytes are taken when they are read.
+   */
   async stage(version: bigint | undefined): Promise<void> {
     const { staging, onProgress } = this.#options;
     if (!staging) return;
@@ -77,7 +83,7 @@ export class Capture {
     return result;
   }
 
-  /** Of bytes that were taken: what the receipt says; `undefined` if nothing is to be said. */
+  /** What the receipt says about the bytes that were taken; `undefined` if it says nothing. */
   taken(version: bigint): Taken | undefined {
     const { consistency } = this.#options;
     if (consistency === undefined || !this.#moment) return undefined;
@@ -125,7 +131,10 @@ function toStateVersion(input: Parameters<typeof toVersion>[0]): bigint {
   }
 }
 
-/** So all writers of a paused checkpoint are at one version. Nothing is wrong as long as one of the two is not known. */
+/**
+ * With consistency "paused", all writers must save a state of the same version. Passes while the
+ * version of the state or of the save is unknown.
+ */
 function assertSameVersion(
   consistency: Consistency | undefined,
   stateVersion: bigint | undefined,

@@ -1,10 +1,11 @@
-/** What of the catalog is damaged: what can be done about it depends on that. */
+/** Tells which part of the catalog is damaged: the remedy depends on it. */
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 
 /**
- * `Corrupt` with `catalog` in its context: which decision cannot be read. Without the newest, nothing can be looked up or decided;
- * only the log needs older ones. An intact entry that belongs elsewhere, as after a rebuild, is not damage.
+ * Adds `catalog` to the context of a `Corrupt` error: it tells whether the newest entry or an older
+ * one cannot be read. Without the newest entry, nothing can be looked up or decided. Only the log
+ * needs older entries. An intact entry in the wrong place, as after a rebuild, is not damage.
  */
 export async function damageTold<T>(which: 'newest' | 'older', reading: Promise<T>): Promise<T> {
   try {

@@ -1,4 +1,7 @@
-/** Which entries must be there beside the newest. Where one of them is gone, the store has lost acknowledged writes. */
+/**
+ * Checks that entries before the newest one are there. If one is missing, the store has lost
+ * acknowledged writes.
+ */
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogEntry, catalogKey, decodeRecord } from '../format/index.ts';
@@ -6,11 +9,12 @@ import { FIRST_SEQ } from '../plan/rebuild.ts';
 import type { Engine } from './engine.ts';
 import { getOrNull } from './records.ts';
 
-/** No client deletes any of so many newest entries; docs/format.md promises it to all. */
+/** No client deletes any of this many newest entries; docs/format.md guarantees it. */
 const ENTRIES_SURE = 64;
 /**
- * So many newest entries are in a row, or all from the one that begins the catalog. Where a catalog was lost, a request that is
- * carried out late brings one entry back, and one that is carried out twice another: not a row of so many.
+ * This many newest entries have consecutive numbers, or all entries back to the one that begins the
+ * catalog. After a catalog was lost, a request that is carried out late can bring back one entry. A
+ * request that is carried out twice can bring back another. They cannot fill a whole row.
  */
 export const ROW_LENGTH = 4;
 
@@ -28,35 +32,47 @@ export class CatalogRow {
     this.#listSeqs = listSeqs;
   }
 
-  /** Entry `seq` was there. It is among those `listed`, or so many came after it that it may have been pruned. */
+  /**
+   * `StoreRegressed`: entry `seq`, which was there, is not among those `listed`. No error if at
+   * least `ENTRIES_SURE` entries were created after it: it may have been pruned.
+   */
   assertKept(seq: number, listed: readonly number[]): void {
     const highest = highestOf(listed);
     if (!listed.includes(seq) && highest - seq < ENTRIES_SURE) throw this.#regressed(seq, highest);
   }
 
   /**
-   * Whether the entry, which was the newest of those `listed`, still is; `false`: another look has shown a higher one.
-   * `StoreRegressed`: it is the newest, and one that it follows is gone. It is that of a writer which did not know that the
-   * catalog was lost, and nothing may be built on it. `listed`: numbers that the store has shown, with the `ROW_LENGTH` up to
-   * this one. Cost: nothing more where those are in a row, but a GET while it is number 2 or 3, and one in a rebuilt catalog.
+   * Whether `entry`, the newest of those `listed`, still is the newest. `false`: a later request
+   * has shown that it is not. `listed`: numbers that the store has shown, with the `ROW_LENGTH` up
+   * to this one.
+   *
+   * `StoreRegressed`: the entry is the newest, but an entry that it follows is missing. Its writer
+   * did not know that the catalog was lost, so nothing may be built on it.
+   *
+   * Cost: no request if the numbers up to this one form a row. One GET while it is number 2 or 3,
+   * and one in a rebuilt catalog.
    */
   async isNewest(entry: CatalogEntry, listed: readonly number[], signal: AbortSignal): Promise<boolean> {
     const { seq } = entry;
     let seqs = listed;
     for (let look = 0; ; look++) {
-      if (highestOf(seqs) > seq) return false; // only that one tells what counts, and it may be of a rebuilt catalog
+      // Only the highest entry counts; it may be of a rebuilt catalog.
+      if (highestOf(seqs) > seq) return false;
       const first = firstInRow(seqs, seq);
       if (seq - first >= ROW_LENGTH - 1 || first === this.#beginning) return true;
       const begins = first === seq ? entry.parentId === '' : await this.#begins(first, entry, signal);
       if (begins === null) return false;
       if (begins) return true;
       if (look > 0 || first === FIRST_SEQ) throw this.#regressed(Math.max(FIRST_SEQ, first - 1), seq);
-      // A listing may miss an entry that is created meanwhile, and show the next.
+      // A listing may miss an entry that is created meanwhile and still show the next one.
       seqs = await this.#listSeqs(Math.max(0, seq - ROW_LENGTH), signal);
     }
   }
 
-  /** The catalog of `newest` began with entry `first`. A mark begins none. `null`: it is gone; so is a mark once it has served. */
+  /**
+   * Whether the catalog of `newest` began with entry `first`. The mark of a rebuild does not begin
+   * a catalog. `null`: the entry is gone, as a mark is after its rebuild.
+   */
   async #begins(first: number, newest: CatalogEntry, signal: AbortSignal): Promise<boolean | null> {
     const key = catalogKey(first);
     const bytes = await getOrNull(this.#engine.records, key, signal);
@@ -67,15 +83,16 @@ export class CatalogRow {
         store: this.#engine.store.uri,
       });
       const begins = seq === first && parentId === '' && runId === newest.runId;
-      if (begins && first > FIRST_SEQ) this.#beginning = first; // entry 1 may be a mark the next time
+      // Do not remember entry 1: it may be a mark the next time.
+      if (begins && first > FIRST_SEQ) this.#beginning = first;
       return begins;
     } catch (error) {
-      if (isCheckpointError(error, 'Corrupt')) return true; // an older entry is needed for nothing but its place
+      if (isCheckpointError(error, 'Corrupt')) return true; // damaged, but only its place matters
       throw error;
     }
   }
 
-  /** `lost`: an entry that was there, and that no client deletes yet. */
+  /** `lost`: number of an entry that was there and that no client may delete yet. */
   #regressed(lost: number, found: number): CheckpointError {
     const there = found === 0 ? 'no entry at all' : `entry ${found}`;
     return new CheckpointError(
@@ -86,7 +103,7 @@ export class CatalogRow {
   }
 }
 
-/** Of the numbers up to `seq` between which none is missing. */
+/** The lowest number from which no number up to `seq` is missing. */
 function firstInRow(seqs: readonly number[], seq: number): number {
   let first = seq;
   while (seqs.includes(first - 1)) first--;

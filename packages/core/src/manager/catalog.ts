@@ -1,7 +1,9 @@
 /**
- * The log of decisions. Entries are numbered and created once; the highest is the truth.
+ * The log of decisions. Entries are numbered and created once. The highest entry is the current
+ * state.
  *
- * Nobody ever looks for the outcome of a write in "its" slot: the newest state holds the ids of the last transactions, and they tell.
+ * A writer does not learn the outcome of its write from the entry number that it tried. The newest
+ * state holds the ids of the last transactions, and these ids show the outcome.
  */
 
 import { CheckpointError, type ErrorContext } from '../contract/errors.ts';
@@ -27,13 +29,13 @@ import { PageReader } from './pages.ts';
 import { backOff, endOf, getOrNull } from './records.ts';
 import { type AppendResult, Sending, type SendMemory } from './sending.ts';
 
-/** A run, where two are at hand. */
+/** One of the two runs that a call works on. */
 export interface RunSide {
   readonly engine: Engine;
   readonly catalog: Catalog;
 }
 
-/** The newest entry, as far as it is known. `seq` 0: there is none yet. */
+/** The newest known entry. `seq` 0: there is no entry yet. */
 export interface Head {
   readonly seq: number;
   readonly entryId: string;
@@ -41,21 +43,24 @@ export interface Head {
   readonly state: State;
 }
 
-/** Asked of a state whose pages are open as far as the question needs them. */
+/** A question about a state. The pages that the question needs are open. */
 export type Question<T> = (head: Head, open: readonly OpenPage[]) => T;
 
 export interface Asked<T> {
   readonly answer: T;
-  /** The entry that the answer was found on, its pages closed. */
+  /** The entry on which the answer was found, with its pages closed. */
   readonly head: Head;
 }
 
-/** Of keys that are missing, in messages. */
+/** Missing keys that a message names. */
 const KEYS_NAMED_MAX = 10;
 
 const EMPTY_HEAD: Head = { seq: 0, entryId: '', runId: '', state: EMPTY_STATE };
 
-/** Entries are pruned from time to time so that one list page shows them all; the ring needs 256, people like some more. */
+/**
+ * Entries that pruning keeps: few enough that one list page shows them all. The ring needs 256; the
+ * others are kept for people who read the log.
+ */
 const ENTRIES_KEPT = 320;
 const PRUNE_EVERY = 64;
 const PRUNE_TIMEOUT_MS = 5000;
@@ -75,10 +80,12 @@ export class Catalog {
   }
 
   /**
-   * Answers a question about the newest state; about `from`, if that is given and its pages are still there. The question is asked again
-   * once the pages are read that it needs, so it may be called several times and has no effect of its own.
-   * `Corrupt`: a page of the newest entry is missing or damaged. Errors of the question pass through. Cost: as `read`, and a GET for each
-   * page that was not read lately.
+   * Answers a question about the newest state, or about `from` if it is given and its pages are
+   * still there. If the question needs pages, they are read and the question is asked again. It may
+   * be called several times and must have no side effects.
+   *
+   * `Corrupt`: a page of the newest entry is missing or damaged. Errors that the question throws
+   * pass through. Cost: as `read`, and one GET for each page that was not read lately.
    */
   async ask<T>(question: Question<T>, signal: AbortSignal | undefined, from?: Head): Promise<Asked<T>> {
     let head = from ?? (await this.read(signal));
@@ -96,12 +103,16 @@ export class Catalog {
     }
   }
 
-  /** A page that is missing was replaced by a newer entry, and swept. */
+  /**
+   * Reads a newer entry. If a page is missing, a newer entry has replaced it and a sweep has
+   * deleted it. `Corrupt`: there is no newer entry, so the page is lost.
+   */
   async #newerThan(head: Head, pages: readonly PageRef[], signal: AbortSignal | undefined): Promise<Head> {
     const newer = await this.read(signal);
     if (newer.seq > head.seq) return newer;
     const keys = pages.map(pageKeyOf);
-    // Of these objects: the entry itself is intact, and to put it back would mend nothing.
+    // The context names the pages and not the entry: the entry is intact, and restoring it would
+    // not help.
     const [key = ''] = keys;
     const named = keys.slice(0, KEYS_NAMED_MAX);
     const context = { store: this.#engine.store.uri, key, keys: named, catalog: 'newest' };
@@ -114,19 +125,20 @@ export class Catalog {
     );
   }
 
-  /** The store's own clock when the catalog was last listed, milliseconds since 1970; 0 before that. */
+  /** The store's clock when the catalog was last listed, milliseconds since 1970; 0 before that. */
   get storeTimeMs(): number {
     return this.#storeTimeMs;
   }
 
-  /** The newest that this process has seen, or written. */
+  /** The newest entry that this process has read or written. */
   get seen(): Head {
     return this.#seen;
   }
 
   /**
    * Reads the newest entry: one list page, and one GET unless it is the one seen last.
-   * `StoreRegressed`: the store has lost an entry that it has shown before, or that the newest follows.
+   * `StoreRegressed`: the store has lost an entry that it has shown before, or that the newest
+   * entry follows.
    */
   async read(signal: AbortSignal | undefined): Promise<Head> {
     const { clock, settings } = this.#engine;
@@ -143,11 +155,12 @@ export class Catalog {
       if (highest === seen.seq) return seen;
       const entry = await damageTold('newest', this.entry(highest, signal));
       if (entry && (await this.#row.isNewest(entry, seqs, signal))) return this.remember(entry);
-      await backOff(this.#engine, attempt, signal); // there is a higher one; perhaps this was pruned between LIST and GET
+      // A higher entry exists: this one may have been pruned between LIST and GET.
+      await backOff(this.#engine, attempt, signal);
     }
   }
 
-  /** One entry by number; `null` if it is not there (pruned, or never written). */
+  /** One entry by number. `null`: it does not exist (pruned, or never written). */
   async entry(seq: number, signal: AbortSignal | undefined): Promise<CatalogEntry | null> {
     const key = catalogKey(seq);
     const bytes = await getOrNull(this.#engine.records, key, signal);
@@ -172,7 +185,7 @@ export class Catalog {
     return `it is of run ${entry.runId}, not ${runId}${isRebuilt}`;
   }
 
-  /** Numbers of all entries that are there, ascending. One list page per 1,000. */
+  /** Numbers of all existing entries above `afterSeq`, ascending. One list page per 1,000. */
   async listSeqs(signal: AbortSignal | undefined, afterSeq = 0): Promise<number[]> {
     const startAfter = afterSeq > 0 ? catalogKey(afterSeq) : undefined;
     const seqs: number[] = [];
@@ -187,11 +200,12 @@ export class Catalog {
   }
 
   /**
-   * Decides and writes: evaluates `txn` on the newest state and appends the result, again and again until it is written, decided
-   * otherwise, or can no longer be known. `head`: a state just read, to save reading it again. `memory`: of earlier calls with this
-   * transaction; default: there was none.
+   * Decides and writes: evaluates `txn` on the newest state and appends the result. Repeats this
+   * until the result is written, the decision is different, or the outcome can no longer be known.
+   * `head`: a state just read, to save reading it again. `memory`: that of earlier calls with this
+   * transaction; default: there were no earlier calls.
    *
-   * An error is thrown only if nothing was sent, or what was sent certainly had no effect.
+   * An error is thrown only if nothing was sent, or if what was sent certainly had no effect.
    */
   async append(
     txn: Txn,
@@ -215,14 +229,14 @@ export class Catalog {
     }
   }
 
-  /** Waits for what goes on in the background. Never throws. */
+  /** Waits for pruning in the background. Never throws. */
   async settled(): Promise<void> {
     await this.#pruning;
   }
 
   /**
-   * Deletes the oldest entries now and then, so that the newest is always on the first list page. Not waited for by any save; two
-   * processes that do it at once, or one that fails, do no harm.
+   * Deletes the oldest entries now and then, so that the newest is always on the first list page.
+   * No save waits for this. It is safe if two processes prune at once, or if pruning fails.
    */
   #pruneInBackground(seq: number): void {
     if (seq % PRUNE_EVERY !== 0) return;
@@ -237,7 +251,7 @@ export class Catalog {
       .catch((error: unknown) => logger.log('debug', `the catalog was not pruned: ${String(error)}`));
   }
 
-  /** An entry that the store has shown, or acknowledged. */
+  /** Remembers an entry that the store has shown or acknowledged. */
   remember(entry: CatalogEntry): Head {
     const { seq, entryId, runId, state } = entry;
     const head: Head = { seq, entryId, runId, state };
@@ -246,8 +260,9 @@ export class Catalog {
   }
 
   /**
-   * After a create that succeeded. It may have revived a number that was pruned: then there is a higher entry, and only its ring tells.
-   * `StoreRegressed`: one that it follows is gone, so whether it counts cannot be known.
+   * Call after a create that succeeded. The create may have reused the number of a pruned entry.
+   * Then a higher entry exists, and only the ring of that entry shows whether this one took effect.
+   * `StoreRegressed`: an entry that this one follows is missing, so the outcome cannot be known.
    */
   async afterSuccess(entry: CatalogEntry, signal: AbortSignal): Promise<Head> {
     const seqs = await this.listSeqs(signal, Math.max(0, entry.seq - ROW_LENGTH));
@@ -256,7 +271,7 @@ export class Catalog {
   }
 }
 
-/** A decision that no repeat changes, as the error that the caller gets. */
+/** Converts a rejection that a repeat cannot change into the error for the caller. */
 export function rejectionError(
   rejection: Rejected,
   context: { store: string; version?: bigint; attempt?: string; writer?: number },
@@ -273,7 +288,7 @@ export function rejectionError(
       'base-gone': 'BaseGone',
       'world-size': 'WorldSizeMismatch',
       'receipts-changed': 'Unavailable',
-      unknown: 'Conflict', // of an earlier commit of this id; this call has sent nothing
+      unknown: 'Conflict', // an earlier commit of this id; this call has sent nothing
       refused: 'Conflict',
     } as const
   )[reason];

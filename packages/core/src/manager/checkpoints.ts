@@ -1,4 +1,4 @@
-/** The two faces of a checkpoint object: one that is being written, and one that is committed. */
+/** The two kinds of checkpoint objects: one is being written, the other is committed. */
 
 import type {
   Checkpoint,
@@ -26,7 +26,7 @@ import { toldEvents } from './told-events.ts';
 
 type CommitOptions = CommitMeta & CommitWaitOptions & StaleOptions;
 
-/** What a checkpoint has of its manager. */
+/** What a checkpoint needs from its manager. */
 interface ManagersPart {
   /** Fires when the manager is closed. */
   readonly closing: AbortSignal;
@@ -182,7 +182,7 @@ export class CommittedCheckpoint implements Checkpoint {
     return readDetails(this.#engine, this.#checkpoint, this.summary, options.signal);
   }
 
-  async commit(): Promise<void> {} // it is
+  async commit(): Promise<void> {} // it is committed already
 
   async discard(): Promise<void> {} // after commit: does nothing
 

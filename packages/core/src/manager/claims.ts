@@ -1,4 +1,6 @@
-/** Claims: which incarnation of its writer a process is, and which trainer's life it serves. */
+/**
+ * Claims record which incarnation of its writer a process is, and which trainer's life it serves.
+ */
 
 import { CheckpointError } from '../contract/errors.ts';
 import {
@@ -17,7 +19,7 @@ import { createRecord, getOrNull } from './records.ts';
 
 const READ_AT_ONCE = 16;
 
-/** Where a writer claims. */
+/** The lineage, epoch and writer that a claim is for. */
 export interface ClaimPlace {
   readonly lineage: number;
   readonly epoch: number;
@@ -26,14 +28,17 @@ export interface ClaimPlace {
 
 export interface Claimed {
   readonly incarnation: number;
-  /** This call has made the claim. Otherwise another process of the same life has. */
+  /** This call made the claim. Otherwise another process of the same life made it. */
   readonly isNew: boolean;
 }
 
 /**
- * The incarnation of a process. A process of a life that has the highest claim shares it; any other process claims the next one.
- * `Fenced`: the life has claimed before a rollback, or only below the highest claim, so a later life has taken its place.
- * A claim that is taken means that another process was faster, perhaps one of this very life: the claims are listed again.
+ * Determines the incarnation of a process. If the highest claim belongs to its life, the process
+ * shares that claim. Otherwise it claims the next incarnation. If that claim exists already,
+ * another process was faster, perhaps one of the same life. Then the claims are listed again.
+ *
+ * `Fenced`: the life made a claim before a rollback, or only below the highest claim. In the second
+ * case a later life has replaced it.
  */
 export async function claim(
   engine: Engine,
@@ -49,7 +54,10 @@ export async function claim(
   }
 }
 
-/** The incarnation that processes of a life share; `null`: none of them has claimed one. `Fenced` as in `claim`. */
+/**
+ * The incarnation that the processes of a life share. `null`: the life has no claim yet. `Fenced`
+ * as in `claim`.
+ */
 export async function ownClaim(
   engine: Engine,
   place: ClaimPlace,
@@ -60,7 +68,7 @@ export async function ownClaim(
   return isOwn ? highest : null;
 }
 
-/** `highest` −1: the writer has no claim here. */
+/** `highest` is −1 if the writer has no claim here. */
 async function findClaim(
   engine: Engine,
   place: ClaimPlace,
@@ -89,7 +97,10 @@ async function create(
   return (await createRecord(engine, claimKey(place), bytes, signal)).isOurs;
 }
 
-/** A life has the state of its lineage: what it saves must not follow what the rollback went back to. */
+/**
+ * A life from an earlier lineage holds the state that the rollback discarded. Its saves must not
+ * follow the checkpoint that the rollback went back to.
+ */
 async function assertNotRolledBack(
   engine: Engine,
   place: ClaimPlace,
@@ -147,7 +158,7 @@ async function lifeOf(
   return (await readClaim(engine, place, signal))?.life;
 }
 
-/** `null`: a sweep has deleted it, because its epoch has passed. */
+/** `null`: a sweep has deleted the claim, because its epoch has passed. */
 export async function readClaim(
   engine: Engine,
   place: ClaimPlace & WriterLife,
@@ -158,7 +169,7 @@ export async function readClaim(
   return bytes && decodeRecord('claim', bytes, { key, store: engine.store.uri });
 }
 
-/** Of one writer, highest first. One list page per 1,000. */
+/** The incarnations of one writer, highest first. One list page per 1,000. */
 async function listIncarnations(engine: Engine, place: ClaimPlace, signal: AbortSignal): Promise<number[]> {
   const claims = await listBelow(engine, claimsOfWriterPrefix(place), signal);
   return claims.map(({ incarnation }) => incarnation).sort((a, b) => b - a);

@@ -1,9 +1,11 @@
 /**
- * Retire what no rule keeps, remove what was retired and has neither grace nor lease left, sweep. Each step is a decision of the catalog, or
- * deletes what one has made deletable for good: stopped anywhere, the next call goes on.
+ * Retire what no rule keeps, remove what was retired and has neither grace nor lease left, sweep.
+ * Each step is a decision of the catalog, or deletes what a decision has made deletable for good.
+ * If a call stops anywhere, the next call continues.
  *
- * The order is the safety: leases are listed after the retirement is in the catalog, and a reader that took one before sees the retirement
- * when it reads the catalog again. A removal carries the retirement under which they were listed.
+ * The order makes this safe. Leases are listed after the retirement is in the catalog. A lease that
+ * was taken before the listing is in it. A reader that takes a lease later sees the retirement when
+ * it reads the catalog again. A removal names the retirement under which the leases were listed.
  */
 
 import { CheckpointError } from '../contract/errors.ts';
@@ -28,9 +30,12 @@ import { RoomMaker } from './room-maker.ts';
 import { bringRules } from './run-rules.ts';
 import { sweep } from './sweep.ts';
 
-/** Ids in one decision: an entry of the catalog then grows by some 10 KB at most. */
+/** Ids in one decision. An entry of the catalog then grows by about 10 KB at most. */
 const DECIDED_AT_ONCE = 256;
-/** Stores give times in whole seconds, and their machines' clocks differ a little. Waiting longer costs nothing. */
+/**
+ * Stores give times in whole seconds, and the clocks of their machines differ a little. Waiting
+ * longer costs nothing.
+ */
 const LEASE_SLACK_MS = 60_000;
 
 export async function collect(
@@ -52,7 +57,10 @@ export async function collect(
   });
 }
 
-/** By the run's own rules, which nobody has to force. Sweeps only after a removal: what else there may be waits for the next. */
+/**
+ * Collects by the run's own rules; these need no `force`. Sweeps only after a removal. Other
+ * garbage waits for a later sweep.
+ */
 export async function collectAfterCommit(
   engine: Engine,
   catalog: Catalog,
@@ -70,7 +78,7 @@ interface Collecting {
   readonly signal: AbortSignal | undefined;
   /** See `tellingWhatStands`. */
   readonly done: string[];
-  /** What has been decided so far: on a full store it takes several turns. */
+  /** Versions decided so far. On a full store this takes several turns. */
   readonly retired: bigint[];
   readonly removed: bigint[];
 }
@@ -83,7 +91,7 @@ async function retireAndRemove(
   const { planned, force, signal } = collecting;
   assertMayDrop(planned.plan, force);
   await retireAll(engine, catalog, collecting);
-  // Planned again: what was retired without any grace is to be removed now.
+  // Plan again: what was retired without grace can be removed now.
   const { answer: due } = await askRun(engine, catalog, (head) => planRemoval(head, planned), signal);
   const problems = await leaseProblems(engine, due.free, signal);
   const free = due.free.filter(({ id }) => !problems.has(idText(id)));
@@ -95,7 +103,10 @@ async function retireAndRemove(
   return [...leased, ...due.waiting];
 }
 
-/** What may be removed if no reader holds it, in order of commit; and what has to wait in any case. */
+/**
+ * `free`: checkpoints that may be removed if no reader holds them, in commit order. `waiting`:
+ * checkpoints that must wait in any case.
+ */
 function planRemoval(
   { state }: Head,
   { policy, storeNowMs, graceMs }: PlannedRetention,
@@ -114,7 +125,10 @@ function planRemoval(
   return { free: retired, waiting };
 }
 
-/** In batches, oldest first. As long as no other process decides anything in between, the first plan holds for all of them. */
+/**
+ * Retires in batches, oldest first. The first plan holds for all batches as long as no other
+ * process decides anything in between.
+ */
 async function retireAll(
   engine: Engine,
   catalog: Catalog,
@@ -151,14 +165,17 @@ async function retireAll(
   }
 }
 
-/** A checkpoint whose leases were listed while it was retired by entry `retiringSeq`, and found to have ended. */
+/**
+ * A checkpoint to remove, retired by entry `retiringSeq`. Its leases are listed under that
+ * retirement. If it is retired again, its leases must be listed again.
+ */
 interface Retired {
   readonly id: CheckpointId;
   readonly retiringSeq: number;
   readonly isLeftBehind: boolean;
 }
 
-/** Those that were taken back meanwhile, or retired anew, are left out. */
+/** Leaves out checkpoints that were taken back or retired again meanwhile. */
 async function removeAll(
   engine: Engine,
   catalog: Catalog,
@@ -191,8 +208,9 @@ async function removeAll(
 }
 
 /**
- * By id, why a checkpoint is left for later: a reader holds it. A lease that cannot be read counts as one that holds. One list page per
- * 1,000 leases of the run, and a GET for each lease on one of these checkpoints.
+ * By checkpoint id, why the removal is postponed: a reader holds the checkpoint. A lease that
+ * cannot be read counts as valid. Cost: one list page per 1,000 leases of the run, and one GET for
+ * each lease on one of these checkpoints.
  */
 async function leaseProblems(
   engine: Engine,

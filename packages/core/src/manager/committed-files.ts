@@ -1,4 +1,4 @@
-/** A committed checkpoint that is gone through file by file: to be copied, or compared with a copy. */
+/** Reads a committed checkpoint file by file, to copy it or to compare it with a copy. */
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { CatalogCheckpoint, Manifest } from '../format/index.ts';
@@ -22,7 +22,10 @@ export async function readCommitted(
   return { manifest, slices: (until) => readNamedSlices(engine, manifest, { signal: until }) };
 }
 
-/** That of the source. That its records are damaged is said as of lent files. */
+/**
+ * Reads the checkpoint in the source. If its records are damaged, `Corrupt` has `lent` in its
+ * context, as for lent files.
+ */
 export async function readOriginal(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
@@ -50,7 +53,7 @@ function lentError(error: unknown): unknown {
   return new CheckpointError('Corrupt', error.message, { context, cause: error.cause });
 }
 
-/** What a reader would notice of it. */
+/** The content of a checkpoint, as far as a reader can see it. */
 export async function contentOf({ manifest, slices }: Reading, signal: AbortSignal): Promise<Content> {
   const content = new Content(manifest.worldSize);
   for await (const { writer, said, files } of slices(signal)) content.add(writer, said, files);

@@ -1,4 +1,7 @@
-/** One checkpoint from a run to another, as all of its writers would have saved it there: payloads, receipts, manifest, commit. */
+/**
+ * Copies one checkpoint from a run to another, as if all of its writers had saved it there:
+ * payloads, receipts, manifest, commit.
+ */
 
 import type { CheckpointId, MirroredCheckpoint, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type FileRecord, payloadKey } from '../format/index.ts';
@@ -19,19 +22,24 @@ import type { Said, Slice } from './slices.ts';
 import { recordingOf } from './upload-records.ts';
 import { deliver } from './write-receipt.ts';
 
-/** Receipts are small: so many at once keep a store busy. */
+/** Receipts written at once. They are small, so this many keep a store busy. */
 const RECEIPTS_AT_ONCE = 16;
-/** Or one record more: what is held at once of a very large checkpoint, beside what one writer has. */
+/**
+ * Files of a very large checkpoint that are held at once, plus at most one record. The files of one
+ * unfinished writer are held in addition.
+ */
 const FILES_AT_ONCE = 10_000;
 
 export interface Copy {
   readonly source: RunSide;
   readonly target: RunSide;
-  /** In the source. */
+  /** The checkpoint in the source. */
   readonly checkpoint: CatalogCheckpoint;
-  /** Becomes all writers of the target; called when the source's manifest is known to be good. */
+  /**
+   * Joins the target as all of its writers. Called when the source's manifest is known to be good.
+   */
   readonly join: (worldSize: number, signal: AbortSignal) => Promise<Membership>;
-  /** Throws if the target, once it is joined, is not one to copy to. */
+  /** Throws if the target must not be copied to. Called after `join`. */
   readonly assertTarget: ((head: Head) => void) | undefined;
 }
 
@@ -39,12 +47,13 @@ type Bounded = WaitOptions & { readonly signal: AbortSignal };
 
 type Copied = MirroredCheckpoint & { readonly committed: CatalogCheckpoint };
 
-/** The version was committed, or passed over, and may have been removed since. */
+/** Another process has committed or skipped the version, which may have been removed since. */
 const DECIDED_BY_OTHERS: readonly Rejected['reason'][] = ['stale', 'unknown'];
 
 /**
- * `null`: another mirror has committed the version, or a higher one, before this one had joined.
- * `NotFound`: the source has removed it meanwhile. `Corrupt` with `lent` in its context: it is damaged there.
+ * `null`: another mirror committed the version, or a higher one, before this one joined.
+ * `NotFound`: the source has removed the checkpoint meanwhile. `Corrupt` with `lent` in its
+ * context: the checkpoint is damaged in the source.
  */
 export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Copied | null> {
   const { source, target, checkpoint, join } = copy;
@@ -63,13 +72,13 @@ export async function copyCheckpoint(copy: Copy, options: Bounded): Promise<Copi
   }
 }
 
-/** A file of a checkpoint, and whose it is. */
+/** A file of a checkpoint, and the writer that it belongs to. */
 interface WritersFile {
   readonly writer: number;
   readonly file: FileRecord;
 }
 
-/** A writer of which files are copied, and not yet all. */
+/** The copied files of a writer that is not complete yet. */
 interface Share {
   readonly said: Said;
   readonly files: FileRecord[];
@@ -80,12 +89,12 @@ class Copying {
   readonly #original: Reading;
   readonly #membership: Membership;
   readonly #options: Bounded;
-  /** Of the copy. */
+  /** Id of the copy. */
   readonly #id: CheckpointId;
   readonly #tag: string;
   /** By writer. */
   readonly #shares = new Map<number, Share>();
-  /** Of writer 0. */
+  /** Receipt of writer 0. */
   #own: OwnReceipt | undefined;
   #reusedBytes = 0;
 
@@ -125,8 +134,8 @@ class Copying {
   }
 
   /**
-   * Found out before a byte is sent; whoever joined before can commit nothing any more. `false`: until
-   * then another mirror has committed the version, or a higher one.
+   * Checked before a byte is sent. A mirror that joined earlier can no longer commit anything.
+   * `false`: another mirror committed the version, or a higher one, before this one joined.
    */
   async #isCommittable(): Promise<boolean> {
     const { target, assertTarget } = this.#copy;
@@ -142,7 +151,10 @@ class Copying {
     return decided === undefined;
   }
 
-  /** Sends what is not there, and delivers for each writer that is complete: all but the last one. */
+  /**
+   * Sends the files that the target lacks. Then delivers for each complete writer: all but the
+   * last.
+   */
   async #copyBatch(
     batch: readonly Slice[],
     left: ReadonlyMap<string, readonly LeftPayload[]>,
@@ -172,7 +184,7 @@ class Copying {
     try {
       const items = files.map((each) => ({ ...this.#item(each), source: { lent: loan.lend(each.file) } }));
       const sent = await target.engine.transfer.upload(items, { ...options, onBytes });
-      // The record of the source under the key of the copy: its checksums are of the same bytes.
+      // Use the source's file record with the copy's key: its checksums are of the same bytes.
       for (const [index, { writer, file }] of files.entries())
         this.#shares.get(writer)?.files.push({ ...file, key: (sent[index] as UploadedFile).key });
     } finally {
@@ -180,7 +192,7 @@ class Copying {
     }
   }
 
-  /** What a mirror of this attempt has sent of this very checkpoint before, by name. */
+  /** Payloads of this checkpoint that a mirror of this attempt has sent before, by file name. */
   async #listLeft(): Promise<Map<string, LeftPayload[]>> {
     const { records } = this.#copy.target.engine;
     const left = new Map<string, LeftPayload[]>();
@@ -208,17 +220,20 @@ class Copying {
     const life = { id: this.#id, writer, incarnation: this.#incarnationOf(writer), name };
     const drawn = () => engine.random.hex(DRAWN_DIGITS);
     const key = () => payloadKey({ ...life, nonce: `${this.#tag}${drawn()}` });
-    // Without the tag: what lies there is compared only afterwards, so nobody may go on with it.
+    // No tag: such an object may be left without having been compared, so no mirror may reuse it.
     const copyKey = () => payloadKey({ ...life, nonce: drawn() });
     return { name, key, copyKey, ...recordingOf(engine, life) };
   }
 
-  /** It has claimed a life of writer 0; nobody else is in its attempt to claim one of the others. */
+  /**
+   * This process has claimed its incarnation of writer 0. No other process of its attempt claims
+   * one of the other writers, so theirs is 0.
+   */
   #incarnationOf(writer: number): number {
     return writer === 0 ? this.#membership.incarnation : 0;
   }
 
-  /** `unfinished`: a writer of which more files may come. */
+  /** `unfinished`: a writer of which more files may follow. */
   async #deliverAllBut(unfinished: number | undefined): Promise<void> {
     const complete = [...this.#shares].filter(([writer]) => writer !== unfinished);
     const receipts = await inBatches(complete, RECEIPTS_AT_ONCE, ([writer, share]) => {
@@ -237,7 +252,8 @@ class Copying {
       writer: { ...writer, index },
       incarnation: this.#incarnationOf(index),
     };
-    // All files are objects of the copy's own, whatever the original refers to.
+    // The copy has no bases: it owns all of its files, even if the original refers to other
+    // checkpoints.
     const says = { bases: [], metrics, metadata, suspicions, taken, directories };
     return deliver(this.#copy.target, { ...life, files, ...says }, this.#options.signal);
   }
