@@ -1,19 +1,20 @@
 /**
- * What callers give is checked before anything is done: a rule for each argument and option. All are here, so that every call refuses
- * alike: `InvalidArgument`, or `InvalidConfig` of URIs and settings, that names what was given and what is accepted.
+ * Rules for the arguments and options of callers, checked before anything is done. All rules are
+ * here, so that every call rejects values in the same way. The error is `InvalidArgument`, or
+ * `InvalidConfig` for URIs and settings. It names what was given and what is accepted.
  */
 
 import { CheckpointError, type ErrorCode } from './errors.ts';
 
 const TEXT_SHOWN_MAX = 80;
 
-/** Throws a `CheckpointError` unless `value` is accepted. `name` is what the caller calls it. */
+/** Throws a `CheckpointError` unless `value` is accepted. `name` is the caller's name for it. */
 export type Rule = (name: string, value: unknown) => void;
 
-/** One for each option; an option without a rule does not compile. */
+/** One rule for each option; an option without a rule does not compile. */
 export type Rules<T> = { readonly [name in keyof T]-?: Rule };
 
-/** setTimeout takes no more: 24 days. */
+/** Maximum delay of setTimeout: 24 days. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** A value as messages show it: short, and never the content of an object. */
@@ -36,14 +37,14 @@ export function notAccepted(
   return new CheckpointError(code, `${name} is ${shown(value)}; it takes ${accepted}`);
 }
 
-/** A rule by what it accepts, and by how messages call that. */
+/** A rule from a predicate and the text that messages show for accepted values. */
 export function rule(accepts: (value: unknown) => boolean, accepted: string): Rule {
   return (name, value) => {
     if (!accepts(value)) throw notAccepted(name, value, accepted);
   };
 }
 
-/** A value that may be left out. `null` is no way of leaving it out, unless the rule says so. */
+/** Also accepts `undefined`. `null` does not leave a value out, unless the rule accepts it. */
 export function optional(accepting: Rule): Rule {
   return (name, value) => {
     if (value !== undefined) accepting(name, value);
@@ -56,13 +57,13 @@ export function orNull(accepting: Rule): Rule {
   };
 }
 
-/** Both limits are accepted themselves. */
+/** Both limits are inclusive. */
 export function wholeNumber(min: number, max: number = Number.MAX_SAFE_INTEGER): Rule {
   const range = max === Number.MAX_SAFE_INTEGER ? `from ${min} on` : `from ${min} to ${max}`;
   return rule((value) => isWhole(value) && value >= min && value <= max, `a whole number ${range}`);
 }
 
-/** Fractions too, as clocks give them. Both limits are accepted themselves. */
+/** Accepts fractions too, as clocks return them. Both limits are inclusive. */
 export function duration(minMs: number, maxMs: number): Rule {
   return rule(
     (value) => typeof value === 'number' && value >= minMs && value <= maxMs,
@@ -104,7 +105,7 @@ export const plainObject: Rule = rule(
   'an object',
 );
 
-/** Whatever has these methods, a class or not. */
+/** An object with these methods, whether or not it is a class instance. */
 export function having(...methods: readonly string[]): Rule {
   const has = (value: object) =>
     methods.every((method) => typeof (value as Record<string, unknown>)[method] === 'function');
@@ -114,13 +115,13 @@ export function having(...methods: readonly string[]): Rule {
   );
 }
 
-/** What a manager is given instead of reaching for it. */
+/** Components that are passed to a manager. */
 export const aClock: Rule = having('nowMs', 'monotonicMs', 'sleep');
 export const aRandom: Rule = having('hex', 'fraction');
 export const aLogger: Rule = having('log');
 export const aStore: Rule = having('create', 'head', 'get', 'readInto', 'list', 'deleteMany', 'close');
 
-/** Options of a call; one that has no rule is left alone. */
+/** Checks the options of a call; an option without a rule is ignored. */
 export function checkOptions<T extends object>(options: T, rules: Rules<T>, name = 'the argument'): void {
   plainObject(name, options);
   for (const [option, accepting] of Object.entries<Rule>(rules))
@@ -128,8 +129,9 @@ export function checkOptions<T extends object>(options: T, rules: Rules<T>, name
 }
 
 /**
- * The URI of a store, and the variables that fill what it leaves open. `InvalidConfig` says what is no text, and repeats none of
- * it: a value in a wrong place may be a secret.
+ * Checks the URI of a store, and the variables that fill in what the URI leaves open.
+ * `InvalidConfig` names the value that is not text but does not repeat it: a value in the wrong
+ * place may be a secret.
  */
 export function checkStoreInput(uri: unknown, env: unknown = {}): void {
   const refuse = (name: string, value: unknown, accepted: string) =>

@@ -1,9 +1,9 @@
-/** What the engine is given instead of reaching for it: time, chance, a log. Tests pass their own. */
+/** Interfaces for the time, randomness and log that the engine uses. Tests pass their own. */
 
 import { abortError } from './errors.ts';
 
 export interface Clock {
-  /** Wall clock, milliseconds since 1970. Informational only: nothing is decided by it. */
+  /** Wall clock, milliseconds since 1970. Informational: no decision depends on it. */
   nowMs(): number;
   /** Never goes back, unrelated to the wall clock. Deadlines are measured with it. */
   monotonicMs(): number;
@@ -12,23 +12,23 @@ export interface Clock {
 }
 
 export interface SleepOptions {
-  /** The process need not stay alive for it: it may exit before. Default false. */
+  /** True: the sleep does not keep the process alive. Default false. */
   isBackground?: boolean | undefined;
 }
 
 export interface Random {
-  /** Lower-case hex digits from a source good enough for names that must never repeat. */
+  /** Lower-case hex digits from a source that is random enough for names that must never repeat. */
   hex(digits: number): string;
   /** Uniform in [0, 1). */
   fraction(): number;
 }
 
 export interface Logger {
-  /** `details` holds no secrets. An error that it throws is lost, and changes nothing. */
+  /** `details` holds no secrets. An error it throws is ignored. */
   log(level: 'debug' | 'info' | 'warn', message: string, details?: Record<string, unknown>): void;
 }
 
-/** Who is writing, for people who look for a lost process. */
+/** Identifies the writing process, for people who look for a lost process. */
 export interface ProcessName {
   readonly host: string;
   readonly pid: number;
@@ -68,14 +68,17 @@ export const systemRandom: Random = {
 
 export const silentLogger: Logger = { log: () => undefined };
 
-/** The same logger, whose errors end here: what has been committed must not be told to have failed because a log is full. */
+/**
+ * The same logger, but its errors are ignored: a commit must not be reported as failed because a
+ * log is full.
+ */
 export function safeLogger(logger: Logger): Logger {
   return {
     log(level, message, details) {
       try {
         logger.log(level, message, details);
       } catch {
-        // A logger that fails has nowhere to say so.
+        // A logger that fails has no place to report its error.
       }
     },
   };

@@ -1,8 +1,14 @@
-/** Arithmetic over GF(2): needs no bytes, so whoever has the checksums of parts can tell that of the whole. */
+/**
+ * Computes the CRC32C of a whole from the CRC32Cs of its parts, without the bytes: arithmetic over
+ * GF(2).
+ */
 
 const POLYNOMIAL = 0x82f63b78; // Castagnoli, bits reversed
 
-/** The product of two polynomials modulo the CRC's own, in the reflected form. After zlib's `multmodp`. */
+/**
+ * The product of two polynomials modulo the CRC's own, in the reflected form. After zlib's
+ * `multmodp`.
+ */
 function multiply(a: number, b: number): number {
   let product = 0;
   let shifted = b;
@@ -13,7 +19,10 @@ function multiply(a: number, b: number): number {
   return product >>> 0;
 }
 
-/** `powers[i]` is x^(8 * 2^i): what 2^i zero bytes do to a CRC. 53 of them cover every safe integer. */
+/**
+ * `powers[i]` is x^(8 * 2^i): the effect of 2^i zero bytes on a CRC. 53 of them cover every safe
+ * integer.
+ */
 const powers = makePowers();
 
 function makePowers(): readonly number[] {
@@ -26,14 +35,15 @@ function makePowers(): readonly number[] {
 }
 
 /**
- * The CRC32C of A followed by B, from the CRC32C of each and the length of B (0 to 2^53 - 1). Takes microseconds, whatever the length.
+ * The CRC32C of A followed by B, from the CRC32C of each and the length of B (0 to 2^53 - 1). Takes
+ * microseconds, whatever the length.
  */
 export function crc32cCombine(crcA: number, crcB: number, lengthBBytes: number): number {
   if (!Number.isSafeInteger(lengthBBytes) || lengthBBytes < 0) {
     throw new RangeError(`crc32cCombine: a length is a safe integer from 0, not ${lengthBBytes}`);
   }
   let shifted = crcA;
-  // Division, not a shift: lengths beyond 2^32 count.
+  // Uses division instead of a shift, because lengths may exceed 2^32.
   for (let rest = lengthBBytes, bit = 0; rest > 0; rest = Math.floor(rest / 2), bit++) {
     if (rest % 2 === 1) shifted = multiply(powers[bit] as number, shifted);
   }

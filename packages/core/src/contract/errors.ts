@@ -1,14 +1,16 @@
 /**
  * The one error class of Holdfast and the closed list of its codes.
  *
- * A code exists only where a caller would act differently; the message is for people and may change.
+ * A code exists only if a caller would react differently to it. The message is for people and may
+ * change.
  */
 
 import { jsonReady } from './json.ts';
 
 /**
- * `permanent`: the same call fails again. `temporary`: it may succeed if repeated, and a write that failed so may still
- * have had its effect. `exhausted`: it was temporary and the retries or the deadline are used up.
+ * `permanent`: the same call fails again. `temporary`: a retry may succeed, and a write that failed
+ * may still have had its effect. `exhausted`: the error was temporary, and the retries or the
+ * deadline are used up.
  */
 export type ErrorStatus = 'permanent' | 'temporary' | 'exhausted';
 
@@ -16,7 +18,10 @@ interface CodeFacts {
   readonly status: ErrorStatus;
   /** Exit status of the command line. */
   readonly exitCode: number;
-  /** What a person does about it: in calls and settings of the library. The command line has words of its own. */
+  /**
+   * What a person should do, in terms of the library's calls and settings. The command line has its
+   * own texts.
+   */
   readonly advice: string;
 }
 
@@ -150,7 +155,7 @@ export const ERROR_CODES = {
 
 export type ErrorCode = keyof typeof ERROR_CODES;
 
-/** Where it happened. Never a secret, never a signed URL. */
+/** Place of the error. Never holds a secret or a signed URL. */
 export interface ErrorContext {
   /** URI of the store, without credentials. */
   store?: string;
@@ -166,11 +171,20 @@ export interface ErrorContext {
   found?: string;
   /** `OutcomeUnknown`: what `recover()` takes. */
   token?: string;
-  /** Of a save that was stopped while it took the run over: the same, of the takeover. */
+  /**
+   * For a save that was stopped during its takeover of the run: the token of the takeover, for
+   * `recover()`.
+   */
   takeoverToken?: string | undefined;
-  /** What a call of several decisions had decided before it failed, in words. It stands. */
+  /**
+   * For a call with several decisions: what it had decided before it failed, in words. Those
+   * decisions stand.
+   */
   done?: readonly string[];
-  /** `Fenced`: what came after the caller: another attempt, a rollback, or a later process of the same writer. */
+  /**
+   * `Fenced`: why the caller no longer owns the run: another attempt, a rollback, or a later
+   * process of the same writer.
+   */
   overtakenBy?: 'attempt' | 'rollback' | 'process';
   /** `Incomplete`: the writers that have not delivered. */
   missing?: readonly { writer: number; detail: string }[];
@@ -182,7 +196,7 @@ export interface ErrorOptions {
   cause?: unknown;
   /** Overrides the status of the code, for an `Unavailable` whose retries are used up. */
   status?: ErrorStatus;
-  /** The store has said how long to wait before the next request. */
+  /** How long the store asks to wait before the next request. */
   retryAfterMs?: number | undefined;
 }
 
@@ -192,7 +206,7 @@ export class CheckpointError extends Error {
   readonly code: ErrorCode;
   readonly status: ErrorStatus;
   readonly context: ErrorContext;
-  /** So long the store asks to be left alone; nothing if it did not say. */
+  /** How long the store asks to wait before the next request; `undefined` if it did not say. */
   readonly retryAfterMs: number | undefined;
   readonly [MARK] = true;
 
@@ -209,12 +223,12 @@ export class CheckpointError extends Error {
     return ERROR_CODES[this.code].exitCode;
   }
 
-  /** What a person does about it. */
+  /** What a person should do about it. */
   get advice(): string {
     return ERROR_CODES[this.code].advice;
   }
 
-  /** For logs: what it is, where it happened, and no stack. */
+  /** For logs: code, message and context, without a stack. */
   toJSON(): Readonly<Record<string, unknown>> {
     const { name, code, status, message, context } = this;
     return { name, code, status, message, context: jsonReady(context) };
@@ -230,7 +244,9 @@ export function isCheckpointError(error: unknown, code?: ErrorCode): error is Ch
   return marked && (code === undefined || (error as CheckpointError).code === code);
 }
 
-/** The error as it is if it is ours, else `Unexpected` with it as the cause. */
+/**
+ * Returns a Holdfast error unchanged; wraps any other error in `Unexpected`, with it as the cause.
+ */
 export function toCheckpointError(error: unknown, context?: ErrorContext): CheckpointError {
   if (isCheckpointError(error)) return error;
   const message = error instanceof Error ? error.message : String(error);
@@ -242,20 +258,29 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw abortError(signal);
 }
 
-/** `Aborted` with the signal's reason as cause; a reason that is one of our errors is returned itself. */
+/**
+ * `Aborted` with the signal's reason as cause. A reason that is a Holdfast error is returned
+ * unchanged.
+ */
 export function abortError(signal: AbortSignal): CheckpointError {
   const reason: unknown = signal.reason;
   if (isCheckpointError(reason)) return reason;
   return new CheckpointError('Aborted', 'the caller stopped the operation', { cause: reason });
 }
 
-/** Only says that the call was stopped: by `signal`, whose reason may be an error of any code, or by a store that was closed. */
+/**
+ * True if the error only reports that the call was stopped: by `signal`, whose reason may be an
+ * error of any code, or by a store that was closed.
+ */
 export function isStopOf(error: unknown, signal: AbortSignal | undefined): error is CheckpointError {
   if (isCheckpointError(error, 'Aborted')) return true;
   return signal?.aborted === true && isCheckpointError(error) && error === signal.reason;
 }
 
-/** Waits for `work` until the signal fires, and then for it no more: `work` itself goes on, since others may wait for it. */
+/**
+ * Waits for `work` until the signal fires. `work` itself continues, because other callers may wait
+ * for it.
+ */
 export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
   return new Promise((resolve, reject) => {

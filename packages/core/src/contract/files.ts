@@ -1,6 +1,6 @@
 /**
- * Where saved bytes come from and restored bytes go to. The engine touches no file system: paths are opened by a
- * `LocalFiles` that is passed in (`@holdfast/local-files`).
+ * Sources of saved bytes and destinations of restored bytes. The engine does not touch the file
+ * system: a `LocalFiles` that is passed in (`@holdfast/local-files`) opens paths.
  */
 
 import type { CallOptions } from './object-store.ts';
@@ -8,24 +8,24 @@ import type { CallOptions } from './object-store.ts';
 /** Bytes of known length that can be read at any position. */
 export interface RandomSource {
   readonly sizeBytes: number;
-  /** POSIX permission bits, where there are some. */
+  /** POSIX permission bits, if any. */
   readonly mode?: number | undefined;
-  /** When it was last modified, milliseconds since 1970, where that is known. */
+  /** When it was last modified, milliseconds since 1970, if known. */
   readonly mtimeMs?: number | undefined;
   /**
-   * True: a change may show in the bytes alone, and `assertUnchanged` does not see it. So it is with a
-   * file that another program has mapped into its memory. A reader that must be sure reads all of it
-   * a second time before `assertUnchanged`, as a save does, and compares: see `readAgain`.
+   * True: the bytes may change without `assertUnchanged` noticing. That is so for a file that
+   * another program has mapped into its memory. To be sure, a reader must read all of it a second
+   * time before `assertUnchanged`, and compare, as a save does: see `readAgain`.
    */
   readonly mayHideChanges?: boolean | undefined;
   /**
-   * Fills `buffer` from `offsetBytes` on; the range lies inside the source.
-   * `SourceChanged` if the source has become shorter. `buffer` is the source's until this settles.
+   * Fills `buffer` from `offsetBytes` on; the range lies inside the source. `SourceChanged` if the
+   * source has become shorter. `buffer` belongs to the source until this settles.
    */
   readInto(offsetBytes: number, buffer: Uint8Array): Promise<void>;
   /**
-   * `SourceChanged` if the source is not what it was when it was opened (size, time of change), as far
-   * as that can be seen without reading it: see `mayHideChanges`. Called after the last read.
+   * `SourceChanged` if the source has changed since it was opened (size, time of change), as far as
+   * that is visible without reading it: see `mayHideChanges`. Call it after the last read.
    */
   assertUnchanged(): Promise<void>;
   close(): Promise<void>;
@@ -35,9 +35,9 @@ export interface RandomSource {
 export interface FoundFile {
   /** Logical name: path relative to the directory, segments joined by '/'. */
   readonly name: string;
-  /** When it was found. */
+  /** Size when the scan found it. */
   readonly sizeBytes: number;
-  /** As `openSource`. */
+  /** Like `openSource`. */
   open(): Promise<RandomSource>;
 }
 
@@ -45,22 +45,28 @@ export interface FoundFile {
 export interface FoundTree {
   /** Sorted by name (UTF-8 bytes). */
   readonly files: readonly FoundFile[];
-  /** Those below which nothing was found. Sorted likewise. */
+  /** Directories below which nothing was found, sorted likewise. */
   readonly directories: readonly FoundDirectory[];
 }
 
 export interface FoundDirectory {
-  /** As of a file. */
+  /** Logical name, as for a file. */
   readonly name: string;
-  /** As of a `RandomSource`. */
+  /** As for a `RandomSource`. */
   readonly mtimeMs?: number | undefined;
 }
 
-/** Bytes that are written at any position. */
+/** A destination that takes bytes at any position. */
 export interface RandomSink {
-  /** Writes all of `buffer` at `offsetBytes`. Ranges of one sink do not overlap. `buffer` is the sink's until this settles. */
+  /**
+   * Writes all of `buffer` at `offsetBytes`. Ranges of one sink do not overlap. `buffer` belongs to
+   * the sink until this settles.
+   */
   writeAt(offsetBytes: number, buffer: Uint8Array): Promise<void>;
-  /** After the last write: the file is complete and durable, where it is one. */
+  /**
+   * Call it after the last write. When it resolves, the file is complete and, if it is a real file,
+   * durable.
+   */
   close(): Promise<void>;
 }
 
@@ -68,28 +74,33 @@ export interface SinkFile {
   readonly name: string;
   readonly sizeBytes: number;
   readonly mode?: number | undefined;
-  /** To be set as its time of modification, milliseconds since 1970, 1 to `TIME_MS_MAX`. Default: the time of writing. */
+  /**
+   * Modification time to set, milliseconds since 1970, 1 to `TIME_MS_MAX`. Default: the time of
+   * writing.
+   */
   readonly mtimeMs?: number | undefined;
 }
 
 export interface SinkDirectory {
   readonly name: string;
-  /** As of a file. */
+  /** As for a file. */
   readonly mtimeMs?: number | undefined;
 }
 
-/** A set of files that appears whole or not at all. Settled by exactly one of `publish` and `discard`. */
+/**
+ * A set of files that appears whole or not at all. Exactly one of `publish` and `discard` ends it.
+ */
 export interface RestoreTarget {
   open(file: SinkFile): Promise<RandomSink>;
   /**
-   * Makes a directory, with those above it; succeeds if it is there. Called when all files are closed,
-   * and for a directory in another one before it is called for that.
-   * Absent: empty directories are not restored.
+   * Makes a directory and its parents; succeeds if it exists. Called when all files are closed, and
+   * for an inner directory before the outer one. Absent: empty directories are not restored.
    */
   makeDirectory?(directory: SinkDirectory): Promise<void>;
   /**
-   * Everything is written: make it visible and durable. `Conflict`: another program has changed what was
-   * written, and nothing is visible; or it has replaced it in the very moment that it became visible.
+   * Everything is written: makes it visible and durable. `Conflict`: another program has changed
+   * what was written, and nothing is visible; or it has replaced the result at the moment of
+   * publishing.
    */
   publish(): Promise<void>;
   /** Removes what was written. Safe to repeat; never throws. */
@@ -97,8 +108,9 @@ export interface RestoreTarget {
 }
 
 /**
- * What may be lost when a new directory takes the place of one that is not empty. `true`: files that Holdfast has put there and nothing has
- * written to since. `'everything'`: all others too. Never, whatever is said: a run or a part of one, a mount point, `/`, the working
+ * What may be lost when a new directory replaces one that is not empty. `true`: files that Holdfast
+ * has written and that have not changed since. `'everything'`: all other files too. Some
+ * directories are never replaced: a run or a part of one, a mount point, `/`, the working
  * directory, a home directory, and any directory that holds one of these.
  */
 export type Replace = boolean | 'everything';
@@ -106,45 +118,62 @@ export type Replace = boolean | 'everything';
 export interface TargetOptions extends CallOptions {
   /** Default: nothing is replaced. */
   replace?: Replace | undefined;
-  /** Where names tell it: is a file of the old directory of the kind that goes there? Default: a note that each target leaves beside tells it. */
+  /**
+   * Tells by name whether a file of the old directory is of the kind that belongs there, if names
+   * can tell. Default: a note that each target leaves beside the directory tells it.
+   */
   isOwn?: ((name: string) => boolean) | undefined;
-  /** Hears of each old directory that stays beside the new one, also of those that earlier targets of the same name have left. */
+  /**
+   * Called for each old directory that remains beside the new one, including those left by earlier
+   * targets of the same name.
+   */
   onLeft?: ((left: LeftDirectory) => void) | undefined;
 }
 
-/** An old directory whose place was taken. */
+/** An old directory that was replaced but still exists. */
 export interface LeftDirectory {
-  /** Where it is now. */
+  /** Its present path. */
   readonly path: string;
-  /** Why it stays: it holds files that may not go, or it cannot be removed. For people. */
+  /**
+   * Why it remains: it holds files that may not be deleted, or it cannot be removed. For people.
+   */
   readonly reason: string;
 }
 
 export interface ScanOptions extends CallOptions {
-  /** Told the logical name of a file, link or directory: it is left out, with all below. Default: nothing is. */
+  /**
+   * Receives the logical name of a file, link or directory. True: exclude it, with everything
+   * below. Default: nothing is excluded.
+   */
   isExcluded?: ((name: string) => boolean) | undefined;
   /**
-   * Of symbolic links below the directory: `refuse` (default) them; `skip` them; or `follow` them, so that the file, or all files of the
-   * directory, that one leads to are found under the name of the link. One that leads nowhere, or to a directory that holds it, is
-   * `InvalidArgument` then.
+   * How to treat symbolic links below the directory: `refuse` (default) rejects them and `skip`
+   * ignores them. `follow` finds the file that a link leads to, or all files of that directory,
+   * under the name of the link. With `follow`, a link that leads nowhere, or to a directory that
+   * holds it, is `InvalidArgument`.
    */
   links?: 'refuse' | 'skip' | 'follow' | undefined;
 }
 
 export interface LocalFiles {
   /**
-   * All regular files below a directory, and the directories below it that hold nothing that was found:
-   * be they empty, or all in them left out. `NotFound`: no such directory; `InvalidArgument`: it is no directory,
-   * holds no file at all, or holds a symbolic link that is not asked for, or a special file (named in the message).
+   * All regular files below a directory, and the directories below it without a file found in them:
+   * empty ones, or those whose contents are all excluded. `NotFound`: no such directory.
+   * `InvalidArgument`: it is not a directory, holds no file at all, or holds a symbolic link that
+   * the options do not allow, or a special file (named in the message).
    */
   scan(directory: string, options?: ScanOptions): Promise<FoundTree>;
-  /** `NotFound`, `Denied`, or `InvalidArgument` if it is no regular file. */
+  /** `NotFound`, `Denied`, or `InvalidArgument` if it is not a regular file. */
   openSource(path: string): Promise<RandomSource>;
   /**
-   * Prepares a directory: files go to a temporary sibling, and `publish` renames it into place. What a process that is certainly gone has
-   * left beside it is removed first, and an old directory that it had moved aside is put back.
-   * `TargetExists` if `directory` exists and is not empty, unless `replace` covers all that is in it (context `foreignCount`: how many files
-   * it does not cover), or is no directory (context `replaceable`: false); `InvalidArgument` if it is never replaced, be it empty, or lies in a run.
+   * Prepares a directory: files are written to a temporary sibling, and `publish` renames it into
+   * place. First it removes what a process that has certainly ended left beside the directory, and
+   * moves back an old directory that such a process had moved aside.
+   *
+   * `TargetExists`: `directory` is not empty, and `replace` does not cover all that is in it
+   * (context `foreignCount`: the number of files it does not cover), or it is not a directory
+   * (context `replaceable`: false). `InvalidArgument`: it is never replaced, even if empty, or it
+   * lies in a run.
    */
   openTarget(directory: string, options?: TargetOptions): Promise<RestoreTarget>;
 }

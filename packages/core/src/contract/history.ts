@@ -1,4 +1,4 @@
-/** Going back, branching off, comparing, and keeping what others read. */
+/** Rollback, fork, comparison, and leases of readers. */
 
 import type { CheckpointId, CheckpointReference, VersionInput } from './checkpoint-facts.ts';
 import type { CheckpointManager } from './checkpoint-manager.ts';
@@ -12,12 +12,15 @@ export interface RollbackOptions extends WaitOptions {
 }
 
 export interface RollbackResult {
-  /** The checkpoint gone back to. */
+  /** The checkpoint that the rollback went back to. */
   readonly id: CheckpointId;
   readonly version: bigint;
-  /** The new one; writers of the one before are fenced. */
+  /** The new lineage; writers of the previous one are fenced. */
   readonly lineage: number;
-  /** Versions that are no longer on the way to the latest, ascending. They stay until retention takes them. */
+  /**
+   * Versions that are no longer on the path to the latest, ascending. They stay until retention
+   * removes them.
+   */
   readonly leftBehind: readonly bigint[];
 }
 
@@ -27,14 +30,16 @@ export interface ForkOptions extends WaitOptions {
 }
 
 export interface ForkResult {
-  /** In the source. */
+  /** The checkpoint in the source. */
   readonly from: CheckpointId;
-  /** Of the copy. */
+  /** The checkpoint of this run. */
   readonly id: CheckpointId;
   readonly version: bigint;
   readonly sizeBytes: number;
   readonly fileCount: number;
-  /** Of `sizeBytes`: left by a fork that was interrupted, and not sent again. */
+  /**
+   * The part of `sizeBytes` that an interrupted fork had already sent, and that was not sent again.
+   */
   readonly reusedBytes: number;
 }
 
@@ -48,37 +53,40 @@ export type FileChange = 'same' | 'changed' | 'added' | 'removed';
 export interface FileDiff {
   readonly name: string;
   readonly change: FileChange;
-  /** Of the file in the first version; `null`: it is not there. */
+  /** Size of the file in the first version; `null`: the file is not there. */
   readonly beforeBytes: number | null;
-  /** Of the file in the second version; `null`: it is not there. */
+  /** Size of the file in the second version; `null`: the file is not there. */
   readonly afterBytes: number | null;
-  /** Of a changed file whose format is known, in the order of their names; `null` of others. */
+  /** For a changed file of a known format, sorted by name; otherwise `null`. */
   readonly tensors: readonly TensorDiff[] | null;
-  /** Why tensors could not be compared although the file's name says that there are some; empty otherwise. */
+  /**
+   * Why tensors could not be compared although the file's name says that it holds some; empty
+   * otherwise.
+   */
   readonly note: string;
 }
 
 export type TensorChange =
   | 'added'
   | 'removed'
-  /** Another type of element, or another shape. */
+  /** Different element type or shape. */
   | 'reshaped'
-  /** Other bytes. */
+  /** Different bytes. */
   | 'changed'
   | 'same'
-  /** Type and shape are as before; the bytes were not compared (option `tensors`). */
+  /** Type and shape are the same; the bytes were not compared (option `tensors`). */
   | 'unread';
 
 export interface TensorDiff {
   readonly name: string;
   readonly change: TensorChange;
-  /** `null`: it is not there. */
+  /** `null`: the first version does not have this tensor. */
   readonly before: TensorShape | null;
   readonly after: TensorShape | null;
 }
 
 export interface TensorShape {
-  /** As the format names it: `F32`, `BF16`, … */
+  /** The format's name for it: `F32`, `BF16`, … */
   readonly dtype: string;
   /** Elements in each dimension; empty for a scalar. */
   readonly shape: readonly number[];
@@ -88,62 +96,69 @@ export interface TensorShape {
 export interface DiffResult {
   readonly before: CheckpointId;
   readonly after: CheckpointId;
-  /** All of both, in the order of their names. */
+  /** All files of both versions, sorted by name. */
   readonly files: readonly FileDiff[];
-  /** Payload bytes that were read and verified for it. */
+  /** Payload bytes that were read and verified for the comparison. */
   readonly bytesRead: number;
 }
 
 export interface LeaseOptions extends WaitOptions {
   /** Default: the latest. */
   version?: CheckpointReference | 'latest' | undefined;
-  /** From when the store has it, by the store's clock: 1 s to 30 days. */
+  /** Counted from when the store has the lease, by the store's clock: 1 s to 30 days. */
   ttlMs: number;
-  /** Who reads, for people: 1 to 128 letters, digits, '.', '_' and '-', the first no dot or dash. Default: `reader`. */
+  /**
+   * Name of the reader, for people: 1 to 128 letters, digits, '.', '_' and '-'; the first is no dot
+   * or dash. Default: `reader`.
+   */
   reader?: string | undefined;
 }
 
-/** A claim of a reader on one checkpoint. All times are by the store's clock. */
+/** A reader's lease on one checkpoint. All times are by the store's clock. */
 export interface Lease {
   /** For `releaseLease`. */
   readonly id: string;
-  /** Of its object, relative to the run. */
+  /** Key of its object, relative to the run. */
   readonly key: string;
   readonly checkpoint: CheckpointId;
   readonly version: bigint;
   readonly reader: string;
-  /** Where it was taken; informational. */
+  /** Host that took the lease; informational. */
   readonly host: string;
   readonly pid: number;
   readonly createdAtMs: number;
-  /** At the listing. */
+  /** Age when it was listed. */
   readonly ageMs: number;
-  /** `null`: its record cannot be read; it counts until it is released. */
+  /** `null`: its record cannot be read. Such a lease counts until it is released. */
   readonly expiresAtMs: number | null;
   readonly isExpired: boolean;
 }
 
 export interface HistoryCalls {
   /**
-   * Makes an older version the latest again, and begins a new lineage there: running writers are fenced, and versions above may be written
-   * anew. Nothing is deleted. One more entry in the catalog. Repeating it begins one lineage more.
+   * Makes an older version the latest again, and begins a new lineage there. Running writers are
+   * fenced, and higher versions may be written again. Nothing is deleted. Writes one more entry in
+   * the catalog. Repeating the call begins another lineage.
    *
-   * `NotFound`: there is no such version, or it was removed or left behind by a rollback. `Conflict`: it is quarantined or being retired, or
-   * another rollback came first. `OutcomeUnknown`: `recover` tells whether it took effect.
+   * `NotFound`: there is no such version, or it was removed or left behind by a rollback.
+   * `Conflict`: it is quarantined or being retired, or another rollback came first.
+   * `OutcomeUnknown`: `recover` tells whether it took effect.
    */
   rollback(options: RollbackOptions): Promise<RollbackResult>;
   /**
-   * Begins this run with a copy of one checkpoint of another, as `mirrorFrom` copies it; inside one store by the store itself, where it can.
-   * An interrupted fork goes on when it is repeated.
+   * Begins this run with a copy of one checkpoint of another run, copied as by `mirrorFrom`. Within
+   * one store, the store copies the objects itself, if it can. Repeating an interrupted fork
+   * continues it.
    *
-   * `Conflict`: this run holds, or has held, checkpoints. `NotFound`: there is no such version in the source. `InvalidArgument`: both are one
-   * run. The other errors of `mirrorFrom`.
+   * `Conflict`: this run holds, or has held, checkpoints. `NotFound`: there is no such version in
+   * the source. `InvalidArgument`: both are one run. Also the errors of `mirrorFrom`.
    */
   forkFrom(source: CheckpointManager, options?: ForkOptions): Promise<ForkResult>;
   /**
-   * In what two versions differ: by file from the records alone (size and BLAKE3 where both have it, else CRC32C), and by tensor where a
-   * file of that name differs and is in the safetensors format: added, removed and reshaped ones from its header. Changes nothing.
-   * `Corrupt`: a file that had to be read does not match its record.
+   * Compares two versions. By file: from the records alone, by size and BLAKE3 if both have it,
+   * else by CRC32C. By tensor: if a file of the same name differs and is in the safetensors format;
+   * its header tells which tensors were added, removed or reshaped. Changes nothing. `Corrupt`: a
+   * file that had to be read does not match its record.
    */
   diff(
     before: CheckpointReference | 'latest',
@@ -152,13 +167,20 @@ export interface HistoryCalls {
   ): Promise<DiffResult>;
 
   /**
-   * Keeps collection away from a checkpoint for a while; `restore`, `openInputStream` and `openSource` do so by themselves. It is never
-   * extended: to hold on longer, take another before it ends. `NotFound`: there is no such version, or it is no longer live. `Denied`,
-   * `ReadOnly`: the store cannot be written, and there is no lease without that.
+   * Protects a checkpoint from collection for a limited time; `restore`, `openInputStream` and
+   * `openSource` do so by themselves. A lease is never extended: to protect the checkpoint longer,
+   * take another lease before this one expires. `NotFound`: there is no such version, or it is no
+   * longer live. `Denied`, `ReadOnly`: the store cannot be written, which a lease requires.
    */
   lease(options: LeaseOptions): Promise<Lease>;
-  /** Ends a claim before its time. `false`: there was none; it was released or has been swept. Safe to repeat. */
+  /**
+   * Ends a lease before it expires. `false`: there was no such lease; it was released or swept.
+   * Safe to repeat.
+   */
   releaseLease(id: string, options?: WaitOptions): Promise<boolean>;
-  /** All claims on a version, or on all: of restores under way too, and those that have expired until they are swept. One GET each. */
+  /**
+   * All leases on a version, or on all versions. Includes those of restores in progress, and
+   * expired ones until they are swept. One GET each.
+   */
   leases(options?: WaitOptions & { version?: CheckpointReference | undefined }): Promise<Lease[]>;
 }

@@ -1,6 +1,6 @@
 /** What adapters and other packages build on: interfaces, errors, settings. */
 
-// First: nothing else is evaluated where it throws.
+// Must be first: if it throws, nothing else is evaluated.
 import './runtime.ts';
 
 export * from './checkpoint-manager.ts';

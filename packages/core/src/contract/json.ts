@@ -1,9 +1,13 @@
 /**
- * `JSON.stringify` throws on a bigint, and versions are bigints. Results carry a `toJSON` that writes them as decimal strings. It is not
- * enumerable: a result has no more names than before, and copies by spreading or `structuredClone` are plain.
+ * `JSON.stringify` throws on a bigint, and versions are bigints. Results therefore have a `toJSON`
+ * that writes bigints as decimal strings. It is not enumerable: a result has no additional names,
+ * and copies by spreading or `structuredClone` are plain.
  */
 
-/** Makes `JSON.stringify` work on `value` and on each part of it. Returns `value` itself. Class instances in it are left alone. */
+/**
+ * Makes `JSON.stringify` work on `value` and on each part of it. Returns `value` itself. Class
+ * instances in it are left alone.
+ */
 export function jsonReady<T>(value: T): T {
   if (Array.isArray(value)) mark(value, value);
   else if (isPlainObject(value)) mark(value, Object.values(value));
@@ -25,7 +29,7 @@ function toJson(this: object): unknown {
   return Object.fromEntries(Object.entries(this).map(([name, part]) => [name, jsonScalar(part)]));
 }
 
-/** `JSON.stringify` asks the parts themselves. */
+/** `JSON.stringify` calls `toJSON` of nested parts itself. */
 function jsonScalar(part: unknown): unknown {
   return typeof part === 'bigint' ? String(part) : part;
 }

@@ -1,9 +1,9 @@
-/** The life of a trainer's process, by name: what makes several processes one writer. */
+/** Names of lives. Several processes of a trainer with the same life are one writer. */
 
-/** Characters of a life's name, at most. */
+/** Maximum length of a life's name, in UTF-16 units. */
 export const LIFE_LENGTH_MAX = 256;
 
-/** Why a name cannot be that of a life, to be put behind "it"; `null`: it can be. */
+/** Why a name is not valid for a life, as a phrase to follow "it"; `null`: it is valid. */
 export function lifeProblem(name: string): string | null {
   if (name.trim() === '') return name === '' ? 'is empty' : 'holds only spaces';
   if (name.length > LIFE_LENGTH_MAX) return `has ${name.length} characters`;
@@ -12,5 +12,5 @@ export function lifeProblem(name: string): string | null {
   return null;
 }
 
-/** What a name of a life may be, for messages. */
+/** The names accepted for a life, for messages. */
 export const LIFE_ACCEPTED = `1 to ${LIFE_LENGTH_MAX} characters, not only spaces, none of them a control character`;

@@ -4,22 +4,28 @@ import { anyText } from './checks.ts';
 import { CheckpointError } from './errors.ts';
 
 const SEGMENT_BYTES_MAX = 255; // the longest file name of ext4, XFS, APFS and NTFS
-const KEY_BYTES_MAX = 1024; // S3, GCS and Azure limit object names so
+const KEY_BYTES_MAX = 1024; // S3, GCS and Azure have this limit for object names
 
 const encoder = new TextEncoder();
 
-/** Files of a store itself start so, at its root; they are no objects. */
+/** Keys of a store's own files start with this prefix, at its root; these files are not objects. */
 export const STORE_OWN_PREFIX = '.holdfast-';
 
 const RUN_FILE =
   /(?:^|\/)(?:catalog\/[0-9]{20}|version_[0-9]{1,19}\/[0-9]{1,10}\.[0-9]{1,10}\/manifest-[0-9a-f]{16})\.json$/;
 
-/** Does a path end in a name that only a run gives: that of a catalog entry, or of a manifest? A directory with such a file is of a run. */
+/**
+ * True if a path ends in the name of a catalog entry or a manifest, which only a run uses. A
+ * directory with such a file belongs to a run.
+ */
 export function isRunFile(path: string): boolean {
   return RUN_FILE.test(path);
 }
 
-/** `InvalidArgument` if `key` is outside the grammar of `ObjectStore`; the message says what is wrong with it. */
+/**
+ * `InvalidArgument` if `key` is outside the grammar of `ObjectStore`; the message says what is
+ * wrong with it.
+ */
 export function assertObjectKey(key: string, store?: string): void {
   anyText('key', key);
   const fault = keyFault(key);
@@ -29,7 +35,7 @@ export function assertObjectKey(key: string, store?: string): void {
     });
 }
 
-/** For names found in a store, where others may have put theirs. */
+/** For names found in a store, which may hold keys of other programs. */
 export function isObjectKey(key: string): boolean {
   return keyFault(key) === null;
 }
@@ -53,7 +59,10 @@ function keyFault(key: string): string | null {
   return null;
 }
 
-/** Negative, zero or positive as `a` comes before, is or comes after `b` in the order of their UTF-8 bytes. */
+/**
+ * Compares by UTF-8 bytes: negative, zero or positive as `a` comes before, equals or comes after
+ * `b`.
+ */
 export function compareUtf8(a: string, b: string): number {
   const end = Math.min(a.length, b.length);
   for (let i = 0; i < end; i++) {
@@ -64,7 +73,9 @@ export function compareUtf8(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** UTF-16 puts surrogates (characters above U+FFFF) before U+E000 to U+FFFF, UTF-8 puts them after. */
+/**
+ * UTF-16 puts surrogates (characters above U+FFFF) before U+E000 to U+FFFF, UTF-8 puts them after.
+ */
 function utf8Rank(unit: number): number {
   if (unit < 0xd800) return unit;
   return unit >= 0xe000 ? unit - 0x800 : unit + 0x2000;

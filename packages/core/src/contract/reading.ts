@@ -1,4 +1,4 @@
-/** What a reader gives, and what it is told: restoring and verifying. */
+/** Options and results of restoring and verifying. */
 
 import type { CheckpointId, CheckpointReference } from './checkpoint-facts.ts';
 import type { Replace, RestoreTarget } from './files.ts';
@@ -7,9 +7,12 @@ import type { WaitOptions } from './progress.ts';
 export type RestoreDestination =
   /** A directory: appears whole or not at all. */
   | string
-  /** Bytes in memory, filled in place, one at least; each must have exactly the file's size. Files that are not named are not restored. */
+  /**
+   * Bytes in memory, filled in place, at least one; each must have exactly the file's size. Files
+   * without a buffer are not restored.
+   */
   | Readonly<Record<string, Uint8Array>>
-  /** A target of one's own. */
+  /** A target that the caller implements. */
   | RestoreTarget;
 
 export interface RestoreOptions extends WaitOptions {
@@ -17,19 +20,23 @@ export interface RestoreOptions extends WaitOptions {
   version?: CheckpointReference | 'latest' | undefined;
   to: RestoreDestination;
   /**
-   * Only files and empty directories that match one of these globs (`*`, `**`, `?`, `[abc]`, `{a,b}`);
-   * an empty list: all. No match at all is `NotFound`.
+   * Only files and empty directories that match one of these globs (`*`, `**`, `?`, `[abc]`,
+   * `{a,b}`); an empty list: all. No match at all is `NotFound`.
    */
   only?: readonly string[] | undefined;
   /**
-   * True: files, and empty directories, get the times of modification that they had when they were saved,
-   * to the millisecond. One without such a time (it was saved from memory or a stream) gets none. A
-   * directory with files in it keeps the time of the restore. A target of your own is told the times; buffers have none. Default false.
+   * True: files, and empty directories, get the modification times that they had when they were
+   * saved, to the millisecond. A file without a recorded time (it was saved from memory or a
+   * stream) gets none. A directory with files in it keeps the time of the restore. A custom target
+   * receives the times; buffers have none. Default false.
    */
   mtimes?: boolean | undefined;
-  /** What of a directory that is not empty may be lost. Default: nothing. */
+  /** Which contents of a non-empty directory may be lost. Default: nothing. */
   replace?: Replace | undefined;
-  /** `fallback`: when the latest is damaged, take the newest that verifies, and say so. Default `fail`. */
+  /**
+   * `fallback`: if the latest is damaged, restore the newest checkpoint that verifies, and report
+   * it. Default `fail`.
+   */
   onCorrupt?: 'fail' | 'fallback' | undefined;
 }
 
@@ -38,20 +45,27 @@ export interface RestoreResult {
   readonly version: bigint;
   readonly sizeBytes: number;
   readonly fileCount: number;
-  /** Newer ones that were damaged and passed over, newest first (`onCorrupt: 'fallback'`). */
+  /** Newer checkpoints that were damaged and skipped, newest first (`onCorrupt: 'fallback'`). */
   readonly skipped: readonly { readonly version: bigint; readonly reason: string }[];
 }
 
 export interface VerifyOptions extends WaitOptions {
   version?: CheckpointReference | 'latest' | undefined;
   /**
-   * 0: the records, and that every object is there with its size and, where the store tells it, its checksum; no payload is read.
-   * 1: also the first part of each file, the last, and about one in 64 of the others, by chance. 2: every byte. Default 2.
+   * 0: the records, and that every object exists with its size and, if the store returns it, its
+   * checksum; no payload is read. 1: also the first part of each file, the last, and about one in
+   * 64 of the others, chosen at random. 2: every byte. Default 2.
    */
   level?: 0 | 1 | 2 | undefined;
-  /** When level 2 finds nothing wrong, the catalog remembers it, and retention keeps the last such checkpoint. Default true. */
+  /**
+   * If level 2 finds no problem, record that in the catalog; retention keeps the last verified
+   * checkpoint. Default true.
+   */
   record?: boolean | undefined;
-  /** When something is wrong: take the checkpoint out of use for good. The newest live one is then the latest. Default false. */
+  /**
+   * If there is a problem, quarantine the checkpoint for good. The newest live one is then the
+   * latest. Default false.
+   */
   quarantine?: boolean | undefined;
 }
 
@@ -62,14 +76,16 @@ export interface VerifyResult {
   readonly fileCount: number;
   /** Bytes read and compared. */
   readonly bytesRead: number;
-  /** Files of which the store told its own checksum, which was compared (levels 0 and 1). */
+  /** Files whose checksum the store returned, which was compared (levels 0 and 1). */
   readonly storedChecksumCount: number;
-  /** Empty: all is well. `name` is a file's, or the key of a record. */
+  /** Empty if there is no problem. `name` is a file's, or the key of a record. */
   readonly problems: readonly { readonly name: string; readonly message: string }[];
-  /** What the catalog says of it now because of this call, or of one before that came to the same. */
+  /** State in the catalog because of this call, or of an earlier one with the same result. */
   readonly recorded: 'verified' | 'quarantined' | 'none';
-  /** Why nothing was recorded that should have been, such as a store that cannot be written; empty otherwise. */
+  /**
+   * Why a result could not be recorded, such as a store that cannot be written; empty otherwise.
+   */
   readonly note: string;
-  /** The latest version now; `null`: there is none. */
+  /** The latest version now; `null`: there is no latest. */
   readonly latest: bigint | null;
 }

@@ -1,4 +1,6 @@
-/** How checkpoints are called where versions alone may repeat: in messages, and on the command line. */
+/**
+ * Text names of checkpoints, in messages and on the command line. A version alone may be ambiguous.
+ */
 
 import type { CheckpointId, VersionInput } from './checkpoint-facts.ts';
 
@@ -13,7 +15,10 @@ export function referenceText({
   return lineage === undefined ? `${version}` : `${version}@${lineage}`;
 }
 
-/** `7` of what is on the way to the latest, as a version alone is understood; `7@1` of what a rollback left behind. */
+/**
+ * `7` for a checkpoint on the path to the latest, which a version alone means; `7@1` for one that a
+ * rollback left behind.
+ */
 export function checkpointName(id: CheckpointId, isLeftBehind: boolean): string {
   return referenceText(isLeftBehind ? id : { version: id.version });
 }

@@ -1,10 +1,10 @@
-/** Refuses a Node that is too old, before anything fails there with an error that says less. */
+/** Rejects a Node that is too old, before it fails with a less clear error. */
 
 import { CheckpointError } from './errors.ts';
 
 export const NODE_MAJOR_MIN = 22;
 
-/** `undefined`: this is no Node. `Unsupported`: it is too old. */
+/** `version` is `undefined` outside Node. `Unsupported`: Node is too old. */
 export function assertNode(version: string | undefined): void {
   if (version === undefined || Number.parseInt(version, 10) >= NODE_MAJOR_MIN) return;
   throw new CheckpointError(

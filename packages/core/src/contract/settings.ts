@@ -1,6 +1,6 @@
 /**
  * Settings of the engine: plain values, each with its unit in its name, a default and limits.
- * Given in part, they are completed and checked once, when a manager is opened.
+ * Callers may give some of them. They are completed and checked once, when a manager is opened.
  */
 
 import { notAccepted } from './checks.ts';
@@ -113,7 +113,8 @@ export const SETTINGS = {
       'So many checkpoints an entry of the catalog holds itself; the older ones beyond half of them move into pages. An entry has some 300 bytes for each, and every commit writes one.',
   },
   deletesPerSecondMax: {
-    default: 1000, // S3 takes 3,500 a second below one prefix; saves share them
+    // S3 allows 3,500 a second below one prefix, and saves share that limit.
+    default: 1000,
     min: 1,
     max: 1_000_000,
     meaning: 'How many objects collection deletes in a second, at most.',
@@ -123,7 +124,10 @@ export const SETTINGS = {
 export type SettingName = keyof typeof SETTINGS;
 export type Settings = { readonly [name in SettingName]: number };
 
-/** Fills in defaults. `InvalidConfig` names an unknown setting, or one outside its limits together with the limits. */
+/**
+ * Fills in defaults. `InvalidConfig` names an unknown setting, or one outside its limits together
+ * with the limits.
+ */
 export function completeSettings(given: Partial<Settings> = {}): Settings {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
     throw notAccepted('settings', given, 'an object', 'InvalidConfig');

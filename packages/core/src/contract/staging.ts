@@ -1,9 +1,15 @@
-/** Where a save copies what it is to send, so that the originals may change again while the copies are on their way. */
+/**
+ * Staging: a save copies its sources first, so that the originals may change again during the
+ * upload.
+ */
 
 import type { RandomSource } from './files.ts';
 import type { CallOptions } from './object-store.ts';
 
-/** Bytes of known length that are opened when their turn comes, bytes in memory, or a stream of unknown length. */
+/**
+ * Bytes of known length that are opened when they are needed, bytes in memory, or a stream of
+ * unknown length.
+ */
 export type StagingSource =
   | { open(): Promise<RandomSource> }
   | { readonly bytes: Uint8Array }
@@ -17,7 +23,10 @@ export interface NamedStagingSource {
 
 export interface StagedCopy {
   readonly sizeBytes: number;
-  /** May be opened again and again, until the stage is released. Has `mode` and `mtimeMs` of the original, where that has them. */
+  /**
+   * May be opened repeatedly until the stage is released. Has `mode` and `mtimeMs` of the original,
+   * if the original has them.
+   */
   open(): Promise<RandomSource>;
 }
 
@@ -25,15 +34,15 @@ export interface StagedCopy {
 export interface Stage {
   /** In the order of the sources. */
   readonly copies: readonly StagedCopy[];
-  /** Gives the room back; nothing of it is open any more. Safe to repeat, and never throws. */
+  /** Frees the space. Call it when no copy is open any more. Safe to repeat, and never throws. */
   release(): Promise<void>;
 }
 
 export interface Staging {
   /**
-   * Copies all sources, each to its end. Resolves when none of them will be read again. What fails leaves nothing behind.
-   * `StorageFull`: there is not enough room. `InvalidArgument`: a stage is still held that is to be released first. Otherwise the errors of the
-   * sources.
+   * Copies all sources, each to its end. Resolves when no source will be read again. If it fails,
+   * no copy remains. `StorageFull`: there is not enough space. `InvalidArgument`: another stage is
+   * still held and must be released first. Otherwise the errors of the sources.
    */
   stage(sources: readonly NamedStagingSource[], options?: CallOptions): Promise<Stage>;
 }

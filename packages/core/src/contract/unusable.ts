@@ -3,8 +3,8 @@
 import type { CheckpointSummary } from './checkpoint-facts.ts';
 
 /**
- * `nothing that is there can be loaded: 2 versions quarantined, 1 version retired`. `there`: all
- * checkpoints of a run that has some, and no latest.
+ * Example: `nothing that is there can be loaded: 2 versions quarantined, 1 version retired`.
+ * `there`: all checkpoints of a run that has some, but no latest.
  */
 export function unusableText(there: readonly Pick<CheckpointSummary, 'state' | 'isLeftBehind'>[]): string {
   const left = there.filter(({ isLeftBehind }) => isLeftBehind);
