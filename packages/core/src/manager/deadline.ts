@@ -3,12 +3,16 @@
 import type { Clock } from '../contract/components.ts';
 import { abortError, CheckpointError } from '../contract/errors.ts';
 
-/** Made once: ending the timer of every decision must not cost an error with a stack each time. */
+/**
+ * Made once, so that ending the timer of a decision does not create an error with a stack each
+ * time.
+ */
 const DONE = new CheckpointError('Aborted', 'the work was done in time');
 
 /**
- * Runs `work` with a signal that fires when the caller's does, or after `timeoutMs` with `TimedOut`: `what` took longer. `renew` gives it
- * `timeoutMs` from then on: for work that goes on as long as the store answers. The promise settles when `work` does.
+ * Runs `work` with a signal that fires when the caller's signal does, or with `TimedOut` after
+ * `timeoutMs`. `what` names the work in the message. `renew` restarts the `timeoutMs`, for work
+ * that may continue as long as the store answers. The promise settles when `work` does.
  */
 export async function withDeadline<T>(
   {
@@ -19,7 +23,7 @@ export async function withDeadline<T>(
   }: {
     clock: Clock;
     timeoutMs: number;
-    /** A function is asked when the time is up. */
+    /** A function is called when the time is up. */
     what: string | (() => string);
     signal: AbortSignal | undefined;
   },
@@ -49,12 +53,12 @@ export async function withDeadline<T>(
   }
 }
 
-/** So long a caller who has stopped a call waits at most to hear what its request has come to. */
+/** How long a call that was stopped waits at most for the outcome of its request. */
 const LAST_LOOK_MS = 1000;
 
 /**
- * For the last look after a request that was acknowledged: runs `work` with a signal that fires a second after
- * the caller's. A stop that comes after the decision then does not hide it.
+ * For the last look after a request that was acknowledged. Runs `work` with a signal that fires one
+ * second after the caller's signal. A stop that comes after the decision then does not hide it.
  */
 export async function withLastLook<T>(
   clock: Clock,
@@ -79,7 +83,10 @@ export async function withLastLook<T>(
   }
 }
 
-/** Waits for work that is over for its caller, `timeoutMs` at most: then it goes on alone. What it fails with in that time is thrown. */
+/**
+ * Waits at most `timeoutMs` for work that its caller no longer needs. After that the work continues
+ * alone. Throws the error of the work if it fails within that time.
+ */
 export async function waitAtMost(clock: Clock, timeoutMs: number, work: Promise<unknown>): Promise<void> {
   const bounds = { clock, timeoutMs, what: 'ending what is under way', signal: undefined };
   await withDeadline(bounds, (until) => Promise.race([work, whenAborted(until)]));

@@ -1,4 +1,4 @@
-/** Decisions that a person or an upkeep job asks for, as opposed to those of a writer in its epoch. */
+/** Decisions for a person or an upkeep job, unlike those of a writer in its epoch. */
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import type { Decided } from '../plan/transaction.ts';
@@ -7,7 +7,7 @@ import { type Engine, newId } from './engine.ts';
 import { assertNotLost, NOTHING_TOLD } from './lost-catalog.ts';
 import type { AppendResult } from './sending.ts';
 
-/** A run whose catalog moves on between every look and decision is busy beyond reason. */
+/** Turns before a decision is given up because the catalog changes each time. */
 const TURNS_MAX = 16;
 
 export interface DecideOptions {
@@ -17,17 +17,19 @@ export interface DecideOptions {
 }
 
 export interface MadeDecision {
-  /** On which it was planned. */
+  /** The state on which the decision was planned. */
   readonly before: Head;
   readonly after: Head;
 }
 
 /**
- * Plans a decision on the newest state and writes it. Where the state has moved on meanwhile so that it is refused, it is planned again:
- * `plan` is called each time, as any question (`Catalog.ask`), and throws what it finds wrong.
+ * Plans a decision on the newest state and writes it. If the catalog has changed meanwhile and the
+ * decision is rejected, it is planned again. `plan` is called each time, like any question
+ * (`Catalog.ask`), and throws if it finds a problem.
  *
- * `NotFound`: there is no run. `Conflict`, `Fenced`: refused on the very state it was planned on. `OutcomeUnknown`: it was sent, and
- * `recover` tells later. Any other error: it did not take effect, and never will.
+ * `NotFound`: there is no run. `Conflict`, `Fenced`: rejected on the very state on which it was
+ * planned, or in each of 16 turns. `OutcomeUnknown`: it was sent, and `recover` can tell its
+ * outcome later. Any other error: it had no effect and never will.
  */
 export async function decide(
   engine: Engine,
@@ -49,7 +51,7 @@ export async function decide(
   }
 }
 
-/** As `Catalog.ask`, of a run that is there. `NotFound`: there is none. */
+/** As `Catalog.ask`, for a run that must exist. `NotFound`: there is no run. */
 export function askRun<T>(
   engine: Engine,
   catalog: Catalog,
@@ -61,7 +63,7 @@ export function askRun<T>(
   );
 }
 
-/** The newest state of a run that is there. */
+/** The newest state of a run that must exist. `NotFound`: there is no run. */
 export async function readRun(
   engine: Engine,
   catalog: Catalog,
@@ -70,7 +72,10 @@ export async function readRun(
   return orLost(engine, catalog, signal, async () => requireRun(engine, await catalog.read(signal)));
 }
 
-/** Where there is no run it may be that its catalog is lost: that is no first start. `StoreRegressed`. */
+/**
+ * If there is no run, checks whether its catalog was lost, which is not a first start.
+ * `StoreRegressed`: it was lost.
+ */
 async function orLost<T>(
   engine: Engine,
   catalog: Catalog,
@@ -105,8 +110,8 @@ export function unknownDecision(
 }
 
 /**
- * For a call of several decisions. `work` adds to `done`, in words, each that has taken effect: an error that ends the call
- * later says in its context that they stand.
+ * For a call that makes several decisions. `work` adds a text to `done` for each decision that took
+ * effect. If the call fails later, the context of its error lists these decisions: they stand.
  */
 export async function tellingWhatStands<T>(work: (done: string[]) => Promise<T>): Promise<T> {
   const done: string[] = [];

@@ -75,7 +75,7 @@ class Comparing {
     this.#options = options;
   }
 
-  /** Where files are read whole, that takes its time. */
+  /** Announces the files that are read whole, because that takes time. */
   announce(pairs: readonly FilePair[]): void {
     if (this.#options.tensors !== true) return;
     const files = pairs.filter(mayHoldTensors).flatMap((pair) => this.#namedFiles(pair));
@@ -96,7 +96,7 @@ class Comparing {
     return fileDiff(pair, { tensors: diffTensors(before.tensors, after.tensors) });
   }
 
-  /** Both are of one name: progress and errors tell them apart by their versions. */
+  /** Both files have the same name. The versions tell them apart in progress and errors. */
   #namedFiles({ before, after }: FilePair): FileRecord[] {
     const both = [before, after].filter((file) => file !== undefined);
     return both.map((file, index) => ({ ...file, name: `${file.name}@${this.#ids[index]?.version}` }));
@@ -107,7 +107,7 @@ class Comparing {
     const withSums = this.#options.tensors === true;
     const scan = new SafetensorsScan({ fileBytes: file.sizeBytes, headerBytesMax, withSums });
     if (!scan.wantsMore) return scan;
-    // Leaving the loop ends the stream, and with it what was read ahead.
+    // Leaving the loop ends the stream and discards what was read ahead.
     for await (const chunk of this.#engine.transfer.stream(file, transferOptions(this.#options))) {
       this.bytesRead += chunk.byteLength;
       scan.push(chunk);

@@ -22,7 +22,7 @@ export interface Engine {
   readonly uploads: UploadRecords;
   readonly rules: RunRules;
   readonly retention: BackgroundRetention;
-  /** Files that callers read. They end before the manager does. */
+  /** Files that callers read. They are closed before the manager. */
   readonly openFiles: Set<OpenFile>;
   readonly settings: Settings;
   readonly clock: Clock;
@@ -30,19 +30,22 @@ export interface Engine {
   readonly logger: Logger;
   readonly process: ProcessName;
   readonly files: LocalFiles | undefined;
-  /** Of saves that do not say. */
+  /** Default for saves that do not set it. */
   readonly dedupe: 'auto' | 'off';
   /** See `CheckpointManagerOptions`. */
   readonly beforeFirstSave: BeforeFirstSave | undefined;
   readonly recordLimits: RecordLimits;
 }
 
-/** What it takes to write and delete records. */
+/** The parts needed to write and delete records. */
 export type RecordIo = Pick<Engine, 'records' | 'settings' | 'clock' | 'random' | 'logger'>;
 
 const ID_DIGITS = 32; // 128 bits
 
-/** For records: the clock of this machine, which nothing is decided by. One that is wrong beyond what a record holds stops no save. */
+/**
+ * The clock of this machine, for records; no decision depends on it. A time outside the range of a
+ * record is limited to that range, so a wrong clock does not stop a save.
+ */
 export function machineTimeMs({ clock }: Pick<Engine, 'clock'>): number {
   return Math.min(TIME_MS_MAX, Math.max(0, Math.round(clock.nowMs())));
 }

@@ -1,5 +1,6 @@
 /**
- * From delivered receipts to a committed checkpoint. Anybody may do it at any time: every writer tries, and so does a survivor.
+ * Turns delivered receipts into a committed checkpoint. Any process may do it at any time: every
+ * writer tries, and so does a survivor (a process without a receipt of its own).
  */
 
 import type { CheckpointId, ProgressEvent } from '../contract/checkpoint-manager.ts';
@@ -29,9 +30,12 @@ export interface FinaliseOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
   readonly onProgress: ((event: ProgressEvent) => void) | undefined;
-  /** When it was committed in the run that it was copied from; default: now, by the store's clock. */
+  /** Commit time in the run that it was copied from; default: now, by the store's clock. */
   readonly committedAtMs?: number | undefined;
-  /** Only looks: when all receipts are there, another is about to commit. The answer is then `waiting` for nobody. */
+  /**
+   * Only looks. If all receipts are there, another process is about to commit: the answer is then
+   * `waiting` without missing writers.
+   */
   readonly leavesIt?: boolean | undefined;
 }
 
@@ -43,12 +47,15 @@ const POLL_MS_MIN = 20;
 const POLL_MS_MAX = 2000;
 const WAITING_EVENT_EVERY_MS = 1000;
 const PATIENCE_MS_PER_WRITER = 10;
-/** One that commits goes through the names of all files. */
+/** A process that commits goes through the names of all files. */
 const PATIENCE_MS_PER_FILE = 0.1;
 const PATIENCE_MS_MAX = 10_000;
 const PATIENCE_MS_OF_FILES_MAX = 2 * 60_000;
 
-/** Waits until the checkpoint is committed, committing it as soon as all receipts are there. `Incomplete` after `timeoutMs`. */
+/**
+ * Waits until the checkpoint is committed, and commits it as soon as all receipts are there.
+ * `Incomplete` after `timeoutMs`.
+ */
 export async function finalise(
   engine: Engine,
   catalog: Catalog,
@@ -89,12 +96,14 @@ export async function finalise(
 }
 
 /**
- * The last writer to deliver sees all receipts at its first look, and commits. Those that were waiting leave it the time for that: if
- * each of n read n receipts at once, a job of a thousand would send a million requests. Should that writer die, the first of them is due.
+ * How long a waiting writer leaves the commit to the last writer. The last writer to deliver sees
+ * all receipts at its first look, and commits. If each of n writers read n receipts at once, a job
+ * of a thousand would send a million requests. If the last writer dies, the waiting writer that
+ * drew the shortest time commits.
  */
 function drawPatienceMs({ random }: Engine, own: Receipt | undefined): number {
   const worldSize = own?.worldSize ?? 1;
-  // As if all writers had as many files as this one.
+  // Assumes that all writers have as many files as this one.
   const fileCount = own ? countOf(own).fileCount * worldSize : 0;
   const longestMs =
     Math.min(PATIENCE_MS_MAX, PATIENCE_MS_PER_WRITER * worldSize) +
@@ -103,8 +112,9 @@ function drawPatienceMs({ random }: Engine, own: Receipt | undefined): number {
 }
 
 /**
- * One look: commits if everything is there. Throws what can no longer change. Once a writer has delivered, others may commit its files at
- * any time: a caller that stops then, or a store that cannot be asked any more, means `OutcomeUnknown`.
+ * Looks once, and commits if everything is there. Throws if the outcome can no longer change. Once
+ * a writer has delivered, others may commit its files at any time. If the caller then stops, or the
+ * store no longer answers, the error is `OutcomeUnknown`.
  */
 export async function finaliseOnce(
   engine: Engine,
@@ -128,7 +138,10 @@ export async function finaliseOnce(
   }
 }
 
-/** What the end of a wait means: nothing to a survivor; to a writer that has delivered, that the outcome is open. */
+/**
+ * The error for the end of a wait. A survivor gets it as it is. For a writer that has delivered,
+ * the outcome is open: `OutcomeUnknown`.
+ */
 function afterDelivery(engine: Engine, options: FinaliseOptions, error: unknown): unknown {
   if (!options.own || isCheckpointError(error, 'OutcomeUnknown')) return error;
   const isOpen = isUnanswered(error) || isStopOf(error, options.signal);
@@ -158,7 +171,10 @@ async function decideOnce(
   }
 }
 
-/** `null`: something is missing, and the run has gone on: a collection may have deleted what can no longer be committed. */
+/**
+ * `null`: something is missing, and the catalog has changed. A collection may have deleted files
+ * that can no longer be committed.
+ */
 async function gatherOn(
   engine: Engine,
   catalog: Catalog,
@@ -206,7 +222,8 @@ async function commit(
   if (result.kind === 'committed') {
     engine.retention.isDue(engine, catalog, result.head);
     const checkpoint = checkpointsAtHand(result.head.state).find((each) => idEquals(each.id, id));
-    // Ours is in the ring but the checkpoint may have been moved into a page or removed since: then what we wrote is the answer.
+    // The transaction is in the ring. If the checkpoint is not at hand, it was moved into a page or
+    // removed since. Then return what was written.
     return { kind: 'committed', checkpoint: checkpoint ?? committedCheckpoint(txn) };
   }
   if (result.kind === 'unknown') {
@@ -220,12 +237,15 @@ async function commit(
   if (decision.kind === 'rejected' && (await mayChange(catalog, decision, result.head, signal)))
     return 'again';
   if (decision.kind === 'already') throw new Error('a commit is never decided "already"');
-  // With our own manifest it was committed and then removed: the commit was ours all the same.
+  // It was committed with this manifest and then removed: this commit succeeded all the same.
   if (decision.kind === 'present-removed') return { kind: 'committed', checkpoint: committedCheckpoint(txn) };
   return settle({ engine, catalog }, options, decision, manifest);
 }
 
-/** Another look may decide otherwise: `head` can be older than the receipts, which may refer to what was committed after it. */
+/**
+ * Whether another look may decide otherwise. `head` can be older than the receipts, which may refer
+ * to a checkpoint committed after it.
+ */
 async function mayChange(
   catalog: Catalog,
   { reason }: Rejected,
@@ -237,7 +257,7 @@ async function mayChange(
   return seq > head.seq;
 }
 
-/** The id is decided: is it with the caller's files? */
+/** The id is decided. Checks that the commit has the caller's files. */
 async function settle(
   { engine, catalog }: RunSide,
   options: FinaliseOptions,
@@ -265,7 +285,7 @@ async function settle(
   );
 }
 
-/** Missing writers that a message names; its context has all of them. */
+/** Missing writers that a message names; the error's context has all of them. */
 const SHOWN_MAX = 16;
 
 async function incomplete(
@@ -281,7 +301,7 @@ async function incomplete(
     what: 'looking up the missing writers',
     signal,
   };
-  // What is known of them is a courtesy: a store that does not answer here changes nothing about the outcome.
+  // The details are optional: if the store does not answer here, the outcome stays the same.
   const details = await withDeadline(bounds, (until) => describeMissing(engine, id, missing, until)).catch(
     () => missing.map((writer) => ({ writer, detail: `writer ${writer} could not be looked up` })),
   );

@@ -1,4 +1,6 @@
-/** `commit()`: finishes a version whose writers have all delivered, for all of them or for one life. */
+/**
+ * `commit()`: finishes a version that all writers have delivered, for all of them or for one life.
+ */
 
 import type { CommitWaitOptions, VersionInput, WriterPosition } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -15,7 +17,7 @@ import { type Attempt, fencedAttempt, registerOwn } from './join.ts';
 import { readManifest } from './manifest.ts';
 import { findReceipt, type OwnReceipt } from './receipts.ts';
 
-/** Whose files the commit has to have. */
+/** The life whose files the commit must have. */
 export interface LifeInAttempt {
   readonly life: string;
   readonly attempt: Attempt;
@@ -23,8 +25,9 @@ export interface LifeInAttempt {
 }
 
 /**
- * `as`: success then means that the commit has the files of this life, as its `save` would have said. Without it any commit is a success.
- * A life that has never joined does not join here: it would void what another life has delivered.
+ * With `as`, success means that the commit has the files of this life, as after its `save`. Without
+ * `as`, any commit is a success. A life that has never joined does not join here: that would void
+ * what another life has delivered.
  */
 export async function finishVersion(
   engine: Engine,
@@ -50,13 +53,16 @@ export async function finishVersion(
     id,
     runId: head.runId,
     own: as && (await receiptOf(engine, catalog, { head, id, as, signal })),
-    timeoutMs: options.timeoutMs ?? 0, // nobody waits on this call, unless it is told to
+    timeoutMs: options.timeoutMs ?? 0, // does not wait unless a timeout is given
     signal,
     onProgress: options.onProgress,
   });
 }
 
-/** From here on the claim of the life counts, as long as no later one does: only with this receipt is there a commit. */
+/**
+ * Registers the claim of the life. As long as no later claim counts, only a commit with this
+ * receipt is possible.
+ */
 async function receiptOf(
   engine: Engine,
   catalog: Catalog,
@@ -74,7 +80,9 @@ async function receiptOf(
   return { ...receipt, position: writer, incarnation };
 }
 
-/** `Conflict`: another life of this writer is in it, or it is not known which. */
+/**
+ * `Conflict`: the commit has the files of another life of this writer, or its life is not known.
+ */
 async function assertOf(
   engine: Engine,
   committed: CatalogCheckpoint,

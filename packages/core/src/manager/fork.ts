@@ -1,4 +1,4 @@
-/** A run that begins with a checkpoint of another. */
+/** Starts a run with a checkpoint of another run. */
 
 import { CheckpointError } from '../contract/errors.ts';
 import type { ForkOptions, ForkResult } from '../contract/history.ts';
@@ -24,7 +24,7 @@ export async function fork(
   const versions = [id.version];
   const { copied, skipped } = await mirror(source, target, {
     ...{ versions, signal, caller, onProgress },
-    assertTarget, // again: another fork may have begun the run meanwhile
+    assertTarget, // checked again: another fork may have begun the run meanwhile
   });
   const [copy] = copied;
   if (copy) return { from: id, ...copy };

@@ -1,4 +1,4 @@
-/** The manifests of a run without a catalog, and which of them a catalog can be rebuilt from. */
+/** Finds the manifests of a run without a catalog, and chooses those to rebuild a catalog from. */
 
 import { CheckpointError, isCheckpointError, throwIfAborted } from '../contract/errors.ts';
 import type { LeftOutManifest, RebuildOptions } from '../contract/upkeep.ts';
@@ -28,7 +28,10 @@ export interface FoundCheckpoints {
   readonly skipped: readonly LeftOutManifest[];
 }
 
-/** One GET per manifest, and one for each record that it refers to. Throws as `rebuildCatalog` does. */
+/**
+ * Cost: one GET per manifest, and one for each record that it refers to. Throws as `rebuildCatalog`
+ * does.
+ */
 export async function findCheckpoints(
   engine: Engine,
   listing: WholeListing,
@@ -91,7 +94,10 @@ class ManifestReader {
     this.#skip = skip;
   }
 
-  /** A store that does not answer is not asked for the other manifests too, unless this one may be skipped. */
+  /**
+   * If the store does not answer, throws at once instead of asking for the other manifests. A
+   * manifest that may be skipped does not stop the reading.
+   */
   async read(listed: ListedManifest, signal: AbortSignal | undefined): Promise<FoundManifest | Unreadable> {
     try {
       return await this.#read(listed, signal);
@@ -126,7 +132,10 @@ class ManifestReader {
     return { key, id, sha256: digest, createdAtMs, manifest, inventory, problem };
   }
 
-  /** Goes through all files. Resolves to what is not there of the checkpoint; `undefined`: all is. */
+  /**
+   * Goes through all files. Resolves to the first problem of an object that is missing or has
+   * another size; `undefined`: all objects are there.
+   */
   async #count(
     manifest: Manifest,
     inventory: Inventory,
@@ -140,7 +149,8 @@ class ManifestReader {
       }
     } catch (error) {
       const key = isUnreadable(error) ? error.context['key'] : undefined;
-      // A receipt or file list that is gone is no different from a payload that is gone: the next reading cannot find it.
+      // Treat a missing receipt or file list like a missing payload: reading again would not find
+      // it.
       if (typeof key === 'string' && !this.#sizes.has(key)) return `${key} is missing`;
       throw error;
     }
@@ -162,7 +172,7 @@ function assertThere({ store }: Engine, skip: readonly string[], listed: readonl
   );
 }
 
-/** The manifests may be those of committed checkpoints: the person decides, not the rebuild. */
+/** The manifests may be those of committed checkpoints, so a person must decide to skip them. */
 function notRebuilt({ store }: Engine, problems: readonly Unreadable[]): CheckpointError {
   const [first] = problems as [Unreadable, ...Unreadable[]];
   const named = problems.slice(0, NAMED_MAX).map(({ key, error }) => sentence(key, error.message));

@@ -1,8 +1,9 @@
 /**
- * The catalog and the objects, held against each other, by listings and records alone. Changes nothing.
+ * Compares the catalog with the objects, by listings and records alone. Changes nothing.
  *
- * Everything is listed before the catalog is read, as in a sweep. What is committed meanwhile is not in that listing, and what is removed
- * meanwhile is gone: so whatever looks wrong is looked at once more before it is said.
+ * All objects are listed before the catalog is read, as in a sweep. A checkpoint committed
+ * meanwhile is not in the listing, and one removed meanwhile is gone. So each suspected problem is
+ * checked once more before it is reported.
  */
 
 import type { CheckpointId, WaitOptions } from '../contract/checkpoint-manager.ts';
@@ -35,9 +36,11 @@ import { EVERYTHING, listRun, type WholeListing } from './run-listing.ts';
 import { readNamedSlices } from './slices.ts';
 import { findStrayUploads, measureUpload, type StrayUpload } from './stray-uploads.ts';
 
-/** Of one checkpoint, so many objects of a kind have a line of their own; the rest share one. */
+/**
+ * Objects of one kind that have a line of their own, for each checkpoint. The rest share one line.
+ */
 const NAMED_MAX = 10;
-/** Each reads several receipts at a time. */
+/** Checkpoints examined at once. Each reads several receipts at a time. */
 const CHECKPOINTS_AT_ONCE = 4;
 
 export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOptions): Promise<FsckResult> {
@@ -53,7 +56,7 @@ export async function fsck(engine: Engine, catalog: Catalog, { signal }: WaitOpt
   const plan = planSweep(listing, head.state, held);
   const problems = [
     ...broken,
-    // Without a manifest nobody knows whose these objects are.
+    // If a record cannot be read, it is not known which checkpoint these objects belong to.
     ...(held.length === examined.length ? garbageOf(plan) : []),
     ...pageGarbage(planPageSweep(listing.pages, head)),
     ...byCheckpoint('skipped', plan.skipped, 'a manifest that a rebuild skipped may refer to it'),
@@ -93,7 +96,7 @@ async function readCatalog(
 
 interface Examined {
   readonly checkpoint: CatalogCheckpoint;
-  /** `undefined`: they are not known. */
+  /** `undefined`: the keys are not known. */
   readonly keys: HeldKeys | undefined;
   readonly problems: readonly FsckProblem[];
 }
@@ -138,7 +141,10 @@ async function examine(
   }
 }
 
-/** Goes through all records of a checkpoint. `keys`: `undefined` if one cannot be read. `suspects`: files that were not listed as they should. */
+/**
+ * Goes through all records of a checkpoint. `keys`: `undefined` if a record cannot be read and the
+ * keys are not known without it. `suspects`: files whose object was not listed with its size.
+ */
 async function readWhole(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
@@ -163,7 +169,7 @@ async function readWhole(
   return { keys: held, suspects, unread };
 }
 
-/** Of a record without which it is not known what a checkpoint holds on to. */
+/** What follows if a record cannot be read that tells which objects a checkpoint holds. */
 function consequenceOf(held: HeldKeys | undefined): string {
   return held
     ? 'the version is quarantined already, and all that was sent for it stays'
@@ -187,14 +193,17 @@ async function missingFiles(
   });
 }
 
-/** Those that a manifest repeats: no reader needs them, but they are what it stands on. One GET per writer. */
+/**
+ * Checks receipts whose files the manifest repeats. No reader needs these receipts, but the
+ * manifest was built from them. One GET per writer.
+ */
 async function damagedReceipts(
   engine: Engine,
   id: CheckpointId,
   manifest: Manifest,
   signal: AbortSignal | undefined,
 ): Promise<FsckProblem[]> {
-  if (refersToReceipts(manifest)) return []; // they were read
+  if (refersToReceipts(manifest)) return []; // they were read already
   const { preferredConcurrency } = engine.store.capabilities;
   const found = await inBatches(receiptPlaces(manifest), preferredConcurrency, async ({ key, sha256 }) => {
     try {

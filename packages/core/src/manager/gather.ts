@@ -1,6 +1,6 @@
 /**
- * From the receipts of all writers to their manifest. What they delivered is gone through once; of
- * the files only the names are held.
+ * Builds the manifest from the receipts of all writers. What they delivered is read once. For
+ * files, only the names stay in memory.
  */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
@@ -13,14 +13,14 @@ import { readAhead } from './read-ahead.ts';
 import { ListedSizes, type OwnReceipt, readReceipt } from './receipts.ts';
 import { assertOrdered, readLists } from './slices.ts';
 
-/** Receipts are small: so many at once keep a store busy. */
+/** Receipts read at once. They are small, so this many keep a store busy. */
 const RECEIPTS_AT_ONCE = 16;
 
 export interface GatherOptions {
   readonly id: CheckpointId;
-  /** Whose receipts count, in writer order. */
+  /** Lives whose receipts count, in writer order. */
   readonly chosen: readonly WriterLife[];
-  /** Need not be read again. */
+  /** The caller's own receipt, which need not be read again. */
   readonly own: OwnReceipt | undefined;
   readonly signal: AbortSignal | undefined;
   /** Called after each answer of the store. */
@@ -28,9 +28,12 @@ export interface GatherOptions {
 }
 
 /**
- * One GET for each receipt but the caller's own, one for each file list, and a list page for 1,000
- * objects. `WorldSizeMismatch`: a receipt is of another run. `Conflict`: two writers delivered the
- * same name, or one of them a file where the other has a directory. `Corrupt`: a payload is not there with its size.
+ * Cost: one GET for each receipt except the caller's own, one for each file list, and one list page
+ * per 1,000 objects.
+ *
+ * `WorldSizeMismatch`: a receipt is in the wrong place or states another number of writers.
+ * `Conflict`: two writers delivered the same name, or one delivered a file with the name of the
+ * other's directory. `Corrupt`: a payload is missing or has another size.
  */
 export async function gather(engine: Engine, options: GatherOptions): Promise<AssembledManifest> {
   const { id, chosen, signal, onAnswer } = options;
@@ -82,7 +85,10 @@ function assertBelongs(engine: Engine, id: CheckpointId, stored: StoredReceipt, 
   assertOrdered(engine, key, receipt);
 }
 
-/** The objects of all files, wherever they lie. Looks twice: a listing in pages is no snapshot. */
+/**
+ * The objects of all files, whatever their checkpoint. Looks twice: a listing in pages is not a
+ * snapshot.
+ */
 class Payloads {
   readonly #engine: Engine;
   readonly #options: GatherOptions;

@@ -1,6 +1,6 @@
 /**
- * Who exports the model: numbered grants, each created once and never changed. The highest is the one in force; for how long is for those to
- * judge who have watched it.
+ * Decides who exports the model: numbered grants, each created once and never changed. The highest
+ * grant is in force. Processes that have watched it judge for how long.
  */
 
 import type { ProcessName } from '../contract/components.ts';
@@ -13,9 +13,9 @@ import { newId, type RecordIo } from './engine.ts';
 import { backOff, createRecord, getOrNull, unknownRecord } from './records.ts';
 
 export interface SaveGrant {
-  /** 1 for the first; each has one more than the one before. */
+  /** 1 for the first grant; each later grant has one more than the grant before. */
   readonly seq: number;
-  /** Drawn for this grant. */
+  /** Random, drawn for this grant. */
   readonly id: string;
   readonly trainerId: string;
   /** 1 to 7 days. */
@@ -24,12 +24,18 @@ export interface SaveGrant {
 
 export interface Grants {
   /**
-   * The highest; `null`: there is none yet. `seen`: what this has told before; the answer is that object itself if it still is the highest.
-   * One list page for each 1,000 that were added since, and one GET for another than `seen`. `StoreRegressed`: the store shows less than it has
-   * shown. `Corrupt`: the highest cannot be read.
+   * The highest grant; `null`: there is no grant yet. `seen`: an earlier answer of this method. If
+   * it still is the highest, the answer is that same object.
+   *
+   * Cost: one list page per 1,000 grants added since, and one GET unless the highest is `seen`.
+   * `StoreRegressed`: the store shows less than it has shown before. `Corrupt`: the highest grant
+   * cannot be read.
    */
   newest(seen: SaveGrant | null): Promise<SaveGrant | null>;
-  /** Creates number `seq`, of which only one can succeed. Resolves to what then has that number. A lost reply is settled by reading back. */
+  /**
+   * Creates grant `seq`; only one create of a number can succeed. Resolves to the grant that then
+   * has this number. After a lost reply the grant is read back.
+   */
   append(
     seq: number,
     to: Pick<SaveGrant, 'trainerId' | 'blockMs'>,
@@ -42,8 +48,9 @@ export interface GrantOptions extends ObjectOptions {
 }
 
 /**
- * The grants of a run, for as long as `work` takes: at most `settings.recordTimeoutMs`, then it is `TimedOut`. What fails for a while is
- * repeated. `OutcomeUnknown`: a grant was on its way, and may come to be; `recover` takes the token.
+ * Gives `work` the grants of a run. `TimedOut` after `settings.recordTimeoutMs`. Temporary errors
+ * are retried. `OutcomeUnknown`: a grant was sent and may still take effect; `recover` takes the
+ * token.
  */
 export function withGrants<T>(
   store: ObjectStore,
@@ -79,7 +86,8 @@ class GrantLog implements Grants {
       const key = grantKey(highest);
       const bytes = await getOrNull(this.#io.records, key, this.#signal);
       if (bytes) return this.#read(highest, bytes);
-      await backOff(this.#io, attempt, this.#signal); // collected between LIST and GET: there is a higher one
+      // It was collected between LIST and GET: a higher one exists.
+      await backOff(this.#io, attempt, this.#signal);
     }
   }
 
@@ -97,7 +105,7 @@ class GrantLog implements Grants {
       : { grant: this.#read(seq, created.bytes), isOurs: false };
   }
 
-  /** 0: none is there. */
+  /** 0 if there is no grant. */
   async #highestSeq(seenSeq: number): Promise<number> {
     const startAfter = seenSeq > 1 ? grantKey(seenSeq - 1) : undefined;
     let highest = 0;

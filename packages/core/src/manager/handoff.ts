@@ -8,7 +8,7 @@ export class Handoff implements AsyncIterable<Uint8Array> {
   #isEnded = false;
   #error: { reason: unknown } | undefined;
 
-  /** Resolves once the reader has asked for the next chunk, and so has done with this one. */
+  /** Resolves when the reader asks for the next chunk: it then no longer uses this one. */
   push(chunk: Uint8Array): Promise<void> {
     if (this.#error) return Promise.reject(this.#error.reason);
     return new Promise((taken, refused) => {
@@ -43,7 +43,8 @@ export class Handoff implements AsyncIterable<Uint8Array> {
           this.#match();
         });
       },
-      // The reader has failed. Who began the reading learns why, and calls `fail` with that.
+      // The reader has failed. The code that started the reading gets the error and passes it to
+      // `fail`.
       return: async () => ({ done: true, value: undefined }),
     };
   }

@@ -1,4 +1,4 @@
-/** What the checkpoints of the catalog hold on to, as their records say. */
+/** The keys of all objects that the checkpoints of the catalog need, as their records say. */
 
 import { CheckpointError, isCheckpointError } from '../contract/errors.ts';
 import { type CatalogCheckpoint, checkpointPrefix, type Manifest, toHex } from '../format/index.ts';
@@ -11,16 +11,22 @@ import { readManifest } from './manifest.ts';
 import { isUnreadable } from './records.ts';
 import { readSlices, type Slice } from './slices.ts';
 
-/** Of all manifests that are remembered: about 20 MB. */
+/** Keys remembered for all manifests together: about 20 MB. */
 const KEYS_REMEMBERED_MAX = 100_000;
 
-/** By the engine of a manager, for as long as it lives. A manifest never changes, so what one sweep has read the next need not. */
+/**
+ * By engine, for the lifetime of its manager. A manifest never changes, so a later sweep need not
+ * read it again.
+ */
 const remembered = new WeakMap<Engine, Map<string, HeldKeys>>();
 
 /**
- * Of each checkpoint, all its keys. One GET each, and one for each receipt and file list that it refers to, but for those that this manager
- * has read before. The first record that cannot be read is thrown: without it nobody knows what must stay, but for what `heldWithoutManifest`
- * knows.
+ * All keys that each checkpoint holds. Throws for the first record that cannot be read: without it,
+ * the objects to keep are not known. Exception: the checkpoints for which `heldWithoutManifest` has
+ * the answer.
+ *
+ * Cost: one GET per checkpoint, and one for each receipt and file list that it refers to. Records
+ * that this manager has read before cost nothing.
  */
 export async function readHeldKeys(
   engine: Engine,
@@ -71,12 +77,18 @@ export function addSliceKeys(keys: string[], { files, listKey }: Slice): void {
   if (listKey !== undefined) keys.push(listKey);
 }
 
-/** Of one that is out of the way already, and shares no files: all that lies below its prefix. `undefined`: only its manifest knows. */
+/**
+ * For a quarantined checkpoint that shares no files: all that lies below its prefix. `undefined`:
+ * only the manifest tells the keys.
+ */
 export function heldWithoutManifest({ id, state, bases }: CatalogCheckpoint): HeldKeys | undefined {
   return state === 'QUARANTINED' && bases.length === 0 ? [checkpointPrefix(id)] : undefined;
 }
 
-/** Those of checkpoints that are gone are forgotten; of the others as many as there is room for, from the newest on. */
+/**
+ * Forgets checkpoints that are gone. Keeps as many of the others as there is room for, from the
+ * newest on.
+ */
 function newest(held: readonly { name: string; keys: HeldKeys }[]): Map<string, HeldKeys> {
   const kept = new Map<string, HeldKeys>();
   let count = 0;

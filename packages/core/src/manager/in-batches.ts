@@ -1,6 +1,6 @@
 /** Many small requests, a few at a time. */
 
-/** The results in the order of `items`. The first error stops it after the batch that it is in. */
+/** The results are in the order of `items`. After an error, no further batch starts. */
 export async function inBatches<T, R>(
   items: readonly T[],
   batchSize: number,

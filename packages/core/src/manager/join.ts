@@ -1,6 +1,7 @@
 /**
- * Becoming a writer of the run: the attempt gets its epoch, the process its incarnation.
- * Done once per writer and process; from then on lineage and epoch are kept for life, and any newer attempt fences it.
+ * Makes a process a writer of the run: the attempt gets its epoch, the process its incarnation.
+ * Done once per writer and process. From then on the process keeps its lineage and epoch, and any
+ * newer attempt fences it.
  */
 
 import type { WriterPosition } from '../contract/checkpoint-manager.ts';
@@ -22,18 +23,19 @@ import { type OnVoided, tellVoided } from './voided.ts';
 
 export interface Attempt {
   readonly id: string;
-  /** Drawn by this process because none was given. */
+  /** Drawn by this process because the caller gave no id. */
   readonly isDrawn: boolean;
   readonly takeover: TakeoverMemory;
 }
 
 /**
- * The one takeover of an attempt, however often it is sent. Kept as long as the process lives, across calls and errors: the catalog does
- * not remember a drawn attempt, so only its process can know that it has had its turn.
+ * The one takeover of an attempt, however often it is sent. Kept as long as the process lives,
+ * across calls and errors. The catalog does not remember a drawn attempt, so only this process can
+ * know whether the attempt has taken over already.
  */
 export interface TakeoverMemory extends SendMemory {
   readonly id: string;
-  /** It was seen in the catalog. From then on the attempt owns the run, or has passed. */
+  /** The takeover was seen in the catalog. From then on the attempt owns the run, or has passed. */
   isDone: boolean;
 }
 
@@ -50,13 +52,13 @@ export interface Membership {
   readonly attempt: Attempt;
   readonly writer: WriterPosition;
   readonly incarnation: number;
-  /** Other processes may share the incarnation: those of the same trainer. */
+  /** Other processes of the same life (the same trainer) may share the incarnation. */
   readonly life: string | undefined;
-  /** It began a new epoch, which fenced the one before. */
+  /** This join began a new epoch, which fenced the previous one. */
   readonly tookOver: boolean;
 }
 
-/** A drawn attempt serves one process only: more writers could not know of each other. */
+/** A drawn attempt serves one process only: several writers could not know each other's id. */
 export function chooseAttempt(engine: Engine, given: string | undefined, writer: WriterPosition): Attempt {
   if (given !== undefined) return newAttempt(engine, given, false);
   if (writer.count > 1) {
@@ -72,10 +74,13 @@ interface Joining {
   readonly attempt: Attempt;
   readonly writer: WriterPosition;
   readonly life?: string | undefined;
-  /** Throws if there is nothing to join for. Called before the run is taken over. */
+  /** Throws if there is no reason to join. Called before the run is taken over. */
   readonly check?: ((state: State) => void) | undefined;
   readonly signal: AbortSignal | undefined;
-  /** Told what the processes before this one had delivered in vain. It costs requests: absent, nobody looks. */
+  /**
+   * Receives what earlier processes delivered in vain. Finding that costs requests; without this
+   * callback, no request is sent.
+   */
   readonly onVoided?: OnVoided | undefined;
 }
 
@@ -104,14 +109,15 @@ async function joinAs(
         }
         tookOver = await takeOver(engine, catalog, { head, attempt, writer, signal: until });
         if (tookOver) done.push(`attempt "${attempt.id}" took the run over`);
-        continue; // whatever the outcome: only a fresh read says whose epoch it is
+        continue; // whatever the outcome: only a fresh read shows which attempt owns the epoch
       }
       const { lineage, epoch } = head.state;
       checkWorldSize(head, attempt, writer);
       const place = { lineage, epoch, writer: writer.index };
       const { incarnation, isNew } = await claim(engine, place, life, until);
       const own = { ...place, incarnation };
-      // A first process is registered by being the first. That a later one has come, each of its decisions finds out.
+      // The first process counts without being registered. If a later one has registered, each
+      // decision of the first finds that out.
       const isFirst = incarnation === 0 && life === undefined;
       const joined = isFirst ? head : await registerOwn(engine, catalog, own, until);
       const { runId } = head;
@@ -161,7 +167,7 @@ async function takeOver(
       attemptDrawn: attempt.isDrawn,
       worldSize: writer.count,
     },
-    // The catalog remembers an attempt that was given: each append may begin anew.
+    // The catalog remembers an attempt that was given, so each append may start anew.
     { runId, head, signal, ...(attempt.isDrawn && { memory: takeover }) },
   );
   if (result.kind === 'decided' && result.decision.kind === 'rejected') {
@@ -177,8 +183,10 @@ async function takeOver(
 }
 
 /**
- * For a call that joins in order to save: its outcome is that of the version, and of that nothing was sent. So the error
- * is what ended the join. Its context has the token of the takeover under a name of its own: told of as the version's, it would mislead.
+ * For a call that joins in order to save. The call's outcome is that of the version, and nothing
+ * was sent of the version. So the error is the one that ended the join, not `OutcomeUnknown`. The
+ * takeover's token is in the context as `takeoverToken`: named `token`, it would look like the
+ * version's.
  */
 export async function joinToSave<T>(joining: Promise<T>): Promise<T> {
   try {
@@ -204,7 +212,10 @@ export function fencedAttempt(engine: Engine, head: Head, attempt: Attempt): Che
   );
 }
 
-/** The takeover may have taken effect and passed. A second turn would fence the attempt that owns the run now. */
+/**
+ * The takeover may have taken effect and passed. A second takeover would fence the attempt that
+ * owns the run now.
+ */
 function unknownTurn(engine: Engine, { state }: Head, attempt: Attempt): CheckpointError {
   const others = `more than ${TXN_RING_LENGTH} decisions came between, and attempt "${state.attempt}" owns the run`;
   return new CheckpointError(
@@ -214,7 +225,7 @@ function unknownTurn(engine: Engine, { state }: Head, attempt: Attempt): Checkpo
   );
 }
 
-/** Creates run.json, or reads the one that is there. Resolves to the run's id. */
+/** Creates run.json, or reads the existing one. Resolves to the id of the run. */
 async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
   const runId = newId(engine);
   const { bytes } = encodeRecord('run', {
@@ -231,8 +242,8 @@ async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
 }
 
 /**
- * Sees to it that the own claim counts, whichever process made it. Resolves to the state in which it
- * does. `Fenced`: a later claim counts already, or lineage or epoch has passed.
+ * Makes sure that the own claim counts, whichever process made it. Resolves to the state in which
+ * it counts. `Fenced`: a later claim counts already, or lineage or epoch has passed.
  */
 export async function registerOwn(
   engine: Engine,
@@ -258,9 +269,11 @@ export function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPl
 }
 
 /**
- * Makes every claim of this epoch count. Resolves to the newest state; `null`: only a fresh read says
- * what counts. So it is where nothing was to be registered: a sweep has deleted the own claim once
- * its epoch had passed, of which `head` need not know.
+ * Makes every claim of this epoch count. Resolves to the newest state. `null`: only a fresh read
+ * shows what counts.
+ *
+ * It is also `null` if there was nothing to register. A sweep may have deleted the own claim once
+ * its epoch had passed, and `head` may be older than that.
  */
 async function register(
   engine: Engine,

@@ -1,4 +1,4 @@
-/** A reader's expiring claim on one checkpoint: as long as it is valid, collection leaves the bytes alone. */
+/** A read lease on one checkpoint. Until it expires, collection does not remove the bytes. */
 
 import type { CheckpointId } from '../contract/checkpoint-manager.ts';
 import { CheckpointError, isCheckpointError, toCheckpointError } from '../contract/errors.ts';
@@ -11,19 +11,22 @@ import { createRecord, deleteForTidiness } from './records.ts';
 
 const RENEWALS_PER_LIFE = 3;
 const NONCE_DIGITS = 16;
-/** A holder that is not used goes on renewing for so many lives of its lease. */
+/** A holder that is not used continues to renew for this many terms of its lease. */
 const IDLE_LIVES = 4;
 /** Made once: ends the wait for the next renewal. */
 const ENDED = new CheckpointError('Aborted', 'the lease is not needed any more');
-/** A checkpoint can be read all the same. Should others collect it meanwhile, that is an error, never a mix. */
+/**
+ * With these errors the checkpoint is read without a lease. If it is collected meanwhile, reading
+ * fails and never returns a mix.
+ */
 const CANNOT_WRITE = ['Denied', 'ReadOnly', 'StorageFull'] as const;
 
-/** A key that was never used before. `InvalidArgument`: the reader's name is none. */
+/** A key that was never used before. `InvalidArgument`: the reader's name is not valid. */
 export function newLeaseKey(engine: Pick<Engine, 'random'>, id: CheckpointId, reader: string): string {
   return leaseKey(id, reader, engine.random.hex(NONCE_DIGITS));
 }
 
-/** What a lease says. */
+/** The bytes of a lease record. */
 export function leaseBytes(
   { process }: Engine,
   lease: { readonly id: CheckpointId; readonly reader: string; readonly ttlMs: number },
@@ -32,7 +35,10 @@ export function leaseBytes(
   return encodeRecord('read-lease', { format: undefined, ...lease, host, pid }).bytes;
 }
 
-/** Resolves when the store has acknowledged it: from then on it counts, once the catalog has been read again. */
+/**
+ * Resolves when the store has acknowledged the lease. The lease counts once the catalog has been
+ * read again after that.
+ */
 export async function writeLease(
   engine: Engine,
   { key, bytes }: { key: string; bytes: Uint8Array },
@@ -45,8 +51,9 @@ export async function writeLease(
 }
 
 /**
- * Renews its lease at a third of its life, from `take` until `release`. No reader holds a checkpoint for ever by being forgotten: where
- * nothing was read for four lives, renewal stops until the next `use`. The timer does not keep the process alive.
+ * Renews its lease at a third of its term (`leaseTtlMs`), from `take` until `release`. If nothing
+ * was read for four terms, renewal stops until the next `use`, so a forgotten reader does not hold
+ * a checkpoint for ever. The timer does not keep the process alive.
  */
 export class LeaseHolder {
   readonly #engine: Engine;
@@ -71,8 +78,9 @@ export class LeaseHolder {
   }
 
   /**
-   * Takes a lease, as its first user, and reads the catalog again. `null`: the checkpoint is not live any more, so another is to be chosen.
-   * On a store that cannot be written there is no lease; the restore goes on without one and says so in the log.
+   * Takes a lease, as its first user, and reads the catalog again. `null`: the checkpoint is no
+   * longer live, so the caller must choose another. On a store that cannot be written there is no
+   * lease. The restore then continues without one and says so in the log.
    */
   static async take(
     engine: Engine,
@@ -103,7 +111,10 @@ export class LeaseHolder {
     return holder;
   }
 
-  /** Something is read from now on. A lease that has lapsed meanwhile is taken anew first, or `lost` fires. Never rejects. */
+  /**
+   * Call before reading. If the lease has lapsed, it is taken again first, or `lost` fires. Never
+   * rejects.
+   */
   async use(): Promise<void> {
     this.#userCount += 1;
     if (!this.isHeld || this.#released.signal.aborted) return;
@@ -112,7 +123,7 @@ export class LeaseHolder {
     if (clock.monotonicMs() >= this.#validUntilMs) await this.#renewIfDue();
   }
 
-  /** Once for each `use`, and for `take`: nothing is read for now. */
+  /** Call once for each `use`, and for `take`: nothing is read for now. */
   rest(): void {
     this.#userCount -= 1;
     this.#lastUsedMs = this.#engine.clock.monotonicMs();
@@ -128,21 +139,22 @@ export class LeaseHolder {
     return this.#validUntilMs > 0;
   }
 
-  /** Ends the claim. A lease that is not deleted, in `timeoutMs` where that is given, expires. */
+  /** Ends the lease. If it is not deleted (within `timeoutMs`, if given), it expires. */
   async release(timeoutMs?: number): Promise<void> {
     await this.leave();
     if (this.#keys.length === 0) return;
     await deleteForTidiness(this.#engine, this.#keys, 'releasing a read lease', timeoutMs);
   }
 
-  /** Renews it no longer: it goes on for what is left of its life. */
+  /** Stops renewal. The lease stays valid for the rest of its term. */
   async leave(): Promise<void> {
     this.#released.abort(ENDED);
     await Promise.all([this.#watching, this.#renewing]);
   }
 
   async #add(signal: AbortSignal | undefined): Promise<void> {
-    const sentAtMs = this.#engine.clock.monotonicMs(); // life counts from sending: the store's count begins later
+    // The term counts from sending; the store's count begins later.
+    const sentAtMs = this.#engine.clock.monotonicMs();
     const ttlMs = this.#engine.settings.leaseTtlMs;
     this.#renewAtMs = sentAtMs + ttlMs / RENEWALS_PER_LIFE;
     const key = newLeaseKey(this.#engine, this.#id, this.#reader);
@@ -157,13 +169,13 @@ export class LeaseHolder {
     return answer?.state === 'LIVE';
   }
 
-  /** Adds a lease at a third of the life, again and again; the old ones are left until the end. */
+  /** Adds a lease at each third of the term. The old leases are left until the end. */
   async #watch(): Promise<void> {
     const { clock } = this.#engine;
     const { signal } = this.#released;
     while (!signal.aborted && !this.#isForgotten()) {
       const waitMs = this.#renewAtMs - clock.monotonicMs();
-      // A wait that was ended is no error: the loop looks why.
+      // A wait that was ended is not an error: the loop checks the reason.
       if (waitMs > 0) await clock.sleep(waitMs, signal, { isBackground: true }).catch(() => undefined);
       else await this.#renewIfDue();
     }
@@ -187,7 +199,8 @@ export class LeaseHolder {
     const validUntilMs = this.#validUntilMs;
     try {
       await this.#add(signal);
-      // Acknowledged in time: nothing to ask. After a lapse only a live checkpoint is still ours to read.
+      // If the lease was acknowledged in time, nothing needs to be checked. After a lapse, the
+      // checkpoint may be read only if it is still live.
       if (clock.monotonicMs() >= validUntilMs && !(await this.#isLive(signal))) {
         throw new CheckpointError(
           'NotFound',

@@ -1,4 +1,7 @@
-/** Leases that a caller takes, lists and gives back itself: for readers that do not read through Holdfast. */
+/**
+ * Leases that a caller takes, lists and releases itself, for readers that do not read through
+ * Holdfast.
+ */
 
 import type { CheckpointReference, WaitOptions } from '../contract/checkpoint-manager.ts';
 import { shown } from '../contract/checks.ts';
@@ -45,13 +48,16 @@ export async function takeLease(engine: Engine, catalog: Catalog, options: Lease
       ...{ createdAtMs, ageMs: 0, expiresAtMs: createdAtMs + ttlMs, isExpired: false },
     };
   } catch (error) {
-    throw isCheckpointError(error, 'NotFound') ? error : decides(error); // else it is there, and not released
+    // Otherwise the lease exists and is not released.
+    throw isCheckpointError(error, 'NotFound') ? error : decides(error);
   }
 }
 
 /**
- * Collection looks for leases after it has retired a checkpoint: only if that is live now did it, or will it, see this one.
- * `NotFound`: it is not, and the lease is released.
+ * When the lease was created, by the store's clock. Reads the catalog after the lease was written.
+ * Collection lists leases after it has retired a checkpoint. So if the checkpoint is live now, any
+ * later retirement sees this lease. `NotFound`: the checkpoint is not live, and the lease is
+ * released.
  */
 async function createdAt(
   engine: Engine,
@@ -106,8 +112,11 @@ export async function callersLeases(
 }
 
 /**
- * Claims whose keys begin with `prefix`, in the order of their keys, aged by the store's own clock: that of the first page. One that is
- * released meanwhile is left out. One list page per 1,000, and one GET for each that is on a checkpoint for which `isWanted` holds.
+ * Leases whose keys begin with `prefix`, in the order of their keys. Their age is by the store's
+ * clock at the first list page. A lease that is released meanwhile is left out.
+ *
+ * Cost: one list page per 1,000, and one GET for each lease on a checkpoint for which `isWanted`
+ * holds.
  */
 export async function listLeases(
   engine: Engine,
@@ -164,7 +173,7 @@ async function recordOf(
   }
 }
 
-/** The key without what all have in common. */
+/** The key without the parts that all lease keys have in common. */
 function leaseId(key: string): string {
   return key.slice(leasesPrefix.length, -KEY_END.length);
 }

@@ -1,7 +1,9 @@
 /**
- * Objects that other processes of a writer, and this one, have finished for a checkpoint that is still open: a writer that was killed
- * after some of its files need not send those again. As with parts that were left, what decides is a checksum that the store keeps; the transfer compares it with what
- * the source holds now.
+ * Objects that this and other processes of a writer have finished for a checkpoint that is still
+ * open. A writer that was killed after some of its files need not send those again.
+ *
+ * As with parts that were left, a checksum kept by the store decides. The transfer compares it with
+ * what the source holds now.
  */
 
 import { throwIfAborted, toCheckpointError } from '../contract/errors.ts';
@@ -11,9 +13,9 @@ import { withDeadline } from './deadline.ts';
 import type { Engine } from './engine.ts';
 import { mayGoOnWith, type UploadOwner } from './upload-records.ts';
 
-/** To ask for a smaller one takes as long as to send it. */
+/** For a smaller object, asking takes as long as sending it. */
 const SIZE_BYTES_MIN = 1024 * 1024;
-/** Of one name and size: further ones are the same file, sent again. */
+/** Objects checked for one name and size. Further objects are the same file, sent again. */
 const OBJECTS_PER_FILE_MAX = 4;
 
 interface Left {
@@ -34,7 +36,10 @@ export class LeftObjects {
     this.#sizeBytesMin = Math.min(SIZE_BYTES_MIN, engine.settings.partSizeBytesMin);
   }
 
-  /** Those of later incarnations first; one listing for all files, one request for each object. Without an answer of the store, none. */
+  /**
+   * Objects of later incarnations come first. Empty if the store does not answer. Cost: one listing
+   * for all files, and one request for each object.
+   */
   async find(name: string, sizeBytes: number, signal: AbortSignal): Promise<FinishedObject[]> {
     if (sizeBytes < this.#sizeBytesMin) return [];
     const { clock, settings, logger } = this.#engine;
@@ -55,7 +60,7 @@ export class LeftObjects {
     const found: FinishedObject[] = [];
     for (const { key } of left.slice(0, OBJECTS_PER_FILE_MAX)) {
       const { crc32c } = await this.#engine.records.head(key, { signal });
-      if (crc32c === undefined) break; // this store keeps none
+      if (crc32c === undefined) break; // this store keeps no checksum
       found.push({ key, crc32c });
     }
     return found;

@@ -1,7 +1,8 @@
 /**
- * Uploads in parts that earlier processes of a writer have left, by their records, or that another process of the same life has under
- * way. Only those of the same checkpoint: what they sent is likely to be what is saved now, and nobody but this writer may use it.
- * Whether it is the same is for the transfer to compare.
+ * Multipart uploads that earlier processes of a writer have left, or that another process of the
+ * same life has in progress. They are found by their records. Only uploads of the same checkpoint
+ * are used: their bytes are likely those to be saved now, and only this writer may use them. The
+ * transfer checks whether the bytes are the same.
  */
 
 import type { ProgressEvent } from '../contract/checkpoint-manager.ts';
@@ -22,14 +23,17 @@ import { inBatches } from './in-batches.ts';
 import { LeftObjects } from './left-objects.ts';
 import { mayGoOnWith, recordingOf, type UploadOwner } from './upload-records.ts';
 
-/** Records beyond these are not looked at: what they would save is not worth an endless search. */
+/** Further records are ignored: what they would save is not worth an endless search. */
 const RECORDS_MAX = 1024;
 const READ_AT_ONCE = 16;
 
 type Left = LeftUpload &
   Pick<UploadRecord, 'name' | 'sizeBytes' | 'partSizeBytes' | 'incarnation'> & { readonly recordKey: string };
 
-/** How the uploads of one save are recorded, and go on where another process was interrupted; nothing is sent that it had finished. */
+/**
+ * Records the uploads of one save, and resumes uploads that another process left. Bytes that it had
+ * finished are not sent again.
+ */
 export function recorderOf(
   engine: Engine,
   owner: UploadOwner,
@@ -64,7 +68,9 @@ class LeftUploads {
     this.#owner = owner;
   }
 
-  /** Each is given once; those of younger lives first. The records are read at the first call. */
+  /**
+   * Returns each upload once, those of later incarnations first. The first call reads the records.
+   */
   async take(
     wanted: Pick<Left, 'name' | 'sizeBytes' | 'partSizeBytes'>,
     signal: AbortSignal,
@@ -82,7 +88,7 @@ class LeftUploads {
     return at === -1 ? undefined : found.splice(at, 1)[0];
   }
 
-  /** Without an answer of the store, none: the bytes are sent then, if it takes them. */
+  /** Empty if the store does not answer: the bytes are then sent, if the store takes them. */
   async #find(signal: AbortSignal): Promise<Left[]> {
     const { clock, settings, logger } = this.#engine;
     const what = 'looking for interrupted uploads';
@@ -114,7 +120,7 @@ class LeftUploads {
     return keys.slice(0, RECORDS_MAX);
   }
 
-  /** `null`: it is gone by now, nobody can read it, or it is of no use to this process. */
+  /** `null`: the record is gone, cannot be read, or is of no use to this process. */
   async #read(key: string, signal: AbortSignal): Promise<Left | null> {
     const { records, store, uploads } = this.#engine;
     try {
@@ -128,7 +134,10 @@ class LeftUploads {
     }
   }
 
-  /** The key is compared too: only below it nothing can be collected while this process may still commit. */
+  /**
+   * The key is compared too: collection spares only objects below this checkpoint's prefix while
+   * this process may still commit.
+   */
   #isOwn({ id, writer, incarnation, name, key }: UploadRecord): boolean {
     const owner = this.#owner;
     const parsed = parsePayloadKey(key);

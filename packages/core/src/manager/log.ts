@@ -23,7 +23,7 @@ export async function readLog(
     return entry === null ? [] : [logEntry(entry)];
   }
   const seqs = (await catalog.listSeqs(signal)).reverse().slice(0, limit);
-  // In their order: of several damaged entries the newest is told, which is the one that matters.
+  // Read in order: of several damaged entries the newest is reported, because it matters most.
   const ahead = { count: READ_AT_ONCE, signal };
   const entries: LogEntry[] = [];
   for await (const entry of readAhead(seqs, ahead, (seq, until) =>
@@ -34,8 +34,9 @@ export async function readLog(
 }
 
 /**
- * The entry that committed a checkpoint. Commits follow each other in one order, so the newest checkpoint of an entry tells whether this one
- * was committed by then. Looks back in steps that double, then halves what is left between.
+ * The entry that committed a checkpoint. Commits have one order, so the newest checkpoint of an
+ * entry shows whether this one was committed by then. The search goes back in steps that double,
+ * then bisects.
  */
 async function commitEntry(
   catalog: Catalog,

@@ -1,17 +1,18 @@
-/** A run whose catalog the store shows no longer. */
+/** Detects a run whose catalog the store no longer shows. */
 
 import { CheckpointError } from '../contract/errors.ts';
 import { parseCheckpointPrefix, parseClaimKey, versionsPrefix, writersPrefix } from '../format/index.ts';
 import type { Catalog } from './catalog.ts';
 import type { Engine } from './engine.ts';
 
-/** What follows for a call that only looks. */
+/** The consequence for a call that only reads. */
 export const NOTHING_TOLD = 'what the run held is not known';
 
 /**
- * Asked where the store shows no entry of the catalog, before a run is begun there or taken for one that was never begun. `StoreRegressed`: there are claims, or objects of a
- * checkpoint, which are written only once there is an entry. So the catalog is lost, and a new one would hide those checkpoints.
- * Two list requests.
+ * Called if the store shows no entry of the catalog, before a run is begun there or treated as
+ * never begun. `StoreRegressed`: there are claims or objects of a checkpoint, which are written
+ * only after the first entry. So the catalog is lost, and a new one would hide those checkpoints.
+ * Cost: two list requests.
  */
 export async function assertNotLost(
   engine: Engine,
@@ -36,7 +37,7 @@ async function findRunKey(engine: Engine, signal: AbortSignal | undefined): Prom
   return undefined;
 }
 
-/** `key`: the object that only a run with a catalog has. `consequence`: what is not done. */
+/** `key`: an object that only a run with a catalog has. `consequence`: what is not done. */
 export function lostCatalog({ store }: Engine, key: string, consequence: string): CheckpointError {
   const advice = [
     'stop every process of this run; if the catalog cannot be brought back, `rebuildCatalog` writes a new one',
