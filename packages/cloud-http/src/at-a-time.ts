@@ -1,6 +1,7 @@
 /**
- * `work` of each item, at most `limit` at the same time; results in the order of the items. The
- * first failure is thrown when no work is under way any more, and begins none.
+ * Calls `work` for each item, at most `limit` at a time; results are in the order of the items.
+ * After the first failure no new call begins. The failure is thrown when all pending calls have
+ * ended.
  */
 export async function atATime<Item, Result>(
   items: readonly Item[],

@@ -3,15 +3,15 @@ import { rootCertificates } from 'node:tls';
 import { CheckpointError } from '@holdfast/core/contract';
 
 export interface Trust {
-  /** Path of a PEM file with certificates to trust beside the usual ones: the setting `ca`. */
+  /** Path of a PEM file with certificates to trust besides the usual ones: the setting `ca`. */
   readonly ca?: string | undefined;
   /** Path of a PEM file with all certificates to trust, and the variable that names it. */
   readonly bundle?: { readonly path: string; readonly variable: string } | undefined;
 }
 
 /**
- * All certificates to trust, in PEM; undefined: those that Node trusts by itself. `InvalidConfig`:
- * a file that cannot be read or holds none.
+ * All certificates to trust, in PEM; undefined: Node's own. `InvalidConfig`: a file cannot be read
+ * or contains none.
  */
 export async function trustedCertificates({ ca, bundle }: Trust): Promise<string[] | undefined> {
   const usual = bundle === undefined ? undefined : [await certificates(bundle.path, bundle.variable)];

@@ -1,6 +1,6 @@
 /**
- * A limit on requests that are on a connection at the same time. Those beyond it wait: first come,
- * first served.
+ * Limits the requests that are on a connection at the same time. Further requests wait in order of
+ * arrival.
  */
 
 import { abortError, requestWatchOf } from '@holdfast/core/contract';
@@ -19,10 +19,7 @@ export class ConnectionQueue {
     this.#free = connectionsMax;
   }
 
-  /**
-   * Runs `send` when there is room for it. `Aborted` if the signal fires before; it is told
-   * meanwhile that the request waits.
-   */
+  /** Runs `send` when there is room for it. Throws `Aborted` if the signal fires before that. */
   async run<T>(signal: AbortSignal | undefined, send: () => Promise<T>): Promise<T> {
     const watch = requestWatchOf(signal);
     if (this.#free > 0) this.#free -= 1;
@@ -43,7 +40,7 @@ export class ConnectionQueue {
     }
   }
 
-  /** Refuses all that wait. */
+  /** Rejects all waiting requests. */
   close(): void {
     for (const { refuse } of this.#waiting)
       refuse(new DirectHttpError('CLIENT_CLOSED', 'the client was closed', { phase: 'queue' }));
@@ -73,7 +70,7 @@ export class ConnectionQueue {
     });
   }
 
-  /** Hands the place on to whoever has waited longest. */
+  /** Passes the slot to the request that has waited longest. */
   #leave(): void {
     const [next] = this.#waiting;
     if (next === undefined) {

@@ -2,8 +2,7 @@ import { type CompleteOptions, crc32cCombine, type PartReceipt } from '@holdfast
 import { objectError, type StoreSubject } from './errors.ts';
 
 /**
- * CRC32C of what parts make together, in their order. Undefined if one of them has none.
- * Microseconds for each part.
+ * Combines the parts' CRC32Cs in order. Undefined if a part has none. Takes microseconds per part.
  */
 export function crcOfParts(
   parts: readonly { readonly sizeBytes: number; readonly crc32c?: number | undefined }[],
@@ -17,8 +16,8 @@ export function crcOfParts(
 }
 
 /**
- * For stores that verify each part, but are not told what they are to make together. Parts of which
- * one has no checksum pass.
+ * For stores that verify each part but receive no checksum of the whole. Passes if a part has no
+ * checksum.
  */
 export function assertCrcOfParts(
   subject: StoreSubject,

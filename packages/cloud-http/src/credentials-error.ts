@@ -2,7 +2,8 @@ import { CheckpointError } from '@holdfast/core/contract';
 import { contextOf, nameOf, type StoreSubject } from './errors.ts';
 
 /**
- * No credentials could be had, so nothing was sent to the store. Its message never holds a secret.
+ * No credentials were available, so nothing was sent to the store. The message never contains a
+ * secret.
  */
 export class CredentialsError extends Error {
   readonly code: 'Denied' | 'InvalidConfig' | 'Unavailable';
@@ -14,7 +15,10 @@ export class CredentialsError extends Error {
   }
 }
 
-/** As a `CheckpointError`. `action`: "read", "create"; the subject follows it in the message. */
+/**
+ * Converts it to a `CheckpointError`. `action`: "read", "create"; the message names the subject
+ * after it.
+ */
 export function credentialsFailure(
   error: CredentialsError,
   action: string,

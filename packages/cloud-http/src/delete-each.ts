@@ -1,13 +1,13 @@
 import type { CheckpointError, DeleteResult } from '@holdfast/core/contract';
 import { atATime } from './at-a-time.ts';
 
-/** Requests of one `deleteMany` where each key is a request. */
+/** Concurrent requests of one `deleteMany` that sends one request per key. */
 const DELETES_MAX = 32;
 
 /**
- * One request per key, for stores without a batch that is worth its name. `work` deletes one, and
- * takes one that is not there for deleted; a failure of one key does not stop the others, unless
- * the signal has fired.
+ * Sends one request per key, for stores without a useful batch delete. `work` deletes one key; a
+ * missing object counts as deleted. A failure of one key does not stop the others, unless the
+ * signal has fired.
  */
 export function deleteEach(
   keys: readonly string[],

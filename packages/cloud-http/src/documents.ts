@@ -1,14 +1,14 @@
 /**
- * Answers that are documents. One that is cut off must not pass for a whole one, whatever its
- * framing says.
+ * Parses answers that are documents. A truncated document must never pass for a complete one, even
+ * if its framing says so.
  */
 
 import { DirectHttpError } from '@holdfast/direct-http';
 
 /**
- * Is it a document of XML with such a root element? False: it is of another kind. Throws `BAD_BODY`
- * for one that has no end. `isOfStore`: its head says that the store itself answered, so that
- * nothing at all is a beginning, too.
+ * Tells whether this is an XML document with such a root element. False: it is of another kind.
+ * Throws `BAD_BODY` if its end is missing. `isOfStore`: the headers show that the store itself
+ * answered, so that an empty text counts as truncated too.
  */
 export function isXmlOf(xml: string, roots: RegExp, isOfStore = false): boolean {
   const text = xml.trimStart();
@@ -29,8 +29,8 @@ export function isXmlOf(xml: string, roots: RegExp, isOfStore = false): boolean 
 }
 
 /**
- * A value of JSON; undefined for a document of another kind. Throws `BAD_BODY` for an object that
- * is cut off. `isOfStore`: as above.
+ * Parses a JSON value; undefined for a document of another kind. Throws `BAD_BODY` for a truncated
+ * object. `isOfStore`: as above.
  */
 export function jsonValue(json: string, isOfStore = false): unknown {
   const text = json.trim();
@@ -44,8 +44,8 @@ export function jsonValue(json: string, isOfStore = false): unknown {
 }
 
 /**
- * The body of a success that cannot be read, though its beginning is that of the provider: it may
- * be whole the next time.
+ * The body of a success cannot be read, but its beginning is the provider's: a retry may get it
+ * whole.
  */
 export function brokenAnswer(what: string): DirectHttpError {
   const message = `the answer was cut off or changed on its way: ${what}`;

@@ -1,6 +1,6 @@
 /**
- * Failed requests as errors of ours. What a provider's own codes mean is its adapter's business;
- * the rest is here.
+ * Converts failed requests to `CheckpointError`. Each adapter maps its provider's codes; everything
+ * else is here.
  */
 
 import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
@@ -9,40 +9,37 @@ import { told } from './plain-error.ts';
 import { ProxyRefusal } from './proxy.ts';
 import { UnwritableRequest } from './unwritable.ts';
 
-/** What a call was about, for its message. */
+/** Subject of a call, for its message. */
 export interface StoreSubject {
   /** URI of the store. */
   readonly store: string;
   readonly key?: string | undefined;
 }
 
-/** An answer that is no success. */
+/** An answer without success. */
 export interface RefusedAnswer {
   readonly status: number;
   /** Names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The method lets answers have one. */
+  /** False if the method allows no body in the answer. */
   readonly hasBody: boolean;
 }
 
 export interface RefusalDetails {
-  /** The provider's own, such as `NoSuchKey`; empty where the answer has none, as those to HEAD. */
+  /** The provider's own code, such as `NoSuchKey`; empty if the answer has none, as for HEAD. */
   readonly code: string;
   readonly message: string;
   /**
-   * By which the provider's support finds the request. Its absence is a sign that somebody else
+   * The provider's support finds the request by it. Its absence suggests that another server
    * answered.
    */
   readonly requestId: string | undefined;
 }
 
-/**
- * What a proxy in front of a store answers by itself, in its own words: too slow, too large, too
- * many.
- */
+/** Statuses that a proxy in front of a store sends itself: too slow, too large, too many. */
 const OF_PROXIES: readonly number[] = [408, 413, 429];
 
-/** A refusal as the provider tells it, whichever client received it. */
+/** A refusal from the provider, independent of the HTTP client. */
 export class HttpRefusal extends Error {
   readonly status: number;
   readonly code: string;
@@ -50,7 +47,7 @@ export class HttpRefusal extends Error {
   /** The store's clock. */
   readonly date: string | undefined;
   readonly retryAfterMs: number | undefined;
-  /** Not even the form of the answer is the provider's. */
+  /** Even the form of the answer is not the provider's. */
   readonly isForeign: boolean;
 
   constructor(answer: RefusedAnswer, { code, message, requestId }: RefusalDetails) {
@@ -67,7 +64,10 @@ export class HttpRefusal extends Error {
   }
 }
 
-/** Of an answer that is no page: servers that expect something else say so in a line. */
+/**
+ * Text of an answer that is not a page: servers that expect another protocol explain that in one
+ * line.
+ */
 export function plainText(body: string): string {
   const text = body.trim();
   return /^[^<{\p{Cc}]{1,120}$/u.test(text) ? text : '';
@@ -93,7 +93,7 @@ const STATUS_HINTS: Readonly<Record<number, string>> = {
   413: 'a proxy in front of the store refuses requests of this size',
 };
 
-/** Of a refusal without a code that its adapter knows. */
+/** Error code for a refusal whose own code the adapter does not know. */
 export function codeOfStatus(status: number): ErrorCode {
   return BY_STATUS[status] ?? (status >= 500 ? 'Unavailable' : 'Unexpected');
 }
@@ -108,15 +108,15 @@ export function objectError(
 }
 
 export interface Judgement {
-  /** What was to be done, with the subject after it: "read", "create". */
+  /** What was attempted, with the subject after it: "read", "create". */
   readonly action: string;
   readonly subject: StoreSubject;
   readonly code: ErrorCode;
-  /** What a person has to know beside the store's own words. */
+  /** An explanation in addition to the store's own message. */
   readonly hint?: string | undefined;
 }
 
-/** A refusal that its adapter has judged. */
+/** Error for a refusal that its adapter has classified. */
 export function refusalError(
   refusal: HttpRefusal,
   { action, subject, code, hint }: Judgement,
@@ -129,12 +129,12 @@ export function refusalError(
     .join(': ');
   const what = `cannot ${action} ${nameOf(subject)}: ${words === '' ? answer : `${words} (${answer})`}`;
   const context = { ...contextOf(subject), storeCode: refusal.code, httpStatus: status, requestId };
-  // An answer of success that cannot be understood: it may well have had its effect.
+  // A success that cannot be parsed: it may have taken effect.
   const uncertain = status < 300 && code === 'Unexpected' ? { status: 'exhausted' as const } : {};
   return new CheckpointError(code, what, { context, cause: refusal, retryAfterMs, ...uncertain });
 }
 
-/** Whoever answered is not the provider. */
+/** Error for an answer that did not come from the provider. */
 export function foreignError(
   refusal: HttpRefusal,
   { store }: StoreSubject,
@@ -146,8 +146,8 @@ export function foreignError(
 }
 
 /**
- * `Denied`: it wants credentials, or forbids the server. `InvalidConfig`: it is no proxy. Else
- * `Unavailable`: it may pass.
+ * `Denied`: the proxy requires credentials, or forbids the server. `InvalidConfig`: it is not a
+ * proxy. Otherwise `Unavailable`: the failure may be temporary.
  */
 export function proxyError(
   refusal: ProxyRefusal,
@@ -177,9 +177,8 @@ const UNTRUSTED =
   /^(CERT_|ERR_TLS_CERT|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER|VERIFY))/;
 
 /**
- * Failures without an answer. Whether a write has had its effect is not known, so they are
- * temporary where something may have been sent. `serverHint`: what else may be wrong if the
- * server's name does not exist.
+ * Failures without an answer. If bytes may have been sent, the effect of a write is unknown, so the
+ * error is temporary. `serverHint`: another possible cause if the server's name does not exist.
  */
 export function requestError(
   error: unknown,
@@ -214,17 +213,20 @@ export function requestError(
   if (error instanceof DirectHttpError || code !== '') {
     return new CheckpointError('Unavailable', `${what}: ${text}`, options);
   }
-  // A fault of ours: nobody knows how far the request had come.
+  // An internal error: it is unknown how far the request had come.
   return new CheckpointError('Unexpected', `${what}: ${text}`, { ...options, status: 'exhausted' });
 }
 
-/** Nothing has been sent yet. TLS that breaks later is a broken connection like any other. */
+/** Nothing was sent yet. TLS that fails later counts as a broken connection. */
 function isNoTls(error: unknown, text: string): boolean {
   const isConnecting = !(error instanceof DirectHttpError) || error.phase === 'connect';
   return isConnecting && /wrong version number|packet length too long|unknown protocol/i.test(text);
 }
 
-/** The innermost error says what happened; of several addresses tried, the first. */
+/**
+ * The innermost error, which says what happened; if several addresses were tried, that of the
+ * first.
+ */
 export function rootOf(error: unknown): { code: string; text: string; name: string } {
   let root = error;
   while (root instanceof Error) {
@@ -240,7 +242,7 @@ export function rootOf(error: unknown): { code: string; text: string; name: stri
   };
 }
 
-/** The request was stopped by its signal, whichever client it went through. */
+/** Tells whether the signal stopped the request, independent of the HTTP client. */
 export function isAbort(error: unknown): boolean {
   return (
     error instanceof Error &&

@@ -1,6 +1,6 @@
 import type { StoreFact } from '@holdfast/core/contract';
 
-/** With a meaning it is a warning. */
+/** A fact with a meaning is a warning. */
 export function fact(id: string, title: string, seen: string, meaning?: string, advice = ''): StoreFact {
   return { id, title, seen, ...(meaning !== undefined && { concern: { meaning, advice } }) };
 }

@@ -1,6 +1,6 @@
 /**
- * What a library that finds credentials fails with. Its words quote what it has read: files,
- * commands, answers. So they are not told; what has a structure is: kind, code and status.
+ * Describes failures of libraries that find credentials. Their messages quote what they have read:
+ * files, commands, answers. So the messages are dropped, and only kind, code and status are kept.
  */
 
 /** RFC 6749, RFC 8628 and RFC 8693. */
@@ -25,11 +25,11 @@ const LOOKED_AT_MAX = 32;
 export class LibraryFailure extends Error {
   /** The library's name for it, such as `CredentialsProviderError`. */
   readonly kind: string;
-  /** `ENOENT`, `invalid_grant`; empty where it has none. */
+  /** `ENOENT`, `invalid_grant`; empty if there is none. */
   readonly code: string;
-  /** Of the answer that it got, if it asked somebody. */
+  /** Status of the answer that the library received, if any. */
   readonly status: number | undefined;
-  /** The answer, or none, is of the network or of a service that stumbles: it may pass. */
+  /** The network or a service failed, so the failure may be temporary. */
   readonly isTemporary: boolean;
 
   constructor(error: unknown) {
@@ -59,7 +59,7 @@ interface Facts {
   readonly statusCode?: unknown;
   readonly response?: { readonly status?: unknown; readonly data?: { readonly error?: unknown } };
   readonly $metadata?: { readonly httpStatusCode?: unknown };
-  /** Of Microsoft's library. */
+  /** Set by Microsoft's library. */
   readonly errorCode?: unknown;
   readonly errorNo?: unknown;
   readonly errorResponse?: { readonly error?: unknown; readonly errorCodes?: unknown };
@@ -67,7 +67,7 @@ interface Facts {
   readonly errors?: unknown;
 }
 
-/** The outermost first. */
+/** The error and its causes, outermost first. */
 function withCauses(error: unknown): Facts[] {
   const found: Facts[] = [];
   const waiting: unknown[] = [error];
@@ -106,7 +106,7 @@ function oauthCodes({ response, errorResponse, errorCode, errorNo }: Facts): str
   return [...(/^[0-9]{4,10}$/.test(String(number)) ? [`AADSTS${number}`] : []), ...(words as string[])];
 }
 
-/** Of Node and of the system. */
+/** Error code of Node or of the system. */
 function systemCode(code: unknown): string {
   return typeof code === 'string' && /^[A-Z][A-Z0-9_]{2,40}$/.test(code) ? code : '';
 }

@@ -1,5 +1,5 @@
 /**
- * Requests by `node:http`: slower than the direct client, more lenient, and able to go through a
+ * Sends requests by `node:http`: slower than the direct client, more lenient, and able to use a
  * proxy.
  */
 
@@ -13,7 +13,7 @@ export interface NodeHttpOptions {
   readonly ca?: readonly string[] | undefined;
   /** All requests go through it. */
   readonly proxy?: HttpProxy | undefined;
-  /** This Node can use a proxy. Default: what it says of itself. */
+  /** Whether this Node supports proxies. Default: detected. */
   readonly knowsProxies?: boolean | undefined;
 }
 
@@ -24,7 +24,7 @@ export class NodeHttp {
   readonly #https: HttpsAgent;
   readonly #proxy: HttpProxy | undefined;
 
-  /** `InvalidConfig`: this Node would go past the proxy. */
+  /** Throws `InvalidConfig` if this Node would bypass the proxy. */
   constructor({ ca, proxy, knowsProxies = nodeKnowsProxies() }: NodeHttpOptions) {
     if (proxy !== undefined && !knowsProxies) throw unknownToNode(proxy);
     this.#proxy = proxy;
@@ -35,7 +35,7 @@ export class NodeHttp {
     this.#https = new HttpsAgent({ ...agent, ...(ca !== undefined && { ca: [...ca] }) });
   }
 
-  /** Fills the buffer under the same conditions as the direct client, at the price of a copy. */
+  /** Fills the buffer under the same conditions as the direct client, at the cost of a copy. */
   async request(request: DirectRequest): Promise<DirectResponse> {
     const { signal } = request;
     try {
@@ -48,7 +48,7 @@ export class NodeHttp {
     }
   }
 
-  /** What the proxy answers instead of making a tunnel. */
+  /** Recognises a proxy's refusal to open a tunnel. */
   #judged(error: unknown): unknown {
     const { code, statusCode } = error as { code?: unknown; statusCode?: unknown };
     if (code !== 'ERR_PROXY_TUNNEL' || typeof statusCode !== 'number') return error;
@@ -70,8 +70,8 @@ export class NodeHttp {
     body,
     signal,
   }: DirectRequest): Promise<IncomingMessage> {
-    // After an abort the socket may go on reading a body for a while, and the caller's memory is
-    // not ours any more.
+    // After an abort the socket may still read the body for a while, but the memory belongs to the
+    // caller again.
     const copy = body === undefined ? undefined : Buffer.from(body);
     const options = {
       hostname,
@@ -101,7 +101,7 @@ export class NodeHttp {
   }
 }
 
-/** The versions of Node whose agents take a proxy have the flag that makes all of it use one. */
+/** Node has this flag exactly in the versions whose agents support a proxy. */
 function nodeKnowsProxies(): boolean {
   return process.allowedNodeEnvironmentFlags.has('--use-env-proxy');
 }
@@ -115,7 +115,7 @@ function plainHeaders({ headers }: IncomingMessage): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]));
 }
 
-/** Places the body where the direct client would, and refuses what it would refuse. */
+/** Places the body where the direct client would, and rejects what it would reject. */
 async function receive(
   stream: IncomingMessage,
   status: number,

@@ -1,10 +1,10 @@
-/** What reads of objects have in common, whoever answers. */
+/** Checks and errors that reads of objects share in all cloud stores. */
 
 import type { CheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError } from '@holdfast/direct-http';
 import { objectError, type StoreSubject } from './errors.ts';
 
-/** A proxy may compress what it passes on, or keep a part of it in its cache. */
+/** A proxy may compress an answer, or send a part of it from its cache. */
 export function assertUntouched(status: number, headers: Readonly<Record<string, string>>): void {
   const encoding = headers['content-encoding'] ?? 'identity';
   if (status === 200 && encoding.toLowerCase() === 'identity') return;
@@ -13,8 +13,8 @@ export function assertUntouched(status: number, headers: Readonly<Record<string,
 }
 
 /**
- * For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`, everything else is
- * thrown as it is.
+ * For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`; any other error is
+ * thrown unchanged.
  */
 export function refuseLarger(subject: StoreSubject, maxBytes: number): (error: unknown) => never {
   return (error) => {
@@ -35,14 +35,14 @@ export function assertOffset(subject: StoreSubject, offsetBytes: number): void {
   throw objectError('InvalidArgument', subject, what);
 }
 
-/** The object is not the one that was asked for any more. */
+/** The object was replaced since its ETag was read. */
 export function replaced(subject: StoreSubject, etag: string | undefined, cause?: unknown): CheckpointError {
   return objectError('Corrupt', subject, `is another object by now: its etag is no longer ${etag}`, cause);
 }
 
 /**
- * The key's place in the bucket. `root`: empty, or ends in '/'. `InvalidArgument` if the provider
- * takes no name so long.
+ * The key's path in the bucket. `root`: empty, or ends in '/'. `InvalidArgument` if it is longer
+ * than providers accept.
  */
 export function pathInBucket(
   { store, root, provider }: { readonly store: string; readonly root: string; readonly provider: string },
@@ -55,5 +55,5 @@ export function pathInBucket(
   throw objectError('InvalidArgument', { store, key }, what);
 }
 
-/** The same everywhere: a run can be copied from any store to any other. */
+/** The same for all providers, so that a run can be copied from any store to any other. */
 const PATH_BYTES_MAX = 1024;

@@ -1,4 +1,4 @@
-/** Errors of others, as they may hang on errors of ours. */
+/** Makes errors of libraries safe to attach to ours. */
 
 import { isCheckpointError } from '@holdfast/core/contract';
 import { DirectHttpError } from '@holdfast/direct-http';
@@ -8,9 +8,9 @@ import { conceal } from './secret.ts';
 const DEPTH_MAX = 8;
 
 /**
- * The error with no more than its name, message, code and stack, its causes too: libraries hang
- * requests, answers and settings on theirs, credentials included. Errors of ours stay what they
- * are. `secrets`: what its words may repeat, and are told without.
+ * Returns the error with only its name, message, code and stack, and likewise its causes. Libraries
+ * attach requests, answers and settings to their errors, including credentials. Our own errors stay
+ * unchanged. `secrets`: removed from the texts.
  */
 export function told(error: unknown, secrets: readonly string[] = [], depth = 0): unknown {
   if (isCheckpointError(error) || error instanceof ProxyRefusal) return error;

@@ -1,22 +1,22 @@
-/** The proxies of the environment: which of them a request goes through, and with what. */
+/** Proxies of the environment: which of them a request uses, and with which credentials. */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { Secret } from './secret.ts';
 
 /** A proxy as a variable names it. */
 export interface HttpProxy {
-  /** As it is spelt in the environment. */
+  /** Name of the environment variable, as spelt there. */
   readonly variable: string;
   /** Whole, with user and password. */
   readonly url: Secret;
-  /** What requests tell it, and a server behind it may repeat. */
+  /** Secrets sent to the proxy, which a server behind it may repeat. */
   readonly secrets: readonly string[];
 }
 
-/** The proxy before the store does not let a request through. Its own words are not kept. */
+/** The proxy in front of the store rejected a request. Its own text is dropped. */
 export class ProxyRefusal extends Error {
   readonly status: number;
-  /** The one of the environment that names it, if one does. */
+  /** The environment variable that names the proxy, if any. */
   readonly variable: string | undefined;
 
   constructor(status: number, variable: string | undefined) {
@@ -38,7 +38,7 @@ interface Variable {
   readonly value: Secret;
 }
 
-/** For who has been asked for them. */
+/** Advice for a proxy that requires credentials. */
 export const LOGIN_ADVICE =
   'put its user and password into the variable that names it, or the server into NO_PROXY if it is reached without';
 
@@ -46,8 +46,8 @@ const ACCEPTED =
   'accepted: http://host:port or https://host:port, with user:password@ before the host if the proxy asks for them, percent-encoded';
 
 /**
- * `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, each in small letters first. An empty one counts as
- * not set.
+ * `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`; the lower-case name has priority. An empty variable
+ * counts as not set.
  */
 export class Proxies {
   readonly #http: Variable | undefined;
@@ -65,10 +65,14 @@ export class Proxies {
   }
 
   /**
-   * What requests to this server go through; undefined: nothing. NO_PROXY lists, by commas, what
-   * goes past it: `*`, an address, a name, a name with '.' or '*.' before it for all that is below;
-   * each with a port after ':' if only that is meant. `InvalidConfig`: the variable is not the URL
-   * of a proxy that can be used; it is not repeated.
+   * The proxy for requests to this server; undefined: none.
+   *
+   * NO_PROXY is a list, separated by commas, of what bypasses the proxy: `*`, an address, a name,
+   * or a name with '.' or '*.' before it for all names below. A port after ':' restricts an entry
+   * to that port.
+   *
+   * Throws `InvalidConfig` if the variable is not the URL of a usable proxy; the message does not
+   * repeat it.
    */
   to(destination: Destination): HttpProxy | undefined {
     const variable = destination.protocol === 'http:' ? this.#http : this.#https;

@@ -1,41 +1,43 @@
 /**
- * Credentials that end: asked for once for all who wait, replaced in time, and used to their end
- * where no others can be had.
+ * Credentials that expire. One fetch serves all waiting callers. Credentials are replaced in time,
+ * and used until they expire if no others are available.
  */
 
 import { unlessAborted } from '@holdfast/core/contract';
 import { CredentialsError } from './credentials-error.ts';
 
-/** They are replaced when they have so long left: the longest request may take them along. */
+/**
+ * Credentials are replaced when this much time is left: even the longest request then ends before
+ * they expire.
+ */
 const RENEWED_MS_BEFORE_END = 5 * 60_000;
-/** Until then old ones are better than none. */
+/** Until this long before their end, old credentials are better than none. */
 const LAST_USE_MS = 10_000;
 /**
- * Not more often: they may have less than five minutes from the start, and what gives them may be
- * away for a while.
+ * Least time between fetches: credentials may last less than five minutes from the start, and their
+ * source may be unavailable for a while.
  */
 const PAUSE_MS = 10_000;
-/** Libraries have timeouts of their own for each request, and none for all that they send. */
+/**
+ * Limit of one fetch. Libraries have timeouts for each request, but none for all that they send.
+ */
 const TIMEOUT_MS = 20_000;
 
 export interface Expiring<T> {
   readonly value: T;
-  /** Absent: it does not say. */
+  /** Absent: unknown. */
   readonly expiresAtMs?: number | undefined;
 }
 
 export interface RenewedOptions<T> {
   /**
-   * `signal`: they are late; what can be stopped is to stop. What cannot is waited for by the next
-   * call.
+   * `signal`: fires when the fetch is late; what can be stopped then stops. The next call waits for
+   * what cannot.
    */
   readonly fetch: (signal: AbortSignal) => Promise<Expiring<T>>;
-  /**
-   * What is asked, as it stands behind "no credentials came within 20 s from"; told when it is
-   * late.
-   */
+  /** Source as it follows "no credentials came within 20 s from"; called when the fetch is late. */
   readonly source: () => string;
-  /** What a failure means. `wasGiven`: there have been credentials before. */
+  /** Classifies a failure. `wasGiven`: credentials were available before. */
   readonly failure: (error: unknown, wasGiven: boolean) => CredentialsError | Promise<CredentialsError>;
   readonly now?: (() => number) | undefined;
 }
@@ -46,7 +48,7 @@ export class Renewed<T> {
   #last: Expiring<T> | undefined;
   #renewAtMs = 0;
   #pending: Promise<T> | undefined;
-  /** Goes on when it is late, so that there is never a second beside it. */
+  /** The pending fetch. It stays here when it is late, so that there is never a second one. */
   #work: { readonly given: Promise<T>; readonly controller: AbortController } | undefined;
 
   constructor(options: RenewedOptions<T>) {
@@ -54,7 +56,7 @@ export class Renewed<T> {
     this.#now = options.now ?? Date.now;
   }
 
-  /** Those to send with. `CredentialsError` if there are none to be had. */
+  /** Credentials to send with. `CredentialsError` if none are available. */
   async current(signal?: AbortSignal | undefined): Promise<T> {
     const last = this.#last;
     const nowMs = this.#now();
@@ -68,7 +70,10 @@ export class Renewed<T> {
     }
   }
 
-  /** Others than these, which the store did not take; the same, if no others are given. */
+  /**
+   * Other credentials, after the store rejected `refused`; the same ones if no others are
+   * available.
+   */
   async renew(refused: T, signal?: AbortSignal | undefined): Promise<T> {
     if (this.#last !== undefined && this.#last.value !== refused) return this.current(signal);
     return this.#shared(signal);
@@ -118,7 +123,7 @@ export class Renewed<T> {
       .finally(() => {
         this.#work = undefined;
       });
-    given.catch(() => undefined); // no call waits for a late failure
+    given.catch(() => undefined); // No call waits for a late failure.
     this.#work = { given, controller };
     return this.#work;
   }

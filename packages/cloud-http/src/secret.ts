@@ -1,6 +1,6 @@
 /**
- * A value that is held to be sent, and never shown: printed, inspected or put into JSON it says no
- * more than that it is one.
+ * A secret value that can be sent but is never shown: printed, inspected or in JSON it says only
+ * that it is a secret.
  */
 
 const SHOWN = '[secret]';
@@ -12,7 +12,7 @@ export class Secret {
     this.#value = value;
   }
 
-  /** The value itself. What asks for it sends it, or computes with it. */
+  /** The value itself. Callers only send it, or compute with it. */
   reveal(): string {
     return this.#value;
   }
@@ -30,13 +30,12 @@ export class Secret {
   }
 }
 
-/** Shorter pieces of a secret tell nothing of it, and stand in other texts by chance. */
+/** Shorter pieces reveal nothing of a secret, and occur in other texts by chance. */
 const PIECE_LENGTH = 8;
 
 /**
- * The text without what it repeats of the secrets: as they are, percent-encoded or in base64, whole
- * or in pieces of 8 characters and more. For the words of others, who have been told the secrets: a
- * server repeats what it was sent.
+ * Removes from a text all pieces of the secrets of at least 8 characters: plain, percent-encoded or
+ * in base64. For texts of servers that received the secrets and may repeat them.
  */
 export function conceal(text: string, secrets: readonly string[]): string {
   const forms = secrets.filter((secret) => secret.length > 3).flatMap(formsOf);
@@ -60,9 +59,7 @@ function formsOf(secret: string): string[] {
   return [secret, encodeURIComponent(secret), bytes.toString('base64'), bytes.toString('base64url')];
 }
 
-/**
- * Of a text as it may be in the midst of another: all pieces of it, or the whole where it is short.
- */
+/** Parts of a secret to search for in a text: all pieces of it, or the whole if it is short. */
 function piecesOf(form: string): string[] {
   const count = Math.max(1, form.length - PIECE_LENGTH + 1);
   return Array.from({ length: count }, (_, from) => form.slice(from, from + PIECE_LENGTH));

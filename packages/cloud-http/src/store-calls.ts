@@ -15,8 +15,8 @@ export interface Call {
 }
 
 /**
- * The calls of one store: each is refused when the store is closed, stopped and waited for by
- * `close`, and its errors are translated.
+ * The calls of one store. Each is rejected when the store is closed, and its errors are translated.
+ * `close` aborts pending calls and waits for them.
  */
 export class StoreCalls {
   readonly #uri: string;
@@ -49,7 +49,7 @@ export class StoreCalls {
     }
   }
 
-  /** `release`: ends what the calls wait for. */
+  /** `release`: frees what the calls wait for. */
   async close(release: () => Promise<void>): Promise<void> {
     this.#isClosed = true;
     await release();

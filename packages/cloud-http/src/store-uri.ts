@@ -1,12 +1,11 @@
 /**
- * The URI of a cloud store, taken apart: `scheme://authority/path?setting=value&…`. Pure: nothing
- * is looked up. What is not accepted may hold a secret in a wrong place, so no message repeats any
- * of it.
+ * Parses the URI of a cloud store: `scheme://authority/path?setting=value&…`. Pure: no requests. A
+ * rejected URI may hold a secret in a wrong place, so no message repeats any of it.
  */
 
 import { CheckpointError } from '@holdfast/core/contract';
 
-/** Keys of 1,024 bytes must be left room for: the longest name of a record takes some 100. */
+/** Leaves room for names in keys of 1,024 bytes: the longest name of a record takes about 100. */
 const PREFIX_BYTES_MAX = 512;
 
 export interface StoreUriForm<Name extends string> {
@@ -14,13 +13,13 @@ export interface StoreUriForm<Name extends string> {
   readonly scheme: string;
   /** For messages: `s3://bucket/prefix, with settings after a "?" if need be`. */
   readonly form: string;
-  /** Every setting with what it takes, for messages. */
+  /** Every setting with its accepted values, for messages. */
   readonly settings: Readonly<Record<Name, string>>;
 }
 
-/** What the environment has for a setting that the URI leaves open. */
+/** Value from the environment for a setting that the URI leaves open. */
 export interface FromEnvironment {
-  /** Or what else tells it. */
+  /** Name of the variable, or another source. */
   readonly variable: string;
   readonly value: string;
 }
@@ -38,13 +37,13 @@ export function firstOf(
 }
 
 /**
- * Every method throws `InvalidConfig` with what was wrong and what is accepted. Empty values in the
- * environment count as not set.
+ * Every method throws `InvalidConfig` with what was wrong and what is accepted. Empty variables
+ * count as not set.
  */
 export class StoreUri<Name extends string> {
-  /** What stands between `//` and the next '/', as it was given. */
+  /** Text between `//` and the next '/', unchanged. */
   readonly authority: string;
-  /** What stands after that '/', up to the '?': still percent-encoded. */
+  /** Text after that '/', up to the '?': still percent-encoded. */
   readonly path: string;
   readonly given: Readonly<Partial<Record<Name, string>>>;
   readonly #form: StoreUriForm<Name>;
@@ -62,7 +61,7 @@ export class StoreUri<Name extends string> {
     this.given = this.#parseQuery(query);
   }
 
-  /** Percent-decoded and otherwise kept as it is, `//` included; one '/' at its end is left out. */
+  /** Percent-decoded and otherwise unchanged, including `//`; one trailing '/' is dropped. */
   prefix(path: string): string {
     const prefix = this.#decoded(path).replace(/\/$/, '');
     if (Buffer.byteLength(prefix) > PREFIX_BYTES_MAX)
@@ -72,7 +71,7 @@ export class StoreUri<Name extends string> {
     return prefix;
   }
 
-  /** The first of `accepted` where the setting is left out. */
+  /** The first of `accepted` if the setting is absent. */
   choice<Value extends string>(name: Name, accepted: readonly [Value, ...Value[]]): Value {
     return this.optionalChoice(name, accepted) ?? accepted[0];
   }
@@ -90,7 +89,7 @@ export class StoreUri<Name extends string> {
     return value === undefined ? otherwise : value === 'true';
   }
 
-  /** The setting, else what the environment has for it. */
+  /** The setting, otherwise the value from the environment. */
   matching(name: Name, form: RegExp, fromEnvironment?: FromEnvironment | undefined): string | undefined {
     const value = this.given[name] ?? fromEnvironment?.value;
     if (value === undefined || value === '') return undefined;
@@ -102,7 +101,7 @@ export class StoreUri<Name extends string> {
     return this.matching(name, /^([a-z]:)?[/\\]/i);
   }
 
-  /** A base URL without '/' at its end; the setting, else what the environment has for it. */
+  /** A base URL without a trailing '/': the setting, otherwise the value from the environment. */
   baseUrl(name: Name, fromEnvironment?: FromEnvironment | undefined): string | undefined {
     const text = this.given[name] ?? fromEnvironment?.value;
     if (text === undefined || text === '') return undefined;
@@ -126,7 +125,7 @@ export class StoreUri<Name extends string> {
     return `${name} is ${this.#form.settings[name]}`;
   }
 
-  /** The setting, or what stands for it. */
+  /** Error for the setting, or for its value from the environment. */
   #unaccepted(name: Name, fromEnvironment: FromEnvironment | undefined): CheckpointError {
     if (this.given[name] !== undefined || fromEnvironment === undefined) return this.expected(name);
     const what = `${fromEnvironment.variable} has a value that is not accepted; ${this.#takes(name)}`;
@@ -161,7 +160,7 @@ export class StoreUri<Name extends string> {
   }
 }
 
-/** What has no place in a base URL, and is mostly a secret. */
+/** Parts that a base URL must not have, and that are mostly secrets. */
 function holdsMore({ username, password, search, hash, pathname }: URL): boolean {
   return `${username}${password}${search}${hash}` !== '' || pathname.includes('@');
 }

@@ -1,6 +1,6 @@
 /**
- * How requests travel: over our own connections, which receive bodies in place, or over `node:http`
- * where a proxy stands between.
+ * Sends requests: over our own connections, which receive bodies in place, or over `node:http` if a
+ * proxy is needed.
  */
 
 import { DirectHttpClient, DirectHttpError, type DirectRequest, type Into } from '@holdfast/direct-http';
@@ -15,24 +15,27 @@ import { unwritableRequest } from './unwritable.ts';
 export type { Into };
 
 /**
- * Only against connections that are dead for good: the engine watches for silence, and knows how
- * long it may take.
+ * Only detects dead connections: the engine watches for silence, and knows how long a request may
+ * take.
  */
 const IDLE_TIMEOUT_MS = 15 * 60_000;
 
-/** Beyond what the engine keeps in flight, for records and a second try of a slow part. */
+/**
+ * More than the engine keeps in flight: leaves room for records and for a second try of a slow
+ * part.
+ */
 const CONNECTIONS_MAX = 128;
 
-/** No refusal says more. */
+/** Longer than any refusal. */
 const REFUSAL_BYTES_MAX = 64 * 1024;
 
 /** Proxy Authentication Required. */
 const WANTS_LOGIN = 407;
 
-/** What the direct client refuses although another may not. */
+/** Failures of the direct client that `node:http` may tolerate. */
 const NEEDS_LENIENCE: readonly string[] = ['BAD_HEAD', 'NOT_NODE'];
 
-/** Ready to be sent: with its credentials. */
+/** A request that is ready to be sent, including its credentials. */
 export interface TransportRequest {
   readonly protocol: 'http:' | 'https:';
   /** Without brackets. */
@@ -42,10 +45,7 @@ export interface TransportRequest {
   /** With the query, encoded. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /**
-   * What the request tells the server and nobody else may learn: a refusal that repeats it is told
-   * without.
-   */
+  /** Secrets in the request; they are removed from a refusal that repeats them. */
   readonly secrets: readonly string[];
   /** Belongs to the transport until the promise settles. */
   readonly body?: Uint8Array | undefined;
@@ -53,13 +53,13 @@ export interface TransportRequest {
 
 export interface SendOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Called whenever bytes have moved; `node:http` does not tell. */
+  /** Called whenever bytes have moved; not called with `node:http`. */
   readonly onBytes?: (() => void) | undefined;
-  /** Where the body of a success goes; without it the answer holds it. */
+  /** Buffer for the body of a success; without it the answer holds the body. */
   readonly into?: Into | undefined;
-  /** May be sent once more when a connection that was kept open turns out to be closed. */
+  /** May be sent once more if a kept connection turns out to be closed. */
   readonly isRepeatable?: boolean | undefined;
-  /** A larger body is refused before it is read. */
+  /** A larger body is rejected before it is read. */
   readonly bodyBytesMax?: number | undefined;
 }
 
@@ -73,12 +73,12 @@ export interface TransportAnswer {
 }
 
 export interface TransportOptions {
-  /** PEM, all that are trusted; left out: those that Node trusts. */
+  /** All trusted certificates, in PEM; if omitted: Node's own. */
   readonly ca?: readonly string[] | undefined;
   readonly proxies: Proxies;
-  /** What the provider calls an answer that is no success. `body`: as text. */
+  /** Converts an answer without success to the provider's error. `body`: as text. */
   readonly refusalOf: (answer: RefusedAnswer, body: string) => Error;
-  /** An answer of success whose body says otherwise, where the provider has that. */
+  /** Detects a successful answer whose body reports an error, for providers that send those. */
   readonly isRefusedSuccess?: (request: TransportRequest, answer: TransportAnswer) => boolean;
 }
 
@@ -87,8 +87,8 @@ export class HttpTransport {
   readonly #options: TransportOptions;
   readonly #queue = new ConnectionQueue(CONNECTIONS_MAX);
   /**
-   * By the address of the proxy; without one, for servers that the direct client does not
-   * understand.
+   * By the address of the proxy. The entry without a proxy is for servers that the direct client
+   * does not understand.
    */
   readonly #nodeHttp = new Map<string, NodeHttp>();
   #isLenient = false;
@@ -105,10 +105,11 @@ export class HttpTransport {
 
   /**
    * Sends a request once, when there is a connection for it. Buffers belong to the transport until
-   * the promise settles. An answer that is no success is thrown as what `refusalOf` makes of it; a
-   * redirect is none. What is thrown repeats no secret of the request. `UnwritableRequest`: nothing
-   * was sent. `InvalidConfig`: its way leads through a proxy that cannot be used. `ProxyRefusal`:
-   * the proxy does not let it through.
+   * the promise settles. An answer without success, which includes redirects, is thrown as the
+   * result of `refusalOf`. No error repeats a secret of the request. Other errors:
+   * - `UnwritableRequest`: nothing was sent.
+   * - `InvalidConfig`: the request needs a proxy that cannot be used.
+   * - `ProxyRefusal`: the proxy rejected the request.
    */
   async send(request: TransportRequest, options: SendOptions = {}): Promise<TransportAnswer> {
     const proxy = this.#options.proxies.to(request);
@@ -146,7 +147,7 @@ export class HttpTransport {
       return await this.#direct.request(sent);
     } catch (error) {
       if (!(error instanceof DirectHttpError) || !NEEDS_LENIENCE.includes(error.code)) throw error;
-      this.#isLenient = true; // from now on: node:http understands more dialects
+      this.#isLenient = true; // Use `node:http` from now on: it accepts more variants of HTTP.
       if (sent.isRepeatable !== true) throw error;
       return this.#throughNode(sent, undefined);
     }

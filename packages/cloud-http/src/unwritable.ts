@@ -1,20 +1,18 @@
 /**
- * Requests that cannot be written: a value that a header may not hold, such as a token with the end
- * of its line.
+ * Detects requests that cannot be written because a header has an invalid value, such as a token
+ * with a trailing line break.
  */
 
 import { DirectHttpError, isHeaderValue } from '@holdfast/direct-http';
 
-/** What stands in these headers comes from credentials. */
+/** Headers whose values come from credentials. */
 const OF_CREDENTIALS: Readonly<Record<string, string>> = {
   authorization: 'an access key id or token of the credentials',
   'x-amz-security-token': 'the session token of the credentials',
   'x-ms-copy-source-authorization': 'the token of the credentials',
 };
 
-/**
- * Nothing was sent, and nothing can be. Its message names the kind of value and never the value.
- */
+/** Nothing was or can be sent. The message names the kind of value, never the value. */
 export class UnwritableRequest extends Error {
   constructor(what: string) {
     super(`the request cannot be written: ${what}`);
@@ -22,7 +20,10 @@ export class UnwritableRequest extends Error {
   }
 }
 
-/** What a client has refused to write; undefined: `error` is of another kind. */
+/**
+ * Converts an error of a client that could not write a request; undefined: `error` is of another
+ * kind.
+ */
 export function unwritableRequest(
   error: unknown,
   headers: Readonly<Record<string, string>>,

@@ -1,4 +1,4 @@
-/** What is the same of every upload in parts: what may be asked of it, and how it is named. */
+/** Checks and tokens that all uploads in parts share. */
 
 import type { CompleteOptions, PartReceipt, StoreCapabilities } from '@holdfast/core/contract';
 import { objectError, type StoreSubject } from './errors.ts';
@@ -11,7 +11,7 @@ export function isPartSize(
 }
 
 /**
- * Of an upload that a listing showed which does not tell the size of its parts: it can be looked at
+ * For an upload from a listing that does not report its part size. Such an upload can be examined
  * and aborted.
  */
 export const PART_SIZE_UNKNOWN = 0;
@@ -55,7 +55,7 @@ export function assertPart(
   }
 }
 
-/** A store may accept what does not fit together: it is refused here. */
+/** Checks that the parts fit together, because a store may accept parts that do not. */
 export function assertComplete(
   subject: StoreSubject,
   partSizeBytes: number,
@@ -77,7 +77,7 @@ export function assertComplete(
     throw objectError('Corrupt', subject, `has parts of ${sumBytes} bytes together; expected ${sizeBytes}`);
 }
 
-/** What a token may say: as `isPartSize`, or that it is not known. */
+/** Part size in a token: valid as for `isPartSize`, or unknown. */
 export function isTokenPartSize(
   capabilities: Pick<StoreCapabilities, 'minPartBytes' | 'maxPartBytes'>,
   sizeBytes: unknown,
@@ -92,7 +92,7 @@ export function encodeToken(token: object): string {
   return Buffer.from(JSON.stringify(token)).toString('base64url');
 }
 
-/** `isToken` says whether what was decoded is one. `InvalidArgument` if not. */
+/** `isToken` checks the decoded value. Throws `InvalidArgument` if it is invalid. */
 export function decodeToken<Token>(
   subject: StoreSubject,
   text: string,
@@ -102,7 +102,7 @@ export function decodeToken<Token>(
     const value = JSON.parse(Buffer.from(text, 'base64url').toString()) as Token;
     if (typeof value === 'object' && value !== null && isToken(value)) return value;
   } catch {
-    // Told below, like every other text that is no token.
+    // Reported below, like any other invalid token.
   }
   const what = 'cannot resume an upload by this token: it is not one of this store';
   throw objectError('InvalidArgument', subject, what);

@@ -1,10 +1,10 @@
 /**
- * Reads one answer after the other out of the bytes of a connection: idle → head → fill | chunked |
- * to-eof → idle. It knows no socket: `view` says where the next bytes belong, `take` that so many
- * of them have arrived there.
+ * Reads one answer after the other from the bytes of a connection: idle → head → fill | chunked |
+ * to-eof → idle. It has no socket: `view` returns where the next bytes belong, and `take` reports
+ * how many have arrived there.
  *
- * A view of the caller's memory is given out in the state `fill` alone, never an empty one, and the
- * call of `take` that gets the last byte leaves that state: the next view is scratch again.
+ * Only in the state `fill` does `view` return memory of the caller, and never an empty view. The
+ * call of `take` with the last byte leaves that state, so the next view is scratch again.
  */
 
 import { planBody } from './body-plan.ts';
@@ -29,7 +29,7 @@ export class AnswerReader {
   #state: 'idle' | 'head' | 'fill' | 'chunked' | 'to-eof' = 'idle';
   #request: DirectRequest | undefined;
   #scratch = Buffer.allocUnsafeSlow(SCRATCH_BYTES);
-  /** Of an answer's head, at the start of scratch. */
+  /** Bytes of the answer's head, at the start of scratch. */
   #headBytes = 0;
   #interimAnswers = 0;
   #head: ResponseHead | undefined;
@@ -40,9 +40,7 @@ export class AnswerReader {
   #decoder: ChunkedDecoder | undefined;
   #hasSurplus = false;
 
-  /**
-   * Bytes came that belong to no answer: what follows them cannot be told apart from the next one.
-   */
+  /** Bytes arrived that belong to no answer. They could be mistaken for the next answer. */
   get hasSurplus(): boolean {
     return this.#hasSurplus;
   }
@@ -55,12 +53,12 @@ export class AnswerReader {
     return this.#collected?.lengthBytes ?? this.#filledBytes;
   }
 
-  /** Not a byte of the answer has come. */
+  /** No byte of the answer has arrived. */
   get isUnanswered(): boolean {
     return this.#state === 'head' && this.#headBytes === 0 && this.#interimAnswers === 0;
   }
 
-  /** The bytes that follow are the answer to `request`. */
+  /** The following bytes are the answer to `request`. */
   begin(request: DirectRequest): void {
     this.#request = request;
     this.#state = 'head';
@@ -75,14 +73,14 @@ export class AnswerReader {
     return this.#scratch;
   }
 
-  /** Memory that may be given out whatever has happened. */
+  /** Memory that is always safe to return. */
   get scratch(): Uint8Array {
     return this.#scratch;
   }
 
   /**
-   * `bytes` bytes have arrived at the start of the last view. Returns the answer they complete.
-   * Throws what is wrong with it.
+   * `bytes` bytes have arrived at the start of the last view. Returns the answer if they complete
+   * it. Throws if it is invalid.
    */
   take(bytes: number): Answer | undefined {
     switch (this.#state) {
@@ -99,7 +97,7 @@ export class AnswerReader {
     }
   }
 
-  /** The server sends no more. Returns the answer if that completes it. */
+  /** The server has closed its side. Returns the answer if that completes it. */
   takeEnd(): Answer | undefined {
     return this.#state === 'to-eof' ? this.#finish() : undefined;
   }
@@ -147,7 +145,10 @@ export class AnswerReader {
     return this.#takeCollected(headEnd, this.#headBytes);
   }
 
-  /** What came with the head is copied to the destination; the rest is read in place. */
+  /**
+   * Copies the part of the body that came with the head to the destination; the rest is read in
+   * place.
+   */
   #beginFill(destination: Uint8Array, headEnd: number): Answer | undefined {
     const bytes = Math.min(this.#headBytes - headEnd, destination.byteLength);
     if (this.#headBytes - headEnd > bytes) this.#hasSurplus = true;

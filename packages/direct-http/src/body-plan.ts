@@ -1,6 +1,4 @@
-/**
- * Where the body of an answer goes, decided from its head before the first byte is placed. Pure.
- */
+/** Decides from an answer's head where its body goes, before the first byte is placed. Pure. */
 
 import { badHead, DirectHttpError, type DirectHttpErrorCode } from './errors.ts';
 import type { DirectRequest, Into } from './message.ts';
@@ -11,12 +9,12 @@ const ANSWER_BYTES_MAX = 16 * 1024 * 1024;
 
 export type BodyPlan =
   /**
-   * Exactly `destination.byteLength` bytes, into the caller's memory or, where `isInto` is false,
-   * into memory of our own.
+   * Exactly `destination.byteLength` bytes, into the caller's memory, or into our own if `isInto`
+   * is false.
    */
   | { readonly kind: 'fill'; readonly destination: Uint8Array; readonly isInto: boolean }
   | { readonly kind: 'chunked'; readonly bytesMax: number }
-  /** Whatever comes until the server closes. */
+  /** All bytes until the server closes. */
   | { readonly kind: 'to-eof'; readonly bytesMax: number };
 
 const NOTHING: BodyPlan = { kind: 'fill', destination: new Uint8Array(0), isInto: false };
@@ -74,8 +72,8 @@ function planInto(head: ResponseHead, into: Into): BodyPlan {
 }
 
 /**
- * Throws `BAD_HEAD`, `BAD_BODY`, `TOO_LARGE`, `RANGE_MISMATCH`, `ETAG_MISMATCH`. `head` is of a
- * final answer.
+ * Throws `BAD_HEAD`, `BAD_BODY`, `TOO_LARGE`, `RANGE_MISMATCH`, `ETAG_MISMATCH`. `head`: of a final
+ * answer.
  */
 export function planBody(head: ResponseHead, request: DirectRequest): BodyPlan {
   const { status } = head;
@@ -94,7 +92,7 @@ export function planBody(head: ResponseHead, request: DirectRequest): BodyPlan {
     }
     return { kind: 'fill', destination: new Uint8Array(head.contentLengthBytes), isInto: false };
   }
-  // Its end cannot be told from a lost connection, which only the text of an error may be.
+  // Its end looks like a lost connection. That is acceptable only for the text of an error.
   if (status < 300) throw badHead('a success has neither Content-Length nor chunks');
   return { kind: 'to-eof', bytesMax };
 }

@@ -1,17 +1,17 @@
 import type { Socket } from 'node:net';
 
 /**
- * Over TLS a write is copied whole before it is encrypted, so large ones cost memory; small ones
- * cost calls. On plain sockets it does not matter, and what has been sent so far can be seen.
+ * TLS copies each write whole before it encrypts it, so large writes cost memory; small writes cost
+ * calls. On plain sockets the size does not matter. Slices also show how much was sent.
  */
 const SLICE_BYTES = 512 * 1024;
 
-/** A system call costs more than copying so little. */
+/** Copying this little costs less than a system call. */
 const COPIED_BYTES_MAX = 16 * 1024;
 
 /**
- * Sends one request at a time. A large body goes slice after slice: the next when the one before is
- * out of our hands.
+ * Sends one request at a time. A large body is sent in slices: each after Node has finished with
+ * the previous one.
  */
 export class BodySender {
   readonly #socket: Socket;
@@ -30,12 +30,12 @@ export class BodySender {
     return this.#body !== undefined;
   }
 
-  /** Of all bodies: it grows when something was sent. */
+  /** Counts slices of all bodies; it grows when something was sent. */
   get slicesSent(): number {
     return this.#slicesSent;
   }
 
-  /** The head in latin1. Of a body that is copied at once, nothing is held. */
+  /** The head is in latin1. A body that is copied at once is not kept. */
   send(head: string, body: Uint8Array | undefined, onBytes?: () => void): void {
     if (body !== undefined && body.byteLength > 0 && body.byteLength <= COPIED_BYTES_MAX) {
       this.#socket.write(headAndBody(head, body));
@@ -50,7 +50,7 @@ export class BodySender {
   }
 
   #next(error: Error | null | undefined): void {
-    // The socket's 'error' says why, its 'close' when it is over.
+    // The socket's 'error' event gives the cause, its 'close' event the end.
     if (error || this.#body === undefined) return;
     this.#slicesSent++;
     this.#onBytes?.();

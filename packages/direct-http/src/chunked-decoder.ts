@@ -1,4 +1,7 @@
-/** The chunked coding (RFC 9112, 7.1), byte by byte but for the data. Pure: bytes in, body out. */
+/**
+ * Decodes the chunked coding (RFC 9112, 7.1): data in blocks, all else byte by byte. Pure: bytes
+ * in, body out.
+ */
 
 import type { CollectedBody } from './collected-body.ts';
 import { DirectHttpError } from './errors.ts';
@@ -10,9 +13,9 @@ const SEMICOLON = 0x3b;
 
 /** 12 hexadecimal digits: the largest size is a safe integer. */
 const SIZE_DIGITS_MAX = 12;
-/** Extensions of one chunk; nobody uses them. */
+/** Limit for the extensions of one chunk; they are not used in practice. */
 const EXTENSION_BYTES_MAX = 4096;
-/** All trailers together. */
+/** Limit for all trailers together. */
 const TRAILER_BYTES_MAX = 16 * 1024;
 
 type State =
@@ -41,7 +44,7 @@ export class ChunkedDecoder {
   #state: State = 'size';
   #sizeBytes = 0;
   #sizeDigits = 0;
-  /** Of the extension or of all trailers. */
+  /** Bytes of the extension or of all trailers. */
   #textBytes = 0;
   #isLineEmpty = true;
 
@@ -54,8 +57,8 @@ export class ChunkedDecoder {
   }
 
   /**
-   * Takes `bytes` from `start` to `end`, or to the end of the body; returns how far it got. Throws
-   * `BAD_BODY`, `TOO_LARGE`.
+   * Consumes `bytes` from `start` to `end`, or to the end of the body; returns the position
+   * reached. Throws `BAD_BODY`, `TOO_LARGE`.
    */
   push(bytes: Uint8Array, start: number, end: number): number {
     let at = start;

@@ -8,10 +8,10 @@ import { hostHeader, writeRequestHead } from './request-head.ts';
 import { type DirectHttpOptions, type Settings, settingsOf } from './settings.ts';
 
 /**
- * HTTP/1.1 over connections of its own that receive a body straight into the caller's buffer,
- * without a stream and without a copy. Connections are kept and reused, the last one used first;
- * idle ones do not keep the process alive. Not through proxies, and on Node alone. Each request is
- * sent once, `isRepeatable` ones at most twice.
+ * HTTP/1.1 client with its own connections, which receive a body directly into the caller's buffer,
+ * without a stream or a copy. Connections are reused, the last used first. Idle ones do not keep
+ * the process alive. It supports no proxies, and runs only on Node. Each request is sent once, an
+ * `isRepeatable` one at most twice.
  */
 export class DirectHttpClient {
   readonly #settings: Settings;
@@ -21,7 +21,7 @@ export class DirectHttpClient {
   #secureContext: SecureContext | undefined;
   #closing: Promise<void> | undefined;
 
-  /** Throws `RangeError` if a number of `options` is none that can be. */
+  /** Throws `RangeError` if a number in `options` is invalid. */
   constructor(options: DirectHttpOptions = {}) {
     this.#settings = settingsOf(options);
     this.#lookup = options.lookup;
@@ -29,9 +29,8 @@ export class DirectHttpClient {
   }
 
   /**
-   * Resolves to the answer, of whatever status. Rejects with `DirectHttpError`, never before the
-   * buffers are the caller's again: once the promise has settled, nobody reads from `body` or
-   * writes to `into.buffer`.
+   * Resolves to the answer, whatever its status. Rejects with `DirectHttpError`. Once the promise
+   * has settled, `body` is no longer read and `into.buffer` no longer written.
    */
   request(request: DirectRequest): Promise<DirectResponse> {
     try {
@@ -54,8 +53,8 @@ export class DirectHttpClient {
   }
 
   /**
-   * Fails what is under way with `CLIENT_CLOSED`; resolves when every socket is closed. Safe to
-   * call again.
+   * Fails pending requests with `CLIENT_CLOSED`; resolves when every socket is closed. Safe to
+   * repeat.
    */
   close(): Promise<void> {
     this.#closing ??= Promise.all(Array.from(this.#origins.values(), (origin) => origin.close())).then(
@@ -70,8 +69,8 @@ export class DirectHttpClient {
     const known = this.#origins.get(key);
     if (known !== undefined) return known;
     const host = hostHeader(request);
-    // One for all connections, and none where there is no TLS: it holds the trusted certificates,
-    // which take long to parse.
+    // One for all connections, and only with TLS: it holds the trusted certificates, which take
+    // long to parse.
     if (protocol === 'https:') this.#secureContext ??= createSecureContext(secureContextOptions(this.#ca));
     const secureContext = protocol === 'https:' ? this.#secureContext : undefined;
     const endpoint = { protocol, hostname, port, lookup: this.#lookup, secureContext, session: undefined };

@@ -2,7 +2,7 @@ import { DirectHttpError } from './errors.ts';
 
 const EMPTY = new Uint8Array(0);
 
-/** A body of unknown length in memory of its own, which doubles up to the limit. */
+/** Collects a body of unknown length in its own memory, which doubles up to the limit. */
 export class CollectedBody {
   readonly #bytesMax: number;
   #bytes: Uint8Array = EMPTY;
@@ -32,7 +32,7 @@ export class CollectedBody {
     this.#lengthBytes = lengthBytes;
   }
 
-  /** What has been collected, without another copy. */
+  /** The collected bytes, without another copy. */
   take(): Uint8Array {
     return this.#bytes.subarray(0, this.#lengthBytes);
   }

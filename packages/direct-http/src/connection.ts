@@ -29,7 +29,7 @@ export interface ConnectionOwner {
   readonly keepAliveMs: number;
   /** The connection waits for `start` or `park`. */
   released(connection: Connection): void;
-  /** The socket is closed. `repeat` is to be sent on a new connection. */
+  /** The socket is closed. `repeat` must be sent on a new connection. */
   closed(connection: Connection, repeat: Exchange | undefined): void;
 }
 
@@ -47,17 +47,17 @@ export class Connection implements Holder {
   #exchange: Exchange | undefined;
   #answer: Answer | undefined;
   #failure: DirectHttpError | undefined;
-  /** The view that Node has. */
+  /** The view that Node holds. */
   #view: Uint8Array = this.#reader.scratch;
   #requests = 0;
   #isTcpConnected = false;
   #hasEnded = false;
-  /** How far the sender was when the timer last fired. */
+  /** Progress of the sender when the timer last fired. */
   #slicesAtTimeout: number | undefined;
   #keepAliveMs = 0;
   #idleUntilMs = 0;
 
-  /** Connects, then sends `exchange`. Throws if not even an attempt can be made. */
+  /** Connects, then sends `exchange`. Throws if the attempt cannot even start. */
   constructor(owner: ConnectionOwner, exchange: Exchange) {
     this.#owner = owner;
     this.#exchange = exchange;
@@ -80,8 +80,8 @@ export class Connection implements Holder {
   }
 
   /**
-   * Can take a request now. False after its time, even if the timer is late because the process was
-   * busy.
+   * True if it can take a request now. False after its time, even if the timer is late because the
+   * process was busy.
    */
   get isUsable(): boolean {
     return this.#state === 'idle' && performance.now() < this.#idleUntilMs;
@@ -112,9 +112,7 @@ export class Connection implements Holder {
     this.#fail(exchange.abortError(this.#phase, this.#reader.bodyBytes));
   }
 
-  /**
-   * Ends the connection, and the request on it with `code`. The owner hears of it through `closed`.
-   */
+  /** Ends the connection, and its request with `code`. The owner is notified by `closed`. */
   close(code: DirectHttpErrorCode, message: string): void {
     this.#failWith(code, message);
   }
@@ -152,8 +150,8 @@ export class Connection implements Holder {
 
   #take(bytes: number): void {
     const answer = this.#reader.take(bytes);
-    // A destination whose class is the caller's can run code of the caller's, which may have
-    // aborted.
+    // A destination may be of a class with the caller's own code, which may have aborted the
+    // request.
     if (answer !== undefined && this.#state === 'busy') this.#finish(answer);
     else if (this.#reader.hasSurplus && this.#state === 'idle') this.#destroy();
   }
@@ -161,10 +159,13 @@ export class Connection implements Holder {
   // Ending well
 
   /**
-   * The answer is complete. It is handed over in the check phase of this turn of the loop: bytes
-   * after the body, which would be taken for the next answer, have been seen by then if they came
-   * with it; so has the end of a body that was sent before the answer, which Node reports in the
-   * check phase over TLS; and the connection is free before the caller can ask for another.
+   * The answer is complete. It is handed over in the check phase of this turn of the loop, for
+   * three reasons:
+   * - Bytes after the body would be taken for the next answer. If they came with it, they have been
+   *   seen by then.
+   * - The body may have been sent after the answer arrived. Over TLS, Node reports its end in the
+   *   check phase.
+   * - The connection is free before the caller can send another request.
    */
   #finish(answer: Answer): void {
     this.#answer = answer;
@@ -178,8 +179,8 @@ export class Connection implements Holder {
     const answer = this.#answer;
     if (this.#state !== 'done' || exchange === undefined || answer === undefined) return;
     if (this.#sender.isSending) {
-      // The answer was early: the body is being read from until 'close', and only then the answer
-      // is handed over.
+      // The answer came early. Node reads the request body until 'close', and the answer is handed
+      // over only then.
       this.#destroy();
       return;
     }
@@ -202,7 +203,7 @@ export class Connection implements Holder {
 
   // Ending badly
 
-  /** The first failure is kept. */
+  /** Only the first failure is kept. */
   #fail(error: DirectHttpError): void {
     if (this.#state !== 'dead') this.#failure = error;
     this.#destroy();
@@ -244,7 +245,7 @@ export class Connection implements Holder {
   }
 
   #onEnd(): void {
-    // A handshake that is cut off has an error of its own, which follows.
+    // A truncated handshake has its own error, which follows.
     if (this.#state === 'connecting' || this.#state === 'dead') return;
     this.#hasEnded = true;
     if (this.#state === 'done') return;
@@ -262,8 +263,8 @@ export class Connection implements Holder {
   }
 
   /**
-   * A loop that was blocked fires the timer though bytes wait to be read: they get two turns to
-   * show up.
+   * If the loop was blocked, the timer fires although bytes wait to be read. They get two turns to
+   * appear.
    */
   #onTimeout(): void {
     if (this.#state === 'idle') {
@@ -272,8 +273,8 @@ export class Connection implements Holder {
     }
     const { bytesRead } = this.#socket;
     const { slicesSent } = this.#sender;
-    // Two turns do not empty a slice. Node looks at what is left of it whenever the timer fires, so
-    // another round of it decides.
+    // Two turns do not empty a slice. Node checks what is left of it whenever the timer fires, so
+    // another round of the timer decides.
     if (this.#sender.isSending && this.#slicesAtTimeout !== slicesSent) {
       this.#slicesAtTimeout = slicesSent;
       this.#socket.setTimeout(this.#socket.timeout ?? this.#owner.idleTimeoutMs);

@@ -1,5 +1,5 @@
 /**
- * Where a request was when it failed. `head` runs from the first byte of the request to the last of
+ * Phase of a request when it failed. `head` runs from the first byte of the request to the last of
  * the answer's head.
  */
 export type Phase = 'queue' | 'connect' | 'head' | 'body';
@@ -51,17 +51,20 @@ export interface DirectHttpErrorDetails {
 }
 
 /**
- * Why a request has no answer. Messages name no path, query or header value of a request: those may
- * be secrets.
+ * Why a request has no answer. Messages contain no path, query or header value of a request: those
+ * may be secrets.
  */
 export class DirectHttpError extends Error {
   readonly code: DirectHttpErrorCode;
   readonly phase: Phase;
-  /** Bytes of the answer's body that had arrived; so many of the destination may be overwritten. */
+  /**
+   * Bytes of the answer's body that had arrived; that many bytes of the destination may be
+   * overwritten.
+   */
   readonly bytes: number;
   /**
-   * The connection had been used before and was closed before any byte of an answer: most likely
-   * the server closed it as idle and never saw the request, but nothing proves it.
+   * A reused connection was closed before any byte of an answer. Most likely the server closed it
+   * as idle and never saw the request, but that is not certain.
    */
   readonly isStale: boolean;
 
@@ -80,14 +83,14 @@ export function badHead(message: string): DirectHttpError {
   return new DirectHttpError('BAD_HEAD', message, { phase: 'head' });
 }
 
-/** For a request that is on no connection. */
+/** For a request that is not on a connection. */
 export function clientClosed(): DirectHttpError {
   return new DirectHttpError('CLIENT_CLOSED', 'the client was closed', { phase: 'queue' });
 }
 
 /**
- * Why there is no connection: the network, or what TLS made of it. A handshake that is cut off is
- * the network's, since it may go well the next time.
+ * Why there is no connection: a network error, or a TLS error. A truncated handshake counts as a
+ * network error, because a retry may succeed.
  */
 export function connectError(
   error: Error,
@@ -97,7 +100,7 @@ export function connectError(
   const code = 'code' in error ? error.code : undefined;
   const isTls = isTcpConnected && !('syscall' in error) && code !== 'ECONNRESET';
   const kind = isTls ? 'TLS connection' : 'connection';
-  // An AggregateError, of several addresses, has no message of its own.
+  // An AggregateError, for several addresses, has no message of its own.
   const message = `no ${kind} to ${hostname}, port ${port}: ${error.message || String(code)}`;
   return new DirectHttpError(isTls ? 'TLS_FAILED' : 'CONNECT_FAILED', message, {
     phase: 'connect',
@@ -105,7 +108,7 @@ export function connectError(
   });
 }
 
-/** What was thrown, as one of ours. */
+/** Converts a thrown value to a `DirectHttpError`. */
 export function toDirectHttpError(error: unknown, phase: Phase, bytes: number): DirectHttpError {
   if (error instanceof DirectHttpError) return error;
   const message = error instanceof Error ? error.message : String(error);

@@ -2,17 +2,17 @@ import type { Answer } from './answer-reader.ts';
 import { DirectHttpError, type Phase } from './errors.ts';
 import type { DirectRequest, DirectResponse } from './message.ts';
 
-/** Who has a request at the moment: the queue, or a connection. */
+/** Current holder of a request: the queue, or a connection. */
 export interface Holder {
-  /** Stops the request. The holder settles it when nobody touches its buffers any more. */
+  /** Stops the request. The holder settles it when its buffers are no longer in use. */
   abort(exchange: Exchange): void;
 }
 
 const ONCE = { once: true };
 
 /**
- * A request under way, from `request()` until its promise settles. It listens to its signal itself,
- * which saves a closure.
+ * A pending request, from `request()` until its promise settles. It is its own listener for the
+ * signal, which saves a closure.
  */
 export class Exchange {
   readonly request: DirectRequest;
@@ -44,8 +44,8 @@ export class Exchange {
   }
 
   /**
-   * The request may be sent again after it failed with `error`, on a new connection. No failure
-   * there is stale, so that it is not repeated twice.
+   * Tells whether the request may be sent again, on a new connection, after it failed with `error`.
+   * No failure there is stale, so it is not sent a third time.
    */
   mayRepeat(error: DirectHttpError): boolean {
     const { isRepeatable, signal } = this.request;

@@ -2,17 +2,20 @@ import { connect, isIP, type LookupFunction, type Socket } from 'node:net';
 import { type ConnectionOptions, type SecureContext, connect as tlsConnect } from 'node:tls';
 
 /**
- * How Node asks for memory to read into, and says what it read. @types/node knows it for `net`
- * alone.
+ * Interface by which Node requests memory to read into and reports what it read. @types/node
+ * declares it only for `net`.
  */
 export interface ReadInto {
-  /** Never an empty view: TLS would loop in native code for ever. */
+  /** Must not return an empty view: TLS would loop in native code for ever. */
   buffer(): Uint8Array;
-  /** `view` is the one that `buffer` returned last. An exception would end the process. */
+  /**
+   * `view` is the one that `buffer` returned last. Must not throw: an exception would end the
+   * process.
+   */
   callback(bytes: number, view: Uint8Array): boolean;
 }
 
-/** Where connections go, and what one TLS connection leaves for the next. */
+/** Where connections go, and the state that one TLS connection leaves for the next. */
 export interface Endpoint {
   readonly protocol: 'http:' | 'https:';
   readonly hostname: string;
@@ -38,12 +41,12 @@ function openTls(endpoint: Endpoint, onread: ReadInto): Socket {
     ...(lookup && { lookup }),
   };
   const socket = tlsConnect(options);
-  // Node holds tickets back until the certificate and its name are verified, which a resumed
-  // session is not again.
+  // Node emits tickets only after it has verified the certificate and its name. A resumed session
+  // is not verified again.
   socket.on('session', (ticket) => {
     endpoint.session = ticket;
   });
-  // A ticket that the server cannot take must not fail every connection to come.
+  // A ticket that the server rejects must not fail every later connection.
   socket.once('error', () => {
     endpoint.session = undefined;
   });

@@ -5,8 +5,8 @@ import type { Endpoint } from './open-socket.ts';
 import type { Settings } from './settings.ts';
 
 /**
- * The connections to one server, and the requests that wait for one: in order, on the connection
- * that was free last.
+ * The connections to one server, and the requests that wait for one. Requests are sent in order, on
+ * the connection that became free last.
  */
 export class Origin implements ConnectionOwner, Holder {
   readonly endpoint: Endpoint;
@@ -16,7 +16,7 @@ export class Origin implements ConnectionOwner, Holder {
   readonly idleTimeoutMs: number;
   readonly keepAliveMs: number;
   readonly #connectionsMax: number;
-  /** Each until its socket's 'close'. */
+  /** Contains each connection until its socket's 'close'. */
   readonly #connections = new Set<Connection>();
   readonly #idle: Connection[] = [];
   readonly #waiting = new Set<Exchange>();
@@ -53,7 +53,7 @@ export class Origin implements ConnectionOwner, Holder {
     }
   }
 
-  /** The signal of a request that waits has fired. */
+  /** The signal of a waiting request has fired. */
   abort(exchange: Exchange): void {
     this.#waiting.delete(exchange);
     exchange.reject(exchange.abortError('queue', 0));

@@ -6,17 +6,20 @@ import { TIMER_MS_MAX } from './settings.ts';
 
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const TARGET = /^\/[\x21-\x7e]*$/;
-/** RFC 9110, 5.5: no control character but the tab; bytes, so no character above U+00FF. */
+/**
+ * RFC 9110, 5.5: no control character but the tab. Values are bytes, so no character is above
+ * U+00FF.
+ */
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
-/** What may stand in a Host header and in a look-up, IPv6 zone included. */
+/** Characters allowed in a Host header and in a look-up, including an IPv6 zone. */
 const HOSTNAME = /^[\w.~%:-]+$/;
 
-/** They would change the framing of this connection, which is ours. */
+/** These would change the framing of this connection, which the client controls. */
 const REFUSED = new Set(['connection', 'transfer-encoding', 'trailer', 'upgrade']);
-/** A request of another method without a body says nothing of a length (RFC 9110, 8.6). */
+/** Requests of other methods without a body send no length (RFC 9110, 8.6). */
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH']);
 
-/** Can it be sent as the value of a header? */
+/** Tells whether the text can be sent as the value of a header. */
 export function isHeaderValue(value: string): boolean {
   return VALUE.test(value);
 }
@@ -25,7 +28,7 @@ function badRequest(message: string): DirectHttpError {
   return new DirectHttpError('BAD_REQUEST', message, { phase: 'queue' });
 }
 
-/** Value of the Host header. Throws `BAD_REQUEST` for what cannot be connected to. */
+/** Value of the Host header. Throws `BAD_REQUEST` if it is not possible to connect to the host. */
 export function hostHeader({ protocol, hostname, port }: DirectRequest): string {
   if (protocol !== 'http:' && protocol !== 'https:') {
     throw badRequest(`protocol ${JSON.stringify(protocol)} is neither 'http:' nor 'https:'`);
@@ -43,7 +46,7 @@ export function hostHeader({ protocol, hostname, port }: DirectRequest): string 
 
 /**
  * Request line, headers and the empty line, in Latin-1. `host` is the Host header unless one is
- * given. Throws `BAD_REQUEST`: nothing a caller passes can end a line or add a header.
+ * given. Throws `BAD_REQUEST`: no value from a caller can end a line or add a header.
  */
 export function writeRequestHead(request: DirectRequest, host: string): string {
   const { method, path, headers, idleTimeoutMs } = request;

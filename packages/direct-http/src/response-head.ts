@@ -1,6 +1,6 @@
 /**
- * The head of an answer, from bytes. Pure, and strict where leniency has let one party see other
- * boundaries than the next (request smuggling): CRLF only, no folding, no control characters, one
+ * Parses the head of an answer from bytes. Pure. It is strict where leniency has let two parties
+ * see different boundaries (request smuggling): CRLF only, no folding, no control characters, one
  * length.
  */
 
@@ -9,25 +9,24 @@ import { badHead } from './errors.ts';
 export interface ResponseHead {
   readonly status: number;
   /**
-   * Names in lower case, repeated ones joined by ", ". Without a prototype, so that no name means
-   * anything.
+   * Names in lower case, repeated ones joined by ", ". Without a prototype, so that no name has a
+   * special meaning.
    */
   readonly headers: Readonly<Record<string, string>>;
   readonly contentLengthBytes: number | undefined;
   readonly isChunked: boolean;
-  /** The server will take another request on this connection. */
+  /** The server accepts another request on this connection. */
   readonly keepsAlive: boolean;
   /**
-   * How long an idle connection may be used if the server says how long it keeps it; 0 if that is
-   * too short.
+   * How long an idle connection may be used, if the server states its time; 0 if that is too short.
    */
   readonly keepAliveMs: number | undefined;
 }
 
 const FIELDS_MAX = 200;
-/** A server closes about when it says it will; a request must not be on its way then. */
+/** A server closes at about the time that it states; no request may be on its way then. */
 const KEEP_ALIVE_MARGIN_MS = 1000;
-/** Boxes on the way forget idle connections that both ends keep. */
+/** Network devices on the way drop idle connections that both ends keep. */
 const KEEP_ALIVE_MS_MAX = 60_000;
 const HEAD_END = Buffer.from('\r\n\r\n', 'latin1');
 const START = Buffer.from('HTTP/1.', 'latin1');
@@ -44,8 +43,8 @@ const FIELD = /([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)\r\n/y;
 const LENGTH = /^\d{1,15}$/;
 
 /**
- * Where the head ends, exclusive, in the first `endBytes` of `bytes`; -1 if it does not. Bytes
- * before `fromBytes` were searched before.
+ * Position after the head in the first `endBytes` of `bytes`; -1 if it is incomplete. Bytes before
+ * `fromBytes` were searched already.
  */
 export function findHeadEnd(bytes: Buffer, fromBytes: number, endBytes: number): number {
   const index = bytes.indexOf(HEAD_END, Math.max(0, fromBytes - 3));
@@ -53,8 +52,8 @@ export function findHeadEnd(bytes: Buffer, fromBytes: number, endBytes: number):
 }
 
 /**
- * Throws `BAD_HEAD` if no bytes that follow can make a head of these: what is not HTTP is not
- * waited for.
+ * Throws `BAD_HEAD` if no further bytes can make this a valid head, so that the client does not
+ * wait for the rest of something that is not HTTP.
  */
 export function checkHeadBeginning(bytes: Buffer, endBytes: number): void {
   const length = Math.min(START.length, endBytes);
@@ -65,7 +64,7 @@ export function checkHeadBeginning(bytes: Buffer, endBytes: number): void {
   }
 }
 
-/** Blanks are space and tab; `trim()` takes others, too. */
+/** Trims space and tab only; `trim()` also removes other characters. */
 function trimBlanks(value: string): string {
   let start = 0;
   let end = value.length;
@@ -99,7 +98,7 @@ function keepAliveMs(seconds: number): number {
   return Math.max(0, Math.min(seconds * 1000 - KEEP_ALIVE_MARGIN_MS, KEEP_ALIVE_MS_MAX));
 }
 
-/** `bytes` is the whole head, its empty line included. Throws `BAD_HEAD`. */
+/** `bytes` is the whole head, including its empty line. Throws `BAD_HEAD`. */
 export function parseResponseHead(bytes: Buffer): ResponseHead {
   const text = bytes.toString('latin1');
   const statusLine = STATUS_LINE.exec(text);

@@ -4,20 +4,23 @@ import type { LookupFunction } from 'node:net';
 export const TIMER_MS_MAX = 2_147_483_647;
 
 export interface DirectHttpOptions {
-  /** Per origin; further requests wait their turn. Default 64. */
+  /** Per origin; further requests wait. Default 64. */
   connectionsMax?: number | undefined;
   /** From the name's look-up to the end of the TLS handshake. Default 10,000. */
   connectTimeoutMs?: number | undefined;
-  /** Of a request under way without a byte in either direction. Default 30,000. */
+  /** Limit of a pending request without a byte in either direction. Default 30,000. */
   idleTimeoutMs?: number | undefined;
   /**
-   * How long an unused connection is kept where the server does not say; else 1 s less than it
-   * says, at most 60 s. Default 4,000.
+   * How long an unused connection is kept if the server states no time. Otherwise 1 s less than
+   * stated, at most 60 s. Default 4,000.
    */
   keepAliveMs?: number | undefined;
   tls?:
     | {
-        /** PEM certificates to trust instead of Node's. One that cannot be read trusts nobody. */
+        /**
+         * PEM certificates to trust instead of Node's. With an unreadable one, no server is
+         * trusted.
+         */
         ca?: string | readonly string[] | undefined;
       }
     | undefined;
@@ -34,8 +37,8 @@ export interface Settings {
 }
 
 /**
- * Throws `RangeError`: with a limit of no connections, or with a timer that never fires, requests
- * would wait for ever.
+ * Throws `RangeError` for a limit of no connections or a timer that never fires: requests would
+ * wait for ever.
  */
 export function settingsOf(options: DirectHttpOptions): Settings {
   const settings: Settings = {

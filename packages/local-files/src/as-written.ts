@@ -1,9 +1,9 @@
-/** Is a file that was written still the one under its path? */
+/** Checks whether the file under a path is still the one that was written there. */
 
 import type { BigIntStats } from 'node:fs';
 import { CheckpointError } from '@holdfast/core/contract';
 
-/** What is remembered of a file that is complete. */
+/** Identity of a complete file, to recognise it later. */
 export interface WrittenFile {
   /** Device and inode. */
   readonly identity: string;
@@ -16,8 +16,8 @@ export function writtenFile(stats: BigIntStats): WrittenFile {
 }
 
 /**
- * `stats`: of the path itself, links not followed. Inode or time of modification is enough beside
- * the size: some network file systems number a file anew, and some set its time when it is closed.
+ * `stats`: of the path itself, links not followed. The inode or the modification time must match,
+ * besides the size: some network file systems renumber a file, and some set its time on close.
  */
 export function isAsWritten(stats: BigIntStats, file: WrittenFile): boolean {
   const isSame = identityOf(stats) === file.identity || stats.mtimeNs === file.mtimeNs;
@@ -28,7 +28,7 @@ function identityOf({ dev, ino }: BigIntStats): string {
   return `${dev}-${ino}`;
 }
 
-/** What a path holds in place of what was put there; `null`: nothing. */
+/** Describes what a path holds in place of the written file; `null`: nothing. */
 export function whatIs(stats: BigIntStats | null): string {
   if (stats === null) return 'is gone';
   if (stats.isSymbolicLink()) return 'is a symbolic link';
@@ -37,8 +37,8 @@ export function whatIs(stats: BigIntStats | null): string {
 }
 
 /**
- * `path`: what was found changed. `target`: what a restore, or another writer, was about to put in
- * place.
+ * `path`: the path that has changed. `target`: what a restore, or another writer, was about to put
+ * in place.
  */
 export function changedMeanwhile(
   target: string,

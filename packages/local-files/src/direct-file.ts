@@ -1,15 +1,15 @@
 /**
- * An open file that is read and written past the page cache where that works.
+ * An open file, read and written past the page cache (O_DIRECT) where the file system allows it.
  *
- * A page-cache write copies each byte once more and then waits for it again in fdatasync: on the
- * machines measured it took four times as long as O_DIRECT. O_DIRECT in turn wants the buffer's
- * address, the offset and the length aligned, and does not exist everywhere. So a file has a
- * buffered descriptor, and a direct one is opened beside it at the first transfer that could use
+ * A write through the page cache copies each byte once more, and fdatasync then waits for the copy
+ * to be written. On the machines measured it took four times as long as O_DIRECT. O_DIRECT requires
+ * an aligned buffer address, offset and length, and does not exist everywhere. So each file has a
+ * buffered descriptor. A direct descriptor is opened beside it at the first transfer that can use
  * it. Both name the same inode: the kernel keeps them coherent, and one fdatasync covers both.
  *
- * An unaligned tail goes through the buffered descriptor. The other way, writing a padded block and
- * truncating, would need room behind the caller's bytes and a truncation that no concurrent part
- * may undo; it was not faster.
+ * An unaligned tail goes through the buffered descriptor. The alternative is to write a padded
+ * block and truncate. It would need room behind the caller's bytes and a truncation that no
+ * concurrent part may undo, and it was not faster.
  */
 
 import { type BigIntStats, constants } from 'node:fs';
@@ -19,21 +19,24 @@ import { type FileSystem, nodeFileSystem, type Transfer } from './file-system.ts
 import { secondsOf } from './mtime.ts';
 
 /**
- * Address, offset and length of a direct transfer are multiples of this: the page, at least the
- * logical block of any common disk.
+ * Direct transfers need an address, offset and length that are multiples of this. It is a page, and
+ * at least the logical block of any common disk.
  */
 export const DIRECT_ALIGNMENT_BYTES = 4096;
 
-/** Below this the copy costs less than the second descriptor. */
+/** Below this size the copy costs less than the second descriptor. */
 const DIRECT_BYTES_MIN = 256 * 1024;
 
-/** Of one system call. Long ones cannot be stopped, and a signal should not wait for a gigabyte. */
+/**
+ * Limit of one system call. A call cannot be interrupted, and an abort should not wait for a
+ * gigabyte.
+ */
 const CALL_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Linux only; 0 elsewhere. */
 const O_DIRECT: number = constants.O_DIRECT ?? 0;
 
-/** Called before each system call of something long; throws if it is to stop. */
+/** Called before each system call of a long operation; throws to stop it. */
 export type Check = () => void;
 
 const proceed: Check = () => undefined;
@@ -41,7 +44,7 @@ const proceed: Check = () => undefined;
 export interface DirectFileOptions {
   /** False: everything goes through the page cache. Default true. */
   direct?: boolean | undefined;
-  /** Of a file that is created; the process's umask is taken off. Default 0o666. */
+  /** Mode of a file that is created; the process's umask applies. Default 0o666. */
   mode?: number | undefined;
   fileSystem?: FileSystem | undefined;
 }
@@ -53,8 +56,8 @@ export class DirectFile {
   readonly #flags: number;
   #directDescriptor: Promise<number | null> | null;
   /**
-   * Memory that a direct call refused: its address is not aligned, or the file system has no
-   * O_DIRECT after all.
+   * Memory that a direct call rejected: its address is unaligned, or there is no O_DIRECT after
+   * all.
    */
   readonly #refused = new WeakSet<ArrayBufferLike>();
   #calls = 0;
@@ -75,9 +78,9 @@ export class DirectFile {
   }
 
   /**
-   * Fills `buffer` from `offsetBytes` on; less only where the file ends. Resolves to the number of
-   * bytes. Fastest if `buffer` lies in a `WebAssembly.Memory`, whose address is aligned to pages,
-   * and offset and `byteOffset` are aligned too.
+   * Fills `buffer` from `offsetBytes` on and resolves to the number of bytes read. It reads less
+   * only at the end of the file. Reads are fastest if `buffer` lies in a `WebAssembly.Memory`,
+   * whose address is aligned to pages, and if offset and `byteOffset` are aligned too.
    */
   read(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<number> {
     return this.#use(async () => {
@@ -93,8 +96,8 @@ export class DirectFile {
   }
 
   /**
-   * Writes all of `buffer` at `offsetBytes`. Ranges that are written at the same time must not
-   * overlap. Not durable before `datasync`.
+   * Writes all of `buffer` at `offsetBytes`. Concurrent writes must not overlap. The bytes are
+   * durable only after `datasync`.
    */
   write(offsetBytes: number, buffer: Uint8Array, check: Check = proceed): Promise<void> {
     return this.#use(async () => {
@@ -109,8 +112,8 @@ export class DirectFile {
   }
 
   /**
-   * All bytes written so far, the size, and what else is needed to read them are durable. After an
-   * error the file is not to be trusted.
+   * Makes durable all bytes written so far, the size, and the metadata needed to read them. After
+   * an error the content of the file is unknown.
    */
   datasync(): Promise<void> {
     return this.#use(() => this.#fileSystem.fdatasync(this.#descriptor));
@@ -124,7 +127,7 @@ export class DirectFile {
     return this.#use(() => this.#fileSystem.fchmod(this.#descriptor, mode));
   }
 
-  /** The time of access stays. */
+  /** Leaves the access time unchanged. */
   setModified(timeMs: number): Promise<void> {
     return this.#use(async () => {
       const { atimeNs } = await this.#fileSystem.fstat(this.#descriptor);
@@ -137,22 +140,19 @@ export class DirectFile {
   }
 
   /**
-   * Of a directory: `here` leads to it, whatever becomes of its path, until `work` settles. Needs
+   * For a directory: `here` leads to it until `work` settles, even if its path changes. Needs
    * /proc.
    */
   within<T>(work: (here: string) => Promise<T>): Promise<T> {
     return this.#use(() => work(`/proc/self/fd/${this.#descriptor}`));
   }
 
-  /** Where the open file lies, without links; `null` where the system does not tell. */
+  /** Path of the open file, without links; `null` if the system does not report it. */
   place(): Promise<string | null> {
     return this.#use(() => this.#fileSystem.readlink(`/proc/self/fd/${this.#descriptor}`).catch(() => null));
   }
 
-  /**
-   * The number of the kind of file system that it lies on (statfs(2)); `null` where the system does
-   * not tell.
-   */
+  /** File system type number from statfs(2); `null` if the system does not report it. */
   fileSystemType(): Promise<bigint | null> {
     return this.#use(async () => {
       const stats = await this.#fileSystem.statfs(`/proc/self/fd/${this.#descriptor}`).catch(() => null);
@@ -161,8 +161,9 @@ export class DirectFile {
   }
 
   /**
-   * Waits for calls that have begun, up to their last system call: a descriptor closed under a
-   * running write may by then belong to another file. Later calls are `Aborted`. Safe to repeat.
+   * Waits for the current system call of each pending operation. Otherwise a descriptor closed
+   * under a running write might by then belong to another file. Later calls throw `Aborted`. Safe
+   * to repeat.
    */
   close(): Promise<void> {
     this.#closing ??= this.#closeDescriptors();
@@ -183,7 +184,7 @@ export class DirectFile {
     }
   }
 
-  /** One system call of a `read` or `write`, which keeps the file open. */
+  /** One system call of a `read` or `write`; `close` waits for it. */
   async #transfer(
     operation: 'read' | 'write',
     buffer: Uint8Array,
@@ -200,7 +201,7 @@ export class DirectFile {
     return uninterrupted(() => this.#fileSystem[operation](this.#descriptor, transfer));
   }
 
-  /** How much of a transfer may go past the page cache. */
+  /** Length of the part of a transfer that can bypass the page cache. */
   #directLength(buffer: Uint8Array, start: number, rest: number, offsetBytes: number): number {
     const isAligned =
       (buffer.byteOffset + start) % DIRECT_ALIGNMENT_BYTES === 0 &&
@@ -210,7 +211,7 @@ export class DirectFile {
     return lengthBytes >= DIRECT_BYTES_MIN ? lengthBytes : 0;
   }
 
-  /** `null`: this transfer cannot be direct. */
+  /** Resolves to `null` if this transfer cannot be direct. */
   async #transferDirect(operation: 'read' | 'write', transfer: Transfer): Promise<number | null> {
     this.#directDescriptor ??= this.#openDirect();
     const descriptor = await this.#directDescriptor;
@@ -225,8 +226,8 @@ export class DirectFile {
   }
 
   /**
-   * The same inode again, whatever has become of its name. Any failure means: not here. The
-   * buffered descriptor works either way.
+   * Opens the same inode again, even if its name has changed. Any failure means that direct access
+   * is not available here; the buffered descriptor always works.
    */
   async #openDirect(): Promise<number | null> {
     const flags = (this.#flags & ~(constants.O_CREAT | constants.O_EXCL | constants.O_TRUNC)) | O_DIRECT;
@@ -247,7 +248,7 @@ export class DirectFile {
   }
 }
 
-/** libuv repeats interrupted calls, but not `read`. */
+/** libuv repeats interrupted calls, except `read`. */
 async function uninterrupted<T>(call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {

@@ -1,10 +1,9 @@
 /**
- * Makes names durable. An fsync of a file covers its bytes; that the file is found again under its
- * name needs an fsync of its directory, and that the directory is found, one of each directory
- * above.
+ * Makes names durable. An fsync of a file covers its bytes. Its name needs an fsync of its
+ * directory, and each directory above needs one too, so that the directory itself is found.
  *
- * An fsync that failed is never repeated: the system reports a loss once, and then counts what it
- * could not write as written.
+ * A failed fsync is never repeated: the system reports a loss once, and afterwards treats the data
+ * that it could not write as written.
  */
 
 import { type BigIntStats, constants } from 'node:fs';
@@ -13,19 +12,19 @@ import { errnoOf } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 
 /**
- * Directories whose own names are known to be durable are remembered up to this number; forgetting
- * one costs some fsyncs.
+ * Limit on remembered directories whose own names are durable; forgetting one costs a few fsyncs.
  */
 const KNOWN_DIRECTORIES_MAX = 4096;
 
 const DIRECTORY_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
-// A link is never followed, and a pipe is not waited for.
+// Never follow a link, and never wait for a pipe.
 const FILE_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
- * Where a directory cannot be synced there is nothing better to be had: a read-only file system has
- * no news to lose; some network file systems know no fsync of a directory, because they write names
- * through; above the root we may lack the permission; and what has vanished has no name to keep.
+ * Errors that mean there is nothing to sync, or no way to do it. A read-only file system has no
+ * changes to lose. Some network file systems have no fsync of a directory, because they write names
+ * through. We may lack the permission for directories above ours. A directory that has vanished
+ * has no name to keep.
  */
 const NOTHING_TO_SYNC = new Set([
   'EROFS',
@@ -40,10 +39,10 @@ const NOTHING_TO_SYNC = new Set([
   'ENOTDIR',
 ]);
 
-/** So many paths with a failure are told apart; after that no path is trusted. */
+/** Limit on remembered failed paths; beyond it no path is trusted. */
 const FAILURES_MAX = 1000;
 
-/** An fsync of this path has failed before. Has the errno of that failure. */
+/** An earlier fsync of this path failed; carries the errno of that failure. */
 export class SyncFailedBefore extends Error {
   readonly code: string | undefined;
   readonly syscall = 'fsync';
@@ -69,9 +68,9 @@ export class DirectorySync {
   readonly #fileSystem: FileSystem;
   readonly #isEnabled: boolean;
   readonly #rounds = new Map<string, Round>();
-  /** Path to identity of a directory whose name, and the names above, are durable. */
+  /** Maps the path of a directory to its identity, if its name and the names above are durable. */
   readonly #known = new Map<string, string>();
-  /** The failed fsync of each path. */
+  /** Maps each path to the error of its failed fsync. */
   readonly #failures = new Map<string, unknown>();
 
   constructor(options: DirectorySyncOptions = {}) {
@@ -80,11 +79,12 @@ export class DirectorySync {
   }
 
   /**
-   * Resolves when every entry that was in `directory` at the time of the call is durable, and the
-   * directory itself with all above it up to the mount point, whoever made them. Calls for one
-   * directory share an fsync: the next one, never one that has begun already. Errors are those of
-   * the system calls. After a failed fsync nothing is known of the entries: from then on the
-   * directory, and what rests on its entries, is `SyncFailedBefore`.
+   * Resolves when every entry that was in `directory` at the time of the call is durable, and so is
+   * the directory itself with all above it up to the mount point. It does not matter which process
+   * made the entries. Calls for one directory share the next fsync, never one that has begun
+   * already.
+   * Throws the errors of the system calls. After a failed fsync the state of the entries is
+   * unknown: calls for the directory, and for all below it, then throw `SyncFailedBefore`.
    */
   sync(directory: string): Promise<void> {
     if (!this.#isEnabled) return Promise.resolve();
@@ -92,22 +92,22 @@ export class DirectorySync {
     if (round === undefined) return this.#begin(directory);
     round.next ??= round.running.then(
       () => this.#begin(directory),
-      () => this.#begin(directory), // the failure belongs to those who shared that round
+      () => this.#begin(directory), // The error goes to the callers that shared that round.
     );
     return round.next;
   }
 
   /**
-   * Resolves when the bytes that a file had at the time of the call are durable, also those that
-   * another process wrote. Failures as of `sync`.
+   * Resolves when the bytes that a file had at the time of the call are durable, including those
+   * written by another process. Errors: as for `sync`.
    */
   async syncFile(path: string): Promise<void> {
     if (this.#isEnabled) await this.#fsync(path, FILE_FLAGS, 'fdatasync');
   }
 
   /**
-   * Throws `SyncFailedBefore` if an fsync has failed of this file or directory, or of one above
-   * that its name rests on.
+   * Throws `SyncFailedBefore` if an earlier fsync of this path failed, or one of a directory above
+   * that its name depends on.
    */
   assertTrusted(path: string): void {
     if (this.#failures.size === 0) return;
@@ -132,7 +132,7 @@ export class DirectorySync {
   async #syncOnce(directory: string): Promise<void> {
     const stats = await this.#fsync(directory, DIRECTORY_FLAGS, 'fsync');
     if (stats === null) return;
-    // An inode number is used again, and then with another time of birth.
+    // Inode numbers are reused, but with another time of birth.
     const identity = `${stats.dev}-${stats.ino}-${stats.birthtimeNs}`;
     if (this.#known.get(directory) === identity) return;
     const parent = dirname(directory);
@@ -140,7 +140,7 @@ export class DirectorySync {
     this.#remember(directory, identity);
   }
 
-  /** `null`: it cannot be synced, or is gone. */
+  /** Resolves to `null` if the path cannot be synced, or is gone. */
   async #fsync(path: string, flags: number, how: 'fsync' | 'fdatasync'): Promise<BigIntStats | null> {
     this.assertTrusted(path);
     try {
@@ -159,12 +159,12 @@ export class DirectorySync {
 
   #failed(path: string, error: unknown): never {
     const errno = errnoOf(error) ?? '';
-    // An interrupted one has lost nothing.
+    // An interrupted fsync has lost nothing.
     if (!NOTHING_TO_SYNC.has(errno) && errno !== 'EINTR') this.#failures.set(path, error);
     throw error;
   }
 
-  /** What lies above a mount point has nothing to do with what is below. */
+  /** Directories above a mount point do not affect those below. */
   async #isOnDevice(directory: string, device: bigint): Promise<boolean> {
     const stats = await this.#fileSystem.stat(directory).catch(() => null);
     return stats?.dev === device;

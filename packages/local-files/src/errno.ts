@@ -6,9 +6,9 @@ import {
 } from '@holdfast/core/contract';
 
 /**
- * What an errno means to a caller, in one place for sources, targets and the local store. What is
- * not in the table is `Unexpected`. `Unavailable` is what may pass: the device, the network file
- * system or this process is in trouble, not the call.
+ * Maps an errno to the error code for the caller. Sources, targets and the local store share this
+ * table. Any other errno is `Unexpected`. `Unavailable` marks a failure that may pass: the fault
+ * lies with the device, the network file system or this process, not with the call.
  */
 export const ERRNO_MEANINGS: Readonly<Record<string, readonly [code: ErrorCode, meaning: string]>> = {
   ENOENT: ['NotFound', 'no such file or directory'],
@@ -51,15 +51,15 @@ export const ERRNO_MEANINGS: Readonly<Record<string, readonly [code: ErrorCode, 
   ENOTCONN: ['Unavailable', 'the server or the daemon of the file system is gone'],
 };
 
-/** Of a failed system call; `undefined` for any other error. */
+/** Errno name of a failed system call; `undefined` for any other error. */
 export function errnoOf(error: unknown): string | undefined {
   const isSystemError = error instanceof Error && 'code' in error && 'syscall' in error;
   return isSystemError && typeof error.code === 'string' ? error.code : undefined;
 }
 
 /**
- * A failed call as a `CheckpointError` that says what was tried ("write /ckpt/a"); an error that is
- * one already stays as it is. `context` should name the path.
+ * Wraps a failed call in a `CheckpointError` that says what was tried ("write /ckpt/a"). A
+ * `CheckpointError` is returned unchanged. `context` should name the path.
  */
 export function fileError(error: unknown, action: string, context: ErrorContext): CheckpointError {
   if (isCheckpointError(error)) return error;

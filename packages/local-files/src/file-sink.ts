@@ -3,13 +3,13 @@ import { CheckpointError, type RandomSink, type SinkFile } from '@holdfast/core/
 import type { DirectFile } from './direct-file.ts';
 import { fileError } from './errno.ts';
 
-/** One file of a target. It has its size when it is closed, or there is an error. */
+/** Writes one file of a target. `close` fails if the file does not have its declared size. */
 export class FileSink implements RandomSink {
   readonly #target: SinkFile;
   readonly #file: DirectFile;
   readonly #onClosed: (stats: BigIntStats) => void;
 
-  /** `onClosed`: is told the file as it is when all of it is written and durable. */
+  /** `onClosed`: receives the file's stats when all of it is written and durable. */
   constructor(target: SinkFile, file: DirectFile, onClosed: (stats: BigIntStats) => void = () => undefined) {
     this.#target = target;
     this.#file = file;
@@ -48,7 +48,7 @@ export class FileSink implements RandomSink {
 
   /** Releases the descriptors; never throws. */
   async abandon(): Promise<void> {
-    // After fdatasync a close has nothing left to report, and a file that is given up is removed.
+    // After fdatasync, close has nothing left to report; an abandoned file is removed.
     await this.#file.close().catch(() => undefined);
   }
 

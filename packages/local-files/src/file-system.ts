@@ -1,7 +1,7 @@
 /**
- * The file-system calls that Holdfast makes, under their POSIX names, descriptors as numbers. They
- * are passed in, so that a test can make any one of them fail. Errors are Node's, with the errno
- * name in `code`; `errno.ts` translates them.
+ * The file-system calls that Holdfast makes, under their POSIX names; descriptors are numbers. They
+ * are passed in, so that a test can make any of them fail. Errors are Node's, with the errno name
+ * in `code`; `errno.ts` translates them.
  */
 
 import {
@@ -42,7 +42,7 @@ import {
 import { promisify } from 'node:util';
 import { removeTree } from './remove-tree.ts';
 
-/** Where in a file and in a buffer a transfer takes place. */
+/** Position of a transfer in a file and in a buffer. */
 export interface Transfer {
   readonly buffer: Uint8Array;
   /** First byte of `buffer`. */
@@ -128,9 +128,9 @@ export const nodeFileSystem: FileSystem = {
 };
 
 /**
- * The same for a file system whose `fstat`, `fchmod` and `close` touch nothing but memory
- * (`isLocalDisk`): there the trip costs ten times the call. On a network they wait for a server,
- * and the whole process would wait with them.
+ * For a file system whose `fstat`, `fchmod` and `close` touch only memory (`isLocalDisk`). There
+ * the trip through the thread pool costs ten times the call, so these calls are made in place. On a
+ * network they wait for a server, and would block the whole process.
  */
 export const diskFileSystem: FileSystem = {
   ...nodeFileSystem,
@@ -139,16 +139,16 @@ export const diskFileSystem: FileSystem = {
   close: async (descriptor) => closeSync(descriptor),
 };
 
-/** What a page cache copies in a few microseconds. */
+/** The page cache copies this much in a few microseconds. */
 const SMALL_READ_BYTES = 64 * 1024;
-/** Longer, and the disk was asked. */
+/** A read that takes longer went to the disk. */
 const CACHED_READ_MS = 1;
 const READS_AFTER_SLOW = 100;
 
 /**
- * The same for the files of one scan. It has just brought their directory entries into memory, so
- * opening them does not ask the disk; and whoever saves files has mostly just written them, so
- * small reads do not either: they are made in place, until one was slow.
+ * For the files of one scan; makes fast calls in place. The scan has just brought the directory
+ * entries into memory, so opening a file does not wait for the disk. A trainer has usually just
+ * written the files, so small reads do not either. They stay in place until one is slow.
  */
 export function scannedFileSystem(): FileSystem {
   let readsElsewhere = 0;

@@ -5,8 +5,9 @@ import { localPath } from './local-path.ts';
 import { realDirectory } from './siblings.ts';
 
 /**
- * The files of this machine for a run in the directory `run`: neither what holds it nor what lies
- * in it can be saved, for each save would hold all those before. `InvalidArgument` names both.
+ * The files of this machine, for a run in the directory `run`. Saving that directory, one above it
+ * or one in it throws `InvalidArgument`, because each save would then contain all earlier ones. The
+ * error names both.
  */
 export function filesBeside(files: LocalFiles, run: string): LocalFiles {
   return {

@@ -1,6 +1,6 @@
 /**
- * A directory that is worked in without following links: `here` leads to the very directory that
- * was opened, whatever becomes of its path (openat(2), by way of /proc).
+ * Opens a directory and works in it without following links: `here` leads to the directory that was
+ * opened, even if its path changes (openat(2), by way of /proc).
  */
 
 import { constants } from 'node:fs';
@@ -8,9 +8,9 @@ import { dirname } from 'node:path';
 import type { FileSystem } from './file-system.ts';
 
 /**
- * `ENOTDIR` (of the system, or as it would say it): the path is none of a directory, or a link, be
- * it in between. Links above `root` are followed; default: those above the directory. Where there
- * is no /proc, `here` is the path itself.
+ * Throws `ENOTDIR` if the path is not a directory, or if it or a segment of it is a link. Links
+ * above `root` are followed; by default those above the directory. Without /proc, `here` is the
+ * path itself.
  */
 export async function inDirectory<T>(
   fileSystem: FileSystem,

@@ -1,6 +1,5 @@
 /**
- * Files of this machine: what is saved from, what is restored to, and what the local store is built
- * of.
+ * Files of this machine: sources to save, targets to restore to, and the base of the local store.
  */
 
 import type { LocalFiles } from '@holdfast/core/contract';
@@ -35,8 +34,7 @@ export { openTargetFile } from './target-file.ts';
 export { type TreeEntry, type WalkOptions, walkTree } from './tree.ts';
 
 /**
- * Files through the given system calls, at the given time; a test passes calls that fail, and
- * another time.
+ * Files through the given system calls and clock. A test passes calls that fail, and its own time.
  */
 export function createLocalFiles(
   fileSystem: FileSystem,

@@ -1,6 +1,6 @@
 /**
- * What a process makes beside its work carries the process in its name. So what one left when it
- * was killed is told from what another is at this moment writing, and only the former is removed.
+ * Temporary names carry their process. So the leftovers of a killed process can be told from files
+ * that a live process is writing, and only the leftovers are removed.
  */
 
 import { sep } from 'node:path';
@@ -11,7 +11,7 @@ import { type Processes, processOfText, processText } from './processes.ts';
 const DIGITS = 16;
 const REST = new RegExp(`^[0-9a-f]{${DIGITS}}(?:\\.([0-9][0-9a-f-]+))?(\\.[a-z]+(?:-0)?)?$`);
 
-/** A name that no other has. It tells whose it is, where processes can be told apart. */
+/** Makes a unique name. It identifies the process, if processes can be told apart here. */
 export async function ownedName(prefix: string, processes: Processes): Promise<string> {
   const self = await processes.self();
   return `${prefix}${systemRandom.hex(DIGITS)}${self === null ? '' : `.${processText(self)}`}`;
@@ -19,17 +19,15 @@ export async function ownedName(prefix: string, processes: Processes): Promise<s
 
 export interface OwnedEntry {
   readonly name: string;
-  /** What follows the name that `ownedName` made: nothing, or a dot and a word. */
+  /** What follows the name made by `ownedName`: nothing, or a dot and a word. */
   readonly ending: string;
-  /**
-   * False also where that cannot be known: on another machine, in another container, without /proc.
-   */
+  /** Also false if it is unknown: on another machine, in another container, or without /proc. */
   readonly isAbandoned: boolean;
 }
 
 /**
- * The entries of a directory that begin with `prefix` and have such a name, whatever their endings.
- * Errors are those of the system calls.
+ * Lists the entries of a directory that begin with `prefix` and have such a name, with any ending.
+ * Throws the errors of the system calls.
  */
 export async function ownedEntries(
   directory: string,
@@ -49,8 +47,8 @@ export async function ownedEntries(
 }
 
 /**
- * Removes what such processes were making below names without an ending. What cannot be removed
- * takes room, and is left.
+ * Removes what processes that are gone were making, under names without an ending. What cannot be
+ * removed only takes room, and stays.
  */
 export async function removeAbandoned(
   directory: string,

@@ -2,15 +2,16 @@ import { resolve, sep } from 'node:path';
 import { anyText, CheckpointError } from '@holdfast/core/contract';
 
 /**
- * With one slash too: joining paths has made `s3:/bucket` of `s3://bucket`. A single letter may be
+ * Also with one slash: joining paths turns `s3://bucket` into `s3:/bucket`. A single letter may be
  * a drive.
  */
 const URI_LIKE = /^[a-z][a-z0-9+.-]+:\//i;
 
 /**
- * The absolute path of a file or directory of this machine that a caller has named.
- * `InvalidArgument`: it is empty or only spaces, or looks like a URI, which would otherwise become
- * a directory below the working directory. Such a text may hold a secret, and is not repeated.
+ * The absolute path of a file or directory of this machine that a caller has named. Throws
+ * `InvalidArgument` if it is empty, only spaces, or looks like a URI, which would otherwise become
+ * a directory below the working directory. The message does not repeat the text, which may hold a
+ * secret.
  */
 export function localPath(path: string): string {
   anyText('the path', path);
@@ -25,7 +26,9 @@ export function localPath(path: string): string {
   return resolve(path);
 }
 
-/** Is an absolute path that of the directory, or one below it? Below the root lies everything. */
+/**
+ * Tells whether an absolute path is the directory or lies below it. Every path lies below the root.
+ */
 export function isAtOrBelow(path: string, directory: string): boolean {
   return path === directory || path.startsWith(directory.endsWith(sep) ? directory : `${directory}${sep}`);
 }

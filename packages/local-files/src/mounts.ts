@@ -1,4 +1,7 @@
-/** Which file system a path lies on, from Linux's /proc/self/mountinfo (proc_pid_mountinfo(5)). */
+/**
+ * Finds the file system that a path lies on, from Linux's /proc/self/mountinfo
+ * (proc_pid_mountinfo(5)).
+ */
 
 import { diskFileSystem, type FileSystem, nodeFileSystem } from './file-system.ts';
 import { isAtOrBelow } from './local-path.ts';
@@ -7,11 +10,11 @@ export interface Mount {
   readonly mountPoint: string;
   /** `ext4`, `fuse.s3fs`. */
   readonly fsType: string;
-  /** `/dev/sda1`, a server's export, or whatever a FUSE program calls itself. */
+  /** `/dev/sda1`, a server's export, or the name that a FUSE program gives itself. */
   readonly source: string;
 }
 
-/** In the order of the file. A line that is not understood is left out. */
+/** In the order of the file. Lines that cannot be parsed are skipped. */
 export function parseMountInfo(text: string): Mount[] {
   return text.split('\n').flatMap((line) => {
     // Optional fields, of any number, end with a lone "-".
@@ -28,13 +31,13 @@ export function mountOf(mounts: readonly Mount[], path: string): Mount | undefin
   let found: Mount | undefined;
   for (const mount of mounts) {
     const { mountPoint } = mount;
-    // Of two on one mount point the later covers the earlier.
+    // A later mount on the same mount point covers an earlier one.
     if (isAtOrBelow(path, mountPoint) && mountPoint.length >= (found?.mountPoint.length ?? 0)) found = mount;
   }
   return found;
 }
 
-/** `undefined` where there is no /proc to ask. */
+/** Resolves to `undefined` without /proc. */
 export async function mountOfDirectory(
   fileSystem: Pick<FileSystem, 'readText' | 'realpath'>,
   directory: string,
@@ -55,9 +58,9 @@ function unescapeOctal(text: string): string {
 }
 
 /**
- * Programs that show a bucket as a directory, and the scheme of the store behind it. They have no
- * atomic `link`, forget fsync, or show files that are half written. JuiceFS and CephFS keep files
- * of their own in a bucket, with the semantics of a disk: they are not here.
+ * Programs that mount a bucket as a directory, and the scheme of the store behind it. They lack an
+ * atomic `link`, ignore fsync, or show half-written files. JuiceFS and CephFS are not listed: they
+ * keep files of their own in a bucket, with the semantics of a disk.
  */
 const BUCKET_MOUNTS: Readonly<Record<string, string>> = {
   s3fs: 's3://',
@@ -72,10 +75,10 @@ const BUCKET_MOUNTS: Readonly<Record<string, string>> = {
   rclone: 's3://, gs:// or az://',
 };
 
-/** For a directory that is a bucket in disguise: the program, and the scheme to use instead. */
+/** If the mount is a bucket: its program, and the scheme to use instead. */
 export function bucketMount(mount: Mount): { readonly program: string; readonly scheme: string } | null {
   if (mount.fsType !== 'fuse' && !mount.fsType.startsWith('fuse.')) return null;
-  // "fuse.s3fs" names the program; a plain "fuse" has its name, if at all, as the source
+  // "fuse.s3fs" names the program. A plain "fuse" names it, if at all, in the source
   // ("mountpoint-s3", "s3fs#bucket").
   const program = mount.fsType === 'fuse' ? mount.source.split('#')[0] : mount.fsType.slice('fuse.'.length);
   if (program === undefined || !Object.hasOwn(BUCKET_MOUNTS, program)) return null;
@@ -84,12 +87,12 @@ export function bucketMount(mount: Mount): { readonly program: string; readonly 
 
 const LOCAL_DISKS = new Set(['ext2', 'ext3', 'ext4', 'xfs', 'btrfs', 'bcachefs', 'f2fs', 'zfs', 'tmpfs']);
 
-/** What a file system of this type is asked about an open file it answers from memory. */
+/** A file system of this type answers queries about an open file from memory. */
 export function isLocalDisk(mount: Mount): boolean {
   return LOCAL_DISKS.has(mount.fsType);
 }
 
-/** The quickest that is right for the files of a directory. */
+/** The fastest `FileSystem` that is correct for the files of a directory. */
 export async function fileSystemAt(directory: string): Promise<FileSystem> {
   const mount = await mountOfDirectory(nodeFileSystem, directory);
   return mount !== undefined && isLocalDisk(mount) ? diskFileSystem : nodeFileSystem;

@@ -1,4 +1,4 @@
-/** Times of modification in whole milliseconds, as records have them. */
+/** Modification times in whole milliseconds, as records have them. */
 
 import type { BigIntStats } from 'node:fs';
 
@@ -7,8 +7,8 @@ export function millisecondsOf({ mtimeNs }: Pick<BigIntStats, 'mtimeNs'>): numbe
 }
 
 /**
- * What `utimes` takes for a time. It makes nanoseconds of a double by cutting, so the next double
- * above is given: else a time that is set and read again could be a millisecond less. Of our
+ * Converts a time for `utimes`, which truncates a double to nanoseconds. So the next double above
+ * is passed; otherwise a time that is set and read again could be a millisecond less. In this
  * century that is within half a microsecond of the time.
  */
 export function secondsOf(timeMs: number): number {

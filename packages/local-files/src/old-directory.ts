@@ -1,4 +1,4 @@
-/** The directory in whose place a new one is to go: what would be lost with it. */
+/** Examines the directory that a new one is to replace: what would be lost with it. */
 
 import { dirname } from 'node:path';
 import { CheckpointError, isRunFile, type TargetOptions, throwIfAborted } from '@holdfast/core/contract';
@@ -11,26 +11,27 @@ import { type TreeEntry, walkTree } from './tree.ts';
 export interface OldDirectory {
   /** Links and special files count as files. */
   readonly fileCount: number;
-  /** Those that no target of Holdfast has put there, or that were written to since. */
+  /** Files that no Holdfast target wrote, or that were changed since. */
   readonly foreignCount: number;
-  /** One of them. */
+  /** One of these foreign files. */
   readonly example?: string | undefined;
 }
 
-/** What is asked of it. */
+/** How to recognise files that Holdfast wrote. */
 export interface Ownership extends Pick<TargetOptions, 'isOwn' | 'signal'> {
-  /** Lines of the notes beside it; needed without `isOwn`. */
+  /** Lines of the notes beside the directory; needed without `isOwn`. */
   readonly made: ReadonlySet<string>;
-  /** The name that it had until it was moved aside, for messages. */
+  /** The name it had before it was moved aside, for messages. */
   readonly movedFrom?: string | undefined;
 }
 
-/** Files that are looked at together. */
+/** Number of concurrent stats. */
 const STATS_AT_A_TIME = 64;
 
 /**
- * Counts what is in a directory that is there. `path`: absolute, without links. `InvalidArgument`:
- * it is never replaced, because of its place or because it is, holds, or lies in, a run.
+ * Counts the files of an existing directory. `path`: absolute, without links. Throws
+ * `InvalidArgument` if the directory is never replaced: because of its place, or because it is,
+ * contains, or lies in, a run.
  */
 export async function lookAtOld(
   fileSystem: FileSystem,
@@ -62,8 +63,8 @@ export async function lookAtOld(
 }
 
 /**
- * `InvalidArgument`: a file or directory lies in a run, or would, so that it may be one of its
- * objects, or hide among them.
+ * Throws `InvalidArgument` if the file or directory lies in a run, or would: it could be one of the
+ * run's objects, or hide among them.
  */
 export async function assertOutsideRuns(fileSystem: FileSystem, path: string): Promise<void> {
   const run = await runAround(path, fileSystem);
@@ -88,12 +89,12 @@ async function isForeign(
     if (errnoOf(error) === 'ENOENT') return null;
     throw error;
   });
-  if (stats === null) return false; // it has just gone
+  if (stats === null) return false; // It has just gone.
   if (!stats.isFile()) return true;
   return isOwn === undefined ? !made.has(noteLine(name, stats)) : !isOwn(name);
 }
 
-/** The run below whose root a path lies; `null`: in none. `path`: absolute. */
+/** Resolves to the root of the run that a path lies in; `null`: in none. `path`: absolute. */
 export async function runAround(
   path: string,
   fileSystem: FileSystem = nodeFileSystem,

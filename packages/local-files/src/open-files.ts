@@ -6,8 +6,8 @@ interface OpenFile {
 }
 
 /**
- * Keeps the files used last open, so that a file read in many ranges is opened once. One that is
- * pushed out or dropped is closed when its reads have ended.
+ * Keeps the most recently used files open, so that a file read in many ranges is opened once. An
+ * evicted or dropped file is closed when its reads have ended.
  */
 export class OpenFiles {
   readonly #filesMax: number;
@@ -19,8 +19,8 @@ export class OpenFiles {
   }
 
   /**
-   * `identity` tells one file of a path from the next; `open` is called only if the one of this
-   * identity is not open.
+   * `identity` tells apart files that had the same path. `open` is called only if no file of this
+   * identity is open.
    */
   async use<T>(
     name: { readonly path: string; readonly identity: string },
@@ -30,7 +30,7 @@ export class OpenFiles {
     const { path, identity } = name;
     let entry = this.#files.get(path);
     if (entry?.identity === identity) {
-      this.#files.delete(path); // and back in, as the one used last
+      this.#files.delete(path); // Put it back as the most recently used.
     } else {
       this.drop(path);
       const file = open();
@@ -41,7 +41,7 @@ export class OpenFiles {
     }
     this.#files.set(path, entry);
     this.#closeOldest();
-    // Nothing may come between this and `work`: a file closes only after the calls that have begun.
+    // Nothing may run between this and `work`: a file closes only after the calls that have begun.
     return work(await entry.file);
   }
 
@@ -52,7 +52,7 @@ export class OpenFiles {
     const closing = entry.file.then(
       (file) => file.close(),
       () => {
-        // It was never open; whoever asked for it was told.
+        // The file was never opened; the caller that asked for it got the error.
       },
     );
     const forget = () => this.#closing.delete(closing);
@@ -60,7 +60,7 @@ export class OpenFiles {
     closing.then(forget, forget);
   }
 
-  /** Waits for reads under way. */
+  /** Waits for pending reads. */
   async close(): Promise<void> {
     for (const path of [...this.#files.keys()]) this.drop(path);
     await Promise.all(this.#closing);

@@ -1,20 +1,20 @@
 /**
- * Which process is which on this machine, so that what one has left behind is taken over only when
- * it is certainly gone: a process that merely stands still may go on at any time.
+ * Identifies processes on this machine. Leftovers of a process are taken over only when the process
+ * is certainly gone, because a process that is only stopped may continue at any time.
  */
 
 import { readdir, readFile, readlink } from 'node:fs/promises';
 import process from 'node:process';
 import { errnoOf } from './errno.ts';
 
-/** Never the same for two processes of any machine. */
+/** Unique among all processes of all machines. */
 export interface ProcessIdentity {
-  /** Of the machine, since it was started last. */
+  /** Identifies the boot of the machine. */
   readonly bootId: string;
-  /** Where its number means it. */
+  /** The namespace in which the process id is valid. */
   readonly pidNamespace: string;
   readonly pid: number;
-  /** When it was started, in ticks since the machine was: numbers are used again. */
+  /** Start time in ticks since boot. Process ids are reused, so the id alone is not enough. */
   readonly startTicks: string;
 }
 
@@ -25,31 +25,31 @@ export function processText({ pid, startTicks, pidNamespace, bootId }: ProcessId
   return [pid, startTicks, pidNamespace, bootId].join('-');
 }
 
-/** What `processText` has made; null for any other text. */
+/** Parses the text made by `processText`; null for any other text. */
 export function processOfText(text: string): ProcessIdentity | null {
   const [, pid, startTicks = '', pidNamespace = '', bootId = ''] = TEXT.exec(text) ?? [];
   return pid === undefined ? null : { pid: Number(pid), startTicks, pidNamespace, bootId };
 }
 
 export interface Processes {
-  /** Null where nobody can tell processes apart, such as without /proc. */
+  /** Null if processes cannot be told apart, such as without /proc. */
   self(): Promise<ProcessIdentity | null>;
-  /** False where it cannot be known: on another machine, in another container, hidden. */
+  /** False if it is unknown: on another machine, in another container, or hidden. */
   isCertainlyGone(other: ProcessIdentity): Promise<boolean>;
 }
 
 export function linuxProcesses(procDirectory = '/proc'): Processes {
-  /** Null: there is none, or it cannot be seen. */
+  /** Null: no such process, or it is not visible. */
   async function look(pid: number): Promise<{ state: string; startTicks: string } | null> {
-    // After the name, which is in parentheses and may hold anything, come the third field and the
-    // rest.
+    // Skip the name, which is in parentheses and may hold any character. The third field follows
+    // it.
     const text = await readFile(`${procDirectory}/${pid}/stat`, 'utf8').catch(() => '');
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const [state = '', startTicks] = [fields[0], fields[19]];
     return startTicks === undefined ? null : { state, startTicks };
   }
 
-  /** It has ended, each of its threads has, and only nobody has asked how. */
+  /** True if all its threads have ended, and only its parent has not collected the exit status. */
   async function isZombie(pid: number, state: string): Promise<boolean> {
     if (state !== 'Z') return false;
     const threads = await readdir(`${procDirectory}/${pid}/task`).catch(() => null);
@@ -60,14 +60,14 @@ export function linuxProcesses(procDirectory = '/proc'): Processes {
     try {
       const bootId = (await readFile(`${procDirectory}/sys/kernel/random/boot_id`, 'utf8')).trim();
       const namespace = /^pid:\[(\d+)\]$/.exec(await readlink(`${procDirectory}/self/ns/pid`));
-      // With the /proc of another namespace, numbers there are not those that are known here.
+      // A /proc of another namespace has other process ids than those known here.
       const [ownPid] = (await readFile(`${procDirectory}/self/stat`, 'utf8')).split(' ');
       const startTicks = (await look(process.pid))?.startTicks;
       const isKnown = /^[0-9a-f-]{36}$/.test(bootId) && ownPid === String(process.pid);
       if (!isKnown || namespace?.[1] === undefined || startTicks === undefined) return null;
       return { bootId, pidNamespace: namespace[1], pid: process.pid, startTicks };
     } catch {
-      return null; // What cannot be read is not there, or hidden.
+      return null; // An unreadable entry does not exist, or is hidden.
     }
   }
 
@@ -77,7 +77,7 @@ export function linuxProcesses(procDirectory = '/proc'): Processes {
       const own = await self();
       if (own === null || own.bootId !== bootId || own.pidNamespace !== pidNamespace) return false;
       try {
-        process.kill(pid, 0); // asks, and sends nothing
+        process.kill(pid, 0); // Tests for existence; sends no signal.
       } catch (error) {
         const errno = errnoOf(error);
         if (errno === 'ESRCH') return true;

@@ -1,6 +1,6 @@
 /**
- * Directories that are never replaced, whatever the caller says: what would go with them is not a
- * restore's to take.
+ * Directories that are never replaced, whatever the options: a restore must not delete what they
+ * contain.
  */
 
 import { homedir } from 'node:os';
@@ -10,7 +10,7 @@ import { isAtOrBelow } from './local-path.ts';
 import { parseMountInfo } from './mounts.ts';
 
 /**
- * Why the directory is never replaced; `null`: for nothing that its place tells. `path`: absolute,
+ * Why the directory is never replaced; `null` if its place gives no reason. `path`: absolute,
  * without links.
  */
 export async function protectionOf(fileSystem: FileSystem, path: string): Promise<string | null> {
@@ -18,7 +18,7 @@ export async function protectionOf(fileSystem: FileSystem, path: string): Promis
   const mountPoint = await mountPointIn(fileSystem, path);
   if (mountPoint === path) return 'is a mount point';
   if (mountPoint !== null) return `holds a mount point, ${mountPoint}`;
-  // By identity: another spelling, or a bind mount, leads to the same directory.
+  // Compare by identity: another spelling or a bind mount leads to the same directory.
   const own = await identityOf(fileSystem, path);
   if (own === null) return null;
   if (await leadsThrough(fileSystem, workingDirectory(), own)) return 'is the working directory, or holds it';
@@ -42,7 +42,7 @@ export async function mountPointIn(fileSystem: FileSystem, path: string): Promis
   return here.dev === above.dev ? null : path;
 }
 
-/** `null`: it was removed. */
+/** `null`: the working directory was removed. */
 function workingDirectory(): string | null {
   try {
     return process.cwd();
@@ -57,7 +57,7 @@ async function homes(fileSystem: FileSystem): Promise<string[]> {
   return [...new Set([homedir(), ...listed])].filter((home) => home.startsWith('/'));
 }
 
-/** Is the directory on the way from the root to `path`, its end included? */
+/** Tells whether the directory lies on the way from the root to `path`, including its end. */
 async function leadsThrough(fileSystem: FileSystem, path: string | null, identity: string): Promise<boolean> {
   const real = path === null ? null : await fileSystem.realpath(path).catch(() => null);
   for (let at = real; at !== null; at = dirname(at) === at ? null : dirname(at)) {

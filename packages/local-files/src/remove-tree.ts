@@ -1,8 +1,8 @@
 /**
- * Removes a directory with all below it, and nothing else, whatever is put in the place of what.
- * Each directory is opened without following a link, and its entries are removed through the open
- * directory (`/proc/self/fd`, as openat(2) does): a directory above that becomes a link meanwhile
- * leads nobody elsewhere.
+ * Removes a directory and all below it, and nothing else, even if other programs replace parts of
+ * it meanwhile. Each directory is opened without following a link, and its entries are removed
+ * through the open directory (`/proc/self/fd`, as openat(2) does). So a directory above that
+ * becomes a link meanwhile cannot redirect a removal.
  */
 
 import { close, constants, type Dirent, open, readdir, rm, rmdir, unlink } from 'node:fs';
@@ -18,12 +18,12 @@ const nodeRmdir = promisify(rmdir);
 const nodeUnlink = promisify(unlink);
 const nodeRm = promisify(rm);
 
-/** Removals of one directory that are under way at the same time. */
+/** Concurrent removals in one directory. */
 const AT_A_TIME = 64;
 
 /**
- * Succeeds if there is nothing. Where there is no /proc a race may lead elsewhere, as it may for
- * every other program there. `read`: for a test, which changes something after it.
+ * Succeeds if the path does not exist. Without /proc a race may redirect a removal, as for any
+ * other program there. `read`: for a test that changes something after reading.
  */
 export async function removeTree(path: string, read = readEntries): Promise<void> {
   if (process.platform !== 'linux') return nodeRm(path, { recursive: true, force: true });
@@ -53,7 +53,7 @@ async function removeDirectory(path: Buffer, read: typeof readEntries): Promise<
       const some = entries.slice(start, start + AT_A_TIME);
       const files = some.filter((entry) => !entry.isDirectory());
       await settled(files.map(({ name }) => removeEntry(Buffer.concat([here, name]), read)));
-      // One after the other: each keeps as many descriptors as it is deep.
+      // One after the other: each removal keeps as many descriptors open as its tree is deep.
       for (const { name } of some.filter((entry) => entry.isDirectory()))
         await removeEntry(Buffer.concat([here, name]), read);
     }
@@ -63,7 +63,7 @@ async function removeDirectory(path: Buffer, read: typeof readEntries): Promise<
   await nodeRmdir(path);
 }
 
-/** Not before all have ended: their descriptor is closed then. */
+/** Waits until all have ended, because their descriptor is closed afterwards. */
 async function settled(removals: readonly Promise<void>[]): Promise<void> {
   for (const result of await Promise.allSettled(removals)) {
     if (result.status === 'rejected' && errnoOf(result.reason) !== 'ENOENT') throw result.reason;

@@ -23,10 +23,10 @@ const REFUSALS: Readonly<Record<Exclude<TreeEntry['kind'], 'file' | 'directory'>
   unnameable: 'has a name that is not valid UTF-8; rename it',
 };
 
-/** Enough to keep the thread pool busy, few enough to be stopped soon. */
+/** Enough to keep the thread pool busy, few enough to stop soon. */
 const STATS_AT_A_TIME = 64;
 
-/** See `LocalFiles.scan`. The directory itself may be given by a symbolic link. */
+/** See `LocalFiles.scan`. The directory itself may be a symbolic link. */
 export async function scanDirectory(
   directory: string,
   options: ScanOptions = {},
@@ -67,14 +67,14 @@ function byName(a: Place, b: Place): number {
 }
 
 /**
- * A directory comes before all that is in it. So nothing is in one that is followed by another
- * place.
+ * A directory comes before its contents. So a directory is empty if the next place does not lie in
+ * it.
  */
 function isEmptyBefore(place: Place | undefined, next: Place | undefined): place is Place {
   return place?.kind === 'directory' && next?.name.startsWith(`${place.name}/`) !== true;
 }
 
-/** A file or directory below the one that is scanned. */
+/** A file or directory below the scanned directory. */
 interface Place {
   readonly kind: 'file' | 'directory';
   readonly path: string;
@@ -90,8 +90,8 @@ interface Walk {
 }
 
 /**
- * `followed`: the directories, without links, that lead here: the one that is scanned, and those
- * that links have led to.
+ * `followed`: real paths of the directories that lead here: the scanned one, and those reached by
+ * links.
  */
 async function* placesBelow(
   walk: Walk,
@@ -118,7 +118,7 @@ async function* placesBelow(
   }
 }
 
-/** `link.realPath`: of the directory where it was met. */
+/** `link.realPath`: of the directory that contains the link. */
 async function* placesBehind(
   walk: Walk,
   link: Place,
@@ -159,7 +159,9 @@ async function timesOf(
   return found;
 }
 
-/** `disk`: files on this device are asked in place, for what they are asked has just been read. */
+/**
+ * `disk`: files on this device are examined in place, because their metadata has just been read.
+ */
 async function lookAt(
   fileSystem: FileSystem,
   places: readonly Place[],

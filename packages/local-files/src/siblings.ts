@@ -1,8 +1,12 @@
 /**
- * The hidden names beside a target: `.name.holdfast-…` while it is written, `….old` for what it
- * takes the place of, `….made-0` for its note. A process that is killed leaves them, and the next
- * target of the same name clears them away. `….gone-0` was looked at and is being removed;
- * `….left-0` has files in it that are not Holdfast's to remove.
+ * The hidden names beside a target:
+ * - `.name.holdfast-…` while it is written
+ * - `….old` for the directory that it replaces
+ * - `….made-0` for its note
+ * - `….gone-0` for a directory that was examined and is being removed
+ * - `….left-0` for a directory with files that Holdfast may not remove
+ *
+ * A killed process leaves them, and the next target of the same name removes them.
  */
 
 import { createHash } from 'node:crypto';
@@ -16,19 +20,19 @@ import type { Processes } from './processes.ts';
 import { NOTE_ENDING, readNote } from './target-note.ts';
 
 export const ASIDE_ENDING = '.old';
-/** Any process may remove it, at any time. */
+/** Any process may remove it at any time. */
 const GONE_ENDING = '.gone-0';
 /** No process removes it. */
 const LEFT_ENDING = '.left-0';
 
 /**
- * Bytes of the target's name that its siblings repeat: with the rest they stay below the 255 of a
- * file name.
+ * Siblings repeat this many bytes of the target's name, so that they stay below the 255 of a file
+ * name.
  */
 const NAME_BYTES_MAX = 128;
-/** Stand for the rest of a longer name: others may begin like it. */
+/** Digest that stands for the rest of a longer name, because other names may begin like it. */
 const DIGEST_DIGITS = 16;
-/** More links one after the other than the kernel follows. */
+/** More consecutive links than the kernel follows. */
 const LINKS_MAX = 40;
 
 export interface SiblingParts {
@@ -36,7 +40,7 @@ export interface SiblingParts {
   readonly processes: Processes;
 }
 
-/** What is asked of an old directory before it is removed, and what is told of one that stays. */
+/** Options to check an old directory before its removal, and to report one that stays. */
 export type Settling = Pick<TargetOptions, 'isOwn' | 'onLeft' | 'replace'>;
 
 export async function siblingOf(path: string, processes: Processes): Promise<string> {
@@ -54,7 +58,7 @@ function prefixOf(path: string): string {
   return `.${start}-${digest}.holdfast-`;
 }
 
-/** Where a path leads, links followed, also if there is nothing yet. */
+/** Resolves a path through its links, even if nothing is there yet. */
 export async function leadsTo(fileSystem: FileSystem, path: string): Promise<string> {
   let at = path;
   for (let count = 0; count < LINKS_MAX; count++) {
@@ -65,7 +69,7 @@ export async function leadsTo(fileSystem: FileSystem, path: string): Promise<str
   return resolve(await realDirectory(fileSystem, dirname(at)), basename(at));
 }
 
-/** Without links, also below a link where some of the directories are still to be made. */
+/** Resolves links, also where some directories below a link do not exist yet. */
 export async function realDirectory(fileSystem: FileSystem, path: string): Promise<string> {
   const real = await fileSystem.realpath(path).catch(() => null);
   if (real !== null || dirname(path) === path) return real ?? path;
@@ -73,9 +77,9 @@ export async function realDirectory(fileSystem: FileSystem, path: string): Promi
 }
 
 /**
- * Removes what processes that are certainly gone left beside a target, and puts back what one had
- * moved aside and not replaced. What cannot be looked at or removed takes room, and is left; of an
- * old directory `onLeft` hears.
+ * Removes what processes that are certainly gone left beside a target, and puts back a directory
+ * that such a process moved aside and did not replace. What cannot be examined or removed only
+ * takes room, and stays. `onLeft` reports an old directory that stays.
  */
 export async function clearSiblings(
   path: string,
@@ -91,7 +95,7 @@ export async function clearSiblings(
     else if (isAbandoned && ending === ASIDE_ENDING) {
       const isMissing = await isNowhere(fileSystem, path);
       if (isMissing) await fileSystem.rename(sibling, path).catch(() => undefined);
-      // What was agreed to before the crash is not known: only what notes know is removed.
+      // The agreement given before the crash is unknown: remove only what notes list.
       else await settleAside(path, sibling, parts, { ...settling, replace: true });
     }
   }
@@ -105,8 +109,8 @@ function isNowhere(fileSystem: FileSystem, path: string): Promise<boolean> {
 }
 
 /**
- * Removes an old directory in whose place a new one is, if another look finds nothing else in it
- * than may go. What was put there meanwhile stays, and `onLeft` hears where. Never throws: the new
+ * Removes an old directory that was replaced, if a second check finds only files that may be
+ * removed. Files that were added meanwhile stay, and `onLeft` reports where. Never throws: the new
  * directory is in place.
  */
 export async function settleAside(
@@ -154,7 +158,7 @@ function tell(path: string, reason: string, { onLeft }: Settling): void {
 }
 
 /**
- * Lines of all notes beside a target. A crash may leave two: of the directory that is there, and of
+ * Lines of all notes beside a target. A crash may leave two notes: of the current directory, and of
  * one that was to replace it.
  */
 export async function readNotes(path: string, parts: SiblingParts): Promise<ReadonlySet<string>> {
@@ -165,8 +169,8 @@ export async function readNotes(path: string, parts: SiblingParts): Promise<Read
 }
 
 /**
- * The notes of directories that had their name before now. One whose directory is still being
- * written beside the target belongs to a process that may yet publish it.
+ * The notes of directories that already have their name. A note whose directory is still being
+ * written beside the target is excluded: its process may yet publish it.
  */
 export async function publishedNotes(path: string, parts: SiblingParts): Promise<readonly string[]> {
   const published: string[] = [];

@@ -5,7 +5,7 @@ import { fileError } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { millisecondsOf } from './mtime.ts';
 
-/** A file as a scan of its directory has found it. */
+/** A file as found by a scan of its directory. */
 export interface ScannedFile {
   /** Without links. */
   readonly realPath: string;
@@ -14,21 +14,21 @@ export interface ScannedFile {
 }
 
 export interface FileSourceOptions {
-  /** Where the file has to be. Default: wherever `path` leads. */
+  /** Where the file must be. Default: where `path` leads. */
   readonly scanned?: ScannedFile | undefined;
   readonly nowMs?: (() => number) | undefined;
 }
 
-/** A second reading of less takes a few milliseconds: no longer than to sync it. */
+/** Below this size, reading the file twice takes a few milliseconds, no longer than a sync. */
 const SYNC_BYTES_MIN = 16 * 1024 * 1024;
-/** By then the system has written the file out, as a rule, so that a sync takes no time. */
+/** After this time the system has usually written the file out, so that a sync takes no time. */
 const QUIET_MS = 60_000;
-/** ext2 to ext4, XFS, btrfs: the first write to a page since it was written out moves the times. */
+/** ext2 to ext4, XFS, btrfs: the first write to a page after its write-out updates the times. */
 const FILE_SYSTEMS_THAT_TELL = new Set([0xef53n, 0x58465342n, 0x9123683en]);
 
 /**
  * A file to save. It is read through the page cache: a trainer has just written it, so it is
- * usually there, and reading ahead does the rest where it is not. The cache is left as it is.
+ * usually cached, and otherwise read-ahead is enough. The cache is left as it is.
  */
 export class FileSource implements RandomSource {
   readonly path: string;
@@ -50,9 +50,9 @@ export class FileSource implements RandomSource {
   }
 
   /**
-   * `NotFound`, `Denied`; `InvalidArgument` if it is no regular file. A symbolic link given by name
-   * is followed. One that was `scanned` is opened only where the scan has found it:
-   * `InvalidArgument` if it is a link by now, `SourceChanged` if the path leads elsewhere.
+   * Throws `NotFound` or `Denied`; `InvalidArgument` if it is not a regular file. A symbolic link
+   * given by name is followed. A `scanned` file is opened only where the scan found it:
+   * `InvalidArgument` if it is now a link, `SourceChanged` if the path leads elsewhere.
    */
   static async open(
     path: string,
@@ -60,7 +60,7 @@ export class FileSource implements RandomSource {
     { scanned, nowMs = Date.now }: FileSourceOptions = {},
   ): Promise<FileSource> {
     try {
-      // O_NONBLOCK: opening a pipe would wait for its writer. It means nothing to a regular file.
+      // O_NONBLOCK: opening a pipe would wait for its writer. It has no effect on a regular file.
       const flags = constants.O_RDONLY | constants.O_NONBLOCK | (scanned ? constants.O_NOFOLLOW : 0);
       const file = await DirectFile.open(path, flags, { direct: false, fileSystem });
       try {
@@ -89,9 +89,9 @@ export class FileSource implements RandomSource {
   }
 
   /**
-   * Compares size, time of modification and time of change of the file that was opened. A program
-   * that puts another file in its place meanwhile does no harm to the bytes read; but it changes
-   * the link count, and with it the time of change, so it is reported too.
+   * Compares size, modification time and change time of the open file. A program that replaces the
+   * file does not affect the bytes read. But it changes the link count, and with it the change
+   * time, so the replacement is reported too.
    */
   async assertUnchanged(): Promise<void> {
     const now = await this.#file.stat().catch((error: unknown) => {
@@ -115,10 +115,10 @@ export class FileSource implements RandomSource {
 }
 
 /**
- * Whether the file's times will tell of every change from now on. A write through a shared mapping
- * moves them only when it is the first to its page since that was written out, and on tmpfs never.
- * So the file is synced, unless that could take long. If something was written in the meantime, a
- * page may be open for writing again.
+ * Tells whether the file's times will show every change from now on. A write through a shared
+ * mapping updates them only if it is the first to its page since the write-out, and never on tmpfs.
+ * So the file is synced, unless that could take long. If it was written meanwhile, a page may be
+ * open for writing again.
  */
 async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): Promise<boolean> {
   const times = [opened.mtimeNs, opened.ctimeNs];
@@ -131,19 +131,19 @@ async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): P
     const { mtimeNs, ctimeNs } = await file.stat();
     return mtimeNs === opened.mtimeNs && ctimeNs === opened.ctimeNs;
   } catch {
-    return false; // it is read twice instead
+    return false; // It is read twice instead.
   }
 }
 
 /**
- * A directory above may have become a link since the scan, or during it: O_NOFOLLOW does not see
- * that. The open file tells where it lies; where the system does not, it has to be the one that was
- * found.
+ * A directory above may have become a link since the scan, or during it; O_NOFOLLOW does not detect
+ * that. So the path of the open file is compared. If the system does not report the path, the file
+ * must be the same inode.
  */
 async function isWhere(scanned: ScannedFile, file: DirectFile, stats: BigIntStats): Promise<boolean> {
   const place = await file.place();
   if (place === null) return stats.dev === scanned.dev && stats.ino === scanned.ino;
-  // It may have lost its name since it was opened; proc_pid_fd(5) says what the link is then.
+  // The file may have lost its name since it was opened; proc_pid_fd(5) describes the link then.
   return place === scanned.realPath || place === `${scanned.realPath} (deleted)`;
 }
 

@@ -1,8 +1,8 @@
 /**
  * The hidden directory that a target fills before it gets its name. Every call in it goes through
- * open directories, from its root down (openat(2), by way of /proc), and none follows a link. So a
- * directory that another program moves or replaces leads no write elsewhere. Before the directory
- * gets its name, `assertIntact` finds each file again. Where there is no /proc, paths are used.
+ * open directories, from its root down (openat(2), by way of /proc), and follows no link. So a
+ * directory that another program moves or replaces cannot redirect a write. Before the directory
+ * gets its name, `assertIntact` finds each file again. Without /proc, paths are used.
  */
 
 import { type BigIntStats, constants } from 'node:fs';
@@ -15,20 +15,20 @@ import { OpenFiles } from './open-files.ts';
 
 const DIRECTORY_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 const FILE_FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
-/** Something else has the name, or nothing has it any more. */
+/** Another object has the name, or the name is gone. */
 const IN_THE_WAY = new Set(['ENOENT', 'EEXIST', 'ENOTDIR', 'EISDIR', 'ELOOP']);
 const OPEN_DIRECTORIES_MAX = 32;
 /**
- * Looked at together. Through libuv's threads 100,000 files take 2 s, in place 0.6 s, but then a
- * slow disk stops all else.
+ * Number of concurrent stats. Through libuv's threads 100,000 files take 2 s. In place they take
+ * 0.6 s, but a slow disk would then block the process.
  */
 const STATS_AT_A_TIME = 64;
 
 export interface StagingPlace {
   readonly fileSystem: FileSystem;
-  /** The hidden directory; it must not be there yet. */
+  /** The hidden directory; it must not exist yet. */
   readonly path: string;
-  /** The name that it is to get, for messages. */
+  /** The final name, for messages. */
   readonly target: string;
 }
 
@@ -45,7 +45,7 @@ export class StagingDirectory {
   readonly #root: DirectFile;
   readonly #hasProc: boolean;
   readonly #open = new OpenFiles(OPEN_DIRECTORIES_MAX);
-  /** Files that are complete, by directory and name. Has all directories but the root. */
+  /** Complete files, by directory and name. Contains all directories except the root. */
   readonly #written = new Map<string, Map<string, WrittenFile>>();
 
   readonly #unfinished = new Map<string, DirectFile>();
@@ -58,7 +58,8 @@ export class StagingDirectory {
   }
 
   /**
-   * Only its owner can enter it. Errors: `Conflict` as of `assertAt`, or those of the system calls.
+   * Only its owner can enter it. Errors: `Conflict` as for `assertAt`, or those of the system
+   * calls.
    */
   static async create(place: StagingPlace): Promise<StagingDirectory> {
     const { fileSystem, path, target } = place;
@@ -70,7 +71,7 @@ export class StagingDirectory {
     });
     try {
       const hasProc = (await root.place()) !== null;
-      // The kernel has applied the umask: this is the mode that any new directory would have.
+      // The kernel has applied the umask: any new directory would have this mode.
       const newMode = Number((await root.stat()).mode) & 0o7777;
       const staging = new StagingDirectory(place, root, newMode, hasProc);
       await staging.chmod(0o700);
@@ -86,8 +87,8 @@ export class StagingDirectory {
   }
 
   /**
-   * Creates a file, with the directories above it. `InvalidArgument`: it cannot be there beside
-   * another file of this directory. `Conflict`: another program has changed the directory. Other
+   * Creates a file, with the directories above it. Throws `InvalidArgument` if another file of this
+   * directory rules it out, and `Conflict` if another program has changed the directory. Other
    * errors are those of the system calls.
    */
   async create(name: string): Promise<DirectFile> {
@@ -109,7 +110,7 @@ export class StagingDirectory {
     );
   }
 
-  /** Succeeds if it is there already. Errors: as of `create`. */
+  /** Succeeds if it exists already. Errors: as for `create`. */
   makeDirectory(name: string, mtimeMs: number | undefined): Promise<void> {
     return this.#open.use(
       { path: name, identity: '' },
@@ -118,7 +119,7 @@ export class StagingDirectory {
     );
   }
 
-  /** Called when a file is complete, with what the system says of it then. */
+  /** Called when a file is complete, with its stats at that time. */
   noteWritten(name: string, stats: BigIntStats): void {
     const { directory, base } = split(name);
     this.#unfinished.delete(name);
@@ -132,27 +133,27 @@ export class StagingDirectory {
     return [...below.reverse().map((directory) => `${this.#place.path}/${directory}`), this.#place.path];
   }
 
-  /** Names and what was noted of each file. */
+  /** Each name with what was noted about the file. */
   *files(): Generator<readonly [name: string, file: WrittenFile]> {
     for (const [directory, files] of this.#written)
       for (const [base, file] of files) yield [directory === '' ? base : `${directory}/${base}`, file];
   }
 
   /**
-   * `Conflict`: the path of the directory leads to something else by now, or a file is not there as
-   * it was written. One look at each file.
+   * Examines each file once. Throws `Conflict` if the path of the directory leads elsewhere, or if
+   * a file is missing or changed.
    */
   async assertIntact(): Promise<void> {
     const { path } = this.#place;
     await this.assertAt(path);
-    // Open directories may have been moved: each is looked for again, from the root down.
+    // Open directories may have been moved: find each again, from the root down.
     await this.#open.close();
     for (const [directory, files] of this.#written) {
       await this.#within(directory, (here) => this.#assertFiles(here, directory, [...files]));
     }
   }
 
-  /** `Conflict`: something else than this directory has the path. */
+  /** Throws `Conflict` if the path leads to anything but this directory. */
   async assertAt(path: string): Promise<void> {
     const found = await this.#look(path);
     const own = await this.#root.stat();
@@ -160,7 +161,7 @@ export class StagingDirectory {
     throw this.#changed(path, found?.isDirectory() ? 'is another directory' : whatIs(found));
   }
 
-  /** Is it still at its path? If not, whatever is there belongs to another program. */
+  /** Tells whether it is still at its path. If not, what is there belongs to another program. */
   isInPlace(): Promise<boolean> {
     return this.assertAt(this.#place.path).then(
       () => true,
@@ -168,7 +169,7 @@ export class StagingDirectory {
     );
   }
 
-  /** Closes what is open; never throws. Safe to repeat. */
+  /** Closes all descriptors; never throws. Safe to repeat. */
   async close(): Promise<void> {
     await this.#open.close().catch(() => undefined);
     await this.#root.close().catch(() => undefined);
@@ -191,9 +192,7 @@ export class StagingDirectory {
     }
   }
 
-  /**
-   * Works in a directory, which is made if it was not made yet; `''` is the root. `file`: what for.
-   */
+  /** Works in a directory, which is made if needed; `''` is the root. `file`: what for. */
   #within<T>(directory: string, work: (here: string) => Promise<T>, file = directory): Promise<T> {
     const at = (here: string) => work(this.#hasProc ? here : `${this.#place.path}/${directory}`);
     if (directory === '') return this.#root.within(at);
@@ -222,16 +221,14 @@ export class StagingDirectory {
     return this.#within(directory, open, file);
   }
 
-  /**
-   * Two names may lead to one directory, where a file system does not tell upper case from lower.
-   */
+  /** Two names may lead to one directory if the file system ignores case. */
   async #make(path: string): Promise<void> {
     await this.#place.fileSystem.mkdir(path).catch((error: unknown) => {
       if (errnoOf(error) !== 'EEXIST') throw error;
     });
   }
 
-  /** What it means that `file`, or `name`, a directory above it, cannot be opened. */
+  /** Explains why `file`, or `name`, a directory above it, cannot be opened. */
   async #openError(
     error: unknown,
     { name, path, file }: { readonly name: string; readonly path: string; readonly file: string },
@@ -247,7 +244,7 @@ export class StagingDirectory {
     return new CheckpointError('InvalidArgument', `${target} ${what}`, { context, cause: error });
   }
 
-  /** Is it a file that was created here? */
+  /** Tells whether the file was created here. */
   async #isOwn(stats: BigIntStats): Promise<boolean> {
     const { identity } = writtenFile(stats);
     for (const [, file] of this.files()) if (file.identity === identity) return true;

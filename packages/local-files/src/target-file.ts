@@ -1,7 +1,7 @@
 /**
- * One file that appears whole or not at all: a temporary sibling that only its owner can read;
- * `publish` gives it its name when its bytes are durable. A link never takes the place of a file
- * that somebody else has made meanwhile; a rename, which replaces, does so at once.
+ * One file that appears whole or not at all. It is written to a temporary sibling that only its
+ * owner can read; `publish` gives it its name when its bytes are durable. A link never replaces a
+ * file that another program has made meanwhile. A rename replaces atomically.
  */
 
 import { constants } from 'node:fs';
@@ -30,22 +30,23 @@ import { clearSiblings, leadsTo, siblingOf } from './siblings.ts';
 import { irreplaceable, targetError } from './target.ts';
 
 export interface TargetFileOptions extends CallOptions {
-  /** Put the new file in the place of one that is there. */
+  /** Replace an existing file. */
   replace?: boolean | undefined;
 }
 
-/** What `link` says where there are no hard links; `EPERM` is Linux's word for it (link(2)). */
+/** Errors of `link` without hard links; Linux reports `EPERM` (link(2)). */
 const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK']);
 
 /**
- * Prepares a file at `path`, as `LocalFiles.openTarget` prepares a directory: its one `open` gives
- * the sink, whatever name it is asked for; `publish`, after the sink is closed, makes the file
- * visible and durable. Missing parent directories are created. With `replace` a symbolic link
- * stands for the file that it names, and a file that was there leaves its mode to the new one.
+ * Prepares a file at `path`, as `LocalFiles.openTarget` prepares a directory. Its one `open`
+ * returns the sink, for any name. `publish`, after the sink is closed, makes the file visible and
+ * durable. Missing parent directories are created. With `replace`, a symbolic link stands for the
+ * file that it names, and the new file takes the mode of the old one.
  *
- * `TargetExists`: there is a file, unless `replace`, or something that is no regular file.
- * `InvalidArgument`: it lies in a run, or would. `Unsupported`: the file system has no hard links,
- * which it takes not to replace anything.
+ * Throws:
+ * - `TargetExists`: a file exists, without `replace`, or the path is not a regular file.
+ * - `InvalidArgument`: the path lies in a run, or would.
+ * - `Unsupported`: the file system has no hard links, which are needed to avoid replacing a file.
  */
 export async function openTargetFile(
   path: string,
@@ -73,7 +74,7 @@ export async function openTargetFile(
   }
 }
 
-/** Permission bits of the file that is replaced; `null`: there is none. */
+/** Permission bits of the file that is replaced; `null`: no file exists. */
 async function existingMode(fileSystem: FileSystem, path: string, replace: boolean): Promise<number | null> {
   const found = await fileSystem.lstat(path).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return null;
@@ -93,7 +94,7 @@ interface TargetParts {
   readonly path: string;
   readonly sibling: string;
   readonly replace: boolean;
-  /** Of the file; `null`: that of any new one. */
+  /** Mode of the file; `null`: that of any new file. */
   readonly mode: number | null;
   readonly file: DirectFile;
 }
@@ -111,7 +112,7 @@ class FileTarget implements RestoreTarget {
   static async prepare(parts: TargetParts): Promise<FileTarget> {
     const target = new FileTarget(parts);
     try {
-      // The kernel has applied the umask: this is the mode that any new file would have.
+      // The kernel has applied the umask: any new file would have this mode.
       const newMode = Number((await parts.file.stat()).mode) & 0o777;
       await parts.file.chmod(0o600);
       return new FileTarget({ ...parts, mode: parts.mode ?? newMode });
@@ -146,7 +147,7 @@ class FileTarget implements RestoreTarget {
       await this.#assertWritten(this.#parts.sibling);
       await this.#moveIntoPlace();
       this.#state = 'settled';
-      // Another program may have put something else there at the very last moment.
+      // Another program may have put another file there at the last moment.
       await this.#assertWritten(path);
       await new DirectorySync({ fileSystem }).sync(dirname(path));
     } catch (error) {
@@ -159,12 +160,11 @@ class FileTarget implements RestoreTarget {
     this.#state = 'settled';
     const { file, fileSystem, sibling } = this.#parts;
     await (this.#sink?.abandon() ?? file.close().catch(() => undefined));
-    // What cannot be removed is a hidden file that takes room; the failure that led here matters
-    // more.
+    // A hidden file that cannot be removed only takes room; the failure that led here matters more.
     await fileSystem.unlink(sibling).catch(() => undefined);
   }
 
-  /** `Conflict`: the path does not lead to the file that was written. */
+  /** Throws `Conflict` if the path does not lead to the file that was written. */
   async #assertWritten(at: string): Promise<void> {
     const { fileSystem, path } = this.#parts;
     const stats = await fileSystem.lstat(at).catch((error: unknown) => {
@@ -190,7 +190,7 @@ class FileTarget implements RestoreTarget {
         error,
       );
     }
-    // The file is there; its second name, should this fail, is a hidden one.
+    // The file is in place. If this fails, only a second, hidden name stays.
     await fileSystem.unlink(sibling).catch(() => undefined);
   }
 

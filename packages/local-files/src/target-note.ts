@@ -1,8 +1,7 @@
 /**
- * What a target has put into its directory stands in a note beside it, `.name.holdfast-….made-0`:
- * size, time of modification and name of each file. So a later target knows which files are not of
- * anybody else: those of which that still holds. Without a note, or with one that cannot be read,
- * nothing is known to be.
+ * A note beside a target, `.name.holdfast-….made-0`, lists the files that the target wrote: size,
+ * modification time and name of each. A later target uses it to recognise the files that belong to
+ * Holdfast: those that still match their line. Without a readable note no file is recognised.
  */
 
 import { constants } from 'node:fs';
@@ -11,12 +10,12 @@ import type { FileSystem } from './file-system.ts';
 import type { TreeEntry } from './tree.ts';
 
 /**
- * ElasticDL takes the number behind the last dash of whatever lies beside a version, and fails
- * where there is none; 0 it passes over.
+ * ElasticDL parses the number behind the last dash of each name beside a version, and fails if
+ * there is none; it skips 0.
  */
 export const NOTE_ENDING = '.made-0';
 
-/** What is compared of a file. */
+/** The attributes of a file that are compared. */
 export interface MadeFile {
   readonly size: bigint;
   readonly mtimeNs: bigint;
@@ -27,11 +26,11 @@ export function noteLine(name: TreeEntry['name'], { size, mtimeNs }: MadeFile): 
 }
 
 /**
- * Not made durable: one that a loss of power takes away costs a question, and no file. Nor can such
- * a loss make it claim too much. What is left of its bytes, cut or with zeros in them, is no JSON.
- * And a line covers only a file that has this name, size and time of modification now, to the
- * nanosecond: whichever of the files, notes and removals a loss of power undoes, that is one that a
- * target has put there.
+ * The note is not made durable. If a loss of power deletes it, the next replacement needs a
+ * confirmation, but no file is lost. A loss of power cannot make the note claim too much either.
+ * What remains of its bytes, cut or with zeros in them, is not valid JSON. A line covers only a
+ * file that has this name, size and modification time now, to the nanosecond. Whichever files,
+ * notes and removals a loss of power undoes, a target wrote that file.
  */
 export async function writeNote(
   fileSystem: FileSystem,

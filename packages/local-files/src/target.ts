@@ -1,15 +1,17 @@
 /**
  * A directory that appears whole or not at all. Files go to a temporary sibling that only its owner
- * can enter; `publish` makes them and their names durable, looks whether each is still there, and
+ * can enter. `publish` makes them and their names durable, checks that each is still there, and
  * renames the sibling into place.
  *
- * Replacing takes two renames, so there is an instant without either: the old directory goes aside
- * (`.name.holdfast-….old`), the new one into place, both names are made durable, and only then the
- * old one is removed. Under its new name the old one is looked at again, before the new one goes
- * into place and before anything is removed: a program may have written to it until then. What a
- * program that has a file of it open writes after the last look goes with it. After a crash in
- * between, what is not under its name is under the one beside it, and the next target of the same
- * name puts it back.
+ * Replacing takes two renames, so for an instant neither directory has the name:
+ * 1. The old directory is moved aside (`.name.holdfast-….old`).
+ * 2. The old directory is examined again, because a program may have written to it until then.
+ * 3. The new directory is moved into place, and both names are made durable.
+ * 4. The old directory is examined once more, and removed.
+ *
+ * If a program has a file of the old directory open, what it writes after the last check is lost.
+ * After a crash in between, the old directory is still there under the name beside it, and the next
+ * target of the same name puts it back.
  */
 
 import { dirname, resolve, sep } from 'node:path';
@@ -46,7 +48,7 @@ import {
 import { StagingDirectory } from './staging-directory.ts';
 import { NOTE_ENDING, noteLine, writeNote } from './target-note.ts';
 
-/** Beside the system calls, what a test replaces. */
+/** What a test can replace, besides the system calls. */
 export interface TargetSurroundings {
   readonly fileSystem?: FileSystem | undefined;
   readonly processes?: Processes | undefined;
@@ -89,8 +91,8 @@ export async function openTarget(
 }
 
 /**
- * What a target in the place of a directory would take away; `null`: nothing is there, or an empty
- * directory. `TargetExists`: it is no directory. `InvalidArgument`: it is never replaced.
+ * Reports what replacing a directory would delete; `null`: nothing exists, or an empty directory.
+ * Throws `TargetExists` if it is not a directory, `InvalidArgument` if it is never replaced.
  */
 export async function inspectTarget(
   directory: string,
@@ -111,7 +113,8 @@ export async function inspectTarget(
 }
 
 /**
- * `null`: it is empty. `InvalidArgument`: its place says that it is never replaced, empty or not.
+ * Resolves to `null` if it is empty. Throws `InvalidArgument` if its place forbids replacing it,
+ * empty or not.
  */
 async function oldDirectory(
   fileSystem: FileSystem,
@@ -140,7 +143,7 @@ async function isLink(fileSystem: FileSystem, path: string): Promise<boolean> {
   return stats?.isSymbolicLink() ?? false;
 }
 
-/** Permission bits of the directory in whose place the new one goes; `null` if there is none. */
+/** Permission bits of the directory that the new one replaces; `null`: no directory exists. */
 async function existingMode(fileSystem: FileSystem, path: string, isByLink: boolean): Promise<number | null> {
   const stats = await fileSystem.stat(path).catch((error: unknown) => {
     if (errnoOf(error) === 'ENOENT') return null;
@@ -219,15 +222,15 @@ class DirectoryTarget implements RestoreTarget {
     const { fileSystem, sibling, staging } = this.#parts;
     const isInPlace = await staging.isInPlace();
     await staging.close();
-    // What cannot be removed is a hidden directory that takes room; the failure that led here
-    // matters more.
+    // A hidden directory that cannot be removed only takes room; the failure that led here matters
+    // more.
     if (isInPlace) await fileSystem.removeAll(sibling).catch(() => undefined);
     await fileSystem.unlink(`${sibling}${NOTE_ENDING}`).catch(() => undefined);
   }
 
   /**
-   * Before the renames: with it, whatever is then in place is known. Without room for it the next
-   * target has to be told "everything".
+   * Written before the renames, so that it describes whichever directory is then in place. If there
+   * is no room for it, the next target needs `replace: 'everything'`.
    */
   async #writeNote(): Promise<void> {
     const { fileSystem, sibling, staging, options } = this.#parts;
@@ -240,14 +243,14 @@ class DirectoryTarget implements RestoreTarget {
   async #moveIntoPlace(): Promise<void> {
     const { fileSystem, sibling, staging, path, options } = this.#parts;
     const aside = `${sibling}${ASIDE_ENDING}`;
-    // Before the old directory moves: what has its name until then is what this one takes the place
-    // of.
+    // Read these before the old directory moves: the directory that has the name until then is the
+    // one that is replaced.
     const oldNotes = await publishedNotes(path, this.#parts);
     const hasOld = await this.#moveAside(aside);
     try {
       if (hasOld) await this.#assertStillReplaced(aside);
       await staging.assertIntact();
-      // Takes the place of an empty directory too.
+      // Also replaces an empty directory.
       await fileSystem.rename(sibling, path);
     } catch (error) {
       if (hasOld) await this.#putBack(aside);
@@ -255,20 +258,20 @@ class DirectoryTarget implements RestoreTarget {
       throw isFilled ? this.#error('TargetExists', 'was filled by another process meanwhile') : error;
     }
     this.#isSettled = true;
-    // Another program may have put something else there at the very last moment.
+    // Another program may have put another directory there at the last moment.
     await staging.assertAt(path).finally(() => staging.close());
     await this.#sync.sync(dirname(path));
     if (hasOld) await settleAside(path, aside, this.#parts, options);
     for (const note of oldNotes) await fileSystem.unlink(note).catch(() => undefined);
   }
 
-  /** Looks at the old directory again: hours may have passed. False: there is none to move. */
+  /** Examines the old directory again: hours may have passed. False: there is none to move. */
   async #moveAside(aside: string): Promise<boolean> {
     const { fileSystem, processes, path, options } = this.#parts;
     if (!options.replace) return false;
     const { replace, isOwn } = options;
     try {
-      // A signal that fires now finds everything written: the rest takes no time.
+      // Ignore the signal from here on: everything is written, and the rest takes no time.
       const old = await oldDirectory(fileSystem, processes, path, { replace, isOwn });
       if (old !== null) assertReplaced(path, old, replace);
       await fileSystem.rename(path, aside);
@@ -279,7 +282,7 @@ class DirectoryTarget implements RestoreTarget {
     }
   }
 
-  /** Something may have been put there between the last look and the rename. */
+  /** A program may have added a file between the last check and the rename. */
   async #assertStillReplaced(aside: string): Promise<void> {
     const { fileSystem, path, options } = this.#parts;
     const made = options.isOwn ? new Set<string>() : await readNotes(path, this.#parts);
@@ -287,7 +290,7 @@ class DirectoryTarget implements RestoreTarget {
     assertReplaced(path, old, options.replace);
   }
 
-  /** `TargetExists`: its name is taken, and it stays where it is. */
+  /** Throws `TargetExists` if the name is taken; the directory then stays where it is. */
   async #putBack(aside: string): Promise<void> {
     const { fileSystem, path } = this.#parts;
     await fileSystem.rename(aside, path).catch((error: unknown) => {
@@ -301,7 +304,7 @@ class DirectoryTarget implements RestoreTarget {
   }
 }
 
-/** The engine has checked names already. Whatever it missed, nothing is written outside. */
+/** The engine has checked names already. This is a second guard: nothing may be written outside. */
 function assertInside(root: string, path: string, name: string): void {
   const isInside =
     path.startsWith(`${root}${sep}`) && path === `${root}${sep}${name}` && !name.includes('\0');
@@ -315,7 +318,7 @@ export function targetError(code: ErrorCode, path: string, what: string, cause?:
   return new CheckpointError(code, `${path} ${what}`, { context: { path }, cause });
 }
 
-/** `TargetExists` that no `replace` changes; the context says so. */
+/** A `TargetExists` that no `replace` can override; the context says so. */
 export function irreplaceable(path: string, what: string, cause?: unknown): CheckpointError {
   const context = { path, replaceable: false };
   return new CheckpointError('TargetExists', `${path} ${what}`, { context, cause });

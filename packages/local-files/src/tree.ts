@@ -1,4 +1,4 @@
-/** The files below a directory, in the order that object stores list keys in. */
+/** Walks the files below a directory, in the order in which object stores list keys. */
 
 import { isUtf8 } from 'node:buffer';
 import type { Dirent } from 'node:fs';
@@ -11,35 +11,35 @@ export interface TreeEntry {
   /** Relative to the root of the walk, segments joined by '/'. */
   readonly name: string;
   /**
-   * `unnameable`: the name is not UTF-8, and `name` only resembles it. `special`: socket, pipe or
-   * device.
+   * `unnameable`: the name is not UTF-8, and `name` is only an approximation. `special`: socket,
+   * pipe or device.
    */
   readonly kind: 'file' | 'link' | 'special' | 'unnameable' | 'directory';
 }
 
 export interface WalkOptions {
-  /** Only names that start with it. What lies elsewhere is not even read. */
+  /** Only names that start with it. Directories outside it are not read. */
   prefix?: string | undefined;
   /** Only names after it, by UTF-8 bytes. Directories wholly before it are not read. */
   startAfter?: string | undefined;
-  /** Entries of the root itself that are passed over, with all below. */
+  /** Entries of the root that are skipped, with all below. */
   isHidden?: ((name: string) => boolean) | undefined;
   /**
-   * Told each name, of a directory too, without a '/' at its end: it is passed over, with all
+   * Called with each name, also of a directory, without a trailing '/'. True skips it, with all
    * below.
    */
   isExcluded?: ((name: string) => boolean) | undefined;
-  /** True: directories are entries too, each before all that is in it. Default: they are not. */
+  /** True: directories are entries too, each before its contents. Default: they are not. */
   withDirectories?: boolean | undefined;
-  /** A directory that is not there, or vanishes: `skip` counts it as empty. */
+  /** What to do if a directory is missing or vanishes: `skip` treats it as empty. */
   missing: 'skip' | 'throw';
   check?: Check | undefined;
 }
 
 interface Item {
   /**
-   * Of a directory with a '/' at the end: so sorted, all below it falls in the right place ("a-b" <
-   * "a/b" < "a0").
+   * A directory's name with a trailing '/', so that its contents sort correctly ("a-b" < "a/b" <
+   * "a0").
    */
   readonly sortName: string;
   readonly kind: TreeEntry['kind'];
@@ -51,8 +51,8 @@ interface Level {
 }
 
 /**
- * Ascending by the UTF-8 bytes of the whole name. A directory is read when the walk gets there, in
- * one go; a link is not followed. Errors are those of the system calls.
+ * In ascending order of the UTF-8 bytes of the whole name. Each directory is read in one go when
+ * the walk reaches it. Links are not followed. Throws the errors of the system calls.
  */
 export async function* walkTree(
   fileSystem: FileSystem,
@@ -73,7 +73,7 @@ export async function* walkTree(
   }
 }
 
-/** A prefix with "..", an empty segment or NUL is that of no name. */
+/** No name can have a prefix with "..", an empty segment or NUL. */
 function canBeDirectory(base: string): boolean {
   if (base === '') return true;
   const segments = base.slice(0, -1).split('/');

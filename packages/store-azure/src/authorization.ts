@@ -1,4 +1,4 @@
-/** What makes a request one of somebody: a signature, a SAS, or a token. */
+/** Authorizes requests: by a signature, a SAS, or a token. */
 
 import { createHmac, createSecretKey, type KeyObject } from 'node:crypto';
 import type { AzureConfig } from './config.ts';
@@ -8,7 +8,7 @@ import { readSas } from './shared-access.ts';
 /** A request that still lacks its credentials. */
 export interface UnauthorizedRequest {
   readonly method: string;
-  /** Encoded, without query. */
+  /** Percent-encoded, without query. */
   readonly path: string;
   /** Not encoded. */
   readonly query: Readonly<Record<string, string>>;
@@ -31,17 +31,17 @@ export interface SourceBlob {
 }
 
 export interface SourceAccess {
-  /** Query of its URL, a bearer secret; may be empty. */
+  /** The query of the URL, a bearer secret; may be empty. */
   readonly query: string;
-  /** Of the request that makes the copy. */
+  /** Headers for the request that makes the copy. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface Authorization {
   authorize(request: UnauthorizedRequest, signal: AbortSignal | undefined): Authorized | Promise<Authorized>;
-  /** What lets the store fetch a blob for a copy. */
+  /** Authorizes the store to fetch a blob for a copy. */
   forSource(source: SourceBlob, signal: AbortSignal | undefined): Promise<SourceAccess>;
-  /** After a refusal; false: another try would be made with the same credentials. */
+  /** Called after a refusal. False: a retry would use the same credentials. */
   renew(signal: AbortSignal | undefined): boolean | Promise<boolean>;
 }
 
@@ -51,7 +51,7 @@ export function authorizationOf({ account, credentials }: AzureConfig): Authoriz
   return new Bearer(identityTokens(credentials.identity));
 }
 
-/** What a request has that no other may learn: a signature, a token, a key of the customer's. */
+/** Secrets in a request: a signature, a token, a customer-provided key. */
 export function secretsOf({ path, headers }: Authorized): string[] {
   const bearers = [headers['authorization'], headers['x-ms-copy-source-authorization']];
   const words = bearers.map((value) => value?.replace(/^(Bearer |SharedKey [^:]*:)/, ''));
@@ -59,14 +59,14 @@ export function secretsOf({ path, headers }: Authorized): string[] {
   return [...words, ...signatures, headers['x-ms-encryption-key']].filter((secret) => secret !== undefined);
 }
 
-/** Of the SAS in a URL. */
+/** Signature of the SAS in a URL. */
 function signatureIn(url: string | undefined): string | undefined {
   const query = url?.split('?')[1];
   return query === undefined ? undefined : (new URLSearchParams(query).get('sig') ?? undefined);
 }
 
 /**
- * The signature of a request by the key of the account.
+ * Signs a request with the account key.
  * https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key
  */
 export function sharedKeySignature(
@@ -81,7 +81,7 @@ export function sharedKeySignature(
     bodyBytes === 0 ? '' : String(bodyBytes),
     header('content-md5'),
     header('content-type'),
-    '', // the date is in x-ms-date
+    '', // The date is in x-ms-date.
     header('if-modified-since'),
     header('if-match'),
     header('if-none-match'),
@@ -97,8 +97,8 @@ export function sharedKeySignature(
 }
 
 /**
- * The store sorts names as a person would, not by bytes: it looks at a '-' last. The names we send
- * come out the same either way, which the tests hold against Azure's SDK.
+ * The store sorts names by a linguistic order, not by bytes: it considers '-' last. For the names
+ * that we send both orders are equal; a test compares them with Azure's SDK.
  */
 function signedHeaders(headers: Readonly<Record<string, string>>): string[] {
   return Object.keys(headers)

@@ -1,28 +1,28 @@
 /**
- * Names of blobs for keys. Azure makes a '/' of every '\', and servers take the '.' at the end of a
- * segment out of a path: another blob would be meant. So these are written in another way, which
- * keeps names in the order of their keys.
+ * Maps keys to blob names. Azure turns every '\' into '/', and servers remove a '.' at the end of a
+ * path segment, so such a key would address another blob. These characters are therefore encoded,
+ * in a way that keeps names in the order of their keys.
  */
 
 import { objectError, pathInBucket } from '@holdfast/cloud-http';
 
-/** A letter that nobody has given a meaning, and the last of all. */
+/** The last code point of Unicode. It has no assigned meaning. */
 const MARK = '\u{10fffd}';
-/** Comes after '[' with anything else behind it, and before ']', as '\' does. */
+/** Sorts after '[' followed by anything else, and before ']', as '\' does. */
 const BACKSLASH = `[${MARK}`;
-/** Comes after "." with anything below '/' behind it, and before "0", as './' does. */
+/** Sorts after "." followed by anything below '/', and before "0", as './' does. */
 const DOT_BEFORE_SLASH = `..${MARK}`;
-/** Comes after '.', and before "." with anything behind it but a blank. */
+/** Sorts after '.', and before "." followed by anything but a space. */
 const LAST_DOT = `. ${MARK}`;
 
-/** What the name of a blob begins with, if its key begins with `text`. */
+/** Prefix of the blob names of all keys that begin with `text`. */
 export function namePrefix(text: string): string {
   return text.replaceAll('\\', BACKSLASH).replace(/\.(?=\/)/g, DOT_BEFORE_SLASH);
 }
 
 /**
- * `root`: empty, or ends in '/'; a prefix of names. `InvalidArgument`: together they are too long,
- * or the key has the mark in it.
+ * `root`: empty, or ends in '/'; a prefix of names. Throws `InvalidArgument` if root and key are
+ * too long together, or if the key contains the mark.
  */
 export function blobName(
   { store, root }: { readonly store: string; readonly root: string },
@@ -34,7 +34,7 @@ export function blobName(
   return root + namePrefix(key).replace(/\.$/, LAST_DOT);
 }
 
-/** Of the name of a blob, without the root; null for a name that is of no key. */
+/** Key of a blob name without the root; null if it is the name of no key. */
 export function keyOf(name: string): string | null {
   if (!name.includes(MARK)) return name;
   const key = name

@@ -1,10 +1,10 @@
 /**
- * Names of blocks: the id of their upload (32 hexadecimal digits), what the block is (7 signs), and
- * a number of 32 bits in 8 hexadecimal digits. All names of a blob's blocks have to be of one
- * length, at most 64 bytes.
+ * Names of blocks: the id of their upload (32 hexadecimal digits), the kind of the block (7
+ * characters), and a 32-bit number in 8 hexadecimal digits. Azure requires all block names of a
+ * blob to have one length, at most 64 bytes.
  *
- * A part has its CRC32C in its name, so parts with other bytes never take its place, and whoever
- * goes on with an upload can tell which of the parts that are there it would have sent.
+ * The name of a part contains its CRC32C. So a part with other bytes never replaces it, and a
+ * process that resumes an upload knows which parts match its data.
  */
 
 const BEGUN = 'begun--';
@@ -14,9 +14,9 @@ const NAME = /^([0-9a-f]{32})(\d{7}|begun--|aborted)([0-9a-f]{8})$/;
 
 export type BlockName = { readonly uploadId: string } & (
   | { readonly kind: 'part'; readonly index: number; readonly crc32c: number }
-  /** Says that the upload is there. */
+  /** Marks that the upload exists. */
   | { readonly kind: 'begun'; readonly beganAtMs: number }
-  /** Says that nothing comes of it any more. */
+  /** Marks that the upload is aborted. */
   | { readonly kind: 'aborted' }
 );
 
@@ -27,7 +27,7 @@ export function blockName(block: BlockName): string {
   return uploadId + String(block.index).padStart(INDEX_LENGTH, '0') + hex(block.crc32c);
 }
 
-/** Null for the name of a block that no upload of ours has sent. */
+/** Null for a block name that is not one of our uploads. */
 export function parseBlockName(name: string): BlockName | null {
   const [, uploadId, what, digits = ''] = NAME.exec(name) ?? [];
   if (uploadId === undefined) return null;

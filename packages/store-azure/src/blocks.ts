@@ -1,4 +1,4 @@
-/** What Azure has of uploads: the uncommitted blocks of a blob. */
+/** Lists an upload's data in Azure: the uncommitted blocks of a blob. */
 
 import { type BlockName, parseBlockName } from './block-names.ts';
 import type { AzureConnection } from './client.ts';
@@ -11,7 +11,7 @@ export interface UploadBlock {
   readonly sizeBytes: number;
 }
 
-/** Those of our uploads. None where there is no such blob. */
+/** Blocks of our uploads; empty if there is no such blob. */
 export async function uncommittedBlocks(
   connection: AzureConnection,
   blob: string,
@@ -19,7 +19,8 @@ export async function uncommittedBlocks(
 ): Promise<UploadBlock[]> {
   try {
     const { status, headers, body } = await connection.send({
-      operation: 'other', // which has no bytes: Azure takes no key of the customer's with it
+      // The request carries no bytes, so Azure accepts no customer-provided key with it.
+      operation: 'other',
       method: 'GET',
       blob,
       query: { comp: 'blocklist', blocklisttype: 'uncommitted' },

@@ -1,6 +1,6 @@
 /**
- * The way to one container: every request is built and authorized here, and put right where it was
- * refused for how it was built.
+ * Connection to one container. Builds and authorizes every request, and corrects requests that were
+ * rejected for their version, time or credentials.
  */
 
 import { type HttpTransport, type SendOptions, serverOf, type TransportAnswer } from '@holdfast/cloud-http';
@@ -9,21 +9,21 @@ import type { AzureConfig } from './config.ts';
 import { AzureRefusal } from './errors.ts';
 import { type Operation, settingHeaders } from './headers.ts';
 
-/** The oldest that can begin a listing at a key. */
+/** The oldest version that can begin a listing at a key. */
 const API_VERSION = '2026-02-06';
 /**
- * For servers that are behind: old emulators, clouds of their own. The oldest that knows every
- * tier.
+ * Used for servers that lack the version above: old emulators, private clouds. The oldest version
+ * that knows every tier.
  */
 const OLDER_API_VERSION = '2021-12-02';
-/** Less is not what a signature is refused for. */
+/** Azure tolerates a smaller clock difference. */
 const CLOCK_SKEW_MS_MIN = 60_000;
 
 export interface BlobRequest extends SendOptions {
   readonly operation: Operation;
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'DELETE';
   /**
-   * From the root of the container. Left out: the request is about the container, `null`: about the
+   * Relative to the container. Omitted: the request is about the container. `null`: about the
    * account.
    */
   readonly blob?: string | null | undefined;
@@ -38,11 +38,11 @@ export class AzureConnection {
   readonly #authorization: Authorization;
   readonly #headers: ReturnType<typeof settingHeaders>;
   readonly #server: Omit<ReturnType<typeof serverOf>, 'basePath'>;
-  /** Of the account, without a '/' at its end. */
+  /** Path of the account, without a trailing '/'. */
   readonly #basePath: string;
   #apiVersion = API_VERSION;
   #clockOffsetMs = 0;
-  /** How often version, clock or credentials were put right. */
+  /** Number of corrections so far of version, clock or credentials. */
   #correctionCount = 0;
 
   constructor(config: AzureConfig, transport: HttpTransport) {
@@ -61,8 +61,8 @@ export class AzureConnection {
     try {
       return await this.#send(request);
     } catch (error) {
-      // What was refused for version, time or credentials had no effect: it is sent once more when
-      // that could be put right.
+      // A request rejected for its version, time or credentials had no effect. Send it once more if
+      // the cause was corrected.
       if (!(error instanceof AzureRefusal) || !(await this.#correct(sentWith, error, request.signal)))
         throw error;
       return this.#send(request);
@@ -70,8 +70,8 @@ export class AzureConnection {
   }
 
   /**
-   * What lets the store fetch a blob of ours for a copy; null: blobs are encrypted by a key that
-   * the store would have to be given.
+   * Authorizes the store to fetch one of our blobs for a copy. Null: the blobs are encrypted with a
+   * key that the store would need as well.
    */
   async sourceAccess(
     blob: string,
@@ -89,7 +89,7 @@ export class AzureConnection {
     return this.#transport.close();
   }
 
-  /** As it is sent, with that of the account. */
+  /** Encoded path, including that of the account. */
   #pathOf(blob: string | null | undefined): string {
     if (blob === null) return `${this.#basePath}/`;
     const container = `${this.#basePath}/${this.#config.container}`;
@@ -117,13 +117,13 @@ export class AzureConnection {
     return this.#transport.send({ ...this.#server, method, path, headers, secrets, body }, request);
   }
 
-  /** A server that is behind does not know all of it, and begins every listing at its beginning. */
+  /** An older server does not know all parameters, and begins every listing at the beginning. */
   #queryOf({ query = {} }: BlobRequest): Readonly<Record<string, string>> {
     const { startFrom: _, ...known } = query;
     return this.#apiVersion === API_VERSION ? query : known;
   }
 
-  /** False: nothing is different now from when the request was sent. */
+  /** False: nothing has changed since the request was sent. */
   async #correct(sentWith: number, refusal: AzureRefusal, signal: AbortSignal | undefined): Promise<boolean> {
     const remedy = this.#remedyFor(refusal, signal);
     if (remedy === undefined) return false;
@@ -157,7 +157,8 @@ export class AzureConnection {
 }
 
 /**
- * Azurite names the header in its message only; an answer to HEAD names none, and may be about it.
+ * Azurite names the header only in its message. An answer to HEAD names none, and may be about the
+ * version.
  */
 function isOfVersion({ code, headerName, message }: AzureRefusal): boolean {
   if (code !== 'InvalidHeaderValue') return false;
@@ -165,8 +166,8 @@ function isOfVersion({ code, headerName, message }: AzureRefusal): boolean {
 }
 
 /**
- * What a path may hold as it is differs from server to server; what is escaped means the same to
- * all.
+ * Which characters a path may contain unescaped depends on the server; escaped ones mean the same
+ * to all.
  */
 function escapedPath(blob: string): string {
   return blob

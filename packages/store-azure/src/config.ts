@@ -33,17 +33,17 @@ export interface AzureConfig {
   readonly container: string;
   /** Empty, or ends in '/'. */
   readonly root: string;
-  /** Base URL of the account, without '/' at its end. */
+  /** Base URL of the account, without a trailing '/'. */
   readonly endpoint: string;
   readonly credentials: AzureCredentials;
-  /** Left out: the account's. */
+  /** If omitted: the account's tier. */
   readonly tier?: 'Hot' | 'Cool' | 'Cold' | undefined;
   readonly encryptionScope?: string | undefined;
   /** 32 bytes, in base64. */
   readonly customerKey?: Secret | undefined;
-  /** Bodies of uploads go with their MD5, which the store verifies. */
+  /** Uploads carry the MD5 of their bodies, which the store verifies. */
   readonly contentMd5: boolean;
-  /** Path of a PEM file with certificates to trust beside the usual ones. */
+  /** Path of a PEM file with certificates to trust besides the usual ones. */
   readonly ca?: string | undefined;
   readonly proxies: Proxies;
 }
@@ -52,7 +52,7 @@ export type AzureEnvironment = Readonly<Record<string, string | undefined>>;
 
 const FORM = 'az://account/container/prefix, with settings after a "?" if need be';
 
-/** Query keys and what they take, for messages. */
+/** Query keys and their accepted values, for messages. */
 const SETTINGS = {
   endpoint:
     'the base URL of the account, http:// or https:// (default: https://ACCOUNT.blob.core.windows.net)',
@@ -65,15 +65,15 @@ const SETTINGS = {
 type Uri = StoreUri<keyof typeof SETTINGS>;
 
 /**
- * The signature of a SAS, wherever it stands: escaped or not, in the query, in a setting or in the
+ * Finds the signature of a SAS anywhere in a URI, escaped or not: in the query, a setting or the
  * prefix.
  */
 const SAS_IN_URI = /([?&]|%3f|%26)sig(=|%3d)/i;
 
 /**
- * From an `az:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong
- * and what is accepted, and never repeats a secret. Pure: nothing is looked up. The prefix is
- * percent-decoded and otherwise kept as it is; one '/' at its end is left out.
+ * Parses an `az:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was
+ * wrong and what is accepted, and never repeats a secret. Pure: no requests, no file access. The
+ * prefix is percent-decoded and otherwise unchanged; one trailing '/' is dropped.
  */
 export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): AzureConfig {
   checkStoreInput(uri, env);
@@ -93,7 +93,7 @@ export function parseAzureConfig(uri: string, env: AzureEnvironment = {}): Azure
   const tier = given.optionalChoice('tier', ['Hot', 'Cool', 'Cold', 'Archive']);
   if (tier === 'Archive') throw given.invalid('has tier=Archive, whose objects cannot be read at once');
   const proxies = new Proxies(env);
-  proxies.to(serverOf(new URL(endpoint))); // one that cannot be used is told at once
+  proxies.to(serverOf(new URL(endpoint))); // Reject an unusable proxy at once.
   const name = `az://${account}/${container}`;
   return {
     uri: prefix === '' ? name : `${name}/${prefix}`,

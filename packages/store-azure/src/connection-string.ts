@@ -3,7 +3,7 @@ import { CheckpointError } from '@holdfast/core/contract';
 import type { AzureCredentials } from './config.ts';
 
 export interface ConnectionString {
-  /** Of blobs; nothing if it is the usual one of the account. */
+  /** Endpoint for blobs; undefined if it is the account's usual one. */
   readonly endpoint: string | undefined;
   readonly credentials: AzureCredentials;
 }
@@ -11,8 +11,8 @@ export interface ConnectionString {
 export const CONNECTION_STRING = 'AZURE_STORAGE_CONNECTION_STRING';
 
 /**
- * What Azure's tools make of `UseDevelopmentStorage=true`: account and key of the emulator are
- * public.
+ * What Azure's tools substitute for `UseDevelopmentStorage=true`: account and key of the emulator
+ * are public.
  */
 const EMULATOR: Readonly<Record<string, string>> = {
   AccountName: 'devstoreaccount1',
@@ -21,8 +21,8 @@ const EMULATOR: Readonly<Record<string, string>> = {
 };
 
 /**
- * `Name=Value;…`, as the portal shows it. `InvalidConfig` without repeating any of it: it holds
- * secrets. Nothing for nothing.
+ * Parses `Name=Value;…`, as the portal shows it. The `InvalidConfig` error repeats none of it: it
+ * contains secrets. `undefined` in, `undefined` out.
  */
 export function parseConnectionString(
   text: string | undefined,
@@ -40,17 +40,17 @@ export function parseConnectionString(
   throw invalid('has neither an AccountKey nor a SharedAccessSignature');
 }
 
-/** `InvalidConfig` if it is none. `from`: the variable that holds it. */
+/** Throws `InvalidConfig` if it is not an account key. `from`: the variable that holds it. */
 export function accountKey(text: string, from: string): Secret {
   const isKey = text.length % 4 === 0 && /^[A-Za-z0-9+/]{16,}={0,2}$/.test(text);
   if (isKey) return new Secret(text);
   throw new CheckpointError('InvalidConfig', `the key of the account in ${from} is not base64`);
 }
 
-/** Without the '?' that some tools put before it. */
+/** Removes the '?' that some tools put before it. */
 export function sharedAccessSignature(text: string, from: string): Secret {
   const token = text.trim().replace(/^\?/, '');
-  // What goes into the path of a request has to be escaped already.
+  // It becomes part of the request path, so it must be escaped already.
   if (/(^|&)sig=[^&]/.test(token) && /^[\x21-\x7e]+$/.test(token) && !token.includes('#'))
     return new Secret(token);
   const what = `the SAS in ${from} is none: it is a query such as sv=…&sp=…&sig=…, with its values escaped`;

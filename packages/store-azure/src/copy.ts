@@ -1,7 +1,7 @@
 /**
- * Copies inside an account: the store fetches the bytes itself, by a URL that lets it. Small blobs
- * in one request; large ones as blocks that become visible all at once. Azure's older copy, which
- * goes on in the background, is not used: it shows an empty blob meanwhile.
+ * Copies inside an account: the store fetches the bytes itself, by a URL that authorizes it. Small
+ * blobs need one request. Large ones are copied as blocks that become visible together. Azure's
+ * older copy, which continues in the background, is not used: it shows an empty blob meanwhile.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -12,13 +12,13 @@ import { AzureRefusal, type AzureSubject, foreignSuccess, storeError } from './e
 import { blockListXml } from './xml.ts';
 
 const MIB = 1024 * 1024;
-/** Of one request that copies a whole blob. */
+/** Largest blob that one request copies. */
 const WHOLE_BYTES_MAX = 256 * MIB;
-/** Of one block. Azure takes 4,000 MiB; smaller ones tell how far the copy is. */
+/** Size of one block. Azure accepts 4,000 MiB; smaller blocks show the progress of a copy. */
 const BLOCK_BYTES = 256 * MIB;
 const BLOCKS_MAX = 50_000;
 const BLOCKS_AT_A_TIME = 8;
-/** Azure takes no longer name of a source, its SAS included. */
+/** Longest source URL that Azure accepts, including its SAS. */
 const SOURCE_URL_LENGTH_MAX = 2048;
 
 /** One end of a copy. */
@@ -33,13 +33,16 @@ interface Copy {
   readonly source: CopyEnd;
   readonly target: CopyEnd;
   readonly sizeBytes: number;
-  /** What each request says about the source. */
+  /** Headers about the source, sent with each request. */
   readonly headers: Readonly<Record<string, string>>;
   readonly metadata: Readonly<Record<string, string>>;
   readonly options: CopyOptions;
 }
 
-/** Null: the credentials let nobody fetch the source, or the server copies nothing. */
+/**
+ * Null: the credentials cannot authorize the store to fetch the source, or the server does not
+ * copy.
+ */
 export async function copyBlob(
   source: CopyEnd,
   target: CopyEnd,
@@ -86,7 +89,7 @@ async function headOf(source: CopyEnd, signal: AbortSignal | undefined): Promise
   const { connection, blob } = source;
   const request = { operation: 'read', method: 'HEAD', blob, isRepeatable: true, signal } as const;
   const answer = await connection.send(request).catch((error: unknown) => {
-    // Of the source, and not of what the call is about.
+    // The error concerns the source, not the subject of the call.
     throw error instanceof AzureRefusal ? storeError(error, 'look at', source) : error;
   });
   if (answer.headers['content-length'] === undefined) throw foreignSuccess(answer.status, answer.headers);
@@ -142,10 +145,7 @@ export interface Range {
   readonly end: number;
 }
 
-/**
- * Of the blocks that a copy of so many bytes is made of: as few as there have to be for a blob that
- * is very large.
- */
+/** Ranges of the blocks of a copy. Very large blobs get larger blocks, at most `BLOCKS_MAX`. */
 export function copyRanges(sizeBytes: number): Range[] {
   const blockBytes = Math.max(BLOCK_BYTES, Math.ceil(sizeBytes / BLOCKS_MAX));
   return Array.from({ length: Math.ceil(sizeBytes / blockBytes) }, (_, index) => ({
@@ -173,7 +173,7 @@ async function putBlockFromUrl(
 
 const NOTHING = new Uint8Array(0);
 
-/** What Azure says when it may not fetch the source, and Azurite when it cannot. */
+/** True if Azure was not allowed to fetch the source, or if Azurite does not support that. */
 function isOutOfReach({ code, status }: AzureRefusal): boolean {
   return code === 'CannotVerifyCopySource' || status === 501;
 }

@@ -15,16 +15,13 @@ import {
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 import type { AzureConfig } from './config.ts';
 
-/** What a call was about, and what the store was opened with, for its message. */
+/** Subject of a call and settings of the store, for its message. */
 export interface AzureSubject extends StoreSubject {
   readonly config: AzureConfig;
 }
 
 export class AzureRefusal extends HttpRefusal {
-  /**
-   * Of the header that the store does not understand, in lower case; empty where it is not about
-   * one.
-   */
+  /** Header that the store rejects, in lower case; empty if the refusal is not about one. */
   readonly headerName: string;
 
   constructor(answer: RefusedAnswer, code: string, message: string, headerName = '') {
@@ -35,8 +32,8 @@ export class AzureRefusal extends HttpRefusal {
 }
 
 /**
- * From the code in header or body. Of the message only the first line is kept, and of the details
- * nothing: they repeat signatures and what was signed.
+ * Parses the code in header or body. Keeps only the first line of the message, and no details: they
+ * repeat signatures and the signed text.
  */
 export function refusalOf(answer: RefusedAnswer, body: string): AzureRefusal {
   const element = (name: string) =>
@@ -44,24 +41,24 @@ export function refusalOf(answer: RefusedAnswer, body: string): AzureRefusal {
   const isError = body.includes('<Error>');
   const told = answer.headers['x-ms-error-code'] ?? (isError ? element('Code') : '');
   const message = isError ? (element('Message').split('\n', 1)[0] ?? '') : plainText(body);
-  // Azurite's word for credentials that it does not know.
+  // Azurite's code for unknown credentials.
   const isUnknown = told === 'AuthorizationFailure' && message.startsWith('Server failed to authenticate');
   const code = isUnknown ? 'AuthenticationFailed' : told;
   return new AzureRefusal(answer, code, message.trim(), isError ? element('HeaderName') : '');
 }
 
-/** The head of the answer says that Azure itself answered. */
+/** Tells by the headers whether Azure itself answered. */
 export function isOfAzure(headers: RefusedAnswer['headers']): boolean {
   return headers['x-ms-request-id'] !== undefined;
 }
 
-/** A success in a form that Azure does not have: whoever answered is no Azure. */
+/** A success in a form that Azure never uses: another server answered. */
 export function foreignSuccess(status: number, headers: RefusedAnswer['headers']): AzureRefusal {
   const { 'x-ms-request-id': _, ...rest } = headers;
   return new AzureRefusal({ status, headers: rest, hasBody: true }, '', '');
 }
 
-/** Azure's codes, those of Azurite included. What is not here is judged by its HTTP status. */
+/** Codes of Azure and Azurite. For any other code the HTTP status decides. */
 const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   BlobNotFound: 'NotFound',
   ResourceNotFound: 'NotFound',
@@ -128,7 +125,7 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   IngressIsOverAccountLimit: 'Throttled',
   OperationsPerSecondIsOverAccountLimit: 'Throttled',
 
-  // The store stumbled, or writes met: whether ours has had its effect is not known.
+  // An internal error, or concurrent writes: it is unknown whether our write took effect.
   AccountBeingCreated: 'Unavailable',
   InternalError: 'Unavailable',
   OperationTimedOut: 'Unavailable',
@@ -137,7 +134,7 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   AccountQuotaExceeded: 'StorageFull',
 };
 
-/** What a person has to know beside the store's own words. */
+/** Explanations in addition to the store's own message. */
 const HINTS: Readonly<Record<string, string>> = {
   AccountIsDisabled: 'the account is disabled',
   AuthorizationProtocolMismatch: 'the SAS is for https only; write https:// in endpoint=',
@@ -169,7 +166,7 @@ const HINTS: Readonly<Record<string, string>> = {
 };
 
 /**
- * What an action needs: as a letter of a SAS, and as an action of a role (below
+ * Permission that an action needs: as a letter of a SAS, and as an action of a role (below
  * `Microsoft.Storage/…/containers/`).
  */
 const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
@@ -182,8 +179,8 @@ const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
 ];
 
 /**
- * A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the
- * message.
+ * Wraps a failed call in a `CheckpointError`. `action`: "read", "create"; the message names the
+ * subject after it.
  */
 export function storeError(error: unknown, action: string, subject: AzureSubject): CheckpointError {
   if (error instanceof AzureRefusal) return azureError(error, action, subject);
@@ -221,20 +218,20 @@ function missingError(
   return new CheckpointError('NotFound', `${store} names ${what} that ${how}`, { context, cause: refusal });
 }
 
-/** Codes that only a blob under the same name can bring about, when a new one is to be made. */
+/** When a blob is created, these codes prove that a blob with the name exists. */
 const OF_CREATE: readonly string[] = ['BlobImmutableDueToPolicy', 'UnauthorizedBlobOverwrite'];
 const MAKES_NEW = /^(create|copy to)$/;
 
 function codeOf({ code, status, message, headerName }: AzureRefusal, action: string): ErrorCode {
   if (MAKES_NEW.test(action) && OF_CREATE.includes(code)) return 'AlreadyExists';
-  // Azurite's word for Md5Mismatch.
+  // Azurite's form of Md5Mismatch.
   if (code === 'InvalidOperation' && /md5/i.test(message)) return 'Corrupt';
-  // not even an older one
+  // The server rejects the older version too.
   if (code === 'InvalidHeaderValue' && headerName === 'x-ms-version') return 'Unsupported';
   return BY_CODE[code] ?? codeOfStatus(status);
 }
 
-/** Why credentials were refused, as far as it can be known. */
+/** Explains why credentials were rejected, as far as that is known. */
 function deniedHint(
   { code, status, date }: AzureRefusal,
   action: string,
@@ -259,7 +256,7 @@ const FIREWALL: Readonly<Record<string, string>> = {
   AuthorizationFailure: ', or the firewall of the account refuses this machine',
 };
 
-/** The times of a SAS are no secret. */
+/** The times of a SAS are not secret. */
 function sasHint(token: string, storeDate: string | undefined): string {
   const query = new URLSearchParams(token);
   const nowMs = Date.parse(storeDate ?? '') || Date.now();

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { AzureConfig } from './config.ts';
 
-/** Requests that settings of the store change. */
+/** Kinds of requests that settings of the store affect. */
 export type Operation = 'create' | 'putPart' | 'complete' | 'read' | 'copy' | 'other';
 
-/** The headers that the settings of a store add to each kind of request. Made once. */
+/** Headers that the store's settings add to each kind of request. Computed once. */
 export function settingHeaders(
   config: AzureConfig,
 ): Readonly<Record<Operation, Readonly<Record<string, string>>>> {

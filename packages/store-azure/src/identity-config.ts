@@ -3,14 +3,14 @@ import { CheckpointError } from '@holdfast/core/contract';
 import type { AzureEnvironment } from './config.ts';
 
 /**
- * Who asks Microsoft Entra ID for tokens. `machine`: what `DefaultAzureCredential` finds, looked
- * for when needed.
+ * Identity for tokens of Microsoft Entra ID. `machine`: what `DefaultAzureCredential` finds when a
+ * token is needed.
  */
 export type AzureIdentity =
   | (Application & { readonly kind: 'secret'; readonly secret: Secret })
   | (Application & {
       readonly kind: 'certificate';
-      /** Of a PEM file with certificate and key. */
+      /** Path of a PEM file with certificate and key. */
       readonly path: string;
       readonly password?: Secret | undefined;
       readonly sendsChain: boolean;
@@ -24,8 +24,8 @@ interface Application {
 }
 
 /**
- * The first that the environment names in full, in the order of Microsoft's tools. `InvalidConfig`:
- * what it says of it cannot be.
+ * The first identity that the environment names completely, in the order of Microsoft's tools.
+ * `InvalidConfig`: a variable has an impossible value.
  */
 export function identityIn(env: AzureEnvironment): AzureIdentity {
   const { AZURE_TENANT_ID: tenantId, AZURE_CLIENT_ID: clientId } = env;

@@ -1,15 +1,13 @@
-/** Tokens of Microsoft Entra ID, from wherever the machine has an identity. */
+/** Tokens of Microsoft Entra ID, from any source of identity that the machine has. */
 
 import type { TokenCredential, TokenCredentialOptions } from '@azure/identity';
 import { CredentialsError, type Expiring, LibraryFailure, LOGIN_ADVICE, Renewed } from '@holdfast/cloud-http';
 import type { AzureIdentity } from './identity-config.ts';
 
-/** For blobs of every cloud. */
+/** Scope for blobs in every cloud. */
 const SCOPE = 'https://storage.azure.com/.default';
 
-/**
- * By where the identity comes from: how it is called, and what to look at when it gives no token.
- */
+/** For each source of identity: its name, and what to check if it gives no token. */
 const SOURCES: Readonly<Record<AzureIdentity['kind'], { readonly name: string; readonly advice: string }>> = {
   secret: {
     name: 'the client secret of AZURE_CLIENT_SECRET',
@@ -33,8 +31,8 @@ const SOURCES: Readonly<Record<AzureIdentity['kind'], { readonly name: string; r
 export type IdentityTokens = Renewed<string>;
 
 /**
- * `find`: a credential of the library, anew for each token: one that was refused is not to come
- * back from its memory.
+ * `find`: makes a new credential of the library for each token, because a credential would return a
+ * rejected token from its cache.
  */
 export function identityTokens(
   identity: AzureIdentity,
@@ -54,16 +52,16 @@ async function tokenOf(credential: TokenCredential): Promise<Expiring<string>> {
 }
 
 /**
- * The library is loaded only by those who need it: it takes a third of a second. Its chain tells
- * every failure of the environment as "HTTP 400", also one of the network: so what the environment
- * names is asked directly.
+ * The library is loaded only when needed: it takes a third of a second. Its chain reports every
+ * failure of the environment as "HTTP 400", even a network failure. So an identity named by the
+ * environment is used directly.
  */
 async function credentialOf(identity: AzureIdentity, signal: AbortSignal): Promise<TokenCredential> {
   const library = await import('@azure/identity');
   const additionalPolicies = [{ policy: stoppedBy(signal), position: 'perRetry' as const }];
   if (identity.kind === 'machine') return new library.DefaultAzureCredential({ additionalPolicies });
   const { tenantId, clientId } = identity;
-  // repeating is the engine's business
+  // The engine does the retries.
   const options = { additionalPolicies, retryOptions: { maxRetries: 0 } };
   if (identity.kind === 'secret')
     return new library.ClientSecretCredential(tenantId, clientId, identity.secret.reveal(), options);
@@ -86,7 +84,7 @@ async function credentialOf(identity: AzureIdentity, signal: AbortSignal): Promi
 
 type Policy = NonNullable<TokenCredentialOptions['additionalPolicies']>[number]['policy'];
 
-/** The library takes no signal for what it sends. */
+/** Adds the signal to the library's requests, because the library has no option for it. */
 function stoppedBy(signal: AbortSignal): Policy {
   return {
     name: 'stopped-when-late',
@@ -104,10 +102,10 @@ function failureOf(error: unknown, { kind }: AzureIdentity, wasGiven: boolean): 
   const told = (to: CredentialsError['code'], what: string) => new CredentialsError(to, what, failure);
   if (status === 407)
     return told('Denied', `no token can be had: the proxy wants credentials (${message}); ${LOGIN_ADVICE}`);
-  // Where there has been a token before, there will be one again.
+  // There was a token before, so the failure is treated as temporary.
   if (wasGiven) return told('Unavailable', `the token has expired, and no other could be had (${message})`);
   if (kind === 'machine') return told('Denied', `no credentials were found (${message}); ${advice}`);
-  // So the library calls an authority that it could not ask for its endpoints.
+  // The library's name for an authority that it could not reach for its endpoints.
   const isAway = isTemporary || failure.kind === 'CredentialUnavailableError';
   if (isAway)
     return told('Unavailable', `no token can be had at present from ${name} (${message}); ${advice}`);

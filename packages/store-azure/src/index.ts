@@ -15,10 +15,10 @@ export {
 } from './config.ts';
 
 /**
- * Opens the store of `az://account/container/prefix?endpoint=…`. Sends nothing: a container that is
- * not there, or may not be used, shows at the first call. What the URI leaves open is filled from
- * `env` (the variables of Azure's tools); without a key or SAS there, from the identity of the
- * machine. `InvalidConfig`: the URI, a variable, or a certificate file that cannot be read.
+ * Opens the store of `az://account/container/prefix?endpoint=…`. Sends nothing: a missing or
+ * forbidden container fails at the first call. Values missing in the URI come from `env` (the
+ * variables of Azure's tools). Without a key or SAS there, the machine's identity is used.
+ * `InvalidConfig`: the URI or a variable is invalid, or a certificate file cannot be read.
  */
 export async function openAzureStore(uri: string, env: AzureEnvironment): Promise<ObjectStore> {
   const config = parseAzureConfig(uri, env);

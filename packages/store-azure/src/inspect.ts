@@ -1,6 +1,6 @@
 /**
- * What the settings of a container and its account mean for checkpoints. Some of them are told by
- * Azure's management API only.
+ * What the settings of a container and its account mean for checkpoints. Only Azure's management
+ * API reports some of them.
  */
 
 import { elementsOf, fact, isXmlOf } from '@holdfast/cloud-http';
@@ -11,8 +11,8 @@ import { AzureRefusal } from './errors.ts';
 import { textOf } from './xml.ts';
 
 /**
- * What was asked for, or why there is nothing: these credentials may not read it, or the server
- * does not tell.
+ * An answer, or the reason why there is none: these credentials may not read it, or the server does
+ * not report it.
  */
 type Told<T> = T | 'denied' | 'silent';
 
@@ -22,8 +22,8 @@ interface Answer {
 }
 
 /**
- * `NotFound` if there is no such container; what may not be read, or is not told, is a fact that
- * says so. Four requests.
+ * Throws `NotFound` if there is no such container. A setting that may not be read, or that the
+ * store does not report, becomes a fact that says so. Sends four requests.
  */
 export async function inspectContainer(
   connection: AzureConnection,
@@ -56,8 +56,8 @@ export async function inspectContainer(
 }
 
 /**
- * Of a document or of nothing. What a document that is cut off does not say would be told as not
- * so.
+ * Text of a complete document, or of an empty answer. Settings missing from a truncated document
+ * would be reported as off.
  */
 function wholeText(body: Uint8Array): string {
   const text = new TextDecoder().decode(body);
@@ -65,7 +65,7 @@ function wholeText(body: Uint8Array): string {
   return text;
 }
 
-/** A missing container is no matter of permission. */
+/** A missing container is an error, not a missing permission. */
 function unlessUntold(error: unknown): 'denied' | 'silent' {
   if (!(error instanceof AzureRefusal) || error.code.startsWith('Container')) throw error;
   if ([401, 403].includes(error.status)) return 'denied';
@@ -154,7 +154,7 @@ function softDeleteFact(service: Told<Answer>): StoreFact {
   );
 }
 
-/** What only a blob can tell. */
+/** Facts that only a blob can show. */
 function blobFacts(listing: Told<Answer>, { tier }: AzureConfig): StoreFact[] {
   const versioning = ['versioning', 'versioning'] as const;
   const accessTier = ['access-tier', 'access tier'] as const;

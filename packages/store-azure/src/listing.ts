@@ -1,4 +1,4 @@
-/** Listings of a container, in the order of the keys' bytes whatever order the store has. */
+/** Lists a container in the order of the keys' bytes, whatever order the store uses. */
 
 import { dateMs, objectError, plainEtag } from '@holdfast/cloud-http';
 import {
@@ -13,7 +13,7 @@ import type { AzureConnection } from './client.ts';
 import { foreignSuccess, isOfAzure } from './errors.ts';
 import { type ListedBlob, type Listing, parseListing } from './xml.ts';
 
-/** What a listing is of. */
+/** The store that is listed. */
 export interface ListedStore {
   /** For messages. */
   readonly store: string;
@@ -24,9 +24,9 @@ export interface ListedStore {
 }
 
 /**
- * An account with a hierarchical namespace lists a directory and what is in it before its
- * neighbours, and shows the directory first: everything from there on is kept until the listing
- * ends and sorted then.
+ * An account with a hierarchical namespace lists a directory and its contents before the
+ * neighbours, and shows the directory first. From there on all objects are buffered, and sorted
+ * when the listing ends.
  */
 export async function* listPages(
   listed: ListedStore,
@@ -39,7 +39,7 @@ export async function* listPages(
   let last: string | undefined;
   let marker: string | undefined;
   let isHierarchical = false;
-  /** Of the first page that was requested, until one has been given out: ages are told by it. */
+  /** Time of the first request, until a page has been returned: ages are computed from it. */
   let firstTimeMs: number | undefined;
   let isFirst = true;
   do {
@@ -52,7 +52,7 @@ export async function* listPages(
     isHierarchical ||= page.blobs.some(({ isDirectory }) => isDirectory);
     marker = page.nextMarker;
     const found = objectsOf(page.blobs, listed.root).filter(
-      // Other signs may begin with the last of the prefix.
+      // In the blob's name, more characters may follow the last one of the prefix.
       ({ key }) => key.startsWith(prefix) && (startAfter === undefined || compareUtf8(key, startAfter) > 0),
     );
     pending.push(...found);
@@ -67,12 +67,12 @@ export async function* listPages(
 }
 
 export interface Position {
-  /** From the root of the container. */
+  /** Relative to the container. */
   readonly prefix: string;
-  /** Below the prefix of the store: what the listing may begin with. */
+  /** Relative to the store's prefix: where the listing may begin. */
   readonly start: string | undefined;
   readonly marker: string | undefined;
-  /** Blobs that have nothing but uncommitted blocks are listed too. */
+  /** Also list blobs that have only uncommitted blocks. */
   readonly isUncommitted?: boolean;
 }
 
@@ -106,16 +106,16 @@ export async function requestPage(
 }
 
 /**
- * 5,000 names of 1,024 characters, each of which may be written as an entity, and what is said of
- * each blob.
+ * Room for 5,000 names of 1,024 characters, each possibly written as an entity, and for the
+ * properties of each blob.
  */
 const PAGE_BYTES_MAX = 64 * 1024 * 1024;
 
 /**
- * Where the store may begin so that nothing after `startAfter` is left out; nothing: at the
- * beginning. Null: nothing with this prefix comes after it. A name is cut off where orders differ:
- * before a sign below '/', where one of directories differs from one of bytes, and before a letter
- * above U+D7FF, where UTF-16 differs from UTF-8.
+ * Where the store may begin so that it skips no name after `startAfter`. Undefined: at the
+ * beginning. Null: no name with this prefix comes after it. A name is truncated where two orders
+ * differ. Before a character below '/', the order of directories differs from the order of bytes.
+ * Before a character above U+D7FF, UTF-16 order differs from UTF-8 order.
  */
 export function startOf(prefix: string, startAfter: string): string | undefined | null {
   if (!startAfter.startsWith(prefix)) return compareUtf8(startAfter, prefix) > 0 ? null : undefined;
@@ -123,7 +123,7 @@ export function startOf(prefix: string, startAfter: string): string | undefined 
   return rest === '' ? undefined : prefix + rest;
 }
 
-/** Without what is no object of ours: directories, names outside the grammar. */
+/** Excludes foreign entries: directories, and names outside the grammar. */
 function objectsOf(blobs: readonly ListedBlob[], root: string): ObjectInfo[] {
   return blobs.flatMap(({ name, sizeBytes, etag, lastModified, isDirectory }) => {
     const key = keyOf(name.slice(root.length));

@@ -1,6 +1,6 @@
 /**
- * Uploads of a container that have not ended: blobs that have uncommitted blocks, and what the
- * names of those say.
+ * Lists incomplete uploads of a container: blobs with uncommitted blocks, and what the block names
+ * say.
  */
 
 import { atATime, encodeToken, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
@@ -10,7 +10,7 @@ import { type UploadBlock, uncommittedBlocks } from './blocks.ts';
 import { requestPage } from './listing.ts';
 import type { Token, UploadParts } from './upload.ts';
 
-/** Requests for lists of blocks. */
+/** Concurrent requests for lists of blocks. */
 const LISTS_AT_A_TIME = 16;
 
 export async function* listUploads(
@@ -26,7 +26,7 @@ export async function* listUploads(
     const position = { prefix: root + namePrefix(prefix), start: undefined, marker, isUncommitted: true };
     const page = await requestPage(listed, position, signal);
     marker = page.nextMarker;
-    // Of a blob that is not committed Azure tells no size; one that is empty costs a request more.
+    // Azure reports no size for an uncommitted blob. An empty blob costs one more request.
     const keys = page.blobs
       .filter(({ name, sizeBytes, isDirectory }) => sizeBytes === 0 && !isDirectory && name.startsWith(root))
       .map(({ name }) => keyOf(name.slice(root.length)))

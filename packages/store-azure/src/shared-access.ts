@@ -1,14 +1,14 @@
 import { createHmac, type KeyObject } from 'node:crypto';
 
-/** The oldest whose form is still in use: nothing of what came later is wanted. */
+/** The oldest version whose form is still in use; later features are not needed. */
 const SAS_VERSION = '2021-12-02';
-/** A copy of many blocks takes its time. */
+/** A copy of many blocks takes time. */
 const VALID_MS = 24 * 3_600_000;
-/** Clocks differ. */
+/** Allows for clock differences. */
 const EARLIER_MS = 15 * 60_000;
 
 /**
- * A SAS that lets its bearer read one blob for a day, as a query.
+ * Makes a SAS that allows reading one blob for a day, as a query.
  * https://learn.microsoft.com/rest/api/storageservices/create-service-sas
  */
 export function readSas(
@@ -17,16 +17,16 @@ export function readSas(
 ): string {
   const start = isoSeconds(nowMs - EARLIER_MS);
   const end = isoSeconds(nowMs + VALID_MS);
-  // snapshot, encryption scope, and five headers of the answer
+  // Snapshot, encryption scope, and five headers of the answer.
   const unused = Array<string>(7).fill('');
   const text = [
     'r',
     start,
     end,
     `/blob/${account}/${container}/${blob}`,
-    '', // stored policy
-    '', // IP addresses
-    '', // protocols
+    '', // Stored policy.
+    '', // IP addresses.
+    '', // Protocols.
     SAS_VERSION,
     'b',
     ...unused,

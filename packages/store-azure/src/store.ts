@@ -46,18 +46,18 @@ import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
 const MIB = 1024 * 1024;
 
 const CAPABILITIES: StoreCapabilities = {
-  // One request instead of three, as long as sending it again is cheap.
+  // One request instead of three, while a retry is still cheap.
   maxCreateBytes: 16 * MIB,
   minPartBytes: MIB,
   maxPartBytes: 4000 * MIB,
   maxParts: 50_000,
   maxDeleteKeys: 256,
   maxListKeys: 5000,
-  // Azure knows no CRC32C.
+  // Azure has no CRC32C.
   verifiesChecksums: false,
   resumesUploads: true,
   alignmentBytes: 1,
-  // A request takes tens of milliseconds, whatever it moves.
+  // A request takes tens of milliseconds, whatever its size.
   preferredConcurrency: 64,
   // A connection carries some 60 MB/s or more: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
@@ -155,7 +155,7 @@ export class AzureStore implements ObjectStore {
           onBytes,
           signal,
         });
-        // Not every proxy heeds the condition.
+        // Some proxies ignore the condition.
         if (etag !== undefined && plainEtag(headers['etag'] ?? etag) !== etag) throw replaced(subject, etag);
         return bytesInto ?? 0;
       } catch (error) {
@@ -163,7 +163,8 @@ export class AzureStore implements ObjectStore {
         if (isRefused && error.status === 412) throw replaced(subject, etag, error);
         const isAtEnd = isRefused && error.status === 416;
         if (isAtEnd && offsetBytes > 0) return 0;
-        // Empty, or a directory. Azurite (3.36) answers for an empty blob with 206 and no range.
+        // The blob is empty, or a directory. Azurite (3.36) answers for an empty blob with 206 and
+        // no range.
         const mayBeEmpty = isAtEnd || rootOf(error).code === 'RANGE_MISMATCH';
         if (mayBeEmpty && (await this.#look(key, signal)).sizeBytes === 0) return 0;
         throw error;
@@ -242,7 +243,10 @@ export class AzureStore implements ObjectStore {
     await this.#calls.close(() => this.#connection.close());
   }
 
-  /** The same account, and no key that the store would have to be given. */
+  /**
+   * Tells whether a copy from `source` is possible: the same account, and no customer-provided key,
+   * which the store would need as well.
+   */
   #reaches(source: AzureStore): boolean {
     const other = source.#config;
     const { endpoint, customerKey } = this.#config;
@@ -289,7 +293,7 @@ export class AzureStore implements ObjectStore {
     return blobName({ store: this.uri, root: this.#config.root }, key);
   }
 
-  /** Accounts with a hierarchical namespace show those as if they were blobs. */
+  /** Accounts with a hierarchical namespace show directories as if they were blobs. */
   #assertNoDirectory(key: string, headers: Readonly<Record<string, string>>): void {
     const isDirectory =
       headers['x-ms-resource-type'] === 'directory' || headers['x-ms-meta-hdi_isfolder'] === 'true';

@@ -1,8 +1,8 @@
 /**
- * Uploads as blocks. Azure knows no uploads: uncommitted blocks belong to the name of a blob, and
- * go away a week after the last of them or when a list of blocks is committed. So each upload puts
- * its id into the names of its blocks, begins with a block that says it is there, and ends, when it
- * is aborted, with one that says so.
+ * Uploads as blocks. Azure has no uploads: uncommitted blocks belong to the name of a blob. They
+ * expire a week after the last of them, or when a list of blocks is committed. So each upload has
+ * an id in the names of its blocks. It begins with a block that marks its start. If it is aborted,
+ * another block marks that.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -39,13 +39,13 @@ import type { AzureConfig } from './config.ts';
 import { AzureRefusal, foreignSuccess } from './errors.ts';
 import { blockListXml } from './xml.ts';
 
-/** What uploads share with their store. */
+/** State that uploads share with their store. */
 export interface UploadParts {
   readonly config: AzureConfig;
   readonly connection: AzureConnection;
   readonly capabilities: StoreCapabilities;
   readonly calls: StoreCalls;
-  /** Of the blob with this key. */
+  /** Blob name of this key. */
   readonly nameOf: (key: string) => string;
 }
 
@@ -56,7 +56,7 @@ export interface Token {
   readonly partSizeBytes: number;
 }
 
-/** A block is not empty. */
+/** Content of a mark: a block must not be empty. */
 const MARK = new TextEncoder().encode('-');
 
 type Mark = { readonly kind: 'begun'; readonly beganAtMs: number } | { readonly kind: 'aborted' };
@@ -90,7 +90,7 @@ export async function resumeUpload(
       isTokenPartSize(store.capabilities, partSizeBytes),
   );
   const upload = new AzureUpload(store, token);
-  await upload.listParts({ signal }); // tells whether it is still there
+  await upload.listParts({ signal }); // Fails if the upload is gone.
   return upload;
 }
 
@@ -114,7 +114,7 @@ class AzureUpload implements Upload {
     this.#uploadId = token.uploadId;
   }
 
-  /** Leaves a block that is no part. */
+  /** Uploads a block that marks a state and is not a part. */
   async mark(mark: Mark, signal: AbortSignal | undefined): Promise<void> {
     await this.#putBlock(blockName({ uploadId: this.#uploadId, ...mark }), MARK, { signal });
   }
@@ -126,7 +126,7 @@ class AzureUpload implements Upload {
       assertPart(this.#subject, { partSizeBytes: this.partSizeBytes, maxParts }, index, bytes.byteLength);
       const { crc32c } = options;
       const name = blockName({ uploadId: this.#uploadId, kind: 'part', index, crc32c });
-      // Azure takes no empty block, and an empty part adds nothing.
+      // Azure rejects empty blocks, and an empty part adds nothing.
       if (bytes.byteLength > 0) await this.#putBlock(name, bytes, options);
       return { index, sizeBytes: bytes.byteLength, crc32c, etag: name };
     });
@@ -158,14 +158,15 @@ class AzureUpload implements Upload {
     return this.#run('abort an upload to', signal, async () => {
       this.#isAborted = true;
       const blocks = await this.#blocks(signal);
-      // To others it is aborted from here on. Its bytes go with the week: whatever frees them
-      // sooner can be seen under the key.
+      // For other processes the upload is aborted from here on. Its blocks expire after a week: any
+      // way to free them sooner would be visible under the key.
       if (blocks.some(({ block }) => block.kind === 'begun')) await this.mark({ kind: 'aborted' }, signal);
     });
   }
 
   /**
-   * Of a part that was sent with different bytes, each. `NotFound`: completed, aborted or expired.
+   * Lists all versions of a part that was sent with different bytes. `NotFound`: completed, aborted
+   * or expired.
    */
   async #parts(signal: AbortSignal | undefined): Promise<PartReceipt[]> {
     this.#assertAlive();
@@ -178,7 +179,7 @@ class AzureUpload implements Upload {
     );
   }
 
-  /** Of this upload alone. */
+  /** Blocks of this upload only. */
   async #blocks(signal: AbortSignal | undefined): Promise<UploadBlock[]> {
     const blocks = await uncommittedBlocks(this.#store.connection, this.#blob, signal);
     return blocks.filter(({ block }) => block.uploadId === this.#uploadId);
@@ -202,7 +203,7 @@ class AzureUpload implements Upload {
     });
   }
 
-  /** A blob that is there already is this one: its key is of no other upload. */
+  /** If a blob exists already, this upload made it: no other upload has its key. */
   async #commit(
     parts: readonly PartReceipt[],
     { crc32c, signal }: CompleteOptions,
@@ -230,7 +231,7 @@ class AzureUpload implements Upload {
     }
   }
 
-  /** What is committed is what the store has, and not what somebody remembers. */
+  /** The parts to commit must match what the store has, not only the caller's receipts. */
   #assertSame(parts: readonly PartReceipt[], found: readonly PartReceipt[]): void {
     const sizes = new Map(found.map(({ etag, sizeBytes }) => [etag, sizeBytes]));
     for (const { index, sizeBytes, etag } of parts) {

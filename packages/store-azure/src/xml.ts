@@ -1,6 +1,5 @@
 /**
- * The documents of Azure that are read and written here. Each has elements without attributes but
- * for `Encoded`, in a fixed form.
+ * Reads and writes Azure's XML documents. They have a fixed form, and no attributes but `Encoded`.
  */
 
 import { brokenAnswer, elementsOf, isXmlOf, unescapedXml } from '@holdfast/cloud-http';
@@ -11,13 +10,13 @@ export interface ListedBlob {
   readonly etag: string;
   /** As an HTTP date. */
   readonly lastModified: string;
-  /** Of an account with a hierarchical namespace: no blob at all. */
+  /** A directory of an account with a hierarchical namespace, not a blob. */
   readonly isDirectory: boolean;
 }
 
 export interface Listing {
   readonly blobs: readonly ListedBlob[];
-  /** Where the next page begins; nothing on the last one. */
+  /** Where the next page begins; undefined on the last one. */
   readonly nextMarker: string | undefined;
 }
 
@@ -28,8 +27,8 @@ export interface ListedBlock {
 }
 
 /**
- * Null for what is no listing. Throws `BAD_BODY` for one that is cut off: what is missing would
- * count as not there.
+ * Null if it is not a listing. Throws `BAD_BODY` if it is truncated: missing blobs would count as
+ * absent.
  */
 export function parseListing(xml: string, isOfStore = false): Listing | null {
   if (!isXmlOf(xml, /^EnumerationResults$/, isOfStore)) return null;
@@ -43,7 +42,7 @@ export function parseListing(xml: string, isOfStore = false): Listing | null {
   return { blobs, nextMarker: textOf(xml.slice(xml.lastIndexOf('</Blobs>') + 1), 'NextMarker') || undefined };
 }
 
-/** Azure puts no more into a page. */
+/** Azure's maximum per page. */
 const PAGE_BLOBS_MAX = 5000;
 
 /** Null for a name that no store writes. */
@@ -70,8 +69,8 @@ function percentDecoded(text: string): string | null {
 }
 
 /**
- * The uncommitted blocks of a blob. Null for what is no list of blocks. Throws `BAD_BODY` for one
- * that is cut off.
+ * Parses the uncommitted blocks of a blob. Null if it is not a list of blocks. Throws `BAD_BODY` if
+ * it is truncated.
  */
 export function parseBlockList(xml: string, isOfStore = false): ListedBlock[] | null {
   if (!isXmlOf(xml, /^BlockList$/, isOfStore)) return null;
@@ -82,14 +81,14 @@ export function parseBlockList(xml: string, isOfStore = false): ListedBlock[] | 
   }));
 }
 
-/** `ids`: in base64, which needs no escapes. */
+/** `ids`: in base64, which needs no escaping. */
 export function blockListXml(ids: readonly string[]): Uint8Array {
   const blocks = ids.map((id) => `<Uncommitted>${id}</Uncommitted>`).join('');
   const xml = `<?xml version="1.0" encoding="utf-8"?><BlockList>${blocks}</BlockList>`;
   return new TextEncoder().encode(xml);
 }
 
-/** Of the first such element. */
+/** Text of the first such element. */
 export function textOf(xml: string, name: string): string | undefined {
   const text = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
   return text === undefined ? undefined : unescapedXml(text);

@@ -2,8 +2,9 @@ import { HttpRefusal, objectError } from '@holdfast/cloud-http';
 import type { UploadHome } from './upload.ts';
 
 /**
- * Parts that are objects have to be deleted, which a retention policy or a hold forbids.
- * `Unsupported` in such a bucket; one that may not be looked at is taken as it is.
+ * Throws `Unsupported` if the bucket has a retention policy or default holds. They forbid deleting,
+ * but parts that are objects have to be deleted. A bucket whose settings may not be read is
+ * accepted.
  */
 export async function assertNothingIsKept(
   { objects, config }: UploadHome,

@@ -1,4 +1,4 @@
-/** The way to one server: where it is, the token, and the headers of all requests. */
+/** Connection to one server: its address, the token, and the headers of all requests. */
 
 import {
   HttpRefusal,
@@ -27,7 +27,7 @@ export class GcsConnection {
   readonly #server: ReturnType<typeof serverOf>;
   readonly #customerKey: string | undefined;
 
-  /** `tokens`: none where the server asks for none. */
+  /** `tokens`: undefined if the server requires none. */
   constructor(config: GcsConfig, transport: HttpTransport, tokens: Tokens | undefined) {
     this.settings = settingHeaders(config);
     this.#transport = transport;
@@ -37,8 +37,8 @@ export class GcsConnection {
   }
 
   /**
-   * One request. A non-2xx answer is thrown as `HttpRefusal`. One whose token was refused had no
-   * effect: it is sent once more with a new one.
+   * Sends one request. A non-2xx answer is thrown as `HttpRefusal`. A request whose token was
+   * rejected had no effect, and is sent once more with a new token.
    */
   async send(request: GcsRequest): Promise<TransportAnswer> {
     const token = await this.#tokens?.current(request.signal);

@@ -1,10 +1,10 @@
 /**
- * Uploads whose parts are objects, which the store puts together: for servers without the XML API.
+ * Uploads whose parts are objects that the store composes: for servers without the XML API.
  *
- * Everything of one is below `.holdfast-compose/<id>/` at the root: `begun`, as long as the upload
- * is there; the parts; and, of more than 32 parts, what some of them make together. The name of
- * each tells what is in it (its CRC32C and size, or the names it was made from), and each is
- * created once: a part that comes twice, be it much later, changes nothing.
+ * All objects of one upload are below `.holdfast-compose/<id>/` at the root: `begun`, which exists
+ * as long as the upload; the parts; and intermediate objects, if there are more than 32 parts. Each
+ * name describes the content (its CRC32C and size, or the names it was made from), and each object
+ * is created once. So a part that arrives twice, even much later, changes nothing.
  */
 
 import { createHash, randomUUID } from 'node:crypto';
@@ -33,27 +33,27 @@ import type { Place, UploadHome, UploadToken } from './upload.ts';
 import { type GcsObject, infoOf } from './values.ts';
 import { earlierEffect, ifAbsent, written } from './written.ts';
 
-/** Sources of one compose: a limit of GCS. */
+/** Maximum number of sources of one compose in GCS. */
 const SOURCES_MAX = 32;
-/** Requests that put parts together, and those that delete them. */
+/** Concurrent requests that compose parts, and that delete them. */
 const COMPOSES_MAX = 8;
 const DELETES_MAX = 32;
 
 const BEGUN = 'begun';
-/** More than that is no mark of ours: a key, in JSON. */
+/** A larger object is not a mark of ours, which holds a key in JSON. */
 const BEGUN_BYTES_MAX = 16 * 1024;
 /** Index, CRC32C in hex, size. */
 const PART = /^part-(\d{5})-([0-9a-f]{8})-(\d{1,13})$/;
 
-/** What the mark holds. */
+/** Content of the mark. */
 interface Begun {
   readonly key: string;
   readonly partSizeBytes: number;
 }
 
 /**
- * Those that have not ended, with what is there of each; one request more for each of them, to read
- * its mark.
+ * Lists incomplete uploads with their parts. Needs one more request for each upload, to read its
+ * mark.
  */
 export async function* listComposeUploads(
   home: UploadHome,
@@ -76,7 +76,7 @@ export async function* listComposeUploads(
   }
 }
 
-/** Null: it is gone, or not ours. */
+/** Null: the mark is gone, or is not ours. */
 async function readMark(
   { objects }: UploadHome,
   name: string,
@@ -114,7 +114,7 @@ export class ComposeUpload implements Upload {
   readonly partSizeBytes: number;
   readonly #home: UploadHome;
   readonly #name: string;
-  /** In the bucket, with '/' at its end. */
+  /** In the bucket, with a trailing '/'. */
   readonly #folder: string;
   readonly #subject: StoreSubject;
   #isAborted = false;
@@ -138,9 +138,9 @@ export class ComposeUpload implements Upload {
     await assertNothingIsKept(home, signal);
     const token = { strategy: 'compose', key, uploadId: randomUUID(), partSizeBytes } satisfies UploadToken;
     const upload = new ComposeUpload(home, path, token);
-    // For whoever lists uploads, and for people who find it.
+    // For listings of uploads, and for people who find it.
     const text = Buffer.from(JSON.stringify({ key, partSizeBytes } satisfies Begun));
-    // Nobody else knows its name: one that is there is this one.
+    // The name is unique, so an existing object is this one.
     await ifAbsent(home.objects.create(`${upload.#folder}${BEGUN}`, text, { signal }));
     return upload;
   }
@@ -166,7 +166,7 @@ export class ComposeUpload implements Upload {
       this.#assertThere();
       const files = await filesBelow(this.#home, this.#folder, signal);
       if (!files.some(({ name }) => name === `${this.#folder}${BEGUN}`)) throw this.#gone();
-      // Of a part that was sent with other bytes again, the last counts.
+      // If a part was sent again with other bytes, the last one counts.
       const byAge = files.toSorted((a, b) => Number(a.generation) - Number(b.generation));
       const parts = new Map<number, PartReceipt>();
       for (const { name } of byAge) {
@@ -186,10 +186,11 @@ export class ComposeUpload implements Upload {
       assertCrcOfParts(this.#subject, parts, options);
       await this.#assertBegun(options.signal);
       const object = (await this.#earlier(options)) ?? (await this.#compose(parts, options));
-      // As long as anything is left, the upload has not ended: whoever repeats this finds the
-      // object, and goes on here.
+      // The upload ends only when all of it is deleted. A caller that repeats this call finds the
+      // object, and continues here.
       await this.#clear(options.signal).catch((error: unknown) => {
-        // What may not be deleted is for the bucket's lifecycle: the object is there all the same.
+        // Without permission to delete, leave the parts to the bucket's lifecycle: the object
+        // exists all the same.
         if (!(error instanceof HttpRefusal && error.status === 403)) throw error;
       });
       return infoOf(this.key, object);
@@ -203,7 +204,10 @@ export class ComposeUpload implements Upload {
     });
   }
 
-  /** What an earlier call has made, of which nobody heard: then some of the parts may be gone. */
+  /**
+   * Finds the object made by an earlier call whose answer was lost. Some of the parts may be gone
+   * then.
+   */
   async #earlier(options: CompleteOptions): Promise<GcsObject | undefined> {
     try {
       return await earlierEffect(this.#home.objects, this.#subject, this.#name, options);
@@ -232,7 +236,7 @@ export class ComposeUpload implements Upload {
     return written(objects, this.#subject, composed, options);
   }
 
-  /** The mark goes last: as long as anything is there, the upload can be found and aborted. */
+  /** Deletes the mark last: until then the upload can be found and aborted. */
   async #clear(signal: AbortSignal | undefined): Promise<void> {
     const { objects } = this.#home;
     const mark = `${this.#folder}${BEGUN}`;

@@ -14,29 +14,29 @@ export interface GcsConfig {
   readonly bucket: string;
   /** Empty, or ends in '/'. */
   readonly root: string;
-  /** Base URL of all requests, without '/' at its end. */
+  /** Base URL of all requests, without a trailing '/'. */
   readonly endpoint: string;
-  /** Requests carry a token of the default credentials. */
+  /** Requests carry a token from the default credentials. */
   readonly auth: boolean;
-  /** What gives the tokens, for messages. */
+  /** Source of the tokens, for messages. */
   readonly tokensFrom: string;
-  /** How objects larger than one `create` are sent. */
+  /** How objects that are too large for one `create` are sent. */
   readonly uploads: UploadStrategy;
-  /** Project that pays for the requests. */
+  /** Project billed for the requests. */
   readonly userProject?: string | undefined;
   readonly storageClass?: string | undefined;
   /** `projects/…/locations/…/keyRings/…/cryptoKeys/…`: CMEK. */
   readonly kmsKey?: string | undefined;
   /** 32 bytes, in base64: CSEK. */
   readonly customerKey?: Secret | undefined;
-  /** Path of a PEM file with certificates to trust beside the usual ones. */
+  /** Path of a PEM file with certificates to trust besides the usual ones. */
   readonly ca?: string | undefined;
   readonly proxies: Proxies;
 }
 
 /**
- * `multipart`: uploads in parts of the XML API. `compose`: pieces that are objects of their own,
- * put together by the store. `single`: none is larger than one request.
+ * `multipart`: multipart uploads of the XML API. `compose`: parts are objects that the store
+ * composes. `single`: no object is larger than one request.
  */
 export type UploadStrategy = 'multipart' | 'compose' | 'single';
 
@@ -46,7 +46,7 @@ const GOOGLE = 'https://storage.googleapis.com';
 
 const FORM = 'gs://bucket/prefix, with settings after a "?" if need be';
 
-/** Query keys and what they take, for messages. */
+/** Query keys and their accepted values, for messages. */
 const SETTINGS = {
   endpoint: 'the base URL of another server, http:// or https://',
   auth: 'true or false (default: false with an endpoint)',
@@ -60,9 +60,9 @@ const SETTINGS = {
 type GcsUri = StoreUri<keyof typeof SETTINGS>;
 
 /**
- * From a `gs:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong
- * and what is accepted. Pure: nothing is looked up. The prefix is percent-decoded and otherwise
- * kept as it is, `//` included; one '/' at its end is left out.
+ * Parses a `gs:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was
+ * wrong and what is accepted. Pure: no requests, no file access. The prefix is percent-decoded and
+ * otherwise unchanged, including `//`; one trailing '/' is dropped.
  */
 export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfig {
   checkStoreInput(text, env);
@@ -76,7 +76,7 @@ export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfi
   const prefix = uri.prefix(uri.path);
   const uploads = uri.choice('uploads', ['auto', 'multipart', 'compose', 'single']);
   const proxies = new Proxies(env);
-  proxies.to(serverOf(new URL(endpoint ?? GOOGLE))); // one that cannot be used is told at once
+  proxies.to(serverOf(new URL(endpoint ?? GOOGLE))); // Reject an unusable proxy at once.
   const isEmulator = endpoint !== undefined && !auth;
   return {
     uri: `gs://${bucket}${prefix === '' ? '' : `/${prefix}`}`,
@@ -87,7 +87,7 @@ export function parseGcsConfig(text: string, env: GcsEnvironment = {}): GcsConfi
     tokensFrom: env.GOOGLE_APPLICATION_CREDENTIALS
       ? 'the file of GOOGLE_APPLICATION_CREDENTIALS'
       : 'the login of gcloud or the service account of the machine',
-    // No emulator has the XML API's uploads in parts.
+    // Emulators have no multipart uploads of the XML API.
     uploads: uploads === 'auto' ? (isEmulator ? 'compose' : 'multipart') : uploads,
     userProject: uri.matching('userProject', /^[a-z0-9][a-z0-9.:-]*$/),
     storageClass: uri.matching('storageClass', /^[A-Z][A-Z_]*$/),
@@ -105,7 +105,7 @@ function assertBucket(uri: GcsUri, bucket: string): void {
   }
 }
 
-/** Google's own tools take `host:port` too. */
+/** Google's own tools also accept `host:port`. */
 function emulatorUrl({ STORAGE_EMULATOR_HOST: host }: GcsEnvironment): FromEnvironment | undefined {
   if (!host) return undefined;
   return { variable: 'STORAGE_EMULATOR_HOST', value: /^https?:\/\//.test(host) ? host : `http://${host}` };

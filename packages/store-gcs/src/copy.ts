@@ -19,7 +19,7 @@ export interface CopyTarget extends StoreSubject {
   readonly name: string;
 }
 
-/** Null: the credentials do not reach both. */
+/** Null: the credentials cannot access both. */
 export async function copyObject(
   objects: GcsObjects,
   source: CopySource,
@@ -40,7 +40,7 @@ export async function copyObject(
     } catch (error) {
       if (!(error instanceof HttpRefusal)) throw error;
       if (step === undefined && error.status === 403) return null;
-      // Of what is missing, nothing but the source can be an object.
+      // If anything but the bucket is missing, it is the source.
       if (error.status === 404) throw gcsError(error, 'read', source);
       throw error;
     }

@@ -1,19 +1,19 @@
 /**
- * Tokens of the default credentials: `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's file, a workload's
- * identity, the metadata server. The library that finds them is loaded when the first token is
+ * Tokens of the default credentials: `GOOGLE_APPLICATION_CREDENTIALS`, gcloud's file, workload
+ * identity, or the metadata server. The library that finds them is loaded when the first token is
  * needed.
  */
 
 import { CredentialsError, type Expiring, LibraryFailure, LOGIN_ADVICE, Renewed } from '@holdfast/cloud-http';
 
-/** Lets one read, write and delete objects, and read what a bucket says of itself. */
+/** Allows reading, writing and deleting objects, and reading the bucket's metadata. */
 const SCOPE = 'https://www.googleapis.com/auth/devstorage.read_write';
-/** Of one request of the library. */
+/** Timeout of one request of the library. */
 const REQUEST_TIMEOUT_MS = 10_000;
 
 export type Tokens = Renewed<string>;
 
-/** `from`: what gives them, for messages. */
+/** `from`: source of the tokens, for messages. */
 export function defaultTokens(from: string): Tokens {
   return new Renewed({
     fetch: fetchDefaultToken,
@@ -23,14 +23,13 @@ export function defaultTokens(from: string): Tokens {
 }
 
 /**
- * A new client of the library for each token: one that was refused is not to come back from its
- * memory.
+ * Makes a new client for each token, because a client would return a rejected token from its cache.
  */
 async function fetchDefaultToken(signal: AbortSignal): Promise<Expiring<string>> {
   const { GoogleAuth } = await import('google-auth-library');
   const auth = new GoogleAuth({
     scopes: SCOPE,
-    // No project is needed, and finding one out may start gcloud.
+    // No project is needed, and finding it may start gcloud.
     projectId: 'unused',
     clientOptions: { transporterOptions: { timeout: REQUEST_TIMEOUT_MS, signal } },
   });
@@ -41,8 +40,8 @@ async function fetchDefaultToken(signal: AbortSignal): Promise<Expiring<string>>
 }
 
 /**
- * The library's own errors hold requests with secrets in them and quote what was read, so none of
- * them is kept as a cause.
+ * The library's errors contain requests with secrets and quote what was read, so none is kept as a
+ * cause.
  */
 export function credentialsError(error: unknown): CredentialsError {
   const failure = new LibraryFailure(error);

@@ -16,13 +16,13 @@ import {
 } from '@holdfast/cloud-http';
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 
-/** What a call was about, for its message. */
+/** Subject of a call, for its message. */
 export interface GcsSubject extends StoreSubject {
-  /** Without a token: whoever asks is nobody. */
+  /** Anonymous: no token is sent. */
   readonly isAnonymous?: boolean | undefined;
 }
 
-/** From the JSON or the XML of an error; one without either is judged by its status. */
+/** Parses the JSON or XML of an error; without either, the status decides. */
 export function refusalOf(answer: RefusedAnswer, body: string): HttpRefusal {
   const requestId = answer.headers['x-guploader-uploadid'];
   return new HttpRefusal(answer, {
@@ -36,7 +36,7 @@ interface ToldError {
   readonly message: string;
 }
 
-/** Of Google, for requests of media: the same words as in JSON, alone. */
+/** Google's answer to media requests: the message of the JSON error as plain text. */
 function textError(body: string, isOfGoogle: boolean): ToldError {
   const text = body.trim();
   return { code: '', message: isOfGoogle && !text.startsWith('<') ? text.slice(0, 500) : plainText(body) };
@@ -52,8 +52,8 @@ function xmlError(body: string): ToldError | undefined {
 }
 
 /**
- * What the JSON API calls these; servers that speak it, such as Google's own test bench, may leave
- * the reason out.
+ * Reasons in the JSON API for a status. Servers that speak it, such as Google's own test bench, may
+ * omit the reason.
  */
 const REASON_OF_STATUS: Readonly<Record<number, string>> = {
   400: 'invalid',
@@ -77,7 +77,7 @@ function jsonError(body: string, status: number): ToldError | undefined {
       message: typeof error.message === 'string' ? error.message : '',
     };
   } catch {
-    return undefined; // no JSON: whoever answers so is judged by its status
+    return undefined; // Not JSON: the status decides.
   }
 }
 
@@ -86,8 +86,8 @@ function reasonOf(status: number): string {
 }
 
 /**
- * The answer to a completion begins before the store knows how that ends. Objects say what they
- * like, so reads are not looked at.
+ * The answer to a completion begins before the store knows the result, so a 200 may contain an
+ * error. Reads are not examined: an object may contain any bytes.
  */
 export function isErrorOfSuccess({ method }: TransportRequest, { status, body }: TransportAnswer): boolean {
   return (
@@ -99,14 +99,12 @@ export function isErrorOfSuccess({ method }: TransportRequest, { status, body }:
   );
 }
 
-/** A success in a form that GCS does not have: whoever answered is no GCS. */
+/** A success in a form that GCS never uses: another server answered. */
 export function foreignSuccess({ status, headers }: TransportAnswer): HttpRefusal {
   return new HttpRefusal({ status, headers, hasBody: true }, { code: '', message: '', requestId: undefined });
 }
 
-/**
- * Reasons of the JSON API and codes of the XML API. What is not here is judged by its HTTP status.
- */
+/** Reasons of the JSON API and codes of the XML API. For any other code the HTTP status decides. */
 const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   notFound: 'NotFound',
   NoSuchKey: 'NotFound',
@@ -131,7 +129,7 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   lockedDomainExpired: 'Denied',
   objectUnderActiveHold: 'Denied',
   ObjectUnderActiveHold: 'Denied',
-  // Its status is 412, which says something else.
+  // Its status, 412, has another meaning.
   orgPolicyConstraintFailed: 'Denied',
   OrgPolicyConstraintFailed: 'Denied',
   PERMISSION_DENIED: 'Denied',
@@ -196,7 +194,7 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   MethodNotAllowed: 'Unsupported',
   NotImplemented: 'Unsupported',
 
-  // Its status is 403, but it is a rate: of requests, or of bytes on their way.
+  // Its status is 403, but the cause is a rate limit, of requests or of bandwidth.
   quotaExceeded: 'Throttled',
   rateLimitExceeded: 'Throttled',
   RequestRateTooHigh: 'Throttled',
@@ -205,7 +203,7 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   TooManyRequests: 'Throttled',
   userRateLimitExceeded: 'Throttled',
 
-  // Two writes met, or the store stumbled: whether ours has had its effect is not known.
+  // Concurrent writes, or an internal error: it is unknown whether our write took effect.
   backendError: 'Unavailable',
   conflict: 'Unavailable',
   DEADLINE_EXCEEDED: 'Unavailable',
@@ -225,7 +223,7 @@ const HELD = 'it is under a hold; release that to delete it';
 const OTHER_KEY =
   'it was written with another HOLDFAST_GCS_CUSTOMER_KEY than is set now, or with none, or none is set';
 
-/** What a person has to know beside the store's own words. */
+/** Explanations in addition to the store's own message. */
 const HINTS: Readonly<Record<string, string>> = {
   accessNotConfigured: 'the API of Cloud Storage is not enabled in the project',
   authError: 'the store does not accept the token; get new credentials',
@@ -243,22 +241,22 @@ const HINTS: Readonly<Record<string, string>> = {
   RetentionPolicyNotMet: KEEPS,
   userProjectMissing: PAYS,
   UserProjectMissing: PAYS,
-  // What requester-pays buckets told before they had a reason of their own.
+  // Requester-pays buckets used this reason before they had their own.
   required: 'the store wants credentials, or a parameter that is missing',
 };
 
 const NO_CREDENTIALS = 'the store wants credentials; write auth=true in the URI if there are some';
 
 /**
- * The JSON API has one reason for all that is missing. These calls need an object, those nothing
- * but the bucket.
+ * The JSON API has one reason for everything that is missing. For these actions it is the object;
+ * other actions need only the bucket.
  */
 const NEEDS_OBJECT: readonly string[] = ['read', 'look at', 'delete'];
 const NEEDS_BUCKET: readonly string[] = ['create', 'list', 'begin an upload to', 'inspect'];
 
 /**
- * A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the
- * message.
+ * Wraps a failed call in a `CheckpointError`. `action`: "read", "create"; the message names the
+ * subject after it.
  */
 export function gcsError(error: unknown, action: string, subject: GcsSubject): CheckpointError {
   if (error instanceof HttpRefusal) return judged(error, action, subject);
@@ -281,11 +279,11 @@ function judged(refusal: HttpRefusal, action: string, subject: GcsSubject): Chec
 
 function codeOf({ code, status, message }: HttpRefusal): ErrorCode {
   const known = BY_CODE[code] ?? codeOfStatus(status);
-  // It has no reason of its own.
+  // A checksum mismatch has no reason of its own.
   return known === 'InvalidArgument' && /doesn't match calculated/i.test(message) ? 'Corrupt' : known;
 }
 
-/** The store says that it is the bucket that is missing. */
+/** Tells whether the store reports that the bucket is missing. */
 export function isMissingBucket({ code, message, isForeign }: HttpRefusal): boolean {
   return !isForeign && (code === 'NoSuchBucket' || /bucket does not exist/i.test(message));
 }

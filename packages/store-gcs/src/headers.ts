@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
 import type { GcsConfig } from './config.ts';
 
-/** The headers that the settings of a store add to its requests. */
+/** Headers that the store's settings add to its requests. */
 export interface SettingHeaders {
   readonly always: Readonly<Record<string, string>>;
-  /** Of every request that touches bytes: encryption by a key of the customer's. */
+  /** For every request that touches bytes: customer-supplied encryption key. */
   readonly bytes: Readonly<Record<string, string>>;
-  /** Of a copy, for its source. */
+  /** For the source of a copy. */
   readonly copySource: Readonly<Record<string, string>>;
-  /** What begins an upload in parts says of the object. */
+  /** For the request that begins a multipart upload: properties of the new object. */
   readonly newObject: Readonly<Record<string, string>>;
 }
 
-/** Bytes come back as they were sent: neither unpacked nor packed on their way. */
+/** Prevents the server from compressing or decompressing the bytes. */
 export const CONTENT_TYPE = 'application/octet-stream';
 export const CACHE_CONTROL = 'no-transform';
 

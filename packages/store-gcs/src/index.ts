@@ -13,10 +13,10 @@ import { GcsStore } from './store.ts';
 export { type GcsConfig, type GcsEnvironment, parseGcsConfig, type UploadStrategy } from './config.ts';
 
 /**
- * Opens the store of `gs://bucket/prefix?setting=…`. Sends nothing: a bucket that is not there, or
- * may not be used, shows at the first call. What the URI leaves open is filled from `env`;
- * credentials are the application default credentials of this process. `InvalidConfig`: the URI, or
- * a certificate file that cannot be read.
+ * Opens the store of `gs://bucket/prefix?setting=…`. Sends nothing: a missing or forbidden bucket
+ * fails at the first call. Values missing in the URI come from `env`; credentials are the
+ * application default credentials of this process. `InvalidConfig`: the URI is invalid, or a
+ * certificate file cannot be read.
  */
 export async function openGcsStore(uri: string, env: GcsEnvironment): Promise<ObjectStore> {
   const config = parseGcsConfig(uri, env);

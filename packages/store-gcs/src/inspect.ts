@@ -10,7 +10,7 @@ import type { GcsObjects } from './objects.ts';
 const FIELDS =
   'versioning,softDeletePolicy,retentionPolicy,defaultEventBasedHold,objectRetention,lifecycle,autoclass,location,locationType,storageClass,billing,iamConfiguration,encryption';
 
-/** Without them something fails. Uploads in parts have their own. */
+/** Required permissions. Multipart uploads need further ones. */
 const PERMISSIONS = [
   'storage.objects.create',
   'storage.objects.get',
@@ -25,7 +25,7 @@ const PERMISSIONS_OF_PARTS = [
 
 const DAY_S = 86_400;
 
-/** Parts of what the JSON API tells; everything may be missing. */
+/** Fields of the JSON API's answer; any may be missing. */
 interface Bucket {
   readonly versioning?: { readonly enabled?: boolean };
   readonly softDeletePolicy?: { readonly retentionDurationSeconds?: string };
@@ -43,8 +43,8 @@ interface Bucket {
 }
 
 /**
- * `NotFound` if there is no such bucket; what may not be read, or is not told, is a fact that says
- * so.
+ * Throws `NotFound` if there is no such bucket. A setting that may not be read, or that the store
+ * does not report, becomes a fact that says so.
  */
 export async function inspectBucket(
   objects: GcsObjects,
@@ -187,7 +187,7 @@ async function permissionFact(
   );
 }
 
-/** Emulators know of no permissions. */
+/** Emulators have no permissions. */
 function unlessUntold(error: unknown): undefined {
   const isUntold =
     error instanceof HttpRefusal && [403, 404, 405, 501].includes(error.status) && !isMissingBucket(error);

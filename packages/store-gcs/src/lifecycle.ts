@@ -1,4 +1,4 @@
-/** What the lifecycle rules of a bucket do to the objects of one store. */
+/** Effects of a bucket's lifecycle rules on the objects of one store. */
 
 import { fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
@@ -9,7 +9,7 @@ interface Rule {
   readonly condition?: Readonly<Record<string, unknown>>;
 }
 
-/** A rule with one of them leaves what is live alone. */
+/** A rule with one of these conditions does not affect live objects. */
 const NONCURRENT_CONDITIONS = ['numNewerVersions', 'daysSinceNoncurrentTime', 'noncurrentTimeBefore'];
 
 export function lifecycleFacts(rules: readonly unknown[], config: GcsConfig): StoreFact[] {
@@ -31,7 +31,7 @@ function dangerFact(rules: readonly Rule[], ruleCount: number): StoreFact {
   );
 }
 
-/** What a process that was killed leaves of its uploads. */
+/** Reports rules for what a killed process leaves of its uploads. */
 function leftoverFact(rules: readonly Rule[], { uploads, root }: GcsConfig): StoreFact {
   const [id, title] = ['abandoned-uploads', 'abandoned uploads'];
   if (uploads === 'single') return fact(id, title, 'none are possible');
@@ -52,7 +52,7 @@ function leftoverFact(rules: readonly Rule[], { uploads, root }: GcsConfig): Sto
   );
 }
 
-/** What rids the bucket of noncurrent versions, in words. */
+/** Describes the rule that deletes noncurrent versions. */
 export function noncurrentRule(rules: readonly unknown[], root: string): string | undefined {
   const rule = rules
     .map((found) => found as Rule)
@@ -68,7 +68,7 @@ function concernsLive({ condition = {} }: Rule): boolean {
   return condition.isLive !== false && !NONCURRENT_CONDITIONS.some((name) => name in condition);
 }
 
-/** Only of what the store keeps for itself: parts of uploads. */
+/** True if the rule matches only the store's own objects: parts of uploads. */
 function isOfOwn(rule: Rule): boolean {
   const prefixes = prefixesOf(rule);
   return prefixes.length > 0 && prefixes.every((prefix) => /(^|\/)\.holdfast-[^/]*\/?$/.test(prefix));

@@ -1,14 +1,14 @@
 import { randomUUID } from 'node:crypto';
 
 /**
- * Metadata and bytes of an object as one body (RFC 2387), which is how the JSON API takes both in
- * one request. Costs one copy of the bytes.
+ * Combines metadata and bytes of an object in one body (RFC 2387), so that the JSON API takes both
+ * in one request. Costs one copy of the bytes.
  */
 export function multipartRelated(
   metadata: object,
   bytes: Uint8Array,
 ): { readonly contentType: string; readonly body: Uint8Array } {
-  // Nobody can write bytes that hold it.
+  // Random, so that no object can be made to contain it.
   const boundary = `holdfast-${randomUUID()}`;
   const head = Buffer.from(
     `--${boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n${JSON.stringify(metadata)}\r\n` +

@@ -1,6 +1,6 @@
 /**
- * Uploads in parts of the XML API: the only way in which parts are no objects, and cost nothing
- * when they are thrown away.
+ * Multipart uploads of the XML API. Only there are parts not objects, and cost nothing when
+ * discarded.
  */
 
 import {
@@ -33,7 +33,7 @@ import type { Place, UploadHome, UploadToken } from './upload.ts';
 import { infoOf, xmlOf } from './values.ts';
 import { written } from './written.ts';
 
-/** Those that have not ended, page by page. `prefix`: of names in the bucket. */
+/** Lists incomplete uploads, page by page. `prefix`: of names in the bucket. */
 export async function* listMultipartUploads(
   { config, connection, calls }: UploadHome,
   prefix: string,
@@ -189,7 +189,7 @@ export class MultipartUpload implements Upload {
   }
 }
 
-/** By path, so that buckets with dots in their names have a certificate. */
+/** Path style, so that certificates also match buckets with dots in their names. */
 function xmlPath(bucket: string, name: string): string {
   return `/${bucket}/${name.split('/').map(encodeURIComponent).join('/')}`;
 }

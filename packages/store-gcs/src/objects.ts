@@ -1,4 +1,4 @@
-/** Requests of the JSON API about the objects of one bucket. Names are those in the bucket. */
+/** Requests of the JSON API about the objects of one bucket. Names are relative to the bucket. */
 
 import { base64Crc, dateMs, HttpRefusal, type Into, type TransportAnswer } from '@holdfast/cloud-http';
 import type { CallOptions, CreateOptions } from '@holdfast/core/contract';
@@ -17,7 +17,7 @@ export interface ObjectPage {
 }
 
 export interface ReadRequest extends CallOptions {
-  /** Only this one. */
+  /** If set, only this generation. */
   readonly generation?: string | undefined;
   readonly range?: { readonly first: number; readonly last: number } | undefined;
   readonly into?: Into | undefined;
@@ -30,13 +30,13 @@ export interface RewriteRequest extends CallOptions {
   readonly sourceName: string;
   readonly name: string;
   readonly rewriteToken: string | undefined;
-  /** Of its source: a key of the customer's. */
+  /** For the source: a customer-supplied key. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 export interface RewriteAnswer {
   readonly copiedBytes: number;
-  /** Present when it is done. */
+  /** Present when the copy is complete. */
   readonly object: GcsObject | undefined;
   readonly rewriteToken: string | undefined;
 }
@@ -52,7 +52,7 @@ export class GcsObjects {
     this.#bucketPath = `/storage/v1/b/${encodeURIComponent(config.bucket)}`;
   }
 
-  /** Creates an object where none is. What the store tells of its CRC32C is in the answer. */
+  /** Creates an object if none exists. The answer contains the store's CRC32C. */
   async create(name: string, bytes: Uint8Array, options: CreateOptions = {}): Promise<GcsObject> {
     const { crc32c, onBytes, signal } = options;
     const metadata = {
@@ -92,8 +92,8 @@ export class GcsObjects {
       query: { alt: 'media', ifGenerationMatch: generation },
       headers: {
         ...this.#connection.settings.bytes,
-        // What is stored packed is sent as it is, and is then refused, instead of being unpacked on
-        // its way.
+        // Without this, the server decompresses an object that is stored compressed. With it, the
+        // object arrives compressed and is rejected.
         'accept-encoding': 'gzip',
         ...(range !== undefined && { range: `bytes=${range.first}-${range.last}` }),
       },
@@ -122,7 +122,7 @@ export class GcsObjects {
     }
   }
 
-  /** `startOffset`: a name that is included. */
+  /** `startOffset`: first name, inclusive. */
   async page(
     query: { prefix: string; startOffset?: string | undefined; pageToken?: string | undefined },
     { signal }: CallOptions = {},
@@ -142,12 +142,12 @@ export class GcsObjects {
       return object;
     });
     const token = typeof nextPageToken === 'string' && nextPageToken !== '' ? nextPageToken : undefined;
-    // It would be listed for ever.
+    // A repeated page token would make the listing endless.
     if (token !== undefined && token === query.pageToken) throw foreignSuccess(answer);
     return { objects, nextPageToken: token, storeTimeMs: dateMs(answer.headers.date) };
   }
 
-  /** Puts 1 to 32 objects together, as one where none is. */
+  /** Composes 1 to 32 objects into one, if none exists under that name. */
   async compose(name: string, sources: readonly string[], { signal }: CallOptions = {}): Promise<GcsObject> {
     const answer = await this.#connection.send({
       method: 'POST',
@@ -165,7 +165,7 @@ export class GcsObjects {
     return wholeObject(answer);
   }
 
-  /** One step of a copy, as an object where none is. */
+  /** One step of a copy to a name that must not exist yet. */
   async rewrite(request: RewriteRequest): Promise<RewriteAnswer> {
     const { sourceBucket, sourceName, name, rewriteToken, headers, signal } = request;
     const { bytes } = this.#connection.settings;
@@ -187,7 +187,7 @@ export class GcsObjects {
     return rewriteAnswer(answer);
   }
 
-  /** What the bucket says of itself; `fields` as the JSON API takes them. */
+  /** Metadata of the bucket; `fields` as the JSON API expects them. */
   async bucket(fields: string, { signal }: CallOptions = {}): Promise<Record<string, unknown>> {
     const query = { fields };
     return jsonOf(
@@ -201,7 +201,7 @@ export class GcsObjects {
     );
   }
 
-  /** Those of `permissions` that the credentials have on the bucket. */
+  /** Returns those of `permissions` that the credentials have on the bucket. */
   async testPermissions(permissions: readonly string[], { signal }: CallOptions = {}): Promise<string[]> {
     const search = new URLSearchParams(
       permissions.map((permission): [string, string] => ['permissions', permission]),
@@ -220,7 +220,7 @@ export class GcsObjects {
     return `${this.#bucketPath}/o/${encodeURIComponent(name)}`;
   }
 
-  /** What every new object is told to be. */
+  /** Properties of every new object. */
   #newObject(): Record<string, string> {
     const { storageClass } = this.#config;
     return {

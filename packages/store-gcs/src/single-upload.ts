@@ -1,6 +1,6 @@
 /**
- * Uploads whose parts are kept in memory and sent as one body: for servers that can neither take
- * parts nor compose.
+ * Uploads whose parts are kept in memory and sent as one body: for servers that support neither
+ * multipart uploads nor compose.
  */
 
 import { randomUUID } from 'node:crypto';

@@ -44,7 +44,7 @@ import { assertWritten } from './written.ts';
 const MIB = 1024 * 1024;
 
 const CAPABILITIES: StoreCapabilities = {
-  // One request instead of four. Its body is copied, so memory counts twice.
+  // One request instead of four. Its body is copied, so it counts twice in memory.
   maxCreateBytes: 16 * MIB,
   minPartBytes: 5 * MIB,
   maxPartBytes: 5 * 1024 * MIB,
@@ -54,17 +54,17 @@ const CAPABILITIES: StoreCapabilities = {
   verifiesChecksums: true,
   resumesUploads: true,
   alignmentBytes: 1,
-  // A request takes tens of milliseconds, whatever it moves.
+  // A request takes tens of milliseconds, whatever its size.
   preferredConcurrency: 64,
-  // GCS gives a connection 50 to 100 MB/s: this fills 10 Gbit/s.
+  // GCS serves 50 to 100 MB/s per connection: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
 };
 
 const BY_STRATEGY: Readonly<Record<UploadStrategy, Partial<StoreCapabilities>>> = {
   multipart: {},
-  // An object has no least size.
+  // Objects have no minimum size.
   compose: { minPartBytes: 1 },
-  // They are kept in memory, where the store cannot verify them.
+  // Parts are kept in memory, where the store cannot verify them.
   single: {
     minPartBytes: 1,
     maxPartBytes: 8 * MIB,
@@ -144,13 +144,13 @@ export class GcsStore implements ObjectStore {
           onBytes,
           signal,
         });
-        // Not every server heeds the condition.
+        // Some servers ignore the condition.
         const found = headers['x-goog-generation'] ?? etag;
         if (etag !== undefined && found !== etag) throw replaced(this.#subject(key), etag);
         return bytesInto ?? 0;
       } catch (error) {
         if (!(error instanceof HttpRefusal)) throw error;
-        if (error.status === 416) return 0; // at or past the end
+        if (error.status === 416) return 0; // At or past the end.
         if (error.status === 412) throw replaced(this.#subject(key), etag, error);
         throw error;
       }
@@ -185,8 +185,8 @@ export class GcsStore implements ObjectStore {
       const objects: ObjectInfo[] = [];
       for (const object of page.objects) {
         const key = object.name.slice(root.length);
-        // The offset is included, an emulator shows a name twice where pages meet, and others may
-        // have put files here.
+        // The offset is inclusive, an emulator repeats a name where pages meet, and other programs
+        // may have put objects here.
         if (key === lastKey || !isObjectKey(key)) continue;
         lastKey = key;
         objects.push(infoOf(key, object));
@@ -241,8 +241,8 @@ export class GcsStore implements ObjectStore {
   }
 
   /**
-   * An emulator tells in plain text that an object is missing, which may be anybody's: the metadata
-   * tell it in the form of GCS.
+   * An emulator reports a missing object in plain text, which any server could send. The metadata
+   * request then reports it in the form of GCS.
    */
   async #read(path: string, request: ReadRequest): Promise<TransportAnswer> {
     try {
@@ -250,11 +250,11 @@ export class GcsStore implements ObjectStore {
     } catch (error) {
       if (!(error instanceof HttpRefusal) || error.status !== 404 || !error.isForeign) throw error;
       await this.#objects.metadata(path, request);
-      return this.#objects.read(path, request); // it has come meanwhile
+      return this.#objects.read(path, request); // The object has appeared meanwhile.
     }
   }
 
-  /** The same server, with the same credentials. */
+  /** True if it is the same server, with the same credentials. */
   #reaches(other: GcsStore): boolean {
     const { endpoint, auth } = this.#config;
     return endpoint === other.#config.endpoint && auth === other.#config.auth;

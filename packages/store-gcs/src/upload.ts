@@ -1,6 +1,6 @@
 /**
- * Uploads in parts. How they are sent is a setting; how one goes on says its token, whatever is set
- * by now.
+ * Uploads in parts. A setting selects the strategy for new uploads; a resumed upload keeps the
+ * strategy in its token.
  */
 
 import {
@@ -18,7 +18,7 @@ import { listMultipartUploads, MultipartUpload } from './multipart-upload.ts';
 import type { GcsObjects } from './objects.ts';
 import { SingleUpload } from './single-upload.ts';
 
-/** What uploads share with their store. */
+/** State that uploads share with their store. */
 export interface UploadHome {
   readonly config: GcsConfig;
   readonly connection: GcsConnection;
@@ -27,7 +27,7 @@ export interface UploadHome {
   readonly calls: StoreCalls;
 }
 
-/** Stored as JSON in base64url. */
+/** Encoded as JSON in base64url. */
 export interface UploadToken {
   readonly strategy: UploadStrategy;
   readonly key: string;
@@ -54,7 +54,7 @@ export function beginUpload(
   return STRATEGIES[uploads].begin(home, place, partSizeBytes, signal);
 }
 
-/** Of those that are sent as it is set. */
+/** Lists the uploads of the strategy that is set. */
 export async function* listUploads(
   home: UploadHome,
   prefix: string,
@@ -98,6 +98,6 @@ export async function resumeUpload(
     throw objectError('Unsupported', subject, 'cannot resume an upload that was begun with uploads=single');
   const Strategy = STRATEGIES[token.strategy];
   const upload = new Strategy(home, pathOf(token.key), token);
-  await upload.listParts({ signal }); // tells whether it is still there
+  await upload.listParts({ signal }); // Fails if the upload is gone.
   return upload;
 }

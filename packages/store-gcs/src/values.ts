@@ -1,4 +1,4 @@
-/** How GCS tells of objects, and how we keep it. */
+/** Converts GCS's descriptions of objects. */
 
 import { crcOfBase64, dateMs, isXmlOf, jsonValue, type TransportAnswer } from '@holdfast/cloud-http';
 import type { ObjectInfo } from '@holdfast/core/contract';
@@ -8,18 +8,18 @@ export interface GcsObject {
   /** From the root of the bucket. */
   readonly name: string;
   readonly sizeBytes: number;
-  /** The version: never the same for two objects of one name. */
+  /** Generation number: unique among all objects of one name. */
   readonly generation: string;
   readonly createdAtMs: number;
   readonly crc32c: number | undefined;
 }
 
-/** The fields of an object that requests ask for. */
+/** Fields of an object that requests ask for. */
 export const OBJECT_FIELDS = 'name,size,generation,timeCreated,crc32c';
 
 /**
- * Of an answer in JSON. One that is no object is thrown as the refusal of a server that is no GCS,
- * and one that is cut off as a broken body.
+ * Parses a JSON answer. One that is not an object throws the refusal of a foreign server; a
+ * truncated one throws `BAD_BODY`.
  */
 export function jsonOf(answer: TransportAnswer): Record<string, unknown> {
   const value = jsonValue(new TextDecoder().decode(answer.body), isOfGoogle(answer));
@@ -27,7 +27,7 @@ export function jsonOf(answer: TransportAnswer): Record<string, unknown> {
   throw foreignSuccess(answer);
 }
 
-/** Of an answer in XML whose root element is called so; refused like `jsonOf` does. */
+/** Returns the XML of an answer with this root element; throws as `jsonOf` does. */
 export function xmlOf(answer: TransportAnswer, root: RegExp): string {
   const text = new TextDecoder().decode(answer.body);
   if (isXmlOf(text, root, isOfGoogle(answer))) return text;
@@ -38,10 +38,10 @@ function isOfGoogle({ headers }: TransportAnswer): boolean {
   return headers['x-guploader-uploadid'] !== undefined;
 }
 
-/** From an object resource of the JSON API; undefined if it is none. */
+/** Parses an object resource of the JSON API; undefined if it is not one. */
 export function objectOf(resource: unknown): GcsObject | undefined {
   if (typeof resource !== 'object' || resource === null) return undefined;
-  // Encoders of the protocol leave out what is zero.
+  // Encoders of the protocol omit zero values.
   const { name, size = 0, generation, timeCreated, crc32c } = resource as Record<string, unknown>;
   const sizeBytes = Number(size);
   const createdAtMs = Date.parse(String(timeCreated));
@@ -60,7 +60,7 @@ export function infoOf(key: string, { sizeBytes, generation, createdAtMs }: GcsO
   return { key, sizeBytes, etag: generation, createdAtMs };
 }
 
-/** Of an answer that holds an object's bytes. */
+/** Describes the object in an answer that holds its bytes. */
 export function infoOfRead(key: string, answer: TransportAnswer, sizeBytes: number): ObjectInfo {
   const { 'x-goog-generation': etag, 'last-modified': lastModified } = answer.headers;
   if (etag === undefined) throw foreignSuccess(answer);

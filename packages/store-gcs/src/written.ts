@@ -1,4 +1,4 @@
-/** What the store says of an object, held against what was sent. */
+/** Compares the store's description of an object with what was sent. */
 
 import { HttpRefusal, objectError, type StoreSubject } from '@holdfast/cloud-http';
 import { type CallOptions, CheckpointError } from '@holdfast/core/contract';
@@ -11,8 +11,8 @@ export interface Sent {
 }
 
 /**
- * A part of an upload, or what became of one, that was just written. One that is not what was sent
- * is deleted, since nobody knows it yet, and then `Corrupt` is thrown.
+ * Checks a part of an upload, or an intermediate object, that was just written. On a mismatch it
+ * deletes the object, which no other process knows yet, and throws `Corrupt`.
  */
 export async function written(
   objects: GcsObjects,
@@ -21,14 +21,14 @@ export async function written(
   sent: Sent,
 ): Promise<GcsObject> {
   if (isSame(object, sent)) return object;
-  // Whether it can be deleted changes nothing about what is to be told.
+  // Report the mismatch whether the deletion succeeds or not.
   await objects.remove(object.name, { generation: object.generation }).catch(() => undefined);
   throw objectError('Corrupt', subject, differenceOf(object, sent));
 }
 
 /**
- * An object that others may have read already: it stays, and whoever wrote it does not know what
- * there is.
+ * Checks an object that other processes may have read already. On a mismatch the object stays, and
+ * the error says that its content is unknown.
  */
 export function assertWritten(subject: StoreSubject, object: GcsObject, sent: Sent): void {
   if (isSame(object, sent)) return;
@@ -41,7 +41,7 @@ function differenceOf({ sizeBytes, crc32c }: GcsObject, sent: Sent): string {
   return `was written with ${found}; sent were ${sent.sizeBytes} bytes and ${sent.crc32c}`;
 }
 
-/** Undefined: there was one already. */
+/** Undefined: one existed already. */
 export async function ifAbsent(creation: Promise<GcsObject>): Promise<GcsObject | undefined> {
   try {
     return await creation;
@@ -56,8 +56,8 @@ function isExisting({ code }: HttpRefusal): boolean {
 }
 
 /**
- * The object under a key that nobody else uses: of a call whose answer was lost. `AlreadyExists` if
- * it is not what was sent.
+ * Finds the object that a call whose answer was lost has created, under a key that no other process
+ * uses. `AlreadyExists` if it is not what was sent.
  */
 export async function earlierEffect(
   objects: GcsObjects,

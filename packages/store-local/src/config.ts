@@ -3,23 +3,23 @@ import { pathToFileURL } from 'node:url';
 import { CheckpointError } from '@holdfast/core/contract';
 
 /**
- * `fsync`: what is acknowledged survives a loss of power. `none`: it survives the loss of the
- * process only; for tests and for measuring what durability costs, never for checkpoints one wants
- * to keep.
+ * `fsync`: acknowledged objects survive a loss of power. `none`: they survive only the loss of the
+ * process. `none` is for tests and for measuring the cost of durability, never for checkpoints to
+ * keep.
  */
 export type Durability = 'fsync' | 'none';
 
 export interface LocalConfig {
   /** For messages. */
   readonly uri: string;
-  /** Absolute. Created at the first write. */
+  /** Absolute. Created by the first write. */
   readonly directory: string;
   readonly durability: Durability;
   /** `auto`: past the page cache where that works. `off`: never. */
   readonly direct: 'auto' | 'off';
 }
 
-/** The same without a URI; what is left out takes its default. */
+/** The configuration without a URI; omitted fields take their default. */
 export interface LocalOptions {
   /** Absolute. */
   readonly directory: string;
@@ -33,8 +33,8 @@ const FORM =
   'file:///absolute/directory, with durability=fsync|none and direct=auto|off after a "?" if need be';
 
 /**
- * What a message is about. The text itself is not repeated: in a URI that is not understood there
- * may be a secret.
+ * Subject of error messages. They never repeat the text: a URI that cannot be parsed may hold a
+ * secret.
  */
 const URI = 'the file:// URI';
 const DIRECTORY = 'the directory';
@@ -44,14 +44,14 @@ const PARAMETERS = { durability: ['fsync', 'none'], direct: ['auto', 'off'] } as
 type ParameterName = keyof typeof PARAMETERS;
 
 /**
- * From a `file:` URI or options. `InvalidConfig` says what was wrong and what is accepted. Pure:
- * nothing is looked up.
+ * Parses a `file:` URI or options. `InvalidConfig` says what was wrong and what is accepted. Pure:
+ * no system calls.
  */
 export function parseLocalConfig(target: string | LocalOptions): LocalConfig {
   return typeof target === 'string' ? parseLocalUri(target) : completeOptions(target);
 }
 
-/** The path is percent-decoded and otherwise kept as it is, "//" and ".." included. */
+/** The path is percent-decoded and otherwise unchanged, including "//" and "..". */
 function parseLocalUri(uri: string): LocalConfig {
   const match = /^file:\/\/([^/?#]*)([^?#]*)(?:\?([^#]*))?(#.*)?$/is.exec(uri);
   if (match === null) throw invalid(URI, 'is not a file URI with "//" and an absolute path');

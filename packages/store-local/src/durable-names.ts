@@ -1,7 +1,7 @@
 /**
- * Makes durable what an answer of the store rests on, also when another process made it. A process
- * that finds an object may commit on it at once. The one that made it may have died between the
- * name and the fsync. So the one that finds it syncs it too.
+ * Makes durable what the store's answers depend on, even if another process made it. A process that
+ * finds an object may commit a checkpoint that refers to it at once. But the process that made the
+ * object may have died between the name and the fsync. So the process that finds it syncs it too.
  */
 
 import { dirname } from 'node:path';
@@ -10,9 +10,8 @@ import { notDurable } from './errors.ts';
 import type { FoundObject, ObjectFiles } from './object-files.ts';
 
 /**
- * Names older than this are durable without our doing: file systems write them out by themselves
- * after 5 to 60 seconds. The rest is for settings that save power, and for clocks that differ a
- * little.
+ * Names older than this are already durable: file systems write them out after 5 to 60 seconds. The
+ * margin covers power-saving settings and small clock differences.
  */
 const YOUNG_MS = 10 * 60_000;
 
@@ -23,7 +22,7 @@ export interface DurableNamesParts {
   readonly nowMs: () => number;
 }
 
-/** All errors are `Unavailable`: the object may be there, and may be lost with the power. */
+/** All errors are `Unavailable`: the object may exist, and may be lost with the power. */
 export class DurableNames {
   readonly #parts: DurableNamesParts;
 
@@ -31,28 +30,30 @@ export class DurableNames {
     this.#parts = parts;
   }
 
-  /** Before anything is written under the key. */
+  /** Called before anything is written under the key. */
   assertTrusted(key: string): void {
     this.#explained(key, 'permanent', () => this.#parts.sync.assertTrusted(this.#directoryOf(key)));
   }
 
-  /** Of what lies in a directory, and what an object that has no name yet is to rest on. */
+  /** Syncs a directory and what an object that has no name yet will depend on. */
   async prepared(key: string, directory: string): Promise<void> {
     await this.#translated(key, 'permanent', this.#parts.sync.sync(directory));
   }
 
-  /** Of an object to which this process has just given its name. Its bytes are durable already. */
+  /**
+   * Syncs an object to which this process has just given its name. Its bytes are durable already.
+   */
   async made(key: string): Promise<void> {
     await this.#translated(key, 'exhausted', this.#parts.sync.sync(this.#directoryOf(key)));
   }
 
-  /** Of an object that was found and that is to be shown: its name and its bytes. */
+  /** Syncs the name and bytes of an object that was found, before it is shown to the caller. */
   async found(key: string, object: FoundObject): Promise<void> {
     this.#assertTrusted(key, object);
     if (object.namedAtMs > this.#parts.nowMs() - YOUNG_MS) await this.met(key, object);
   }
 
-  /** The same however old it is, for an object that was met where another was to be made. */
+  /** Like `found`, but for any age: for an object that blocks the creation of another. */
   async met(key: string, { path }: Pick<FoundObject, 'path'>): Promise<void> {
     const { sync } = this.#parts;
     const syncing = [sync.syncFile(path), sync.sync(this.#directoryOf(key))];
@@ -60,8 +61,8 @@ export class DurableNames {
   }
 
   /**
-   * Of the objects of a page: their names. Their bytes were durable before they got their names,
-   * and `found` makes sure of that again. `nowMs`: when the page was asked for.
+   * Syncs the names of the objects of a page. Their bytes were durable before they got their names,
+   * and `found` checks that again. `nowMs`: when the page was requested.
    */
   async listed(
     objects: readonly { readonly key: string; readonly found: FoundObject }[],

@@ -1,7 +1,7 @@
 import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
 import { errnoOf, fileError, SyncFailedBefore } from '@holdfast/local-files';
 
-/** What a call was about, for its message. */
+/** Subject of a call, for its message. */
 export interface StoreSubject {
   readonly store: string;
   readonly key?: string | undefined;
@@ -19,8 +19,8 @@ export function objectError(
 }
 
 /**
- * A failed call as a `CheckpointError`; the table is that of `@holdfast/local-files`, and only the
- * names are the store's.
+ * Wraps a failed call in a `CheckpointError`. The codes come from the table of
+ * `@holdfast/local-files`; the message names the store's objects.
  */
 export function storeError(error: unknown, action: string, subject: StoreSubject): CheckpointError {
   if (isCheckpointError(error)) return error;
@@ -33,9 +33,9 @@ export function storeError(error: unknown, action: string, subject: StoreSubject
 }
 
 /**
- * The same for a write. Here a missing name is that of a directory, which vanished, and a name that
- * is taken is that of a file where a directory should be; that there is an object already is said
- * only where that is certain.
+ * Like `storeError`, for a write. Here a missing name means that a directory vanished, and a taken
+ * name means that a file has the place of a directory. `AlreadyExists` is reported only where it is
+ * certain.
  */
 export function writeError(error: unknown, action: string, subject: StoreSubject): CheckpointError {
   const errno = errnoOf(error);
@@ -54,9 +54,10 @@ export function writeError(error: unknown, action: string, subject: StoreSubject
 }
 
 /**
- * A sync of a name or its bytes failed: the object may be seen, and may be lost with the power.
- * That is never `permanent`, which would promise that nothing happened. After a first failure
- * repeating is of no use either: `exhausted`. `permanent` then where nothing has its name yet.
+ * Error for a failed sync of a name or its bytes: the object may be visible, and may be lost with
+ * the power. It is never `permanent` once a name exists, because that would promise that nothing
+ * happened. After a first failure a retry cannot help either: `exhausted`. It is `permanent` while
+ * nothing has its name yet.
  */
 export function notDurable(
   error: unknown,

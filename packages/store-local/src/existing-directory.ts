@@ -4,14 +4,13 @@ import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 import { errnoOf, type FileSystem } from '@holdfast/local-files';
 import type { LocalConfig } from './config.ts';
 
-/** The directory itself, or the closest one above it that exists. */
+/** Returns the directory itself, or the closest existing one above it. */
 export async function existingDirectory(config: LocalConfig, fileSystem: FileSystem): Promise<string> {
   for (let path = resolve(config.directory); ; path = dirname(path)) {
     try {
       const stats = await fileSystem.stat(path);
       if (!stats.isDirectory()) throw refusal('InvalidConfig', config, `${path} is not a directory`);
-      // Permissions are checked as a reader meets them: access(2) would ask for the real user, not
-      // the effective one.
+      // Check permissions by reading: access(2) would check the real user, not the effective one.
       if (path === resolve(config.directory)) {
         await fileSystem.close(await fileSystem.open(path, constants.O_RDONLY | constants.O_DIRECTORY));
       }

@@ -28,9 +28,11 @@ export type { LocalComponents } from './store.ts';
 
 /**
  * Opens the store in a directory: `file:///abs/dir?durability=fsync|none&direct=auto|off`, or the
- * same as options. Writes nothing: a directory that is not there is an empty store, and is created
- * with the first object. `InvalidConfig`: the URI, or the path is not that of a directory;
- * `Denied`: it may not be read; `Unsupported`: it is a bucket mounted as a directory.
+ * same as options. Writes nothing: a missing directory is an empty store, and the first object
+ * creates it. Errors:
+ * - `InvalidConfig`: the URI is invalid, or the path is not a directory.
+ * - `Denied`: the directory may not be read.
+ * - `Unsupported`: it is a bucket mounted as a directory.
  */
 export async function openLocalStore(
   target: string | LocalOptions,
@@ -41,7 +43,7 @@ export async function openLocalStore(
   const fileSystem = components.fileSystem ?? nodeFileSystem;
   try {
     const mount = await mountOfDirectory(fileSystem, await existingDirectory(config, fileSystem));
-    // Where the mount is not known, nothing is refused.
+    // If the mount is unknown, the directory is accepted.
     if (mount !== undefined) assertNoBucket(config, mount);
     const isOnDisk = components.fileSystem === undefined && mount !== undefined && isLocalDisk(mount);
     return new LocalStore(
@@ -71,7 +73,8 @@ async function resumeComponents({
 }
 
 /**
- * Buckets mounted as directories lack what commits rest on, and would lose checkpoints silently.
+ * Buckets mounted as directories lack operations that commits depend on, and would lose checkpoints
+ * silently.
  */
 function assertNoBucket(config: LocalConfig, mount: Mount): void {
   const bucket = bucketMount(mount);

@@ -1,4 +1,4 @@
-/** What the place of a directory means for checkpoints. */
+/** What the location of a directory means for checkpoints. */
 
 import type { StoreFact } from '@holdfast/core/contract';
 import { type FileSystem, type Mount, mountOfDirectory } from '@holdfast/local-files';
@@ -7,16 +7,16 @@ import { existingDirectory } from './existing-directory.ts';
 
 const MIB = 1024 ** 2;
 const GIB = 1024 ** 3;
-/** Less is soon used up: of everything on the file system. */
+/** With less free space than this, anything on the file system may soon fill it. */
 const FREE_PERCENT_MIN = 5;
 
-/** Here a file has its time from the machine that writes it, not from a server. */
+/** Here the machine that writes a file sets its time, not a server. */
 const OWN_TIMES: readonly [meaning: string, advice: string] = [
   'each machine gives its own time: leases and graces are counted wrong by as much as clocks differ',
   'keep the clocks of all machines that use it within a minute of each other (NTP)',
 ];
 
-/** File systems that a run should not lie on without a thought, and why. */
+/** File systems that need a warning before a run is stored there, and why. */
 const CONCERNS: Readonly<Record<string, readonly [meaning: string, advice: string]>> = {
   tmpfs: [
     'what is in memory is gone when the machine restarts or loses power',
@@ -38,7 +38,7 @@ const CONCERNS: Readonly<Record<string, readonly [meaning: string, advice: strin
   beegfs: OWN_TIMES,
 };
 
-/** Where Linux does not tell, there are fewer facts. */
+/** Reports fewer facts on systems other than Linux. */
 export async function inspectDirectory(
   config: LocalConfig,
   fileSystem: FileSystem,
@@ -65,7 +65,7 @@ async function roomFact(directory: string, fileSystem: FileSystem): Promise<Stor
   const { bavail, blocks, bsize } = await fileSystem.statfs(directory);
   const [freeBytes, totalBytes] = [Number(bavail * bsize), Number(blocks * bsize)];
   const [id, title] = ['room', 'room'];
-  // Some file systems of networks and of the kernel have no size that they could tell.
+  // Some network and kernel file systems report no size.
   if (totalBytes === 0) return { id, title, seen: 'not told by this file system' };
   const seen = `${roomText(freeBytes, totalBytes)} are free`;
   if (freeBytes * 100 >= totalBytes * FREE_PERCENT_MIN) return { id, title, seen };
@@ -74,8 +74,8 @@ async function roomFact(directory: string, fileSystem: FileSystem): Promise<Stor
 }
 
 /**
- * `50.0 of 100.0 GiB`: each in a unit in which it does not look like nothing, named once if it is
- * one.
+ * `50.0 of 100.0 GiB`. Each number has a unit in which it is not close to zero; equal units appear
+ * once.
  */
 function roomText(freeBytes: number, totalBytes: number): string {
   const [free, total] = [sizeText(freeBytes), sizeText(totalBytes)];

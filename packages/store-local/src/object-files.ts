@@ -7,24 +7,23 @@ import { LINKED_DIRECTORY, TEMPORARY_DIRECTORY } from './own-names.ts';
 
 const NO_SUCH_NAME = new Set(['ENOENT', 'ENOTDIR', 'ENAMETOOLONG']);
 
-// A link is looked at, never followed blindly; a pipe that lies about does not hold up whoever
-// opens it.
+// Never follow a link blindly. Do not block when opening a pipe.
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 export interface FoundObject {
-  /** Of the file with the bytes. */
+  /** The file with the bytes. */
   readonly path: string;
   readonly stats: BigIntStats;
   /**
-   * When the key's own name was last changed: `link` and `symlink` set it. By the file system's
-   * clock.
+   * When the key's own name was last changed, by the file system's clock: `link` and `symlink` set
+   * it.
    */
   readonly namedAtMs: number;
 }
 
 /**
- * Keys and the files behind them: an object is a regular file of the key's name, or a link of the
- * store's own to one.
+ * Maps keys to files. An object is a regular file with the key's name, or a link of the store's own
+ * to such a file.
  */
 export class ObjectFiles {
   readonly root: string;
@@ -41,12 +40,12 @@ export class ObjectFiles {
     this.#direct = config.direct === 'auto';
   }
 
-  /** `key` has been checked. */
+  /** `key` is already validated. */
   pathOf(key: string): string {
     return `${this.root}/${key}`;
   }
 
-  /** `null`: there is no such object. */
+  /** `null`: no such object. */
   async find(key: string): Promise<FoundObject | null> {
     const path = this.pathOf(key);
     try {
@@ -63,7 +62,7 @@ export class ObjectFiles {
     }
   }
 
-  /** For reading, to be closed by the caller. `null`: there is no such object. */
+  /** Opens the object for reading; the caller closes it. `null`: no such object. */
   async open(key: string): Promise<{ file: DirectFile; stats: BigIntStats } | null> {
     const path = this.pathOf(key);
     try {
@@ -78,7 +77,7 @@ export class ObjectFiles {
     }
   }
 
-  /** `null`: it is no regular file. */
+  /** `null`: not a regular file. */
   async openFile(path: string): Promise<{ file: DirectFile; stats: BigIntStats } | null> {
     const file = await DirectFile.open(path, READ_FLAGS, {
       direct: this.#direct,
@@ -95,7 +94,7 @@ export class ObjectFiles {
     return null;
   }
 
-  /** Where a link of the store's own points; `null` for any other link, or none. */
+  /** Target of a link of the store's own; `null` for any other link, or no link. */
   async linkedFile(path: string): Promise<string | null> {
     const target = await this.#fileSystem.readlink(path).catch((error: unknown) => {
       if (errnoOf(error) === 'EINVAL' || NO_SUCH_NAME.has(errnoOf(error) ?? '')) return null;
@@ -107,16 +106,16 @@ export class ObjectFiles {
   }
 }
 
-/** An inode number is used again, but not with the same time of modification. */
+/** Inode numbers are reused, but not with the same modification time. */
 export function etagOf(stats: BigIntStats): string {
   return `${stats.ino}-${stats.size}-${stats.mtimeNs}`;
 }
 
 /**
- * The time of creation is that of the last write of bytes. It lies after the call that created the
- * object was made and before its answer, so an age by it is never less than the true one, nor more
- * than the age of the call. The time of change would not do: removing the temporary name, a backup
- * or a chmod make it younger.
+ * The creation time is that of the last write of bytes. It lies between the start of the call that
+ * created the object and its answer. So an age computed from it is never less than the true age,
+ * and never more than the age of the call. The change time is unsuitable: removing the temporary
+ * name, a backup or a chmod makes it younger.
  */
 export function infoOf(key: string, stats: BigIntStats): ObjectInfo {
   return {

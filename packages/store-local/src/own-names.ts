@@ -2,12 +2,12 @@
 
 import { STORE_OWN_PREFIX } from '@holdfast/core/contract';
 
-/** Where files are written before they have a name. */
+/** Files are written here before they have a name. */
 export const TEMPORARY_DIRECTORY = `${STORE_OWN_PREFIX}tmp`;
-/** Where objects lie on file systems without hard links; their names are symbolic links. */
+/** Holds objects on file systems without hard links; their names are symbolic links. */
 export const LINKED_DIRECTORY = `${STORE_OWN_PREFIX}data`;
 
-/** Takes room that is given up when the store is full. */
+/** Reserves space that is freed when the store is full. */
 export const RESERVE_FILE = `${STORE_OWN_PREFIX}reserve`;
 
 export function isOwnName(name: string): boolean {

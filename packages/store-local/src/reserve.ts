@@ -1,7 +1,7 @@
 /**
- * Room that is kept back, in a file of its own: on a full disk nothing can be deleted before the
- * catalog says so, and an entry of the catalog needs room. What is given up for that is kept back
- * again when there is room.
+ * Reserves space in a file of its own. On a full disk a deletion needs an entry in the catalog
+ * first, and the entry needs space. The reserve is freed for that, and made again when there is
+ * space.
  */
 
 import { constants } from 'node:fs';
@@ -9,11 +9,11 @@ import { DirectFile, errnoOf, type FileSystem } from '@holdfast/local-files';
 import type { ObjectFiles } from './object-files.ts';
 import { isOwnName, RESERVE_FILE } from './own-names.ts';
 
-/** Some decisions of a collection, of a run with a thousand checkpoints. */
+/** Enough for some decisions of a collection, in a run with a thousand checkpoints. */
 export const RESERVE_BYTES = 1024 * 1024;
-/** With less room than so many times as much, it is left to what is being saved. */
+/** Make no reserve if the free space is less than this multiple of it; saves need the space. */
 const ROOM_FACTOR_MIN = 6;
-/** What `getRandomValues` gives at once. */
+/** Limit of one `getRandomValues` call. */
 const RANDOM_BYTES_MAX = 65_536;
 
 export interface ReserveParts {
@@ -34,8 +34,8 @@ export class Reserve {
   }
 
   /**
-   * Of any number of processes one keeps it. Never throws: a store without it works, until it is
-   * full.
+   * Makes the reserve if it is missing; any number of processes share one. Never throws: without it
+   * the store works until the disk is full.
    */
   async keep(): Promise<void> {
     try {
@@ -47,16 +47,16 @@ export class Reserve {
       this.#wasMade = true;
       this.#wasGivenUp = false;
     } catch {
-      // There is no room, or it may not be written.
+      // There is no space, or the directory is not writable.
     }
   }
 
-  /** Keeps it back again after it was given up. */
+  /** Makes the reserve again after it was given up. */
   async keepAgain(): Promise<void> {
     if (this.#wasGivenUp) await this.keep();
   }
 
-  /** False: there is none. */
+  /** Frees the reserve. False: there is none. */
   async giveUp(): Promise<boolean> {
     try {
       await this.#parts.fileSystem.unlink(this.#path);
@@ -69,8 +69,8 @@ export class Reserve {
   }
 
   /**
-   * Whoever tries a directory out leaves nothing in it: a store without an object keeps nothing
-   * back. Never throws.
+   * Removes the reserve from a store without objects, so that trying out a directory leaves nothing
+   * in it. Never throws.
    */
   async leave(): Promise<void> {
     if (!this.#wasMade) return;
@@ -79,7 +79,7 @@ export class Reserve {
     if (isEmpty) await this.giveUp().catch(() => undefined);
   }
 
-  /** One of a process that was killed while it made it is too short. */
+  /** False for a file that is too short: its process was killed while making it. */
   async #isKept(): Promise<boolean> {
     return this.#parts.fileSystem.lstat(this.#path).then(
       (stats) => stats.size >= this.#parts.sizeBytes,
@@ -87,13 +87,13 @@ export class Reserve {
     );
   }
 
-  /** Two that do it at once write the same file, and do no harm. */
+  /** Two concurrent calls write the same file, without harm. */
   async #make(): Promise<void> {
     const { fileSystem, sizeBytes } = this.#parts;
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW;
     const file = await DirectFile.open(this.#path, flags, { direct: false, fileSystem });
     try {
-      // What could be compressed would take no room.
+      // Random bytes: compressible data might take no space.
       const piece = new Uint8Array(RANDOM_BYTES_MAX);
       for (let offset = 0; offset < sizeBytes; offset += piece.byteLength)
         await file.write(offset, crypto.getRandomValues(piece.subarray(0, sizeBytes - offset)));

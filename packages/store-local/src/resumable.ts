@@ -1,4 +1,4 @@
-/** Uploads that survive their process: taking one over, and telling which there are. */
+/** Uploads that survive their process: taking one over, and listing them. */
 
 import { assertObjectKey, type CheckpointError, type OpenUpload } from '@holdfast/core/contract';
 import type { FileSystem } from '@holdfast/local-files';
@@ -7,7 +7,7 @@ import { handleOf, type LocalToken } from './upload.ts';
 import type { UploadNotes } from './upload-notes.ts';
 import type { ObjectWriter, TemporaryFile } from './writer.ts';
 
-/** Of `stats.blocks`, on every system. */
+/** Unit of `stats.blocks`, on every system. */
 const BLOCK_BYTES = 512n;
 
 export interface ResumeParts {
@@ -15,11 +15,11 @@ export interface ResumeParts {
   readonly notes: UploadNotes;
   readonly writer: ObjectWriter;
   readonly fileSystem: FileSystem;
-  /** Of the temporary files. */
+  /** Directory of the temporary files. */
   readonly directory: string;
 }
 
-/** `InvalidArgument`: it is no token of a local store. */
+/** Throws `InvalidArgument` if it is not a token of a local store. */
 export function parseToken(
   uri: string,
   text: string,
@@ -45,8 +45,8 @@ export function parseToken(
 }
 
 /**
- * The file of an upload, which is now this process's own. `NotFound`: it has ended, or somebody may
- * still write to it.
+ * Claims the file of an upload for this process. Throws `NotFound` if the upload has ended, or if
+ * another process may still write to it.
  */
 export async function takeOver(parts: ResumeParts, { key, file }: LocalToken): Promise<TemporaryFile> {
   const { uri, notes, writer } = parts;
@@ -71,10 +71,10 @@ export async function openUploads(
   for (const { file, note } of noted) {
     const { key, partSizeBytes, beganAtMs } = note;
     const stats = await fileSystem.lstat(`${directory}/${file}`).catch(() => null);
-    // With another name it is an object already.
+    // A file with a second name is already an object.
     if (stats === null || stats.nlink !== 1n) continue;
     const token = JSON.stringify({ key, partSizeBytes, file } satisfies LocalToken);
-    // Where parts are missing, the file has holes.
+    // Missing parts are holes in the file.
     const takenBytes = stats.blocks * BLOCK_BYTES;
     const sizeBytes = Number(takenBytes < stats.size ? takenBytes : stats.size);
     uploads.push({ key, token, beganAtMs, sizeBytes });

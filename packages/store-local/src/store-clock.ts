@@ -1,24 +1,25 @@
 /**
- * The time of the file system: that which it gives to a file that is made now. Objects have theirs
- * from it, so ages are right whatever the clock of this machine says; several machines that share a
- * directory agree, where the server of the file system gives the times.
+ * The time of the file system: the time it gives to a file created now. Objects have their times
+ * from it, so ages are correct whatever the clock of this machine says. Machines that share a
+ * directory agree, if the file server sets the times.
  */
 
 import { constants } from 'node:fs';
 import type { FileSystem } from '@holdfast/local-files';
 
-/** It is looked at again after so long. */
+/** The offset is measured again after this time. */
 const LOOK_EVERY_MS = 10_000;
 /**
- * A kernel gives times by its last tick, and an answer takes its time: what is closer is the same.
+ * Smaller differences count as none: a kernel takes times from its last tick, and an answer takes
+ * time.
  */
 const SAME_MS = 250;
 
 export interface StoreClockParts {
   readonly fileSystem: FileSystem;
-  /** Of this machine. */
+  /** Clock of this machine. */
   readonly nowMs: () => number;
-  /** Of a file that is not there, in a directory that may not be there yet. */
+  /** Path for a new file; its directory may not exist yet. */
   readonly newPath: () => string;
 }
 
@@ -33,10 +34,10 @@ export class StoreClock {
     this.#parts = parts;
   }
 
-  /** Where no file can be made, this machine's time. */
+  /** Falls back to this machine's time if no file can be created. */
   async nowMs(): Promise<number> {
     const sinceMs = this.#parts.nowMs() - this.#lookedAtMs;
-    // Either clock may be set meanwhile, back too.
+    // Either clock may be set meanwhile, also back.
     if (!(sinceMs >= 0 && sinceMs < LOOK_EVERY_MS)) {
       this.#looking ??= this.#look().finally(() => {
         this.#looking = null;
@@ -46,7 +47,7 @@ export class StoreClock {
     return this.lastMs();
   }
 
-  /** By the difference that was found last. */
+  /** Uses the offset measured last. */
   lastMs(): number {
     return this.#parts.nowMs() + this.#aheadMs;
   }

@@ -60,37 +60,40 @@ const CAPABILITIES: StoreCapabilities = {
   maxParts: 100_000,
   maxDeleteKeys: 1000,
   maxListKeys: 1000,
-  // The engine's own checksums are compared when an object is read; a disk has none to compare with
-  // when it is written.
+  // The engine compares its own checksums when an object is read. A disk has none to compare on a
+  // write.
   verifiesChecksums: false,
-  // Where processes can be told apart.
+  // `true` where processes can be told apart.
   resumesUploads: false,
   alignmentBytes: DIRECT_ALIGNMENT_BYTES,
-  // Small files share the syncs of their directory, and so gain up to about this many.
+  // Small files share the syncs of their directory, so throughput grows up to about this many.
   preferredConcurrency: 32,
-  // As many as libuv has threads keep a disk busy; more only touch more memory.
+  // libuv's number of threads keeps a disk busy; more would only use more memory.
   preferredPartConcurrency: 4,
 };
 
-/** Files that are kept open for reading in ranges. */
+/** Limit on files kept open for reads of ranges. */
 const OPEN_FILES_MAX = 32;
 
-/** Calls on the file system that one `deleteMany` keeps under way. */
+/** Concurrent file-system calls of one `deleteMany`. */
 const DELETES_AT_A_TIME = 64;
 
 export interface LocalComponents {
   fileSystem?: FileSystem | undefined;
-  /** Of this machine. */
+  /** Clock of this machine. */
   clock?: Pick<Clock, 'nowMs'> | undefined;
-  /** CRC32C; without it uploads are not resumed, for nobody could tell which parts are there. */
+  /**
+   * CRC32C. Without it uploads cannot be resumed, because the parts that are present cannot be
+   * identified.
+   */
   crc32c?: Crc32c | undefined;
-  /** Default: what /proc tells. */
+  /** Default: from /proc. */
   processes?: Processes | undefined;
-  /** Kept back for the day when the disk is full; 0: nothing. Default 1 MiB. */
+  /** Space reserved for a full disk; 0: none. Default 1 MiB. */
   reserveBytes?: number | undefined;
 }
 
-/** What uploads need to be resumed, where they can be. */
+/** What resumable uploads need, where they are possible. */
 export interface ResumeComponents {
   readonly crc32c: Crc32c;
   readonly processes: Processes;
@@ -222,8 +225,8 @@ export class LocalStore implements ObjectStore {
       }
       const lengthBytes = Math.min(buffer.byteLength, Number(found.stats.size) - offsetBytes);
       if (lengthBytes <= 0) return 0;
-      // A whole number of blocks, if there is room: then the end of the file comes past the page
-      // cache as well.
+      // Reserve a whole number of blocks if there is space, so that the end of the file bypasses
+      // the page cache too.
       const blocksBytes = Math.ceil(lengthBytes / DIRECT_ALIGNMENT_BYTES) * DIRECT_ALIGNMENT_BYTES;
       const room = buffer.subarray(0, Math.min(buffer.byteLength, blocksBytes));
       const count = await this.#openFiles.use(
@@ -362,7 +365,8 @@ export class LocalStore implements ObjectStore {
   }
 
   /**
-   * One call: refused when the store is closed, waited for by `close`, and its errors translated.
+   * Runs one call: rejects it when the store is closed, lets `close` wait for it, and translates
+   * its errors.
    */
   async #run<T>(call: Call, work: (check: Check) => Promise<T>): Promise<T> {
     const { action, key, options } = call;
@@ -421,7 +425,7 @@ export class LocalStore implements ObjectStore {
     const shown: { key: string; found: FoundObject }[] = [];
     for (const [index, object] of found.entries()) {
       const key = keys[index];
-      if (object === null || key === undefined) continue; // deleted meanwhile
+      if (object === null || key === undefined) continue; // Deleted meanwhile.
       objects.push(infoOf(key, object.stats));
       shown.push({ key, found: object });
     }
@@ -429,7 +433,7 @@ export class LocalStore implements ObjectStore {
     return { page: { objects, storeTimeMs }, isLast };
   }
 
-  /** In that very directory: a link in the place of one would lead to files of others. */
+  /** Deletes in that very directory: a link in its place would lead to files of other programs. */
   async #deleteIn(directory: string, keys: readonly string[], hasLinked: boolean): Promise<DeleteResult[]> {
     try {
       const { root } = this.#files;
@@ -441,7 +445,7 @@ export class LocalStore implements ObjectStore {
       );
     } catch (error) {
       const isNowhere = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG'].includes(errnoOf(error) ?? '');
-      if (isNowhere) return keys.map((key) => ({ key })); // no object of such a name
+      if (isNowhere) return keys.map((key) => ({ key })); // No object has such a name.
       return keys.map((key) => ({ key, error: storeError(error, 'delete', { store: this.uri, key }) }));
     }
   }
@@ -467,15 +471,16 @@ export class LocalStore implements ObjectStore {
       await this.#fileSystem.unlink(path);
     } catch (error) {
       const errno = errnoOf(error) ?? '';
-      if (['ENOENT', 'ENOTDIR', 'EISDIR'].includes(errno)) return; // no object of this name
-      // Unlinking a directory is EPERM outside Linux.
+      if (['ENOENT', 'ENOTDIR', 'EISDIR'].includes(errno)) return; // No object has this name.
+      // Outside Linux, unlinking a directory is EPERM.
       if (errno === 'EPERM' && (await this.#fileSystem.lstat(path)).isDirectory()) return;
       throw error;
     }
   }
 
   /**
-   * Whoever creates an object there at the same time makes the directory again: see `ObjectWriter`.
+   * A process that creates an object there at the same time makes the directory again: see
+   * `ObjectWriter`.
    */
   async #removeEmptyDirectories(keys: readonly string[]): Promise<void> {
     const directories = new Set<string>();
@@ -484,7 +489,7 @@ export class LocalStore implements ObjectStore {
         directories.add(key.slice(0, end));
     }
     const deepestFirst = [...directories].sort((a, b) => b.length - a.length);
-    // It is not empty, or gone, or cannot be removed: an empty directory is in nobody's way.
+    // It is not empty, or gone, or cannot be removed. An empty directory does no harm.
     for (const directory of deepestFirst)
       await this.#fileSystem.rmdir(this.#files.pathOf(directory)).catch(() => undefined);
   }

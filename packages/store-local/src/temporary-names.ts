@@ -1,7 +1,7 @@
 /**
- * Names of temporary files. That of an upload is known to others, who may go on with it; whose it
- * is stands in its note. Any other carries its process, so that what one leaves when it is killed
- * is removed as soon as it is certainly gone.
+ * Names of temporary files. Other processes know the name of an upload's file and may resume it;
+ * its note names its owner. Any other name carries its process, so that the file of a killed
+ * process is removed as soon as the process is certainly gone.
  */
 
 import { systemRandom } from '@holdfast/core/contract';
@@ -16,15 +16,17 @@ import {
 import { notedFile } from './upload-notes.ts';
 
 /**
- * A file without a write for so long is that of a process that is gone. If it is not, its upload
- * fails; nothing is damaged.
+ * A file without a write for this long is taken to belong to a process that is gone. If the process
+ * still lives, its upload fails; nothing is damaged.
  */
 const AGE_MS_MAX = 24 * 60 * 60 * 1000;
 
 const OWN = /^[0-9a-f]{24}-\d{1,15}(?:\.by-(.+))?$/;
 
 export class TemporaryNames {
-  /** With a number behind it, each name: drawn once, because drawing is not cheap. */
+  /**
+   * Prefix of each name, followed by a number. Drawn once, because random numbers are not cheap.
+   */
   readonly #id = systemRandom.hex(24);
   readonly #owner: string;
   #count = 0;
@@ -42,7 +44,7 @@ export class TemporaryNames {
     return `${this.ofUpload()}${this.#owner}`;
   }
 
-  /** Has it been made here? */
+  /** Tells whether this instance made the name. */
   has(name: string): boolean {
     return name.startsWith(this.#id);
   }
@@ -50,17 +52,17 @@ export class TemporaryNames {
 
 export interface SweepParts {
   readonly fileSystem: FileSystem;
-  /** Of the temporary files. */
+  /** Directory of the temporary files. */
   readonly directory: string;
-  /** Of this process. */
+  /** Names of this process. */
   readonly own: TemporaryNames;
   readonly processes: Processes | null;
   readonly nowMs: () => Promise<number>;
 }
 
 /**
- * Removes what is certainly of no use. Never throws: garbage that cannot be looked at or removed
- * today is there tomorrow.
+ * Removes temporary files that are certainly useless. Never throws: what cannot be examined or
+ * removed now is left for the next sweep.
  */
 export async function sweepTemporaries({ fileSystem, directory, ...parts }: SweepParts): Promise<void> {
   await inDirectory(fileSystem, directory, async (here) => {
@@ -80,10 +82,10 @@ async function isGarbage(
 ): Promise<boolean> {
   if (own.has(name)) return false;
   const noted = notedFile(name);
-  // A note is as old as its upload, whose file may be written to this very moment.
+  // A note is as old as its upload, and a process may be writing to the upload's file right now.
   if (noted !== undefined && names.has(noted)) return false;
   const match = OWN.exec(name);
-  if (noted === undefined && match === null) return false; // not ours
+  if (noted === undefined && match === null) return false; // Not a file of the store.
   const owner = processOfText(match?.[1] ?? '');
   if (owner !== null && ((await processes?.isCertainlyGone(owner)) ?? false)) return true;
   const stats = await fileSystem.lstat(`${here}/${name}`).catch(() => null);

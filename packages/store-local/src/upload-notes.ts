@@ -1,7 +1,7 @@
 /**
- * Whose uploads are. Beside the temporary file of each lies a note, which tells its key, and in
- * whose name stands the process that may write to the file: `FILE.upload-OWNER`. Whoever takes an
- * upload over renames the note: of any number that try, one succeeds.
+ * Records the owner of each upload. Beside its temporary file lies a note, `FILE.upload-OWNER`. The
+ * note holds the key, and its name holds the process that may write to the file. A process takes an
+ * upload over by renaming the note: of any number that try, exactly one succeeds.
  */
 
 import { constants } from 'node:fs';
@@ -15,7 +15,7 @@ import {
   processText,
 } from '@holdfast/local-files';
 
-/** What a note tells to whoever lists uploads. */
+/** What a note says about its upload, for listing. */
 export interface UploadNote {
   readonly key: string;
   readonly partSizeBytes: number;
@@ -24,17 +24,17 @@ export interface UploadNote {
 
 export interface NotesParts {
   readonly fileSystem: FileSystem;
-  /** Of the temporary files. */
+  /** Directory of the temporary files. */
   readonly directory: string;
   readonly processes: Processes;
   readonly self: ProcessIdentity;
 }
 
-/** In the place of the owner: nobody writes to the file. */
+/** In the place of the owner: no process writes to the file. */
 const FREE = 'free';
 const NOTE = /^([0-9a-f]{24}-\d{1,15})\.upload-(.+)$/;
 
-/** Of the file that a note is about; nothing for a name that is of no note. */
+/** Name of the file that a note describes; `undefined` if the name is not that of a note. */
 export function notedFile(name: string): string | undefined {
   return NOTE.exec(name)?.[1];
 }
@@ -63,7 +63,9 @@ export class UploadNotes {
     }
   }
 
-  /** Makes the upload this process's own. Resolves to why it cannot; `null`: it is. */
+  /**
+   * Takes ownership of the upload. Resolves to the reason if it cannot, or to `null` on success.
+   */
   async claim(file: string): Promise<string | null> {
     const owner = await this.#ownerOf(file);
     if (owner === null) return 'it is completed, aborted or expired';
@@ -82,17 +84,17 @@ export class UploadNotes {
     }
   }
 
-  /** Nothing of this process writes to the file any more. */
+  /** Releases ownership: this process no longer writes to the file. */
   async free(file: string): Promise<void> {
     await this.#parts.fileSystem.rename(this.#pathOf(file, this.self), this.#pathOf(file, FREE));
   }
 
-  /** Of an upload of this process. */
+  /** Removes the note of an upload of this process. */
   async remove(file: string): Promise<void> {
     await this.#parts.fileSystem.unlink(this.#pathOf(file, this.self));
   }
 
-  /** Of all that can be read, with the names of their files. */
+  /** Lists all readable notes, with the names of their files. */
   async list(): Promise<{ file: string; note: UploadNote }[]> {
     const found: { file: string; note: UploadNote }[] = [];
     for (const name of await this.#names()) {
@@ -121,7 +123,7 @@ export class UploadNotes {
     }
   }
 
-  /** Null: it has just gone, or whoever began to write it has died. */
+  /** Null: the note has just gone, or the process died while writing it. */
   async #read(path: string): Promise<UploadNote | null> {
     try {
       const text = await this.#parts.fileSystem.readText(path);

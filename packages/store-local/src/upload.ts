@@ -17,19 +17,19 @@ import { infoOf } from './object-files.ts';
 import type { UploadNotes } from './upload-notes.ts';
 import type { ObjectWriter, TemporaryFile } from './writer.ts';
 
-/** What an upload needs of its store. */
+/** What an upload needs from its store. */
 export interface UploadParts {
   readonly uri: string;
   readonly writer: ObjectWriter;
   readonly names: DurableNames;
   readonly maxParts: number;
-  /** Where uploads can be resumed. */
+  /** `null` where uploads cannot be resumed. */
   readonly resuming: Resuming | null;
   /**
-   * Runs a call of the store: refuses it when the store is closed, and lets `close` wait for it.
+   * Runs a call of the store: rejects it when the store is closed, and lets `close` wait for it.
    */
   readonly run: <T>(options: CallOptions | undefined, work: (check: Check) => Promise<T>) => Promise<T>;
-  /** The upload needs its store no more. */
+  /** Called when the upload no longer needs its store. */
   readonly onEnd: (upload: LocalUpload) => void;
 }
 
@@ -38,18 +38,18 @@ export interface Resuming {
   readonly crc32c: Crc32c;
 }
 
-/** `seed`: the CRC32C of the bytes before. */
+/** `seed`: the CRC32C of the preceding bytes. */
 export type Crc32c = (bytes: Uint8Array, seed?: number) => number;
 
-/** What is read of a part at a time. */
+/** Bytes of a part that are read at a time. */
 const SCAN_BYTES = 4 * 1024 * 1024;
 
-/** Handles by their process and the name of their file, which no other file has. */
+/** Open handles, by process and file name. The file name is unique. */
 const handles = new Map<string, LocalUpload>();
 
 /**
- * The one handle of this process that may write to the file. A test has several processes in one
- * program.
+ * The only handle of this process that may write to the file. The key includes the process, because
+ * a test has several in one program.
  */
 export function handleOf(file: string, resuming: Pick<Resuming, 'notes'> | null): LocalUpload | undefined {
   return handles.get(handleName(file, resuming));
@@ -60,9 +60,9 @@ function handleName(file: string, resuming: Pick<Resuming, 'notes'> | null): str
 }
 
 /**
- * Parts are written to their places in one temporary file, so completing moves no bytes. The file
- * becomes the object: nobody else may write to it, so an upload has one handle at a time, and who
- * takes it over waits until the one before has let go, or its process is gone.
+ * Parts are written to their final positions in one temporary file, so completing moves no bytes.
+ * The file becomes the object, so only one handle at a time may write to it. A process that takes
+ * the upload over waits until the previous handle has released it, or its process is gone.
  */
 export class LocalUpload implements Upload {
   readonly key: string;
@@ -73,17 +73,17 @@ export class LocalUpload implements Upload {
   readonly #file: string;
   readonly #receipts = new Map<number, PartReceipt>();
   readonly #running = new Set<Promise<unknown>>();
-  /** The file holds parts of which only their bytes are known. */
+  /** The file may hold parts whose checksums are not known yet. */
   #isScanned: boolean;
-  /** Of the finished file: nothing is written to it any more. */
+  /** Stats of the finished file; nothing is written to it any more. */
   #finished: BigIntStats | null = null;
-  /** Takes no more calls. */
+  /** The handle accepts no more calls. */
   #hasEnded = false;
   #lettingGo: Promise<void> | null = null;
-  /** Nothing is left to be resumed. */
+  /** The upload is gone and cannot be resumed. */
   #isGone = false;
 
-  /** `isResumed`: the file holds what another handle has written. */
+  /** `isResumed`: the file holds data written by another handle. */
   constructor(
     { key, partSizeBytes }: Pick<Upload, 'key' | 'partSizeBytes'>,
     temporary: TemporaryFile,
@@ -104,7 +104,7 @@ export class LocalUpload implements Upload {
     return this.#run(options, async (check) => {
       this.#assertOpen();
       this.#assertPart(index, bytes);
-      // While it is replaced the part is neither what it was nor what it will be.
+      // While the part is being replaced, its content is neither the old nor the new.
       this.#receipts.delete(index);
       await this.#temporary.file.write(index * this.partSizeBytes, bytes, check).catch((error: unknown) => {
         throw writeError(error, `write part ${index} of`, this.#subject());
@@ -147,9 +147,9 @@ export class LocalUpload implements Upload {
   }
 
   /**
-   * Writes nothing any more, and leaves the upload to be resumed; where it cannot be, it ends.
-   * Waits for calls under way. Never throws: an upload whose note cannot be renamed is this
-   * process's as long as it lives.
+   * Stops writing and leaves the upload resumable; where it cannot be resumed, it ends. Waits for
+   * pending calls. Never throws: if its note cannot be renamed, the upload stays with this process
+   * until the process ends.
    */
   letGo(): Promise<void> {
     this.#lettingGo ??= this.#letGo();
@@ -169,8 +169,8 @@ export class LocalUpload implements Upload {
   }
 
   /**
-   * What is there of each part, by reading it. One that was being written is told with what the
-   * file holds.
+   * Reads the file to find which parts are present. A part that was being written is reported with
+   * the bytes that the file holds.
    */
   async #scan(check: Check): Promise<void> {
     const { file } = this.#temporary;
@@ -181,14 +181,14 @@ export class LocalUpload implements Upload {
       const start = index * this.partSizeBytes;
       const end = Math.min(start + this.partSizeBytes, sizeBytes);
       const crc32c = await this.#crcOf(start, end, check);
-      // It may have been sent meanwhile.
+      // The part may have been sent meanwhile.
       if (crc32c === null || this.#receipts.has(index)) continue;
       this.#receipts.set(index, receiptOf(index, end - start, crc32c));
     }
     this.#isScanned = true;
   }
 
-  /** Null for nothing but zeros: that is how a hole reads, where no part was written. */
+  /** Null if all bytes are zero: a hole, where no part was written, reads like that. */
   async #crcOf(start: number, end: number, check: Check): Promise<number | null> {
     const { file } = this.#temporary;
     const buffer = Buffer.alloc(Math.min(SCAN_BYTES, end - start));
@@ -204,7 +204,10 @@ export class LocalUpload implements Upload {
     return isHole ? null : crc32c;
   }
 
-  /** After a failure here nobody knows what the file holds, so it is given up. */
+  /**
+   * Finishes the file. After a failure here the content of the file is unknown, so the file is
+   * abandoned.
+   */
   async #finish(sizeBytes: number): Promise<BigIntStats> {
     const { file } = this.#temporary;
     try {
@@ -223,7 +226,7 @@ export class LocalUpload implements Upload {
     this.#isGone = true;
     this.#forget();
     await this.#parts.writer.remove(this.#temporary);
-    // One that stays behind is of a file that is gone, and is swept.
+    // If the removal fails, the note belongs to a file that is gone, and is swept.
     await this.#parts.resuming?.notes.remove(this.#file).catch(() => undefined);
   }
 
@@ -291,7 +294,7 @@ export class LocalUpload implements Upload {
   }
 }
 
-/** As JSON. */
+/** Encoded as JSON. */
 export interface LocalToken {
   readonly key: string;
   readonly partSizeBytes: number;

@@ -1,11 +1,11 @@
 /**
- * How an object comes to be: its bytes go to a temporary file, which is made durable; `link` gives
- * it its name, which is the moment it exists and fails if the name is taken; then the name is made
- * durable, and the temporary one is removed.
+ * Creates objects. The bytes go to a temporary file, which is made durable. `link` then gives it
+ * its name: at that moment the object exists, and `link` fails if the name is taken. Then the name
+ * is made durable, and the temporary name is removed.
  *
- * Where there are no hard links, the file moves to a directory of its own and a symbolic link takes
- * the name: `symlink` too fails if the name is taken, and what it shows is whole from the first
- * moment. (Opening the name itself with O_EXCL would show half an object.)
+ * Without hard links, the file moves to a separate directory and a symbolic link takes the name.
+ * `symlink` also fails if the name is taken, and the object is complete from the first moment.
+ * (Opening the name itself with O_EXCL would expose half an object.)
  */
 
 import { constants } from 'node:fs';
@@ -19,8 +19,9 @@ import { infoOf, type ObjectFiles } from './object-files.ts';
 import type { TemporaryNames } from './temporary-names.ts';
 
 /**
- * Others remove empty directories, so one that was just made may be gone. Against one that does
- * nothing else, half of the attempts fail: more than this in a row is no coincidence.
+ * Other processes remove empty directories, so a new directory may vanish at once. Against a
+ * process that does nothing else, half of the attempts fail: this many failures in a row are no
+ * coincidence.
  */
 const DIRECTORY_ATTEMPTS_MAX = 500;
 
@@ -32,7 +33,7 @@ export interface WriterParts {
   readonly files: ObjectFiles;
   readonly names: DurableNames;
   readonly temporaries: TemporaryNames;
-  /** Done once, in the background, when something is written first. Never throws. */
+  /** Runs once, in the background, at the first write. Never throws. */
   readonly tidy: () => Promise<void>;
 }
 
@@ -50,7 +51,7 @@ export class ObjectWriter {
     this.#parts = parts;
   }
 
-  /** `check` is not asked any more once the object may exist: from then on the outcome counts. */
+  /** `check` is no longer called once the object may exist: from then on the outcome counts. */
   async create(key: string, bytes: Uint8Array, check: Check): Promise<ObjectInfo> {
     const { names } = this.#parts;
     names.assertTrusted(key);
@@ -88,7 +89,10 @@ export class ObjectWriter {
     }
   }
 
-  /** Of another handle that writes to it no more. `null`: it is gone, or has become an object. */
+  /**
+   * Opens the file of a handle that no longer writes to it. `null`: it is gone, or has become an
+   * object.
+   */
   async reopenTemporary(name: string): Promise<TemporaryFile | null> {
     const { files, fileSystem, config } = this.#parts;
     const path = `${files.temporaryDirectory}/${name}`;
@@ -117,9 +121,9 @@ export class ObjectWriter {
   }
 
   /**
-   * Gives a finished file its name. `AlreadyExists` if the name is another's; succeeds if it is
-   * this file's already, which is how a lost answer of a network file system, or a second call,
-   * looks.
+   * Gives a finished file its name. Throws `AlreadyExists` if another file has the name. Succeeds
+   * if this file already has it, which happens on a second call, or after a network file system
+   * lost the answer.
    */
   async name(temporary: TemporaryFile, key: string): Promise<void> {
     const { fileSystem, files } = this.#parts;
@@ -132,18 +136,18 @@ export class ObjectWriter {
     }
   }
 
-  /** Never throws: what stays behind only takes room, until it is swept. */
+  /** Never throws: a leftover only takes space, until it is swept. */
   async remove(temporary: TemporaryFile): Promise<void> {
     await temporary.file.close().catch(() => undefined);
     await this.#parts.fileSystem.unlink(temporary.path).catch(() => undefined);
   }
 
-  /** Waits for work in the background. */
+  /** Waits for background work. */
   async close(): Promise<void> {
     await this.#tidying;
   }
 
-  /** Makes the directories of `path` when they turn out to be missing. */
+  /** Makes the directories of `path` if they are missing. */
   async #inDirectory(path: string, act: () => Promise<void>): Promise<void> {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -156,8 +160,8 @@ export class ObjectWriter {
   }
 
   /**
-   * Nobody else knows the temporary name, so a second name, or the same inode under the key, is our
-   * own doing.
+   * No other process knows the temporary name. So if it has a second name, or the key has the same
+   * inode, this process linked it.
    */
   async #isNamed(temporary: TemporaryFile, path: string): Promise<boolean> {
     const { fileSystem } = this.#parts;
@@ -166,9 +170,7 @@ export class ObjectWriter {
     return own.nlink > 1n || (found?.ino === own.ino && found.dev === own.dev);
   }
 
-  /**
-   * That there is an object is told only once it is durable: a caller that hears it may rest on it.
-   */
+  /** Reports that an object exists only once it is durable, because the caller may depend on it. */
   async #taken(error: unknown, path: string, key: string): Promise<unknown> {
     if (errnoOf(error) !== 'EEXIST') return error;
     const { fileSystem, files, names } = this.#parts;
@@ -190,7 +192,7 @@ export class ObjectWriter {
     const target = relative(dirname(path), data);
     await makeDirectories(fileSystem, files.linkedDirectory);
     await fileSystem.rename(temporary.path, data).catch(async (error: unknown) => {
-      await fileSystem.lstat(data).catch(() => Promise.reject(error)); // moved by an earlier call
+      await fileSystem.lstat(data).catch(() => Promise.reject(error)); // Moved by an earlier call.
     });
     await names.prepared(key, files.linkedDirectory);
     try {
@@ -198,8 +200,7 @@ export class ObjectWriter {
     } catch (error) {
       if ((await fileSystem.readlink(path).catch(() => null)) === target) return;
       const errno = errnoOf(error) ?? '';
-      // Of any other failure it is not known that it will have no effect, and a link must not come
-      // to point at nothing.
+      // Any other failure may still take effect later, and a link must not point at nothing.
       if (errno === 'EEXIST' || NO_HARD_LINKS.has(errno))
         await fileSystem.unlink(data).catch(() => undefined);
       if (!NO_HARD_LINKS.has(errno)) throw await this.#taken(error, path, key);

@@ -1,7 +1,7 @@
 /**
- * The way to one bucket. What moves objects is built here and signed by the SDK's signer, because
- * the SDK's middleware costs more than the request itself; the rest goes through the SDK's client.
- * Both share transport, credentials, region and the remedies below.
+ * Connection to one bucket. Requests that move objects are built here and signed by the SDK's
+ * signer, because the SDK's middleware costs more than the request itself. All other requests go
+ * through the SDK's client. Both share transport, credentials, region and the corrections below.
  */
 
 import { S3Client } from '@aws-sdk/client-s3';
@@ -28,7 +28,7 @@ import { toTransportRequest } from './signed-request.ts';
 
 /** SHA-256 of no bytes. */
 const EMPTY_SHA256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
-/** Less is not what a signature is refused for. */
+/** Smaller clock differences cannot be why a signature was rejected. */
 const CLOCK_SKEW_MS_MIN = 60_000;
 const DEFAULT_REGION = 'us-east-1';
 
@@ -71,10 +71,13 @@ export class S3Connection {
   #endpoint: { readonly region: string; readonly value: Endpoint } | undefined;
   #wasMoved = false;
   #clockOffsetMs = 0;
-  /** How often region, clock or credentials were put right. */
+  /** Number of corrections so far of region, clock or credentials. */
   #correctionCount = 0;
 
-  /** `ofCredentials`: to what gives credentials, whose refusals are `RefusedCredentials`. */
+  /**
+   * `ofCredentials`: transport to the services that issue credentials; their refusals are
+   * `RefusedCredentials`.
+   */
   constructor(config: S3Config, transport: HttpTransport, ofCredentials: HttpTransport) {
     this.#config = config;
     this.#transport = transport;
@@ -82,7 +85,7 @@ export class S3Connection {
     this.#ofCredentials = ofCredentials;
     const region = () => this.#currentRegion();
     this.#credentials = new Credentials(config, { transport: ofCredentials, region });
-    // Marked, or the SDK keeps a second copy of them.
+    // Marked as memoized, or the SDK keeps a second copy.
     const credentials = Object.assign(this.#credentials.provider, { memoized: true });
     this.#sdk = new S3Client({
       region,
@@ -116,7 +119,7 @@ export class S3Connection {
     });
   }
 
-  /** One request about one object. A non-2xx answer is thrown as `S3Refusal`. */
+  /** Sends one request about one object. A non-2xx answer is thrown as `S3Refusal`. */
   send(request: ObjectRequest): Promise<TransportAnswer> {
     return this.#remedied(async () =>
       this.#transport.send(toTransportRequest(await this.#signed(request)), request),
@@ -124,8 +127,8 @@ export class S3Connection {
   }
 
   /**
-   * One command of the SDK. `call` is given its client and the options to send with. The headers
-   * are those of the answer.
+   * Sends one command of the SDK. `call` receives the client and the options to send with. The
+   * returned headers are those of the answer.
    */
   command<Output>(
     signal: AbortSignal | undefined,
@@ -143,7 +146,7 @@ export class S3Connection {
     });
   }
 
-  /** The bucket turned out to be in another region than the one that requests were signed for. */
+  /** True if the bucket is in another region than requests were first signed for. */
   get wasMoved(): boolean {
     return this.#wasMoved;
   }
@@ -178,9 +181,8 @@ export class S3Connection {
   }
 
   /**
-   * A request that was refused for what it says of region, time or credentials had no effect: it is
-   * sent once more when that could be put right, be it for another request that was refused with
-   * it.
+   * Sends a request again, once, after a refusal for its region, time or credentials, if the cause
+   * was corrected. The refused request had no effect. Another request may have made the correction.
    */
   async #remedied<T>(send: () => Promise<T>): Promise<T> {
     const sentWith = this.#correctionCount;
@@ -202,7 +204,7 @@ export class S3Connection {
     return () => this.#moveTo(region);
   }
 
-  /** False: nothing is different now from when the request was sent. */
+  /** False: nothing has changed since the request was sent. */
   async #correct(sentWith: number, remedy: () => boolean | Promise<boolean>): Promise<boolean> {
     if (this.#correctionCount === sentWith && (await remedy())) this.#correctionCount += 1;
     return this.#correctionCount !== sentWith;
@@ -249,7 +251,7 @@ export class S3Connection {
   }
 }
 
-/** The SDK's own errors are not told: they quote what it has read. */
+/** The SDK's own error texts are dropped: they quote what it has read. */
 function failureOf(error: unknown): Error {
   return error instanceof CredentialsError ? error : new LibraryFailure(error);
 }

@@ -2,15 +2,12 @@ import { firstOf, isInTheClear, Proxies, Secret, StoreUri, serverOf } from '@hol
 import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
 
 /**
- * What the environment points at where it has no keys. `any`: nothing, so that all places are
- * looked at.
+ * Source of credentials that the environment names if it has no keys. `any`: it names none, so all
+ * places are searched.
  */
 export type S3CredentialsKind = 'web-identity' | 'container' | 'any';
 
-/**
- * Static credentials; everything else that AWS tools understand is found by the SDK's default
- * chain.
- */
+/** Static credentials; the SDK's default chain finds all others that AWS tools understand. */
 export interface S3Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: Secret;
@@ -23,16 +20,16 @@ export interface S3Config {
   readonly bucket: string;
   /** Empty, or ends in '/'. */
   readonly root: string;
-  /** Left out: from the profile, else `us-east-1`, corrected by what the store answers. */
+  /** If omitted: from the profile, else `us-east-1`, corrected by the store's answers. */
   readonly region?: string | undefined;
   /** Base URL of a server that is not AWS. */
   readonly endpoint?: string | undefined;
   readonly pathStyle: boolean;
   readonly profile?: string | undefined;
   readonly credentials?: S3Credentials | undefined;
-  /** Where they are looked for without `credentials` and `profile`: for messages. */
+  /** Where credentials are searched without `credentials` and `profile`: for messages. */
   readonly credentialsKind: S3CredentialsKind;
-  /** Path of a PEM file with certificates to trust beside the usual ones. */
+  /** Path of a PEM file with certificates to trust besides the usual ones. */
   readonly ca?: string | undefined;
   /** Path of a PEM file with all certificates to trust: `AWS_CA_BUNDLE`. */
   readonly caBundle?: string | undefined;
@@ -46,8 +43,8 @@ export interface S3Config {
   readonly expectedOwner?: string | undefined;
   readonly requestPayer: boolean;
   /**
-   * `full`: every part and the whole object by CRC32C, falling back to `parts` where the store
-   * refuses it. `parts`: every part only. `none`: the store checks nothing.
+   * `full`: CRC32C of every part and of the whole object; falls back to `parts` if the store
+   * rejects it. `parts`: of every part only. `none`: the store checks nothing.
    */
   readonly checksum: 'full' | 'parts' | 'none';
   /** `auto`: bodies are signed unless TLS or the loopback protects them. */
@@ -59,7 +56,7 @@ export type S3Environment = Readonly<Record<string, string | undefined>>;
 
 const FORM = 's3://bucket/prefix, with settings after a "?" if need be';
 
-/** Query keys and what they take, for messages. */
+/** Query keys and their accepted values, for messages. */
 const SETTINGS = {
   region: 'a region such as eu-west-1',
   endpoint: 'the base URL of a server that is not AWS, http:// or https://',
@@ -78,15 +75,13 @@ const SETTINGS = {
 
 type S3Uri = StoreUri<keyof typeof SETTINGS>;
 
-/**
- * Answers at once and reads nothing by itself, so a bucket in it cannot be a checkpoint's store.
- */
+/** Objects of these classes cannot be read at once, so they cannot hold checkpoints. */
 const ARCHIVE_CLASSES = ['GLACIER', 'DEEP_ARCHIVE'];
 
 /**
- * From an `s3:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was wrong
- * and what is accepted. Pure: nothing is looked up. The prefix is percent-decoded and otherwise
- * kept as it is, `//` included; one '/' at its end is left out.
+ * Parses an `s3:` URI; `env` fills only what the URI leaves open. `InvalidConfig` says what was
+ * wrong and what is accepted. Pure: no requests, no file access. The prefix is percent-decoded and
+ * otherwise unchanged, including `//`; one trailing '/' is dropped.
  */
 export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
   checkStoreInput(text, env);
@@ -117,7 +112,7 @@ export function parseS3Config(text: string, env: S3Environment = {}): S3Config {
   };
   if (config.storageClass !== undefined && ARCHIVE_CLASSES.includes(config.storageClass))
     throw uri.invalid(`has storageClass=${config.storageClass}, whose objects cannot be read at once`);
-  // one that cannot be used is told at once
+  // Reject an unusable proxy at once.
   if (endpoint !== undefined) config.proxies.to(serverOf(new URL(endpoint)));
   return config;
 }

@@ -1,20 +1,20 @@
-/** Into how many requests a copy inside S3 is cut. Pure arithmetic. */
+/** Splits a copy inside S3 into requests. Pure arithmetic. */
 
 const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;
 
 export interface CopyLimits {
-  /** Up to so many bytes are copied in one request. */
+  /** Largest object copied in one request. */
   readonly wholeBytesMax: number;
-  /** Of every part but the last. */
+  /** Least size of every part but the last. */
   readonly partBytesMin: number;
   readonly partBytesMax: number;
   readonly partCountMax: number;
 }
 
 /**
- * What S3 takes: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html. More than 5 GiB
- * at once is refused by AWS, and taken by others.
+ * Limits of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html. AWS rejects more
+ * than 5 GiB at once; other servers accept it.
  */
 export const S3_COPY_LIMITS: CopyLimits = {
   wholeBytesMax: 5 * GIB,
@@ -24,8 +24,8 @@ export const S3_COPY_LIMITS: CopyLimits = {
 };
 
 /**
- * What we ask for: each request moves some hundred MB/s at best, so larger parts take longer than
- * anybody waits for an answer.
+ * Limits that Holdfast uses: one request moves some hundred MB/s at best, so larger parts would
+ * exceed request timeouts.
  */
 export const COPY_LIMITS: CopyLimits = {
   ...S3_COPY_LIMITS,
@@ -41,13 +41,13 @@ export interface CopyRange {
 
 export interface CopyPlan {
   readonly partSizeBytes: number;
-  /** Of one size but the last, which is hardly smaller. */
+  /** All of one size but the last, which is hardly smaller. */
   readonly ranges: readonly CopyRange[];
 }
 
 /**
- * Null: one request. As few parts as the limits allow, all of them alike, so that the last is never
- * a small rest. An object of more than `partCountMax` parts gets larger ones.
+ * Null: copy in one request. Otherwise as few parts as the limits allow, of equal size, so that the
+ * last is never a small rest. An object of more than `partCountMax` parts gets larger ones.
  */
 export function planCopy(sizeBytes: number, limits: CopyLimits): CopyPlan | null {
   if (sizeBytes <= limits.wholeBytesMax) return null;

@@ -1,4 +1,4 @@
-/** Copies inside S3: CopyObject, and above a size UploadPartCopy in ranges. */
+/** Copies inside S3: CopyObject, and UploadPartCopy in ranges for larger objects. */
 
 import { CopyObjectCommand } from '@aws-sdk/client-s3';
 import { atATime, crcOfBase64, crcOfParts, dateMs, plainEtag } from '@holdfast/cloud-http';
@@ -12,9 +12,9 @@ import { COPY_LIMITS, type CopyLimits, type CopyPlan, planCopy } from './copy-pl
 import { foreignSuccess } from './errors.ts';
 import { beginUpload, type S3Upload, type UploadParts } from './upload.ts';
 
-/** Requests of one copy: each keeps the store busy, not this process. */
+/** Concurrent requests of one copy; they load the store, not this process. */
 const PARTS_AT_A_TIME = 8;
-/** Whoever has stopped the copy waits for it. */
+/** The caller that aborted the copy waits for the clean-up this long. */
 const ABORT_TIMEOUT_MS = 5000;
 
 export interface CopySource {
@@ -23,7 +23,7 @@ export interface CopySource {
   readonly path: string;
 }
 
-/** As the engine knows it, and in the bucket. */
+/** The key as the engine knows it, and as it is in the bucket. */
 export interface CopyTarget {
   readonly key: string;
   readonly path: string;
@@ -41,8 +41,8 @@ export async function copyObject(
   try {
     return await copyInParts(store, source, target, plan, options);
   } catch (error) {
-    // MinIO (of February 2026) wants checksums of the parts that it copies itself, and then does
-    // not compute them.
+    // MinIO (of February 2026) requires checksums of the parts that it copies itself, but does not
+    // compute them.
     const isChecksumMissing = store.checksumsCopies && isCheckpointError(error, 'InvalidArgument');
     if (!isChecksumMissing) throw error;
     store.checksumsCopies = false;
@@ -63,7 +63,7 @@ async function copyInParts(
     const parts = await copyParts(upload, source, plan, options);
     return await completed(upload, parts, options);
   } catch (error) {
-    // Nobody else knows of the upload; where this fails too, the bucket's rule for incomplete
+    // No other process knows of the upload. If this fails too, the bucket's rule for incomplete
     // uploads removes it.
     await upload.abort({ signal: AbortSignal.timeout(ABORT_TIMEOUT_MS) }).catch(() => undefined);
     throw error;
@@ -102,7 +102,7 @@ function copyParts(
   { signal, onProgress }: CopyOptions,
 ): Promise<PartReceipt[]> {
   let copiedBytes = 0;
-  // None is under way any more when it has failed, and the upload can be aborted.
+  // When this rejects, no request is pending any more, so the upload can be aborted.
   return atATime(ranges, PARTS_AT_A_TIME, async (range, index) => {
     const part = await upload.copyPart(index, { source: copySource(source), ...range }, { signal });
     copiedBytes += range.end - range.start;

@@ -1,4 +1,4 @@
-/** Where credentials are looked for, in words, and what a failure to have them means. */
+/** Describes where credentials are searched, and what a failure to find them means. */
 
 import { CredentialsError, LibraryFailure, LOGIN_ADVICE } from '@holdfast/cloud-http';
 import { loadSharedConfigFiles } from '@smithy/core/config';
@@ -28,7 +28,7 @@ export function credentialsSource({ profile, credentialsKind }: S3Config): Crede
   return { name: `the profile "${profile}"`, advice: 'check ~/.aws/config and ~/.aws/credentials' };
 }
 
-/** The first that a profile has says what it is. */
+/** The first setting that a profile contains decides its kind. */
 const KINDS: readonly (readonly [setting: string, name: string, advice: string])[] = [
   ['role_arn', 'the role', 'check role_arn and whom that role trusts'],
   ['sso_session', 'the single sign-on', 'run `aws sso login`'],
@@ -38,8 +38,8 @@ const KINDS: readonly (readonly [setting: string, name: string, advice: string])
 ];
 
 /**
- * The SDK's words are not told, as they quote what it has read: what a profile is, is seen in the
- * profile.
+ * Explains a failure. The SDK's own text is dropped, as it quotes what it has read. The kind of a
+ * profile is read from the profile.
  */
 export async function failureOf(
   error: unknown,
@@ -48,8 +48,8 @@ export async function failureOf(
 ): Promise<CredentialsError> {
   const failure = new LibraryFailure(error);
   if (wasGiven && failure.status === undefined) {
-    // Many of the SDK's errors do not say whether they may pass. Where there were credentials
-    // before, there will be some again.
+    // Many of the SDK's errors do not say whether they are temporary. If there were credentials
+    // before, the failure is treated as temporary.
     const what = `the credentials have expired, and ${source.name} gives no others (${failure.message})`;
     return new CredentialsError('Unavailable', what, failure);
   }
@@ -72,13 +72,13 @@ async function settingsOf(profile: string): Promise<Readonly<Record<string, stri
     const { configFile, credentialsFile } = await loadSharedConfigFiles({ ignoreCache: true });
     return { ...configFile[profile], ...credentialsFile[profile] };
   } catch {
-    return {}; // what cannot be read has no profile
+    return {}; // An unreadable file has no profile.
   }
 }
 
 /**
- * Of a container's service the SDK tells a refusal by what it said of itself; of one that it did
- * not reach, no more than words.
+ * Tells whether the source of credentials is unavailable. The SDK passes on the status of a refusal
+ * by a container's service. If it could not connect, it reports only a text.
  */
 function isAway(error: unknown): boolean {
   return error instanceof Error && error.name === 'CredentialsProviderError' && !('Code' in error);

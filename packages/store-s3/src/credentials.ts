@@ -1,6 +1,4 @@
-/**
- * Credentials as AWS tools find them. What asks for them is loaded when the first request is sent.
- */
+/** Finds credentials as AWS tools do. The code for it is loaded when the first request is sent. */
 
 import { type Expiring, type HttpTransport, Renewed } from '@holdfast/cloud-http';
 import { unlessAborted } from '@holdfast/core/contract';
@@ -9,11 +7,11 @@ import type { S3Config, S3Credentials } from './config.ts';
 import { credentialsSource, failureOf } from './credentials-source.ts';
 import { CredentialsRequestHandler } from './sdk-request-handler.ts';
 
-/** The SDK warns on standard error of what our documents say. */
+/** Silences SDK warnings on standard error about what our documents already say. */
 const SILENT = { debug: ignore, info: ignore, warn: ignore, error: ignore };
 
 export interface CredentialsOptions {
-  /** Hands on answers of every status. */
+  /** Returns answers of every status. */
   readonly transport: HttpTransport;
   readonly region: () => Promise<string>;
 }
@@ -38,10 +36,10 @@ export class Credentials {
     });
   }
 
-  /** As the SDK wants it. `CredentialsError`: there are none. */
+  /** In the form that the SDK expects. `CredentialsError`: there are none. */
   readonly provider = async (): Promise<AwsCredentialIdentity> => this.#static ?? this.#renewed.current();
 
-  /** After a refusal. False: they are the same as before. */
+  /** Fetches credentials again after a refusal. False: they are the same as before. */
   async renew(): Promise<boolean> {
     if (this.#static !== undefined) return false;
     const before = await this.#renewed.current();
@@ -55,10 +53,7 @@ type Provider = (options: {
   readonly signal: AbortSignal;
 }) => Promise<AwsCredentialIdentity>;
 
-/**
- * A profile that is named is asked alone: what it does not give is not to come from the machine,
- * whose rights are others.
- */
+/** A named profile is the only source: the machine's own credentials may have other permissions. */
 async function providerOf(
   { profile, credentialsKind }: S3Config,
   region: () => Promise<string>,
@@ -66,8 +61,8 @@ async function providerOf(
 ): Promise<Provider> {
   const init = {
     logger: SILENT,
-    ignoreCache: true, // files may have been written anew
-    clientConfig: { requestHandler, maxAttempts: 1 }, // repeating is the engine's business
+    ignoreCache: true, // Files may have been rewritten.
+    clientConfig: { requestHandler, maxAttempts: 1 }, // The engine does the retries.
     parentClientConfig: { region, requestHandler, logger: SILENT, profile },
     ...(profile !== undefined && { profile }),
   };
@@ -81,8 +76,9 @@ async function providerOf(
 }
 
 /**
- * The SDK's chain passes over what a container's service answers. As there, a default profile comes
- * first. A request to it may hang for ever: it is given up when it is late.
+ * Credentials from a container's service. The SDK's chain drops the errors of such a service, so it
+ * is asked directly. As in the chain, a default profile comes first. A request to it may hang for
+ * ever, so it has a timeout.
  */
 async function containerProvider(init: object): Promise<Provider> {
   const [{ fromIni }, { fromHttp }] = await Promise.all([
@@ -109,5 +105,5 @@ function identityOf({ accessKeyId, secretAccessKey, sessionToken }: S3Credential
 }
 
 function ignore(): void {
-  // Nothing that the SDK says of credentials is repeated.
+  // Drop the SDK's messages about credentials.
 }

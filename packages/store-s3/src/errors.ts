@@ -19,16 +19,16 @@ import {
 } from '@holdfast/cloud-http';
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 
-/** What a call was about, for its message. */
+/** Subject of a call, for its message. */
 export interface S3Subject extends StoreSubject {
-  /** Where credentials were looked for, if one is set. */
+  /** Profile in which credentials were searched, if one is set. */
   readonly profile?: string | undefined;
-  /** A key of the customer's is sent along. */
+  /** True if requests carry a customer-provided key. */
   readonly hasCustomerKey?: boolean | undefined;
 }
 
 export class S3Refusal extends HttpRefusal {
-  /** Of the bucket, where the answer tells it. */
+  /** Region of the bucket, if the answer contains it. */
   readonly region: string | undefined;
 
   constructor(answer: RefusedAnswer, code: string, message: string, region?: string) {
@@ -38,7 +38,7 @@ export class S3Refusal extends HttpRefusal {
   }
 }
 
-/** From the XML of an error; one without it is judged by its status. */
+/** Parses the XML of an error; without XML the status decides. */
 export function refusalOf(answer: RefusedAnswer, body: string): S3Refusal {
   const element = (name: string) =>
     unescapedXml(new RegExp(`<${name}>([^<]*)</${name}>`).exec(body)?.[1] ?? '');
@@ -53,30 +53,30 @@ export function refusalOf(answer: RefusedAnswer, body: string): S3Refusal {
 }
 
 /**
- * S3 begins the answer to a completion before it knows how that ends, with blanks as long as it
- * takes. Objects say what they like.
+ * S3 begins the answer to a completion before it knows the result, and sends blanks meanwhile. So a
+ * 200 may contain an error. Reads are not examined: an object may contain any bytes.
  */
 export function isErrorOfSuccess({ method }: TransportRequest, { status, body }: TransportAnswer): boolean {
   return (
     method !== 'GET' &&
     status === 200 &&
-    body.byteLength > 0 && // as after each part and object
+    body.byteLength > 0 && // Empty after each part and object.
     body.byteLength < 64 * 1024 &&
     /^\s*(<\?xml[^>]*>\s*)?<Error>/.test(new TextDecoder().decode(body))
   );
 }
 
-/** A success in a form that S3 does not have: whoever answered is no S3. */
+/** A success in a form that S3 never uses: another server answered. */
 export function foreignSuccess(status: number, headers: RefusedAnswer['headers']): S3Refusal {
   return new S3Refusal({ status, headers, hasBody: true }, '', '');
 }
 
-/** One item of a batch that was refused, while the request as a whole was not. */
+/** One rejected item of a batch that succeeded as a whole. */
 export function itemRefusal(code: string, message: string): S3Refusal {
   return new S3Refusal({ status: 200, headers: {}, hasBody: false }, code, message);
 }
 
-/** S3's codes, those of MinIO included. What is not here is judged by its HTTP status. */
+/** Codes of S3 and MinIO. For any other code the HTTP status decides. */
 const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   NoSuchKey: 'NotFound',
   NoSuchBucket: 'NotFound',
@@ -141,7 +141,7 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   ThrottlingException: 'Throttled',
   TooManyRequests: 'Throttled',
 
-  // Two writes met, or the store stumbled: whether ours has had its effect is not known.
+  // Concurrent writes, or an internal error: it is unknown whether our write took effect.
   ConditionalRequestConflict: 'Unavailable',
   OperationAborted: 'Unavailable',
   InternalError: 'Unavailable',
@@ -157,7 +157,7 @@ const BY_CODE: Readonly<Record<string, ErrorCode>> = {
   XMinioStorageFull: 'StorageFull',
 };
 
-/** What a person has to know beside the store's own words. */
+/** Explanations in addition to the store's own message. */
 const HINTS: Readonly<Record<string, string>> = {
   ExpiredToken: 'the session token has expired; get new credentials',
   InvalidAccessKeyId: 'the access key id is not known to this store',
@@ -168,7 +168,7 @@ const HINTS: Readonly<Record<string, string>> = {
   RequestTimeTooSkewed: 'the clock of this machine is wrong; set it',
 };
 
-/** Stores have no code of their own for what is wrong with a key of the customer's. */
+/** Stores have no specific code for a wrong customer-provided key. */
 const OF_CUSTOMER_KEY: readonly (readonly [RegExp, string])[] = [
   [/secure connection/i, 'HOLDFAST_S3_CUSTOMER_KEY is taken over TLS only; write https:// in endpoint='],
   [
@@ -181,7 +181,7 @@ function customerKeyHint(message: string): string | undefined {
   return OF_CUSTOMER_KEY.find(([words]) => words.test(message))?.[1];
 }
 
-/** What a call takes, by its action. */
+/** Permissions that a call needs, by its action. */
 const PERMISSIONS: Readonly<Record<string, string>> = {
   list: 's3:ListBucket',
   create: 's3:PutObject',
@@ -197,7 +197,7 @@ const PERMISSIONS: Readonly<Record<string, string>> = {
   'abort an upload to': 's3:AbortMultipartUpload',
 };
 
-/** S3 itself often names the permission; most others say no more than "Access Denied". */
+/** S3 itself often names the permission; most other stores say only "Access Denied". */
 function permissionHint({ code, status, message }: S3Refusal, action: string): string | undefined {
   const isRefused = code === 'AccessDenied' || (code === '' && status === 403);
   const permission = PERMISSIONS[action];
@@ -209,8 +209,8 @@ function permissionHint({ code, status, message }: S3Refusal, action: string): s
 const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another key than it was written with';
 
 /**
- * A failed call as a `CheckpointError`. `action`: "read", "create"; the subject follows it in the
- * message.
+ * Wraps a failed call in a `CheckpointError`. `action`: "read", "create"; the message names the
+ * subject after it.
  */
 export function storeError(error: unknown, action: string, subject: S3Subject): CheckpointError {
   if (error instanceof S3Refusal) return s3Error(error, action, subject);
@@ -221,12 +221,12 @@ export function storeError(error: unknown, action: string, subject: S3Subject): 
 }
 
 /**
- * The SDK found no credentials, or could not make a request or read an answer. Its words are not
- * told: they quote what it has read.
+ * The SDK found no credentials, or could not build a request or read an answer. Its text is
+ * dropped, because it quotes what it has read.
  */
 function sdkError(failure: LibraryFailure, action: string, subject: S3Subject): CheckpointError {
   const [code, told] = judged(failure, subject);
-  // Of an answer that it could not read, nobody knows what the request has done.
+  // The answer could not be read, so the effect of the request is unknown.
   const uncertain = code === 'Unexpected' ? { status: 'exhausted' as const } : {};
   return new CheckpointError(code, `cannot ${action} ${nameOf(subject)}: ${told}`, {
     context: contextOf(subject),

@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { S3Config } from './config.ts';
 
-/** Requests that settings of the bucket change. */
+/** Kinds of requests that settings of the bucket affect. */
 export type Operation = 'create' | 'beginUpload' | 'putPart' | 'listParts' | 'complete' | 'read' | 'other';
 
 /**
- * Which operations a header belongs to: encryption by a key of the customer's goes with each that
- * touches bytes.
+ * Operations that each header belongs to. The headers of a customer-provided key go with every
+ * request that touches bytes.
  */
 const WRITES: readonly Operation[] = ['create', 'beginUpload'];
 const TOUCHES_BYTES: readonly Operation[] = [...WRITES, 'putPart', 'listParts', 'complete', 'read'];
 
-/** The headers that the settings of a store add to each kind of request. Made once. */
+/** Headers that the store's settings add to each kind of request. Computed once. */
 export function settingHeaders(
   config: S3Config,
 ): Readonly<Record<Operation, Readonly<Record<string, string>>>> {

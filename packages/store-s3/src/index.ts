@@ -11,10 +11,10 @@ import { S3Store } from './store.ts';
 export { parseS3Config, type S3Config, type S3Credentials, type S3Environment } from './config.ts';
 
 /**
- * Opens the store of `s3://bucket/prefix?region=…&endpoint=…`. Sends nothing: a bucket that is not
- * there, or may not be used, shows at the first call. What the URI leaves open is filled from `env`
- * (the variables of AWS tools), then from the SDK's default chain. `InvalidConfig`: the URI, or a
- * certificate file that cannot be read.
+ * Opens the store of `s3://bucket/prefix?region=…&endpoint=…`. Sends nothing: a missing or
+ * forbidden bucket fails at the first call. Values missing in the URI come from `env` (the
+ * variables of AWS tools), then from the SDK's default chain. `InvalidConfig`: the URI is invalid,
+ * or a certificate file cannot be read.
  */
 export async function openS3Store(uri: string, env: S3Environment): Promise<ObjectStore> {
   const config = parseS3Config(uri, env);

@@ -22,14 +22,14 @@ import type { CommandOptions } from './sdk-request-handler.ts';
 import type { Told } from './told.ts';
 
 interface Question<T> {
-  /** That it takes. */
+  /** Permission that the request needs. */
   readonly permission: string;
   readonly ask: (sdk: S3Client, options: CommandOptions) => Promise<T | undefined>;
 }
 
 /**
- * `NotFound` if there is no such bucket; what may not be read, or is not told, is a fact that says
- * so. Six requests at once.
+ * Throws `NotFound` if there is no such bucket. A setting that may not be read, or that the store
+ * does not report, becomes a fact that says so. Sends six requests at once.
  */
 export async function inspectBucket(
   connection: S3Connection,
@@ -37,8 +37,7 @@ export async function inspectBucket(
   signal: AbortSignal | undefined,
 ): Promise<readonly StoreFact[]> {
   const Bucket = config.bucket;
-  // Signed for the right region once and for all, or each of the others would find it out by
-  // itself.
+  // Find the region first, so that each of the other requests is signed for it.
   const region = await regionOf(connection, config, signal);
   const told = <T>(question: Question<T>) => tell(connection, question, signal);
   const [versioning, lock, rules, encryption, isPublic] = await Promise.all([
@@ -79,7 +78,7 @@ export async function inspectBucket(
   ];
 }
 
-/** Answers by which S3 says that there is no such setting. */
+/** Answers by which S3 says that a setting is absent. */
 const NOTHING_SET = [
   'NoSuchBucketPolicy',
   'NoSuchLifecycleConfiguration',
@@ -101,11 +100,11 @@ async function tell<T>(
     const { code, status } = error;
     if (NOTHING_SET.includes(code)) return { value: undefined };
     if (isNotPermitted(error)) return { untold: `not told without ${permission}` };
-    // Credentials that are wrong altogether are no matter of one setting, and what may pass is for
-    // the caller to repeat.
+    // Errors that concern the whole request, not one setting: invalid credentials, or a temporary
+    // failure that the caller can retry.
     const isOfAll = status === 401 || status === 403 || status === 429 || (status >= 500 && status !== 501);
     if (isOfAll) throw error;
-    // Stores that know no such setting say so in many ways.
+    // Stores without such a setting report that in many ways.
     return { untold: `this store does not tell (${code === '' ? `HTTP ${status}` : code})` };
   }
 }
@@ -124,7 +123,7 @@ async function regionOf(
     .catch(orItsHeaders);
   const isMinio = /^minio/i.test(headers['server'] ?? '');
   const found = headers['x-amz-bucket-region'];
-  if (found === undefined) return { facts: [], isMinio }; // where there are none, as a rule
+  if (found === undefined) return { facts: [], isMinio }; // Other stores usually have none.
   const isRight = region === undefined ? !connection.wasMoved : region === found;
   if (isRight) return { facts: [fact('region', 'region', found)], isMinio };
   const meaning = 'the first request of every process is sent twice: the region that is set is another one';
@@ -132,7 +131,7 @@ async function regionOf(
   return { facts: [fact('region', 'region', found, meaning, advice)], isMinio };
 }
 
-/** A refusal tells the region as well. */
+/** A refusal also contains the region. */
 function orItsHeaders(error: unknown): { headers: Readonly<Record<string, string>> } {
   if (!(error instanceof S3Refusal) || !isNotPermitted(error)) throw error;
   return { headers: error.region === undefined ? {} : { 'x-amz-bucket-region': error.region } };

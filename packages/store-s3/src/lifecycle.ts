@@ -1,11 +1,11 @@
-/** What the lifecycle rules of a bucket do to the objects below one prefix. Pure. */
+/** Effects of a bucket's lifecycle rules on the objects below one prefix. Pure. */
 
 import type { LifecycleRule } from '@aws-sdk/client-s3';
 import { daysText, fact } from '@holdfast/cloud-http';
 import type { StoreFact } from '@holdfast/core/contract';
 import type { Told } from './told.ts';
 
-/** What is in them cannot be read at once. */
+/** Storage classes whose objects cannot be read at once. */
 const ARCHIVES: readonly string[] = ['GLACIER', 'DEEP_ARCHIVE'];
 
 interface Surroundings {
@@ -24,7 +24,7 @@ export function lifecycleFacts(
   return [dangerFact(ours, rules.value?.length ?? 0), leftoverFact(ours, '', isMinio)];
 }
 
-/** What removes or archives live objects. */
+/** Reports rules that delete or archive live objects. */
 function dangerFact(ours: readonly LifecycleRule[], ruleCount: number): StoreFact {
   const deletes = ours.map(deletion).filter((told) => told !== undefined);
   const archives = ours.map(archival).filter((told) => told !== undefined);
@@ -63,7 +63,7 @@ function archival(rule: LifecycleRule): string | undefined {
   return `${nameOf(rule)} moves objects to ${to.StorageClass}${after}`;
 }
 
-/** Parts of uploads that were cut off. `ours`: `undefined` if the rules are not told. */
+/** Reports rules for parts of incomplete uploads. `ours`: `undefined` if the rules are unknown. */
 function leftoverFact(
   ours: readonly LifecycleRule[] | undefined,
   untold: string,
@@ -85,7 +85,7 @@ function leftoverFact(
   );
 }
 
-/** What rids the bucket of noncurrent versions, in words. */
+/** Describes the rule that deletes noncurrent versions. */
 export function noncurrentRule(rules: readonly LifecycleRule[], root: string): string | undefined {
   const days = rules
     .filter((rule) => concerns(rule, root))
@@ -94,7 +94,7 @@ export function noncurrentRule(rules: readonly LifecycleRule[], root: string): s
   return days === undefined ? undefined : `a rule removes noncurrent versions after ${daysText(days)}`;
 }
 
-/** Some of our objects may match it. They have no tags. */
+/** True if the rule may match some of our objects, which have no tags. */
 function concerns(rule: LifecycleRule, root: string): boolean {
   if (rule.Status !== 'Enabled') return false;
   const { Filter: filter } = rule;

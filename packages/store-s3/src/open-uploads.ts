@@ -1,4 +1,4 @@
-/** Uploads of a bucket that have not ended, page by page. */
+/** Lists the incomplete uploads of a bucket, page by page. */
 
 import { ListMultipartUploadsCommand, type ListMultipartUploadsOutput } from '@aws-sdk/client-s3';
 import { encodeToken, objectError, PART_SIZE_UNKNOWN } from '@holdfast/cloud-http';
@@ -8,8 +8,8 @@ import type { Token, UploadParts } from './upload.ts';
 interface Page {
   readonly output: ListMultipartUploadsOutput;
   /**
-   * MinIO (of February 2026) takes a prefix for a whole key; without one it shows all uploads of
-   * the bucket that it remembers.
+   * MinIO (of February 2026) treats a prefix as a whole key. Without a prefix it lists all uploads
+   * of the bucket that it still knows.
    */
   readonly isPrefixWholeKey: boolean;
 }

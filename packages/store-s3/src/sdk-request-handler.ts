@@ -9,17 +9,20 @@ import {
 import { foreignSuccess } from './errors.ts';
 import { toTransportRequest } from './signed-request.ts';
 
-/** What a command is sent with. The SDK hands it on as it is. */
+/** Options of a command. The SDK passes them on unchanged. */
 export interface CommandOptions extends HttpHandlerOptions {
-  /** Of the answer, once there is one; names in lower case. */
+  /** Headers of the answer, once there is one; names in lower case. */
   answerHeaders?: Readonly<Record<string, string>>;
-  /** The request only reads, so that it may be sent again whatever became of it. */
+  /** The request only reads, so that it can always be sent again. */
   isRead?: boolean;
-  /** What the transport failed with, as it is: the SDK hangs things on errors. */
+  /** The transport's error, unchanged: the SDK adds fields to errors. */
   transportError?: { readonly error: unknown };
 }
 
-/** What refuses credentials has said so, with a status and in its own words: the SDK reads them. */
+/**
+ * A service refused to issue credentials. It carries the status and the service's text, which the
+ * SDK reads.
+ */
 export class RefusedCredentials extends Error {
   readonly answer: RefusedAnswer;
   readonly body: string;
@@ -33,11 +36,11 @@ export class RefusedCredentials extends Error {
 }
 
 /**
- * A transport, whose refusals are `RefusedCredentials`, for services that give credentials: STS,
- * single sign-on.
+ * Transport to services that issue credentials (STS, single sign-on). Their refusals are
+ * `RefusedCredentials`.
  */
 export class CredentialsRequestHandler implements HttpHandler {
-  /** Of those who ask now: the SDK hands none on. */
+  /** Signal of the pending callers; the SDK passes none on. */
   signal: AbortSignal | undefined;
   readonly #transport: HttpTransport;
 
@@ -64,7 +67,7 @@ export class CredentialsRequestHandler implements HttpHandler {
   }
 
   updateHttpClientConfig(): void {
-    // The transport is configured by the store's URI alone.
+    // The store's URI alone configures the transport.
   }
 
   httpHandlerConfigs(): Record<string, never> {
@@ -73,8 +76,8 @@ export class CredentialsRequestHandler implements HttpHandler {
 }
 
 /**
- * The store's transport as the SDK wants it. A refusal is thrown by the transport, so the SDK sees
- * only answers of success.
+ * The store's transport in the form that the SDK expects. The transport throws refusals, so the SDK
+ * sees only successful answers.
  */
 export class SdkRequestHandler implements HttpHandler {
   readonly #transport: HttpTransport;
@@ -104,7 +107,7 @@ export class SdkRequestHandler implements HttpHandler {
   }
 
   updateHttpClientConfig(): void {
-    // The transport is configured by the store's URI alone.
+    // The store's URI alone configures the transport.
   }
 
   httpHandlerConfigs(): Record<string, never> {
@@ -113,10 +116,9 @@ export class SdkRequestHandler implements HttpHandler {
 }
 
 /**
- * What S3 answers to our commands is XML whose root is called "…Result", or after a setting of the
- * bucket; only deletions may be answered with nothing. A web server that has the same page for
- * everything must not pass for an empty bucket, nor what is left of an answer that was cut off for
- * a whole one.
+ * S3 answers our commands with XML whose root is called "…Result", or after a setting of the
+ * bucket. Only deletions may have an empty answer. So a web server that sends one page for
+ * everything is not taken for an empty bucket, nor a truncated answer for a complete one.
  */
 function hasExpectedForm({ method, query }: HttpRequest, { headers, body }: TransportAnswer): boolean {
   if (method === 'HEAD') return headers['x-amz-request-id'] !== undefined;

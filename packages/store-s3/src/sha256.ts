@@ -1,12 +1,12 @@
 import { createHash, createHmac, createSecretKey, type Hash, type Hmac, type KeyObject } from 'node:crypto';
 import type { Checksum, SourceData } from '@smithy/types';
 
-/** Secrets and signing keys of the last days; dropped all at once. */
+/** Prepared secrets and signing keys of the last days; all dropped at once. */
 const KEYS_MAX = 16;
 
 /**
- * SHA-256, and HMAC with it when given a secret, for the SDK's signer. Keys are prepared once:
- * preparing one costs six times as much as using it, and the signer asks for two with each request.
+ * SHA-256, or HMAC if given a secret, for the SDK's signer. Keys are prepared once: preparing one
+ * costs six times as much as using it, and the signer needs two per request.
  */
 export class Sha256 implements Checksum {
   readonly #secret: SourceData | undefined;

@@ -1,7 +1,7 @@
 import { bareHostname, type TransportRequest } from '@holdfast/cloud-http';
 import { buildQueryString, type HttpRequest } from '@smithy/core/protocols';
 
-/** What the SDK has signed, as our transport takes it. */
+/** Converts a request signed by the SDK for our transport. */
 export function toTransportRequest(request: HttpRequest): TransportRequest {
   const protocol = request.protocol === 'http:' ? 'http:' : 'https:';
   const query = buildQueryString(request.query);
@@ -25,7 +25,7 @@ function secretsOf(headers: Readonly<Record<string, string>>): string[] {
   return signature === undefined ? given : [...given, signature];
 }
 
-/** No command of ours has a body that is a stream. */
+/** Our commands never have a stream as their body. */
 function bytesOf(body: unknown): Uint8Array | undefined {
   if (body === undefined || body === null || body instanceof Uint8Array) return body ?? undefined;
   if (typeof body === 'string') return new TextEncoder().encode(body);

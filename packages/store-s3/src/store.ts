@@ -51,7 +51,7 @@ import { beginUpload, resumeUpload, type UploadParts } from './upload.ts';
 const MIB = 1024 * 1024;
 
 const CAPABILITIES: StoreCapabilities = {
-  // One request instead of three, as long as sending it again is cheap.
+  // One request instead of three, while a retry is still cheap.
   maxCreateBytes: 16 * MIB,
   minPartBytes: 5 * MIB,
   maxPartBytes: 5 * 1024 * MIB,
@@ -61,16 +61,13 @@ const CAPABILITIES: StoreCapabilities = {
   verifiesChecksums: true,
   resumesUploads: true,
   alignmentBytes: 1,
-  // A request of S3 takes tens of milliseconds, whatever it moves.
+  // A request to S3 takes tens of milliseconds, whatever its size.
   preferredConcurrency: 64,
-  // S3 gives a connection some 90 MB/s: this fills 10 Gbit/s.
+  // S3 serves some 90 MB/s per connection: this fills 10 Gbit/s.
   preferredPartConcurrency: 16,
 };
 
-/**
- * Answers to the batch delete of stores that have none, or that want a digest the SDK does not
- * send.
- */
+/** Answers of stores that have no batch delete, or that require a digest the SDK does not send. */
 const NO_BATCH_DELETE = [
   'NotImplemented',
   'MethodNotAllowed',
@@ -189,13 +186,13 @@ export class S3Store implements ObjectStore {
           onBytes: options.onBytes,
           signal,
         });
-        // Not every store heeds the condition.
+        // Some stores ignore the condition.
         const found = plainEtag(headers.etag ?? options.etag);
         if (options.etag !== undefined && found !== options.etag) throw replaced(subject, options.etag);
         return bytesInto ?? 0;
       } catch (error) {
         if (!(error instanceof S3Refusal)) throw error;
-        if (error.status === 416) return 0; // at or past the end
+        if (error.status === 416) return 0; // At or past the end.
         if (error.status !== 412) throw error;
         throw replaced(subject, options.etag, error);
       }
@@ -299,7 +296,7 @@ export class S3Store implements ObjectStore {
     return { output, storeTimeMs: dateMs(headers.date) };
   }
 
-  /** Null for what is no object of ours: the marker of a folder, a name outside the grammar. */
+  /** Null for foreign objects: a folder marker, or a name outside the grammar of keys. */
   #listed(entry: NonNullable<ListObjectsV2Output['Contents']>[number]): ObjectInfo | null {
     const key = (entry.Key ?? '').slice(this.#config.root.length);
     if (!isObjectKey(key)) return null;
@@ -370,8 +367,8 @@ export class S3Store implements ObjectStore {
   }
 
   /**
-   * The same server and credentials. Objects under keys of the customer's are not copied: they
-   * would have to be told to the store twice.
+   * Tells whether a copy from `source` is possible: same server and credentials. Objects with
+   * customer-provided keys are not copied, because the store would need the key twice.
    */
   #reaches(source: S3Store): boolean {
     const [own, other] = [this.#config, source.#config];
@@ -392,7 +389,7 @@ function infoOf(key: string, headers: Readonly<Record<string, string>>, sizeByte
   return { key, sizeBytes, etag: plainEtag(headers.etag), createdAtMs: dateMs(headers['last-modified']) };
 }
 
-/** Undefined for a checksum of the checksums of parts. */
+/** Undefined if it is only a checksum of the parts' checksums. */
 function wholeCrcOf(headers: Readonly<Record<string, string>>): number | undefined {
   const isWhole = headers['x-amz-checksum-type'] !== 'COMPOSITE';
   return isWhole ? crcOfBase64(headers['x-amz-checksum-crc32c']) : undefined;

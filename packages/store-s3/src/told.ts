@@ -1,2 +1,4 @@
-/** What was asked: the value, `undefined` where nothing is set, or why it is not told. */
+/**
+ * Answer about a setting: its value, `undefined` if it is not set, or the reason why it is unknown.
+ */
 export type Told<T> = { readonly value: T | undefined } | { readonly untold: string };

@@ -34,14 +34,14 @@ import type { S3Connection } from './client.ts';
 import type { S3Config } from './config.ts';
 import { foreignSuccess, S3Refusal } from './errors.ts';
 
-/** What uploads share with their store. */
+/** State that uploads share with their store. */
 export interface UploadParts {
   readonly config: S3Config;
   readonly connection: S3Connection;
   readonly capabilities: StoreCapabilities;
-  /** Lowered from `full` to `parts` when the store refuses a checksum of whole objects. */
+  /** Lowered from `full` to `parts` when the store rejects a checksum of whole objects. */
   checksum: S3Config['checksum'];
-  /** Lowered when the store cannot tell the checksum of a part that it copies. */
+  /** Set to false when the store does not return checksums of parts that it copies. */
   checksumsCopies: boolean;
   readonly calls: StoreCalls;
 }
@@ -52,7 +52,7 @@ interface Place {
   readonly path: string;
 }
 
-/** Stored as JSON in base64url. */
+/** Encoded as JSON in base64url. */
 export interface Token {
   readonly key: string;
   readonly uploadId: string;
@@ -60,7 +60,7 @@ export interface Token {
   readonly checksum: S3Config['checksum'];
 }
 
-/** How stores say that they have no checksum over whole objects. */
+/** Errors by which stores report that they have no checksum over whole objects. */
 const NO_FULL_CHECKSUM = [
   'InvalidArgument',
   'InvalidRequest',
@@ -119,7 +119,7 @@ export async function resumeUpload(
       (checksum === 'full' || checksum === 'parts' || checksum === 'none'),
   );
   const upload = new S3Upload(store, pathOf(token.key), token);
-  await upload.listParts({ signal }); // tells whether it is still there
+  await upload.listParts({ signal }); // Fails if the upload is gone.
   return upload;
 }
 
@@ -168,8 +168,8 @@ export class S3Upload implements Upload {
   }
 
   /**
-   * As `putPart`, of bytes that the store takes from another object: `source` as the store wants
-   * it, `end` exclusive.
+   * Like `putPart`, but the store takes the bytes from another object. `source` as the store
+   * expects it, `end` exclusive.
    */
   copyPart(
     index: number,
@@ -226,7 +226,7 @@ export class S3Upload implements Upload {
     });
   }
 
-  /** Without `crc32c` the store computes one that nobody compares. */
+  /** Without `crc32c` the store computes a checksum that is not compared. */
   complete(
     parts: readonly PartReceipt[],
     options: Omit<CompleteOptions, 'crc32c'> & { readonly crc32c?: number | undefined },
@@ -249,7 +249,7 @@ export class S3Upload implements Upload {
             },
             ...(this.#checksum === 'full' && {
               ChecksumType: 'FULL_OBJECT',
-              // Of no bytes, MinIO computes a checksum that is none.
+              // For zero bytes MinIO computes an invalid checksum.
               ...(options.sizeBytes > 0 &&
                 options.crc32c !== undefined && { ChecksumCRC32C: base64Crc(options.crc32c) }),
               MpuObjectSize: options.sizeBytes,

@@ -1,7 +1,7 @@
-/** Environment variables an adapter may fill gaps of the URI from. */
+/** Environment variables from which an adapter may fill gaps of the URI. */
 export type StoreEnvironment = Readonly<Record<string, string | undefined>>;
 
-/** What is read where a caller passes nothing: as for every tool of the clouds. */
+/** Used if the caller passes no environment: `process.env`, as for all tools of the clouds. */
 export function processEnvironment(): StoreEnvironment {
   return process.env;
 }

@@ -1,4 +1,4 @@
-/** What is looked at once, before a run is begun: whether its place is one of its own. */
+/** Checks once, before a run is begun, that its place is not shared with another run. */
 
 import { findRunsBelow, hasRunAt } from '@holdfast/core';
 import { CheckpointError, isStopOf, type ObjectStore } from '@holdfast/core/contract';
@@ -8,21 +8,21 @@ import { openStore } from './open-store.ts';
 import { pathOfFileUri } from './uri.ts';
 
 /**
- * Scheme and authority, the segments of the path, and the settings. Of `az://` the first segment is
- * the container, and so no run's.
+ * Scheme and authority, the segments of the path, and the settings. The first segment of `az://` is
+ * the container, so it cannot be a run.
  */
 const CLOUD_URI = /^((?:s3|gs):\/\/[^/?]+|az:\/\/[^/?]+\/[^/?]+)\/([^?]*)(\?.*)?$/i;
 const PARENTS_MAX = 8;
 
 /**
- * `InvalidArgument`: there are runs below, or the place lies in a run. Each would list the other's
- * objects as foreign ones, and a mirror or a removal by hand of the outer one would take the inner
- * one too. Cost: one list request, and one for each segment of the path.
+ * Throws `InvalidArgument` if there are runs below the place, or if it lies in a run. Each would
+ * list the other's objects as foreign ones. A mirror or a manual removal of the outer run would
+ * include the inner one. Cost: one list request, and one for each segment of the path.
  */
 export async function assertOwnPlace(
   uri: string,
   store: {
-    /** As it may be shown. */
+    /** The URI in a form that may be shown. */
     readonly uri: string;
     readonly records: Pick<ObjectStore, 'list'>;
     readonly env: StoreEnvironment | undefined;
@@ -66,7 +66,7 @@ async function runAbove(
 }
 
 /**
- * What may not be looked at is taken for none: permissions of a trainer may end at its own prefix.
+ * A place that may not be read counts as no run: a trainer's permissions may end at its own prefix.
  */
 async function isRun(store: ObjectStore, prefix: string, signal: AbortSignal): Promise<boolean> {
   try {

@@ -1,4 +1,4 @@
-/** From a URI to a store, and to the manager of the run in it. */
+/** Opens the store of a URI, and the manager of the run in it. */
 
 export type { StoreEnvironment } from './env.ts';
 export { type OpenOptions, openCheckpointManager } from './open-checkpoint-manager.ts';

@@ -11,20 +11,21 @@ import { assertOwnPlace } from './first-save.ts';
 import { openStore } from './open-store.ts';
 import { pathOfFileUri } from './uri.ts';
 
-/** What the engine takes, without what the URI decides. */
+/** Options of the engine, except those that the URI decides. */
 export interface OpenOptions extends Omit<CheckpointManagerOptions, 'store' | 'files'> {
   /** Fills what the URI leaves open; default: `process.env`. */
   env?: StoreEnvironment | undefined;
   /**
-   * Begins a run also where others lie below, or in another one. Default: that is
+   * Begins a run even if other runs lie below it, or if it lies in another one. Default:
    * `InvalidArgument`.
    */
   mayShareItsPlace?: boolean | undefined;
 }
 
 /**
- * The manager of the run under a URI; paths given to `save` and `restore` are files of this
- * machine. `close()` of the manager closes the store. `InvalidConfig`: the URI or a setting.
+ * Opens the manager of the run under a URI. Paths given to `save` and `restore` are files of this
+ * machine. `close()` of the manager closes the store. `InvalidConfig`: the URI or a setting is
+ * invalid.
  */
 export async function openCheckpointManager(
   uri: string,

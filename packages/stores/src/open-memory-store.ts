@@ -3,8 +3,9 @@ import { CheckpointError, checkStoreInput, type ObjectStore } from '@holdfast/co
 import { MemoryStore, memoryBucket } from '@holdfast/core/store';
 
 /**
- * A store in the memory of this process: `memory://name`. All stores of one name share their
- * objects, which live as long as the process. `InvalidConfig`: no name, or anything after it.
+ * Opens a store in the memory of this process: `memory://name`. All stores of one name share their
+ * objects, which live as long as the process. `InvalidConfig`: there is no name, or more than a
+ * name.
  */
 export function openMemoryStore(uri: string): ObjectStore {
   checkStoreInput(uri);

@@ -11,19 +11,19 @@ import {
 import { processEnvironment, type StoreEnvironment } from './env.ts';
 import { schemeOf } from './uri.ts';
 
-/** How the stores of one scheme are opened. */
+/** Opens the stores of one scheme. */
 export interface StoreAdapter {
-  /** How its URIs look, for messages: `tape://library/name`. */
+  /** Form of its URIs, for messages: `tape://library/name`. */
   readonly form: string;
   /**
-   * Opens a store. Throws `InvalidConfig` for a URI that it does not understand, and repeats
-   * nothing of it: it may hold a secret. `env` fills what the URI leaves open.
+   * Opens a store. Throws `InvalidConfig` for an invalid URI, and repeats nothing of it: it may
+   * hold a secret. `env` fills what the URI leaves open.
    */
   readonly open: (uri: string, env: StoreEnvironment) => Promise<ObjectStore>;
 }
 
 // One entry per scheme. An adapter is imported when its scheme is used, so its SDK is loaded only
-// by those who need it.
+// when it is needed.
 const BUILT_IN: Readonly<Record<string, StoreAdapter>> = {
   file: {
     form: 'file:///abs/dir',
@@ -56,12 +56,12 @@ const BUILT_IN: Readonly<Record<string, StoreAdapter>> = {
   },
 };
 
-/** By scheme; in the order in which messages list them. */
+/** By scheme, in the order in which messages list them. */
 const adapters = new Map(Object.entries(BUILT_IN));
 
 /**
- * Explains why the import of an optional package failed: most users of a directory need no SDK of a
- * cloud, so it may not be installed.
+ * Explains why the import of an optional package failed. The package may not be installed, because
+ * most users of a directory need no SDK of a cloud.
  */
 function missing(scheme: string, name: string): (error: unknown) => never {
   return (error) => {
@@ -76,8 +76,8 @@ function missing(scheme: string, name: string): (error: unknown) => never {
 
 /**
  * Adds a scheme for this process: from now on `openStore` and `openCheckpointManager` accept its
- * URIs. The same adapter may be registered again. `InvalidArgument`: no scheme, a form of another
- * scheme, or a scheme that is taken.
+ * URIs. The same adapter may be registered again. `InvalidArgument`: the scheme is invalid or
+ * taken, or the form is of another scheme.
  */
 export function registerStore(scheme: string, adapter: StoreAdapter): void {
   anyText('the scheme', scheme);
@@ -103,12 +103,13 @@ export function storeUriForms(): string[] {
 }
 
 /**
- * Opens the store of a URI. Nothing is written, and no run need be there. `Unsupported`: the
- * adapter's package is not installed. `InvalidConfig`: an unknown scheme, a plain path, or a part
- * of the URI that its adapter does not know. The message repeats nothing of the URI: what is not
- * understood may hold a secret. A URI that is accepted holds none, and may be shown. `env` fills
- * what the URI leaves open, as `docs/stores` says for each; libraries that find credentials read
- * `process.env` alone.
+ * Opens the store of a URI. Writes nothing; the run need not exist. Errors:
+ * - `Unsupported`: the adapter's package is not installed.
+ * - `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does
+ *   not know. The message repeats nothing of the URI, which may hold a secret.
+ *
+ * An accepted URI holds no secret and may be shown. `env` fills what the URI leaves open, as
+ * `docs/stores` describes for each store. Libraries that find credentials read only `process.env`.
  */
 export async function openStore(
   uri: string,

@@ -5,9 +5,9 @@ import { CheckpointError } from '@holdfast/core/contract';
 const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//;
 
 /**
- * The scheme of a store's URI, in lower case. `InvalidConfig` for anything else; a path that begins
- * with `/`, `./` or `../` is answered with the `file://` URI of the same place, unless it may hold
- * a password, and any other text is not repeated.
+ * The scheme of a store's URI, in lower case. Throws `InvalidConfig` for anything else. For a path
+ * that begins with `/`, `./` or `../`, the message gives the `file://` URI of the same place,
+ * unless the path may hold a password. Any other text is not repeated.
  */
 export function schemeOf(uri: string): string {
   const scheme = SCHEME.exec(uri)?.[1];
@@ -25,17 +25,17 @@ export function schemeOf(uri: string): string {
 }
 
 /**
- * It can be nothing but a path. Any other text may hold a secret in a wrong place: so may one that
- * begins with two slashes, which is a URI that lost its scheme, and one with a name and a password
- * before an `@`.
+ * True if the text can only be a path. Any other text may hold a secret in a wrong place. So may a
+ * text that begins with two slashes, which is a URI without its scheme, and one with a name and a
+ * password before an `@`.
  */
 export function isPath(text: string): boolean {
   return /^\.{0,2}\/(?!\/)/.test(text) && !/:.*@/s.test(text);
 }
 
 /**
- * The directory of a store on this machine; `null`: it is elsewhere. `uri`: as an open store tells
- * it.
+ * Directory of a store on this machine; `null` if it is elsewhere. `uri`: as reported by an open
+ * store.
  */
 export function pathOfFileUri(uri: string): string | null {
   return uri.startsWith('file:') ? fileURLToPath(uri) : null;
