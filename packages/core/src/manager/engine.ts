@@ -43,8 +43,8 @@ export type RecordIo = Pick<Engine, 'records' | 'settings' | 'clock' | 'random' 
 const ID_DIGITS = 32; // 128 bits
 
 /**
- * The clock of this machine, for records; no decision depends on it. A time outside the range of a
- * record is limited to that range, so a wrong clock does not stop a save.
+ * The clock of this machine, for records; no decision depends on it. A time beyond the range of a
+ * record is limited to that range, so a wrong clock stops no save.
  */
 export function machineTimeMs({ clock }: Pick<Engine, 'clock'>): number {
   return Math.min(TIME_MS_MAX, Math.max(0, Math.round(clock.nowMs())));

@@ -78,8 +78,8 @@ export function addSliceKeys(keys: string[], { files, listKey }: Slice): void {
 }
 
 /**
- * For a quarantined checkpoint that shares no files: all that lies below its prefix. `undefined`:
- * only the manifest tells the keys.
+ * For a quarantined checkpoint that shares no files: everything below its prefix. `undefined`: only
+ * the manifest lists the keys.
  */
 export function heldWithoutManifest({ id, state, bases }: CatalogCheckpoint): HeldKeys | undefined {
   return state === 'QUARANTINED' && bases.length === 0 ? [checkpointPrefix(id)] : undefined;

@@ -184,8 +184,8 @@ async function takeOver(
 
 /**
  * For a call that joins in order to save. The call's outcome is that of the version, and nothing
- * was sent of the version. So the error is the one that ended the join, not `OutcomeUnknown`. The
- * takeover's token is in the context as `takeoverToken`: named `token`, it would look like the
+ * was sent of the version. So the call fails with the error that ended the join, if that is known.
+ * The takeover's token is in the context as `takeoverToken`: named `token`, it would look like the
  * version's.
  */
 export async function joinToSave<T>(joining: Promise<T>): Promise<T> {
@@ -242,7 +242,7 @@ async function ensureRun(engine: Engine, signal: AbortSignal): Promise<string> {
 }
 
 /**
- * Makes sure that the own claim counts, whichever process made it. Resolves to the state in which
+ * Makes sure that the claim `own` counts, whichever process made it. Resolves to the state in which
  * it counts. `Fenced`: a later claim counts already, or lineage or epoch has passed.
  */
 export async function registerOwn(
@@ -272,7 +272,7 @@ export function assertNotOvertaken(engine: Engine, { state }: Head, own: ClaimPl
  * Makes every claim of this epoch count. Resolves to the newest state. `null`: only a fresh read
  * shows what counts.
  *
- * It is also `null` if there was nothing to register. A sweep may have deleted the own claim once
+ * It is also `null` if there was nothing to register. A sweep may have deleted the claim `own` once
  * its epoch had passed, and `head` may be older than that.
  */
 async function register(

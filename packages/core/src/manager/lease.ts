@@ -52,7 +52,7 @@ export async function writeLease(
 
 /**
  * Renews its lease at a third of its term (`leaseTtlMs`), from `take` until `release`. If nothing
- * was read for four terms, renewal stops until the next `use`, so a forgotten reader does not hold
+ * was read for four terms, renewal stops until the next `use`. So a forgotten reader does not hold
  * a checkpoint for ever. The timer does not keep the process alive.
  */
 export class LeaseHolder {
