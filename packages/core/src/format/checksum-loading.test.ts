@@ -8,7 +8,7 @@ afterEach(() => {
   vi.resetModules();
 });
 
-/** `checksum.ts` as it is when its `require` gives what `load` gives. */
+/** Loads `checksum.ts` with a `require` that returns what `load` returns. */
 async function loadWith(load: () => unknown): Promise<typeof import('./checksum.ts')> {
   vi.resetModules();
   vi.doMock('node:module', () => ({ createRequire: () => load }));
@@ -49,7 +49,7 @@ describe('there is no BLAKE3', () => {
   });
 });
 
-/** The real one with something changed. */
+/** The real module with parts replaced. */
 function nativeBlake3(whole?: () => Uint8Array, hasher?: typeof Forgetful) {
   const real = realRequire('@napi-rs/blake-hash');
   return { blake3: whole ?? real.blake3, Blake3Hasher: hasher ?? real.Blake3Hasher };

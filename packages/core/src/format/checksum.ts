@@ -1,8 +1,9 @@
 /**
  * CRC32C, BLAKE3 and SHA-256: the only file of the engine that computes checksums.
  *
- * CRC32C (Castagnoli, polynomial 0x1EDC6F41, reflected, as in RFC 3720) covers payloads: computed once per part and combined to the
- * whole. BLAKE3 tells whether two files are the same one, which 32 bits cannot. SHA-256 covers records.
+ * CRC32C (Castagnoli, polynomial 0x1EDC6F41, reflected, as in RFC 3720) covers payloads: it is
+ * computed once per part and combined for the whole. BLAKE3 tells whether two files are identical,
+ * for which 32 bits are not enough. SHA-256 covers records.
  */
 
 import { createHash } from 'node:crypto';
@@ -23,7 +24,7 @@ const SELF_TEST: readonly (readonly [bytes: Uint8Array, crc32c: number])[] = [
 
 type Crc32c = (bytes: Uint8Array, seed?: number) => number;
 
-/** `tables[s][b]`: what byte `b`, followed by `s` zero bytes, does to the register. */
+/** `tables[s][b]`: effect on the register of byte `b` followed by `s` zero bytes. */
 const tables = makeTables();
 
 function makeTables(): Uint32Array[] {
@@ -41,7 +42,10 @@ function makeTables(): Uint32Array[] {
   return all;
 }
 
-/** `crc32c` without native code: slicing by 8, about a tenth of the native speed. Exported for its tests. */
+/**
+ * `crc32c` without native code: slicing by 8, at about a tenth of the native speed. Exported for
+ * its tests.
+ */
 export function crc32cFallback(bytes: Uint8Array, seed = 0): number {
   const [t0, t1, t2, t3, t4, t5, t6, t7] = tables as [
     Uint32Array,
@@ -84,14 +88,19 @@ function passesSelfTest(candidate: Crc32c): boolean {
   });
 }
 
-/** `undefined` where the native module is not installed for this platform, does not load, or computes something else. */
+/**
+ * `undefined` if the native module is not installed for this platform, does not load, or computes
+ * wrong values.
+ */
 function loadNative(): Crc32c | undefined {
   try {
-    // `require` at run time, not `import`: a bundler leaves it alone, and a missing binary is no error.
+    // `require` at run time instead of `import`: bundlers ignore it, and a missing binary is no
+    // error.
     const native = createRequire(import.meta.url)('@node-rs/crc32') as { crc32c: Crc32c };
     return passesSelfTest(native.crc32c) ? native.crc32c : undefined;
   } catch {
-    return undefined; // The fall-back computes the same values; `crc32cImplementation` tells which one is in use.
+    // The fallback computes the same values; `crc32cImplementation` tells which one is in use.
+    return undefined;
   }
 }
 
@@ -99,15 +108,15 @@ const native = loadNative();
 
 export const crc32cImplementation: 'native' | 'fallback' = native === undefined ? 'fallback' : 'native';
 
-/** CRC32C as an unsigned 32-bit number. `seed` is the CRC32C of the bytes that come before. */
+/** CRC32C as an unsigned 32-bit number. `seed` is the CRC32C of the preceding bytes. */
 export const crc32c: (bytes: Uint8Array, seed?: number) => number = native
   ? (bytes, seed = 0) => native(bytes, seed)
   : crc32cFallback;
 
-/** BLAKE3 of bytes that come one after the other. */
+/** BLAKE3 of bytes that arrive in pieces. */
 export interface Blake3 {
   update(bytes: Uint8Array): void;
-  /** 32 bytes. Once, after the last `update`. */
+  /** 32 bytes. Call it once, after the last `update`. */
   digest(): Uint8Array;
 }
 
@@ -116,7 +125,10 @@ interface NativeBlake3 {
   blake3(bytes: Uint8Array): Uint8Array;
 }
 
-/** The check values of the reference implementation for no byte, and for 0 to 250 and so on, 2,049 bytes in all (test_vectors.json). */
+/**
+ * The check values of the reference implementation (test_vectors.json): for no bytes, and for 2,049
+ * bytes that repeat 0 to 250.
+ */
 const BLAKE3_SELF_TEST: readonly (readonly [length: number, hex: string])[] = [
   [0, 'af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262'],
   [2049, '5f4d72f40d7a5f82b15ca2b2e44b1de3c2ef86c426c95c1af0b6879522563030'],
@@ -137,19 +149,24 @@ function loadBlake3(): NativeBlake3 | null {
     const loaded = createRequire(import.meta.url)('@napi-rs/blake-hash') as NativeBlake3;
     return passesBlake3SelfTest(loaded) ? loaded : null;
   } catch {
-    return null; // Nothing depends on it but that unchanged files are not sent again; `hasBlake3` tells.
+    // BLAKE3 is only needed to avoid sending unchanged files again; `hasBlake3` tells whether it is
+    // available.
+    return null;
   }
 }
 
 let loadedBlake3: NativeBlake3 | null | undefined;
 
-/** Loaded at the first use: many commands never hash anything. */
+/** Loaded at first use, because many commands never hash anything. */
 function nativeBlake3(): NativeBlake3 | null {
   if (loadedBlake3 === undefined) loadedBlake3 = loadBlake3();
   return loadedBlake3;
 }
 
-/** False where the native module is not installed for this platform, does not load, or computes something else. Then nothing is hashed. */
+/**
+ * False if the native module is not installed for this platform, does not load, or computes wrong
+ * values. Nothing is hashed then.
+ */
 export function hasBlake3(): boolean {
   return nativeBlake3() !== null;
 }
@@ -175,7 +192,7 @@ export function startBlake3(): Blake3 {
   };
 }
 
-/** Hex. Only to recognise what somebody else has hashed so. */
+/** Hex. Only for comparison with MD5 values computed elsewhere. */
 export function md5(bytes: Uint8Array): string {
   return createHash('md5').update(bytes).digest('hex');
 }

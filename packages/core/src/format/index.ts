@@ -1,4 +1,7 @@
-/** Bytes ⇄ values: keys, records, versions, checksums. Pure: the same arguments give the same result. */
+/**
+ * Bytes ⇄ values: keys, records, versions, checksums. Pure: the same arguments give the same
+ * result.
+ */
 
 export { bytesEqual, fromHex } from './bytes.ts';
 export {

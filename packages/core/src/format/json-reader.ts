@@ -1,17 +1,18 @@
 /**
- * Reads canonical JSON from bytes, one token after another, and charges each value to a budget before
- * it is made. `JSON.parse` would make them all first: 16 MiB of `[],` are a gigabyte of arrays.
+ * Reads canonical JSON from bytes, one token after another, and charges each value to a budget
+ * before creating it. `JSON.parse` would create all values first: 16 MiB of `[],` become a gigabyte
+ * of arrays.
  */
 
 import { COST, type MemoryBudget, NESTING_MAX, STRING_BYTES_MAX, stringCost } from './limits.ts';
 import { numberToJson } from './scalars.ts';
 import { ValuePath, ValueProblem } from './value-problem.ts';
 
-/** The bytes are not the one spelling of a value, or no JSON at all. */
+/** The bytes are not the canonical spelling of a value, or not JSON at all. */
 export class JsonProblem extends Error {
-  /** Offset of the byte that is not what it should be. */
+  /** Offset of the first wrong byte. */
   readonly at: number;
-  /** What is expected there; `undefined`: it is no JSON. */
+  /** Expected content; `undefined`: the bytes are not JSON. */
   readonly expected: string | undefined;
 
   constructor(at: number, expected?: string) {
@@ -46,7 +47,7 @@ const LITERALS: ReadonlyMap<string, boolean | null> = new Map([
   ['null', null],
 ]);
 const NUMBER = /^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$/;
-/** ECMAScript writes no number with more characters than this. */
+/** Maximum length of a number as ECMAScript writes it. */
 const NUMBER_CHARS_MAX = 32;
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -54,12 +55,12 @@ export class JsonReader {
   /** Offset of the next byte. */
   at: number;
   readonly budget: MemoryBudget;
-  /** Where the value that is being read stands. */
+  /** Position of the value being read. */
   readonly path = new ValuePath();
   readonly #bytes: Buffer;
   #depth: number;
 
-  /** `depth`: how many objects are open already. */
+  /** `depth`: number of objects already open. */
   constructor(bytes: Uint8Array, start: { at: number; depth: number; budget: MemoryBudget }) {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.at = start.at;
@@ -104,13 +105,13 @@ export class JsonReader {
     return name;
   }
 
-  /** Names of members are in order, and none comes twice. `at`: where `name` stands. */
+  /** Names of members are in ascending order without duplicates. `at`: offset of `name`. */
   assertOrder(at: number, before: string | undefined, name: string): void {
     if (before === undefined || before < name) return;
     throw new JsonProblem(at, `a name after ${JSON.stringify(before.slice(0, EXCERPT_BYTES))}`);
   }
 
-  /** Whether these bytes come next; only then they are passed. */
+  /** Consumes these bytes if they come next; returns whether they did. */
   takeBytes(wanted: Uint8Array): boolean {
     for (let index = 0; index < wanted.length; index++) {
       if (this.#bytes[this.at + index] !== wanted[index]) return false;
@@ -167,7 +168,10 @@ export class JsonReader {
     throw new JsonProblem(start - 1, JSON.stringify(canonical.slice(0, EXCERPT_BYTES)));
   }
 
-  /** A number, string, boolean or null; an empty array or object stands for one that is not looked into. */
+  /**
+   * A number, string, boolean or null. An empty array or object stands for one whose content is not
+   * read.
+   */
   scalar(stringBytesMax: number): unknown {
     const { next } = this;
     if (next === BYTE.quote) return this.string(stringBytesMax);
@@ -189,14 +193,17 @@ export class JsonReader {
     return Number(text);
   }
 
-  /** The number that was read last, beginning at `at`, is spelled as ECMAScript spells it. */
+  /** Checks that the number just read, which begins at `at`, is spelled as ECMAScript spells it. */
   assertSpelling(at: number, value: number): void {
     const canonical = numberToJson(value);
     if (canonical === this.#bytes.toString('latin1', at, this.at)) return;
     throw new JsonProblem(at, JSON.stringify(canonical));
   }
 
-  /** What stands here is not `byte`; `undefined`: it is no value. White space before it is told from other damage. */
+  /**
+   * The error for a byte other than `byte`; `undefined`: no value begins here. Leading white space
+   * is reported separately.
+   */
   unexpected(byte: number | undefined): JsonProblem {
     let after = this.at;
     while (isWhiteSpace(this.#bytes[after])) after++;
@@ -219,7 +226,7 @@ function isWhiteSpace(byte: number | undefined): boolean {
   return byte === 0x20 || byte === BYTE.newline || byte === 0x0d || byte === 0x09;
 }
 
-/** Bytes that numbers and `true`, `false`, `null` are made of. */
+/** Bytes that may occur in numbers and in `true`, `false`, `null`. */
 function isWordByte(byte: number | undefined): boolean {
   if (byte === undefined) return false;
   return (

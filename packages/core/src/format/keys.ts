@@ -1,16 +1,17 @@
 /**
- * Every key of a run, relative to the run: builders and strict parsers. A parser accepts exactly what its builder makes and returns
- * `null` for everything else.
+ * Every key of a run, relative to the run: builders and strict parsers. A parser accepts exactly
+ * what its builder makes and returns `null` for everything else. `{sha256}` stands for the first 16
+ * hex digits of the object's SHA-256.
  *
  * ```
  * run.json
  * catalog/{seq, 20 digits}.json
- * pages/{seq, 20 digits}-{first 16 hex digits of its sha256}.json
+ * pages/{seq, 20 digits}-{sha256}.json
  * writers/{lineage}.{epoch}/{writer}.{incarnation}.json
  * version_{v}/{lineage}.{epoch}/{writer}.{incarnation}-{nonce}/{logical name}
- * version_{v}/{lineage}.{epoch}/files/{writer}.{incarnation}-{first 16 hex digits of its sha256}.json
+ * version_{v}/{lineage}.{epoch}/files/{writer}.{incarnation}-{sha256}.json
  * version_{v}/{lineage}.{epoch}/receipts/{writer}.{incarnation}.json
- * version_{v}/{lineage}.{epoch}/manifest-{first 16 hex digits of its sha256}.json
+ * version_{v}/{lineage}.{epoch}/manifest-{sha256}.json
  * uploads/{upload id}.json
  * leases/{version}.{lineage}.{epoch}/{reader}-{nonce}.json
  * elections/{seq, 20 digits}.json
@@ -46,11 +47,14 @@ export interface ClaimKeyParts extends WriterLife {
 
 const UINT32_MAX = 2 ** 32 - 1;
 
-// Each a group; without leading zeros, so that one thing has one key.
+// Each is a group. No leading zeros, so that each thing has exactly one key.
 const NUMBER = '(0|[1-9][0-9]{0,9})';
 const VERSION = '(0|[1-9][0-9]{0,18})';
 const NONCE = `([0-9a-f]{1,${NONCE_HEX_DIGITS_MAX}})`;
-/** For names that others choose: safe in every store. It may not begin with a dot, so it is never '.' or '..'. */
+/**
+ * For names that callers choose: valid in every store. It may not begin with a dot, so it is never
+ * '.' or '..'.
+ */
 const WORD = '([A-Za-z0-9_][A-Za-z0-9._-]{0,127})';
 const CHECKPOINT = `version_${VERSION}/${NUMBER}\\.${NUMBER}/`;
 const LIFE = `${NUMBER}\\.${NUMBER}`;
@@ -73,14 +77,14 @@ const WORD_WHOLE = new RegExp(`^${WORD}$`);
 export const runKey = 'run.json';
 export const catalogPrefix = 'catalog/';
 export const pagesPrefix = 'pages/';
-/** Of all checkpoints, each below `version_{v}/`. */
+/** Prefix of all checkpoints; each lies below `version_{v}/`. */
 export const versionsPrefix = 'version_';
 export const writersPrefix = 'writers/';
 export const uploadsPrefix = 'uploads/';
 export const leasesPrefix = 'leases/';
 export const grantsPrefix = 'elections/';
 
-/** Ascending keys are ascending `seq`s: 1 to 2^53 - 1. */
+/** Ascending keys have ascending `seq`s: 1 to 2^53 - 1. */
 export function catalogKey(seq: number): string {
   return `${catalogPrefix}${seqText(seq, 'catalog seq')}.json`;
 }
@@ -98,7 +102,7 @@ export function parsePageKey(key: string): number | null {
   return seqOf(PAGE_KEY.exec(key));
 }
 
-/** As a catalog entry's. */
+/** `seq`: as for a catalog entry. */
 export function grantKey(seq: number): string {
   return `${grantsPrefix}${seqText(seq, 'grant seq')}.json`;
 }
@@ -107,12 +111,12 @@ export function parseGrantKey(key: string): number | null {
   return seqOf(GRANT_KEY.exec(key));
 }
 
-/** Ends in a slash, as every prefix here: `version_1/` never matches `version_10/`. */
+/** Ends in a slash, like every prefix here: `version_1/` never matches `version_10/`. */
 export function claimPrefix(lineage: number, epoch: number): string {
   return `${writersPrefix}${uint32(lineage, 'lineage')}.${uint32(epoch, 'epoch')}/`;
 }
 
-/** Claims of one writer. */
+/** Prefix of the claims of one writer. */
 export function claimsOfWriterPrefix(at: Omit<ClaimKeyParts, 'incarnation'>): string {
   return `${claimPrefix(at.lineage, at.epoch)}${uint32(at.writer, 'writer')}.`;
 }
@@ -128,14 +132,17 @@ export function parseClaimKey(key: string): ClaimKeyParts | null {
   return areUint32(lineage, epoch, writer, incarnation) ? { lineage, epoch, writer, incarnation } : null;
 }
 
-/** Everything of one checkpoint lies below it. */
+/** Prefix of everything that belongs to one checkpoint. */
 export function checkpointPrefix(id: CheckpointId): string {
   if (id.version < 0n || id.version > VERSION_MAX)
     throw invalid(`version ${id.version} is not within 0 and ${VERSION_MAX}`);
   return `${versionsPrefix}${id.version}/${uint32(id.lineage, 'lineage')}.${uint32(id.epoch, 'epoch')}/`;
 }
 
-/** The checkpoint that an object below `version_{v}/` was written for, whatever the object is. */
+/**
+ * The checkpoint that an object below `version_{v}/` was written for, whatever kind of object it
+ * is.
+ */
 export function parseCheckpointPrefix(key: string): CheckpointId | null {
   return idOf(CHECKPOINT_KEY.exec(key));
 }
@@ -155,7 +162,7 @@ export function parseReceiptKey(key: string): ReceiptKeyParts | null {
   return id !== null && life !== null ? { id, ...life } : null;
 }
 
-/** `sha256` is of the list's bytes: lists with other files have other keys. */
+/** `sha256` is of the list's bytes: lists of different files have different keys. */
 export function fileListKey(parts: ReceiptKeyParts, sha256: Uint8Array): string {
   return `${checkpointPrefix(parts.id)}files/${lifeText(parts)}-${sha256Start(sha256)}.json`;
 }
@@ -167,7 +174,7 @@ export function parseFileListKey(key: string): ReceiptKeyParts | null {
   return id !== null && life !== null ? { id, ...life } : null;
 }
 
-/** `InvalidArgument` if the name or the nonce is none; see `checkLogicalName`. */
+/** `InvalidArgument` if the name or the nonce is invalid; see `checkLogicalName`. */
 export function payloadKey(parts: PayloadKeyParts): string {
   checkLogicalName(parts.name);
   return `${checkpointPrefix(parts.id)}${lifeText(parts)}-${checkedNonce(parts.nonce)}/${parts.name}`;
@@ -194,13 +201,19 @@ export function parseManifestKey(key: string): { id: CheckpointId; sha256Start: 
   return id === null ? null : { id, sha256Start: match?.[4] ?? '' };
 }
 
-/** Of the ids of uploads that lives of one writer begin for one checkpoint; what follows is drawn. So they are found by one listing. */
+/**
+ * Start of the ids of all uploads that lives of one writer begin for one checkpoint; the rest is
+ * random. One listing finds them all.
+ */
 export function uploadIdPrefix(id: CheckpointId, writer: number): string {
-  checkpointPrefix(id); // for its checks
+  checkpointPrefix(id); // validates the id
   return `${id.version}.${id.lineage}.${id.epoch}.${uint32(writer, 'writer')}-`;
 }
 
-/** For whom an upload was begun whose id begins with what `uploadIdPrefix` makes; `null`: it does not. */
+/**
+ * The checkpoint and writer of an upload whose id begins with an `uploadIdPrefix`; `null`: it does
+ * not.
+ */
 export function parseUploadId(uploadId: string): { id: CheckpointId; writer: number } | null {
   const match = UPLOAD_ID.exec(uploadId);
   const id = idOf(match);
@@ -208,7 +221,7 @@ export function parseUploadId(uploadId: string): { id: CheckpointId; writer: num
   return id !== null && areUint32(writer) ? { id, writer } : null;
 }
 
-/** `uploadId`: 1 to 128 letters, digits, '.', '_' and '-', the first no dot or dash. */
+/** `uploadId`: 1 to 128 letters, digits, '.', '_' and '-'; the first is no dot or dash. */
 export function uploadKey(uploadId: string): string {
   return `${uploadsPrefix}${checkedWord(uploadId, 'upload id')}.json`;
 }
@@ -218,11 +231,11 @@ export function parseUploadKey(key: string): string | null {
 }
 
 export function leasePrefix(id: CheckpointId): string {
-  checkpointPrefix(id); // for its checks
+  checkpointPrefix(id); // validates the id
   return `${leasesPrefix}${id.version}.${id.lineage}.${id.epoch}/`;
 }
 
-/** `reader`: as an upload id. `nonce`: lower-case hex. */
+/** `reader`: same syntax as an upload id. `nonce`: lower-case hex. */
 export function leaseKey(id: CheckpointId, reader: string, nonce: string): string {
   return `${leasePrefix(id)}${checkedWord(reader, 'reader')}-${checkedNonce(nonce)}.json`;
 }

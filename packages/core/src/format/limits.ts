@@ -1,7 +1,8 @@
 /**
- * How much one record may hold. Readers check every limit before they allocate what it counts, so a
- * record with a right checksum costs bounded memory and time, whoever wrote it. Writers keep to the
- * same limits: what `encodeRecord` writes, `decodeRecord` reads.
+ * Limits on the content of one record. Readers check every limit before they allocate memory for
+ * what it counts. So a record with a valid checksum costs bounded memory and time, whatever program
+ * wrote it. Writers keep the same limits: `decodeRecord` reads everything that `encodeRecord`
+ * writes.
  */
 
 import { runKey } from './keys.ts';
@@ -11,10 +12,10 @@ import { ValueProblem } from './value-problem.ts';
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** Bytes of the largest record of any kind. */
+/** Maximum size in bytes of a record of any kind. */
 export const RECORD_BYTES_MAX = 16 * MIB;
 
-/** Bytes of the largest record of each kind, its checksum included. */
+/** Maximum size in bytes of each kind of record, its checksum included. */
 export const RECORD_BYTES_MAX_OF: Readonly<Record<RecordKind, number>> = {
   run: MIB,
   'catalog-entry': RECORD_BYTES_MAX,
@@ -35,39 +36,40 @@ const KIND_OF_FOLDER: Readonly<Record<string, RecordKind>> = {
   elections: 'grant',
 };
 
-/** Bytes of the largest record that may lie under a key: no more are fetched. */
+/** Maximum size in bytes of a record under this key; a reader fetches no more. */
 export function recordBytesMax(key: string): number {
   if (key === runKey) return RECORD_BYTES_MAX_OF.run;
   const kind = KIND_OF_FOLDER[key.slice(0, key.indexOf('/'))];
   return kind === undefined ? RECORD_BYTES_MAX : RECORD_BYTES_MAX_OF[kind];
 }
 
-/** Arrays and objects within each other, the outermost included. The records themselves need 6. */
+/** Maximum nesting of arrays and objects, the outermost included. The records themselves need 6. */
 export const NESTING_MAX = 32;
 
-/** UTF-8 bytes of one string or name in a record, as they stand in the JSON between the quotes. */
+/**
+ * Maximum UTF-8 bytes of one string or name in a record, counted between the quotes in the JSON.
+ */
 export const STRING_BYTES_MAX = MIB;
 
-/** Characters of base64 in one field of bytes: the CRC32C of 786,432 parts of a file. */
+/** Maximum base64 characters in one field of bytes: the CRC32C of 786,432 parts of a file. */
 export const BASE64_CHARS_MAX = 4 * MIB;
 
-/** Members of one object that the schema does not know. */
+/** Maximum number of members of one object that the schema does not know. */
 export const UNKNOWN_MEMBERS_MAX = 256;
 
 /**
- * What the values of one record may take in memory, counted with the costs below. The rest of
- * 64 MiB is for what is alive only for a moment: the text of one string, old backing stores of
- * arrays that grow.
+ * Maximum memory for the values of one record, counted with the costs below. The rest of 64 MiB is
+ * for short-lived memory: the text of one string, and old backing stores of growing arrays.
  */
 export const RECORD_MEMORY_MAX = 48 * MIB;
 
 /**
- * Bytes of memory that each value is counted with. Each is at least what V8 allocates for it, also
- * where every object has names of its own and therefore a hidden class of its own.
+ * Bytes of memory counted for each value. Each is at least what V8 allocates, even if every object
+ * has its own names and therefore its own hidden class.
  */
 export const COST = {
   object: 80,
-  /** For each field that the schema has, whether it is there or not. */
+  /** For each field of the schema, whether it is present or not. */
   field: 8,
   list: 48,
   /** The backing store that a list gets with its first element. */
@@ -75,23 +77,23 @@ export const COST = {
   /** The slot, with room to grow. */
   element: 24,
   map: 200,
-  /** Beside the name and the value. */
+  /** In addition to the name and the value. */
   mapEntry: 128,
-  /** Beside the name and the value. */
+  /** In addition to the name and the value. */
   unknownMember: 240,
-  /** Beside its characters. */
+  /** In addition to its characters. */
   string: 40,
   number: 24,
-  /** Beside its bytes, which are counted as the characters of their base64. */
+  /** In addition to its bytes, which are counted as the characters of their base64. */
   bytes: 280,
 } as const;
 
-/** A string takes a byte for each character if all of them are plain ASCII, else up to two. */
+/** A string takes one byte per character if it is plain ASCII, else up to two. */
 export function stringCost(jsonBytes: number, isPlain: boolean): number {
   return COST.string + (isPlain ? jsonBytes : 2 * jsonBytes);
 }
 
-/** Counts what the values of one record take together. */
+/** Counts the memory of all values of one record. */
 export class MemoryBudget {
   #left: number = RECORD_MEMORY_MAX;
 

@@ -12,7 +12,7 @@ function refusal(run: () => unknown): string {
   throw new Error('it was accepted');
 }
 
-/** As long as a name can be, in segments of 200 bytes. */
+/** A name of maximum length, in segments of 200 bytes. */
 const longest = Array.from({ length: 10 }, () => 'x'.repeat(200))
   .join('/')
   .slice(0, LOGICAL_NAME_BYTES_MAX);

@@ -1,23 +1,28 @@
-/** Logical names: the paths of files inside a checkpoint. They become parts of keys, and of paths on the machine that restores. */
+/**
+ * Logical names: the paths of files inside a checkpoint. They become parts of keys, and of paths on
+ * the machine that restores.
+ */
 
 import { anyText, CheckpointError } from '../contract/index.ts';
 import { VERSION_MAX } from './version.ts';
 
-/** 128 bits are plenty, and a limit keeps payload keys within theirs. */
+/**
+ * 128 bits of randomness are sufficient. The limit keeps payload keys within their length limit.
+ */
 export const NONCE_HEX_DIGITS_MAX = 32;
 
-/** The store contract's limits. */
+/** Limits of the store contract. */
 const KEY_BYTES_MAX = 1024;
 const SEGMENT_BYTES_MAX = 255;
 
 const LONGEST_PREFIX = `version_${VERSION_MAX}/4294967295.4294967295/4294967295.4294967295-${'f'.repeat(NONCE_HEX_DIGITS_MAX)}/`;
-/** With the longest possible prefix a payload key still fits into 1,024 bytes. */
+/** Even with the longest possible prefix, a payload key fits into 1,024 bytes. */
 export const LOGICAL_NAME_BYTES_MAX = KEY_BYTES_MAX - LONGEST_PREFIX.length;
 
-/** Names of most files: decided at once, and short enough for every limit. */
+/** Matches most names: a fast path, and short enough for every limit. */
 const PLAIN_NAME = /^(?:[A-Za-z0-9_-][A-Za-z0-9._-]*\/)*[A-Za-z0-9_-][A-Za-z0-9._-]*$/;
 
-/** What keeps `name` from being a logical name, in words; `null` if it is one. */
+/** Why `name` is not a logical name, in words; `null` if it is one. */
 export function logicalNameProblem(name: string): string | null {
   if (name.length <= SEGMENT_BYTES_MAX && PLAIN_NAME.test(name)) return null;
   if (name === '') return 'it is empty';
@@ -38,7 +43,10 @@ export function logicalNameProblem(name: string): string | null {
   return null;
 }
 
-/** `InvalidArgument` that says what is wrong: a name is relative, without '.', '..', empty segments, control characters or backslashes. */
+/**
+ * `InvalidArgument` with the reason: a name is relative, without '.', '..', empty segments, control
+ * characters or backslashes.
+ */
 export function checkLogicalName(name: string): void {
   anyText('a file name', name);
   const problem = logicalNameProblem(name);
@@ -47,8 +55,9 @@ export function checkLogicalName(name: string): void {
 }
 
 /**
- * Each by itself, and all together: no two alike, and none that another needs as a directory ("a" and
- * "a/b"). `directories`: names of empty directories, of which several may be alike.
+ * Checks each name, and all together: no duplicates, and no file name that another name needs as a
+ * directory ("a" and "a/b"). `directories`: names of empty directories, which may contain
+ * duplicates.
  */
 export function checkLogicalNames(names: readonly string[], directories: readonly string[] = []): void {
   const seen = new Set<string>();
@@ -65,7 +74,7 @@ export function checkLogicalNames(names: readonly string[], directories: readonl
   }
 }
 
-/** No directory above `name` has the name of a file. */
+/** Throws if a directory above `name` has the name of a file. */
 function assertDirectories(name: string, files: ReadonlySet<string>, what: 'file' | 'directory'): void {
   for (let at = name.indexOf('/'); at !== -1; at = name.indexOf('/', at + 1)) {
     const directory = name.slice(0, at);
@@ -77,7 +86,7 @@ function assertDirectories(name: string, files: ReadonlySet<string>, what: 'file
   }
 }
 
-/** Control characters are escaped, and a long name is cut, so that a message stays one readable line. */
+/** Escapes control characters and cuts long names, so that a message stays one readable line. */
 function quoted(name: string): string {
   return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
 }

@@ -1,4 +1,4 @@
-/** What reading and writing a message need to know of it: its fields, their rules and their costs. */
+/** Precomputed facts for reading and writing a message: its fields, their rules and their costs. */
 
 import { type FieldSchema, MESSAGES } from '@holdfast/wire';
 import { COST } from './limits.ts';
@@ -8,21 +8,21 @@ import { type ValuePath, ValueProblem } from './value-problem.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** A field with all that the walk needs at hand: a manifest has hundreds of thousands of values. */
+/** A field with everything needed to process it: a manifest has hundreds of thousands of values. */
 export interface FieldPlan {
   readonly name: string;
   /** The name in JSON, its quotes and colon included. */
   readonly nameBytes: Uint8Array;
-  /** Its place in the schema. */
+  /** Its position in the schema. */
   readonly index: number;
   readonly shape: 'one' | 'list' | 'map';
   readonly mapKey: FieldSchema['mapKey'];
   readonly isRequired: boolean;
-  /** Either the message that it holds, or how its scalars are written. */
+  /** The message it holds, or the name of its scalar type. */
   readonly type: string;
   readonly codec: ScalarCodec | undefined;
   readonly rule: Rule | undefined;
-  /** Elements of a list, entries of a map. */
+  /** Maximum number of list elements or map entries. */
   readonly countMax: number;
 }
 
@@ -31,7 +31,7 @@ export interface MessagePlan {
   /** By name, in the order of the JSON. */
   readonly sorted: readonly FieldPlan[];
   readonly rules: readonly MessageRule[];
-  /** Of the message without the values of its fields. */
+  /** Cost of the message without the values of its fields. */
   readonly cost: number;
 }
 
@@ -99,7 +99,7 @@ export function assertMapKey(field: FieldPlan, key: string, path: ValuePath): vo
   throw new ValueProblem(path.text, accepted, key);
 }
 
-/** Plain assignment would take the key `__proto__` for the prototype. */
+/** Plain assignment of the key `__proto__` would set the prototype. */
 export function setOwn(object: object, key: string, value: unknown): void {
   if (key !== '__proto__') (object as Record<string, unknown>)[key] = value;
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true });

@@ -1,8 +1,9 @@
 /**
- * Canonical JSON → values, along the schema, in one pass. Knows nothing of files, checksums and keys.
+ * Canonical JSON → values, along the schema, in one pass. Knows nothing of files, checksums and
+ * keys.
  *
- * No function here is a closure: an error keeps the functions on its stack alive, and with a closure
- * also the values that were made until then.
+ * No function here is a closure. An error keeps the functions on its stack alive; a closure would
+ * also keep alive the values created so far.
  */
 
 import { BYTE, JsonProblem, type JsonReader } from './json-reader.ts';
@@ -22,7 +23,10 @@ import { ValueProblem } from './value-problem.ts';
 
 type Message = Record<string, unknown>;
 
-/** Absent fields get their defaults, absent messages stay away, and what the schema does not know stays as it is. */
+/**
+ * Absent fields get their defaults, absent messages stay absent, and members unknown to the schema
+ * are kept unchanged.
+ */
 export function readMessage(reader: JsonReader, message: string): Message {
   openAs(reader, BYTE.openBrace, 'an object');
   const plan = planOf(message);
@@ -34,8 +38,8 @@ export function readMessage(reader: JsonReader, message: string): Message {
 }
 
 /**
- * The members of a record that stand behind its checksum and its format: the rest of the outermost object. Those two are read
- * already, and come no second time.
+ * The members of a record after its checksum and its format: the rest of the outermost object.
+ * Those two were read already, and may not appear again.
  */
 export function readRecordMembers(reader: JsonReader, message: string, format: Message): Message {
   const plan = planOf(message);
@@ -58,7 +62,9 @@ function startMembers(plan: MessagePlan): Members {
   return { known: new Array(plan.sorted.length), unknown: [] };
 }
 
-/** Up to the closing brace, which stays. `refused`: names that are no members here. */
+/**
+ * Reads up to the closing brace, which is not consumed. `refused`: names that may not appear here.
+ */
 function readMembers(
   reader: JsonReader,
   plan: MessagePlan,
@@ -70,7 +76,7 @@ function readMembers(
   do {
     const { at } = reader;
     let field: FieldPlan | undefined;
-    // Names stand in order, so each field is looked for once, and a known name is never made a string.
+    // Names are in order, so each field is checked once, and a known name never becomes a string.
     for (let each = candidate; field === undefined && each < plan.sorted.length; each++) {
       if (!reader.takeBytes((plan.sorted[each] as FieldPlan).nameBytes)) continue;
       field = plan.sorted[each] as FieldPlan;
@@ -98,7 +104,7 @@ function readUnknown(reader: JsonReader, count: number): unknown {
   return readAny(reader);
 }
 
-/** Any JSON value, as a newer Holdfast may have written it. */
+/** Any JSON value, because a newer Holdfast may have written it. */
 export function readAny(reader: JsonReader): unknown {
   if (reader.next === BYTE.openBracket) return readAnyList(reader);
   if (reader.next === BYTE.openBrace) return readAnyObject(reader);
@@ -162,7 +168,7 @@ function startElement(reader: JsonReader, index: number): void {
   reader.path.enter(index);
 }
 
-/** In the order of the schema, so that all messages of a type are alike to V8. */
+/** Sets fields in schema order, so that V8 gives all messages of a type the same hidden class. */
 function toMessage(reader: JsonReader, plan: MessagePlan, members: Members, format?: Message): Message {
   const value: Message = format === undefined ? {} : { format };
   for (const field of plan.fields.values()) {
@@ -174,7 +180,7 @@ function toMessage(reader: JsonReader, plan: MessagePlan, members: Members, form
   return value;
 }
 
-/** A default may break a rule: an absent seq is 0, and no seq is. */
+/** A default may break a rule: an absent seq is 0, which is not a valid seq. */
 function absent(reader: JsonReader, field: FieldPlan): unknown {
   if (field.shape === 'list') return [];
   if (field.shape === 'map') return emptyMap();
@@ -188,7 +194,7 @@ function absent(reader: JsonReader, field: FieldPlan): unknown {
   return value;
 }
 
-/** Without a prototype, `map['constructor']` is what the record says, which is mostly nothing. */
+/** Has no prototype, so `map['constructor']` is only defined if the record defines it. */
 function emptyMap(): Message {
   return Object.create(null) as Message;
 }

@@ -1,4 +1,7 @@
-/** Values → canonical JSON, along the schema, piece by piece into bytes. Keeps to the limits of the reader. */
+/**
+ * Values → canonical JSON, along the schema, piece by piece into bytes. Observes the limits of the
+ * reader.
+ */
 
 import {
   BASE64_CHARS_MAX,
@@ -35,7 +38,9 @@ export class MessageWriter {
   #depth: number;
   #isFirst = true;
 
-  /** `bytesBefore`: of the record, that stand before what is written here. `depth`: how many objects are open already. */
+  /**
+   * `bytesBefore`: bytes of the record before this output. `depth`: number of objects already open.
+   */
   constructor(options: { bytesMax: number; bytesBefore: number; depth: number }) {
     this.#sizeBytes = options.bytesBefore;
     this.#bytesMax = options.bytesMax;
@@ -60,7 +65,7 @@ export class MessageWriter {
     this.#isFirst = false;
   }
 
-  /** The comma before an element or member, but for the first. */
+  /** Writes the comma before an element or member, except the first. */
   separate(): void {
     if (!this.#isFirst) this.text(',');
     this.#isFirst = false;
@@ -82,8 +87,8 @@ export class MessageWriter {
 }
 
 /**
- * JSON text of a message: keys sorted by UTF-16 code units, defaults left out, no white space. Properties that the schema does not know
- * are taken to be JSON values that a newer Holdfast wrote.
+ * JSON text of a message: keys sorted by UTF-16 code units, defaults omitted, no white space.
+ * Properties unknown to the schema are treated as JSON values that a newer Holdfast wrote.
  */
 export function writeMessage(writer: MessageWriter, message: string, value: unknown): void {
   if (!isObject(value)) throw new ValueProblem(writer.path.text, 'an object', value);
@@ -92,7 +97,7 @@ export function writeMessage(writer: MessageWriter, message: string, value: unkn
   writer.close('}');
 }
 
-/** The members of a record without its braces: its format stands before them. */
+/** The members of a record without its braces: its format comes before them. */
 export function writeRecordMembers(writer: MessageWriter, message: string, value: JsonObject): void {
   writeMembers(writer, planOf(message), value);
 }
@@ -117,7 +122,7 @@ function writeMembers(writer: MessageWriter, plan: MessagePlan, value: JsonObjec
   assertMessageRule(plan, value, writer.path);
 }
 
-/** A value that is not given is the default, and a default is left out. */
+/** An absent value is the default, and a default is omitted. */
 function writeField(writer: MessageWriter, field: FieldPlan, value: unknown): void {
   const { codec, name, shape } = field;
   writer.path.enter(name);
@@ -178,7 +183,7 @@ function writeElements(
   write: (element: unknown) => void,
 ): void {
   if (list.length > 0) writer.budget.charge(COST.filledList);
-  // `forEach` would pass over holes.
+  // `forEach` would skip holes.
   for (let index = 0; index < list.length; index++) {
     writer.budget.charge(COST.element);
     writer.path.enter(index);
@@ -188,7 +193,7 @@ function writeElements(
   }
 }
 
-/** An element of a list, or what a map holds. */
+/** Writes a list element or a map value. */
 function writeValue(writer: MessageWriter, field: FieldPlan, value: unknown): void {
   if (field.codec === undefined) writeMessage(writer, field.type, value);
   else writeScalar(writer, field, field.codec, value);
@@ -203,7 +208,7 @@ function writeScalar(writer: MessageWriter, field: FieldPlan, codec: ScalarCodec
   writeScalarText(writer, text, isBytes ? BASE64_CHARS_MAX : STRING_BYTES_MAX);
 }
 
-/** `text`: in JSON, a string or a bare word. */
+/** `text`: JSON of a string, or a bare word. */
 function writeScalarText(writer: MessageWriter, text: string, stringBytesMax: number): void {
   if (text.startsWith('"')) {
     const length = Buffer.byteLength(text) - 2;

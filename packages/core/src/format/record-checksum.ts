@@ -1,10 +1,13 @@
-/** The checksum at the beginning of each record. Its place is the same in every major of the format. */
+/**
+ * The checksum at the beginning of each record. Its position is the same in every major of the
+ * format.
+ */
 
 import { sha256, toHex } from './checksum.ts';
 
 const CHECKSUM_START = '{"checksum":"sha256:';
 const HEX_DIGITS = 64;
-/** Of the first byte that the checksum covers: the one after the closing quote. */
+/** Offset of the first byte that the checksum covers: the one after the closing quote. */
 export const TAIL_OFFSET = CHECKSUM_START.length + HEX_DIGITS + 1;
 
 /** A whole record. `tail`: everything that the checksum covers. */
@@ -15,7 +18,7 @@ export function withChecksum(tail: Uint8Array): Uint8Array {
   return bytes;
 }
 
-/** What is wrong with the checksum of a record; `null`: it is that of its bytes. */
+/** Describes a wrong checksum of a record; `null`: the checksum matches. */
 export function checksumProblem(
   bytes: Uint8Array,
 ): { readonly what: string; readonly expected: string; readonly found: string } | null {

@@ -38,7 +38,7 @@ const receipt: Receipt = {
   metadata: { note: 'ü' },
 };
 
-/** A file with a right checksum over whatever follows it. */
+/** A file with a valid checksum over the given rest. */
 function sealed(rest: string | Uint8Array): Uint8Array {
   const tail = typeof rest === 'string' ? new TextEncoder().encode(rest) : rest;
   const digest = createHash('sha256').update(tail).digest('hex');

@@ -1,4 +1,4 @@
-/** Records that name empty directories, or tell when files were modified: minor, order, names, numbers. */
+/** Records with empty directories or modification times of files: minor, order, names, numbers. */
 
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
@@ -17,7 +17,7 @@ function tailOf(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes.subarray(85));
 }
 
-/** A record with a right checksum over whatever follows it. */
+/** A record with a valid checksum over the given rest. */
 function sealed(tail: string): Uint8Array {
   const digest = createHash('sha256').update(tail).digest('hex');
   return new TextEncoder().encode(`{"checksum":"sha256:${digest}"${tail}`);

@@ -1,6 +1,7 @@
 /**
- * What the values of fields must keep to beyond their types. Held when a record is written and again when it is read, so that whoever
- * holds a decoded record need not expect a file of negative size, or one whose name leads out of its directory.
+ * Rules for field values beyond their types. They are checked when a record is written and again
+ * when it is read. Code that uses a decoded record can therefore rely on them: no file has a
+ * negative size, and no name leads out of its directory.
  */
 
 import type { Checkpoint, File, FileList, Manifest, Receipt, Taken, WriterShare } from '@holdfast/wire';
@@ -17,7 +18,7 @@ import {
 import { parseManifestKey, parsePayloadKey } from './keys.ts';
 import { logicalNameProblem } from './logical-name.ts';
 
-/** A file, or what refers to files. Fields that are not given have their defaults. */
+/** A file, or a record part that refers to files. Absent fields have their defaults. */
 type Sized = Partial<Pick<File, 'sizeBytes'>>;
 
 export interface Rule {
@@ -36,15 +37,15 @@ const within = (least: number, most: number): Rule => ({
 });
 
 const SPAN = within(0, SPAN_MS_MAX);
-/** Every calendar has these times, sums with spans included. */
+/** Times that every calendar library can represent, also after a span is added. */
 const TIME = within(0, TIME_MS_MAX);
 const WORLD_SIZE = within(1, WORLD_SIZE_MAX);
 const WRITER = within(0, WORLD_SIZE_MAX - 1);
 
-/** 30,000 years of a thousand decisions a second: numbers after it are exact too. */
+/** 30,000 years at a thousand decisions a second. Numbers somewhat above it are exact too. */
 const SEQ_MAX = 10 ** 15;
 
-/** Of an election, which nobody blocks for longer. */
+/** Maximum time for which an election may block the run. */
 const BLOCK_MS_MAX = 7 * 24 * 60 * 60_000;
 
 const SHA256: Rule = {
@@ -57,7 +58,10 @@ const NAME: Rule = {
   holds: (value) => logicalNameProblem(value as string) === null,
 };
 
-/** By message and field. Applied to every value, defaults too; to each element of a repeated field. */
+/**
+ * By message and field. Applied to every value, including defaults, and to each element of a
+ * repeated field.
+ */
 const MANIFEST_KEY: Rule = {
   accepted: 'the key of a manifest',
   holds: (value) => parseManifestKey(value as string) !== null,
@@ -148,7 +152,10 @@ export const FIELD_RULES: Readonly<Record<string, Rule>> = {
   'WriterShare.writer': WRITER,
 };
 
-/** How many elements a list or map may have, by message and field. Others: as many as the record's limits allow. */
+/**
+ * Maximum number of elements of a list or map, by message and field. Other fields: as many as the
+ * record's limits allow.
+ */
 export const COUNTS_MAX: Readonly<Record<string, number>> = {
   'Receipt.directories': DIRECTORY_COUNT_MAX,
   'State.abandoned': 256,
@@ -164,11 +171,11 @@ const BYTES_PER_CRC = 4;
 const NO_BYTES = new Uint8Array(0);
 
 export interface MessageRule extends Rule {
-  /** The message is named by it. */
+  /** The field by which an error names the message. */
   readonly field: string;
 }
 
-/** Whoever adds them up, as the catalog does, gets the exact sum. */
+/** Ensures that the sum is exact wherever it is computed, as in the catalog. */
 const sumOfSizes = (field: string, sizesOf: (message: never) => readonly Sized[]): MessageRule => ({
   field,
   accepted: 'files of at most 2^53 - 1 bytes together',
@@ -183,7 +190,7 @@ const ORDERED_DIRECTORIES: MessageRule = {
   holds: (message) => isAscending((message as Partial<Receipt | WriterShare>).directories ?? []),
 };
 
-/** Across the fields of one message; each has held its own rules before. */
+/** Rules across the fields of one message. Each field has passed its own rules before. */
 export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
   File: [
     {
@@ -191,7 +198,7 @@ export const MESSAGE_RULES: Readonly<Record<string, readonly MessageRule[]>> = {
       accepted:
         '4 bytes for each part of partSizeBytes bytes that sizeBytes makes (both 0 for an empty file)',
       holds(message) {
-        // Fields that are not given have their defaults.
+        // Absent fields have their defaults.
         const { sizeBytes = 0, partSizeBytes = 0, partCrc32c = NO_BYTES } = message as Partial<File>;
         if (sizeBytes === 0 || partSizeBytes === 0)
           return sizeBytes === 0 && partSizeBytes === 0 && partCrc32c.length === 0;

@@ -1,4 +1,7 @@
-/** The records of a run, under the names that the engine uses. Only `format/` knows that they are generated. */
+/**
+ * The records of a run, under the names that the engine uses. Only `format/` knows that they are
+ * generated.
+ */
 
 import type {
   CatalogEntry,
@@ -43,7 +46,7 @@ export type {
   WriterShare,
 } from '@holdfast/wire';
 
-/** What each kind of record holds. */
+/** The content of each kind of record. */
 export interface RecordTypes {
   run: Run;
   'catalog-entry': CatalogEntry;
@@ -59,7 +62,7 @@ export interface RecordTypes {
 
 export type RecordKind = keyof RecordTypes;
 
-/** The message of each kind, as proto/ calls it. */
+/** The name in proto/ of each kind's message. */
 export const MESSAGE_OF_KIND: Readonly<Record<RecordKind, string>> = {
   run: 'Run',
   'catalog-entry': 'CatalogEntry',

@@ -28,7 +28,7 @@ const KINDS = Object.keys(MESSAGE_OF_KIND) as RecordKind[];
 const where = { key: 'some/record.json', store: 'memory://test' };
 const HEAD_LENGTH = '{"checksum":"sha256:'.length + 64 + 1;
 
-/** Values of every type, and for fields with rules of their own, values that keep them. */
+/** Values of every type; for fields with rules, values that satisfy them. */
 const text = fc.string({ unit: 'grapheme', maxLength: 12 });
 const count = fc.maxSafeNat();
 const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length });
@@ -118,7 +118,7 @@ const SPECIAL: Record<string, Arbitrary<unknown>> = {
   'WriterShare.receiptSha256': bytesOf(32),
 };
 
-/** Parts that fit the size. */
+/** Parts that match the size. */
 const fileParts = fc
   .record({ parts: fc.nat(5), partSizeBytes: fc.integer({ min: 1, max: 2 ** 40 }), short: fc.nat() })
   .chain(({ parts, partSizeBytes, short }) =>
@@ -142,7 +142,7 @@ function mapOf(field: FieldSchema, value: Arbitrary<unknown>): Arbitrary<unknown
   return fc.dictionary(keys as Arbitrary<string>, value, { maxKeys: 4 });
 }
 
-/** What a newer minor may have added: anything JSON, under names that no message has. */
+/** Fields that a newer minor may have added: any JSON, under names that no message has. */
 const unknownFields = fc.dictionary(
   fc.oneof(
     fc.constantFrom('__proto__', 'toString', 'zz', '0', 'Ａ'),
@@ -179,7 +179,7 @@ function messageValue(message: string): Arbitrary<object> {
     }));
 }
 
-/** Where a rule of the whole message forbids fields beside others: these instead. */
+/** If a rule of the whole message forbids a combination of fields, replaces these fields. */
 function allowed(message: string, value: object, isInline: boolean): object {
   const { files = [], writers = [], receipts = [], fileLists = [] } = value as Partial<Receipt & Manifest>;
   if (message === 'FileList') {
@@ -206,7 +206,7 @@ function allowed(message: string, value: object, isInline: boolean): object {
   return isInline ? { receipts: [], writers } : nothing;
 }
 
-/** In order, each name once. */
+/** Sorted, without duplicate names. */
 function distinct({ directories = [] }: Partial<Receipt>): Receipt['directories'] {
   const byName = new Map(directories.map((each) => [each.name, each]));
   return [...byName.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -241,7 +241,7 @@ const receipt: Receipt = {
   metadata: { note: 'ü' },
 };
 
-/** A file with a right checksum over whatever follows it. */
+/** A file with a valid checksum over the given rest. */
 function sealed(rest: string | Uint8Array): Uint8Array {
   const tail = typeof rest === 'string' ? new TextEncoder().encode(rest) : rest;
   const digest = createHash('sha256').update(tail).digest('hex');
@@ -311,7 +311,7 @@ describe('layout', () => {
   });
 });
 
-/** What came with major 2. */
+/** Fields that came with major 2. */
 function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   const { fileLists = [], receipts = [], state } = value as Partial<Receipt & Manifest & CatalogEntry>;
   if (kind === 'file-list' || kind === 'catalog-page') return 2;
@@ -320,8 +320,8 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
 }
 
 /**
- * What came with minor 1: when bytes were taken, metadata that was annotated, and lives. With minor 2:
- * empty directories, and times of files; these came with minor 1 of file lists.
+ * Fields that came with minor 1: `taken`, annotated metadata, and lives. With minor 2: empty
+ * directories, and times of files; the times came with minor 1 of file lists.
  */
 function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   const {

@@ -5,9 +5,10 @@
  * {"checksum":"sha256:<64 hex digits>","format":{"kind":"claim","major":1},"host":"a",…}\n
  * ```
  *
- * The digits are the SHA-256 of every byte after the closing quote of the checksum, to the end of the file. They stand at a fixed place, so
- * anybody verifies a record with a plain hash of the file's tail. Each value has exactly one spelling: whatever `decodeRecord` accepts,
- * `encodeRecord` writes again byte for byte, with what a newer minor format added. See docs/format.md.
+ * The digits are the SHA-256 of every byte after the closing quote of the checksum, to the end of
+ * the file. Their position is fixed, so a record can be verified with a plain hash of the file's
+ * tail. Each value has exactly one spelling: `encodeRecord` reproduces whatever `decodeRecord`
+ * accepts byte for byte, including fields that a newer minor format added. See docs/format.md.
  */
 
 import { CheckpointError } from '../contract/index.ts';
@@ -33,12 +34,15 @@ import {
 import { isUint32 } from './scalars.ts';
 import { ValueProblem } from './value-problem.ts';
 
-/** The highest major that is read. A record is written with the lowest one that says all that is in it. */
+/**
+ * The highest major that is read. A record is written with the lowest major that can express its
+ * content.
+ */
 export const FORMAT_MAJOR = 2;
 
 export interface EncodedRecord {
   readonly bytes: Uint8Array;
-  /** Of `bytes`, all of them: what other records call the SHA-256 of this one. */
+  /** SHA-256 over all of `bytes`. Other records refer to this record by it. */
   readonly sha256: Uint8Array;
 }
 
@@ -49,8 +53,10 @@ export interface RecordPlace {
 }
 
 /**
- * The bytes of a record. `format` is filled in, with the least minor that has what is in it; a higher one and fields that a newer Holdfast wrote, as `decodeRecord` left them on the
- * value, are kept. Equal values give equal bytes. `InvalidArgument` names the field that is not what the schema says.
+ * The bytes of a record. `format` is filled in, with the lowest minor that covers the content. A
+ * higher minor on the value is kept, and so are fields that a newer Holdfast wrote, as
+ * `decodeRecord` left them. Equal values give equal bytes. `InvalidArgument` names the field that
+ * violates the schema.
  */
 export function encodeRecord<Kind extends RecordKind>(kind: Kind, value: RecordTypes[Kind]): EncodedRecord {
   const tail = withProblemsAs('InvalidArgument', `a record of kind "${kind}" cannot be written`, {}, () =>
@@ -61,8 +67,9 @@ export function encodeRecord<Kind extends RecordKind>(kind: Kind, value: RecordT
 }
 
 /**
- * The value of a record's bytes. Unknown fields stay on it, at every level, as plain JSON values; a spread carries them along.
- * `Corrupt`: too large, damaged, of another kind, or not what the schema says. `UnsupportedFormat`: a newer Holdfast wrote it.
+ * The value of a record's bytes. Unknown fields stay on it, at every level, as plain JSON values; a
+ * spread copies them too. `Corrupt`: too large, damaged, of another kind, or against the schema.
+ * `UnsupportedFormat`: a newer Holdfast wrote it.
  */
 export function decodeRecord<Kind extends RecordKind>(
   kind: Kind,
@@ -130,8 +137,9 @@ function assertFormatField(field: string, found: unknown, wanted: unknown): void
 }
 
 /**
- * 2: it refers to another record for what an older reader expects in it, or holds objects that such a reader would delete. An older
- * reader refuses it, and does no harm.
+ * Major 2: the record refers to another record for content that an older reader expects in it, or
+ * protects objects that such a reader would delete. An older reader rejects it, and so does no
+ * harm.
  */
 function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   if (kind === 'catalog-page' || kind === 'file-list') return 2;
@@ -145,9 +153,9 @@ function leastMajor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
 }
 
 /**
- * A record says by its minor what an older reader may find in it that it does not know. 1: `taken`,
- * `annotatedMetadata`, `life`. 2: empty directories, and when files were modified; in a file list
- * that is 1.
+ * The minor tells an older reader which unknown fields a record may hold. 1: `taken`,
+ * `annotatedMetadata`, `life`. 2: empty directories, and modification times of files; in a file
+ * list the latter are minor 1.
  */
 function leastMinor(kind: RecordKind, value: RecordTypes[RecordKind]): number {
   if (kind === 'claim') return (value as Claim).life ? 1 : 0;
@@ -178,13 +186,17 @@ function isAnnotated(checkpoints: readonly CatalogCheckpoint[] = []): boolean {
   return checkpoints.some(({ annotatedMetadata = {} }) => Object.keys(annotatedMetadata).length > 0);
 }
 
-/** The next entry or page repeats what the last one holds: an older writer too, which knows neither the field nor its minor. */
+/**
+ * True for records whose content the next entry or page repeats. An older writer repeats it too,
+ * without knowing the field or its minor.
+ */
 function isCarriedAlong(kind: RecordKind): boolean {
   return kind === 'catalog-entry' || kind === 'catalog-page';
 }
 
 /**
- * The format, which comes first. `assertReadable` sees it before the schema does: a newer major may write it with other types.
+ * The format, which comes first. `assertReadable` checks it before the schema applies, because a
+ * newer major may use other types in it.
  */
 function readFormat(
   reader: JsonReader,
@@ -228,7 +240,10 @@ function assertFormat(
   }
 }
 
-/** Keys out of order, keys given twice, white space, defaults written out, numbers spelled otherwise: all are damage. */
+/**
+ * Keys out of order, duplicate keys, white space, explicit defaults and other spellings of numbers
+ * are all damage.
+ */
 function withJsonProblemsAs<T>(bytes: Uint8Array, refuse: Refuse, run: () => T): T {
   try {
     return run();

@@ -1,17 +1,20 @@
-/** How each scalar type of a record is written in JSON, after proto3's rules: one way to write each value, and no other is read. */
+/**
+ * JSON spelling of each scalar type of a record, after proto3's rules. Each value has exactly one
+ * spelling, and no other is accepted.
+ */
 
 import type { FieldSchema } from '@holdfast/wire';
 import { ENUMS } from '@holdfast/wire';
 
 export interface ScalarCodec {
-  /** What is accepted, in words. */
+  /** Description of the accepted values. */
   readonly accepted: string;
-  /** A fresh one each time, where it could be changed. */
+  /** A new object each time, if the value is mutable. */
   default(): unknown;
   isDefault(value: unknown): boolean;
   /** JSON text; `undefined` if `value` is not of this type. */
   toJson(value: unknown): string | undefined;
-  /** From a parsed JSON value; `undefined` if it is none of this type. */
+  /** From a parsed JSON value; `undefined` if it is not of this type. */
   fromJson(json: unknown): unknown;
 }
 
@@ -33,7 +36,7 @@ export function stringToJson(value: string): string | undefined {
   return value.isWellFormed() ? JSON.stringify(value) : undefined;
 }
 
-/** Without bytes there is nothing that a caller could change, so all records share it. */
+/** Shared by all records: an empty array has nothing that a caller could change. */
 const NO_BYTES = new Uint8Array(0);
 
 const string: ScalarCodec = {
@@ -63,7 +66,8 @@ const bytes: ScalarCodec = {
   fromJson(json) {
     if (typeof json !== 'string') return undefined;
     const decoded = Buffer.from(json, 'base64');
-    // Node skips what is not base64; only the text that it would write itself is accepted.
+    // Node ignores characters that are not base64. Only the text that Node itself would write is
+    // accepted.
     return decoded.toString('base64') === json ? new Uint8Array(decoded) : undefined;
   },
 };
@@ -130,7 +134,9 @@ const CODECS = new Map<string, ScalarCodec>([
   ...Object.entries(ENUMS).map(([name, names]): [string, ScalarCodec] => [name, enumCodec(names)]),
 ]);
 
-/** Of a field, or of the elements of a repeated field or map, that holds scalars or enums. */
+/**
+ * The codec of a field that holds scalars or enums, or of the elements of a repeated field or map.
+ */
 export function scalarCodec(field: FieldSchema): ScalarCodec {
   const codec = CODECS.get(field.type);
   if (codec === undefined)

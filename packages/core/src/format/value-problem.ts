@@ -1,4 +1,4 @@
-/** Where in a record a value stands, and what is wrong with it. */
+/** The position of a value in a record, and what is wrong with it. */
 
 import { shown } from '../contract/index.ts';
 
@@ -16,7 +16,9 @@ export class ValuePath {
     this.#segments.pop();
   }
 
-  /** Names in maps and of unknown members are as long as a record likes; a message is not. */
+  /**
+   * Shortens names: in maps and unknown members they may be very long, but a message must not be.
+   */
   get text(): string {
     const segments = this.#segments.map((each) => (typeof each === 'string' ? shortened(each) : each));
     const text = segments.map((each) => (typeof each === 'number' ? `[${each}]` : `.${each}`)).join('');
@@ -29,7 +31,7 @@ function shortened(text: string): string {
   return `${text.slice(0, PATH_CHARS_MAX / 2)}…${text.slice(-PATH_CHARS_MAX / 2)}`;
 }
 
-/** A value that is not what the schema says. Callers turn it into an error of their own kind. */
+/** A value that violates the schema. Callers turn it into an error of their own kind. */
 export class ValueProblem extends Error {
   readonly path: string;
   readonly accepted: string;

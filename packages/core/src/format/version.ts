@@ -14,7 +14,7 @@ export const VERSION_MAX = 2n ** 63n - 1n;
 
 const ACCEPTED = `a version is a whole number from 0 to ${VERSION_MAX}`;
 
-/** `InvalidArgument` if `input` is no bigint or safe integer from 0 to 2^63 - 1. */
+/** `InvalidArgument` if `input` is not a bigint or safe integer from 0 to 2^63 - 1. */
 export function toVersion(input: VersionInput): bigint {
   if (typeof input === 'number') {
     if (!Number.isInteger(input)) throw refusal(String(input), ACCEPTED);
@@ -31,14 +31,20 @@ export function toVersion(input: VersionInput): bigint {
   return input;
 }
 
-/** A version from decimal digits, as on a command line. No sign, space or leading zero. `InvalidArgument` otherwise. */
+/**
+ * A version from decimal digits, as on a command line. No sign, space or leading zero.
+ * `InvalidArgument` otherwise.
+ */
 export function parseVersion(text: string): bigint {
   if (typeof text !== 'string' || !/^(?:0|[1-9][0-9]{0,18})$/.test(text))
     throw refusal(shown(text), `${ACCEPTED}, in decimal digits without leading zeros`);
   return toVersion(BigInt(text));
 }
 
-/** A `CheckpointReference` that was checked. Without a lineage: the checkpoint of this version on the way to the latest. */
+/**
+ * A checked `CheckpointReference`. Without a lineage it means the checkpoint of this version on the
+ * path to the latest.
+ */
 export interface Reference {
   readonly version: bigint;
   readonly lineage?: number;
@@ -46,7 +52,7 @@ export interface Reference {
 
 const LINEAGE_MAX = 2 ** 32 - 1;
 
-/** `InvalidArgument` if the version is none, or the lineage is no whole number from 1 on. */
+/** `InvalidArgument` if the version is invalid, or the lineage is not a whole number from 1 on. */
 export function toReference(input: CheckpointReference): Reference {
   if (typeof input !== 'object' || input === null) return { version: toVersion(input) };
   const version = toVersion(input.version);

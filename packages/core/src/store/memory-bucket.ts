@@ -19,8 +19,9 @@ export interface MemoryBucketOptions {
   /** The store's own clock. */
   clock?: Pick<Clock, 'nowMs'> | undefined;
   /**
-   * Whether a key that was deleted may be created again. The engine never reuses a key on purpose, so by default it may not.
-   * A simulation says yes to what the protocol survives: a duplicated request (same bytes), a catalog number that was pruned.
+   * Whether a deleted key may be created again. Default: no, because the engine never reuses a key
+   * on purpose. A simulation permits the cases that the protocol survives: a duplicated request
+   * (same bytes), and a catalog number that was pruned.
    */
   mayReuseKey?: ((reuse: KeyReuse) => boolean) | undefined;
 }
@@ -38,7 +39,10 @@ export interface KeyReuse {
   readonly hasSameBytes: boolean;
 }
 
-/** The engine broke a promise about keys. A bug, not an outcome: it is no `CheckpointError` and nobody handles it. */
+/**
+ * The engine violated a rule for keys. This is a bug: it is no `CheckpointError`, and no code
+ * handles it.
+ */
 export class KeyAssertionError extends Error {
   override readonly name = 'KeyAssertionError';
 }
@@ -64,10 +68,12 @@ export interface MemoryUploadState {
 }
 
 /**
- * The objects of a memory store. Several `MemoryStore`s, each standing for a process, share one bucket.
+ * The objects of a memory store. Several `MemoryStore`s, one per simulated process, share one
+ * bucket.
  *
- * It asserts what the engine promises: no key is created again after it was deleted, and no key is a proper prefix of another at a '/'.
- * A breach throws `KeyAssertionError` and is kept in `violations`, so a test sees it even if something swallowed the error.
+ * It asserts the engine's promises: no key is created again after it was deleted, and no key is a
+ * proper prefix of another at a '/'. A violation throws `KeyAssertionError` and is kept in
+ * `violations`, so a test sees it even if the error was swallowed.
  */
 export class MemoryBucket {
   readonly name: string;
@@ -79,9 +85,9 @@ export class MemoryBucket {
   readonly #mayReuseKey: MemoryBucketOptions['mayReuseKey'];
   readonly #objects = new Map<string, MemoryObject>();
   readonly #sortedKeys: string[] = [];
-  /** Of all keys that ever were. */
+  /** Directories of all keys that ever existed. */
   readonly #directories = new Set<string>();
-  /** Deleted keys, with a fingerprint of what they held. */
+  /** Deleted keys, with a fingerprint of their content. */
   readonly #deleted = new Map<string, string>();
   readonly #uploads = new Map<string, MemoryUploadState>();
   #count = 0;
@@ -103,7 +109,7 @@ export class MemoryBucket {
     return this.#objects.get(key);
   }
 
-  /** Keeps `bytes` itself, not a copy. `undefined`: there is an object of this key. */
+  /** Keeps `bytes` itself, not a copy. `undefined`: an object with this key exists. */
   insert(key: string, bytes: Uint8Array): ObjectInfo | undefined {
     if (this.#objects.has(key)) return undefined;
     this.#assertNewKey(key, bytes);
@@ -115,7 +121,7 @@ export class MemoryBucket {
     return { key, sizeBytes: bytes.byteLength, etag: object.etag, createdAtMs: object.createdAtMs };
   }
 
-  /** Nothing happens if there is none. */
+  /** Does nothing if there is no such object. */
   remove(key: string): void {
     const object = this.#objects.get(key);
     if (object === undefined) return;
@@ -124,14 +130,14 @@ export class MemoryBucket {
     this.#sortedKeys.splice(this.#firstAtOrAfter(key), 1);
   }
 
-  /** What a rotten disk does: other bytes under the same key, etag and time. The key must exist. */
+  /** Simulates bit rot: other bytes under the same key, etag and time. The key must exist. */
   damage(key: string, change: (bytes: Uint8Array) => Uint8Array): void {
     const object = this.#objects.get(key);
     if (object === undefined) throw new Error(`there is no object ${key} to damage`);
     this.#objects.set(key, { ...object, bytes: change(object.bytes.slice()) });
   }
 
-  /** At most `limit` objects in order, from the first one that comes after `startAfter`. */
+  /** At most `limit` objects in order, from the first one after `startAfter`. */
   page(
     prefix: string,
     startAfter: string | undefined,
@@ -163,7 +169,7 @@ export class MemoryBucket {
     return this.#uploads.get(token);
   }
 
-  /** Nothing happens if there is none. */
+  /** Does nothing if there is no such upload. */
   endUpload(token: string): void {
     this.#uploads.delete(token);
   }
@@ -185,7 +191,10 @@ export class MemoryBucket {
     return { key, sizeBytes: object.bytes.byteLength, etag: object.etag, createdAtMs: object.createdAtMs };
   }
 
-  /** Index of the first key that is `key` or comes after it. Keys of one prefix are neighbours from there on. */
+  /**
+   * Index of the first key that equals `key` or comes after it. Keys with one prefix follow each
+   * other from there.
+   */
   #firstAtOrAfter(key: string): number {
     let low = 0;
     let high = this.#sortedKeys.length;
@@ -220,7 +229,10 @@ export class MemoryBucket {
 
 const buckets = new Map<string, MemoryBucket>();
 
-/** The bucket of `memory://{name}`, one per name and process. Options count only for the call that makes it. */
+/**
+ * The bucket of `memory://{name}`, one per name and process. Options only apply to the call that
+ * creates it.
+ */
 export function memoryBucket(name: string, options: Omit<MemoryBucketOptions, 'name'> = {}): MemoryBucket {
   let bucket = buckets.get(name);
   if (bucket === undefined) {
@@ -237,7 +249,7 @@ function parentsOf(key: string): string[] {
   return parents;
 }
 
-/** Two FNV-1a hashes and the size: chance collisions only matter to a test's own assertion. */
+/** Two FNV-1a hashes and the size: a collision could only affect a test's assertion. */
 function fingerprint(bytes: Uint8Array): string {
   let a = 0x811c9dc5;
   let b = 0x01000193;

@@ -42,7 +42,7 @@ const DEFAULT_CAPABILITIES: Omit<StoreCapabilities, 'verifiesChecksums'> = {
 };
 
 export interface MemoryStoreOptions {
-  /** Instead of the defaults: small limits make a small test cross them. */
+  /** Overrides the defaults: with small limits, a small test can exceed them. */
   capabilities?: Partial<StoreCapabilities> | undefined;
   /** Copies objects of other memory stores by itself. Default: it does not. */
   copiesObjects?: boolean | undefined;
@@ -51,8 +51,9 @@ export interface MemoryStoreOptions {
 const aBucket = rule((value) => value instanceof MemoryBucket, 'a MemoryBucket');
 
 /**
- * The reference store: one client of a bucket in memory. A call has its effect at once, when it is made; bytes are copied on the way in
- * and out. Nothing outlives the process, so nothing is durable in it.
+ * The reference store: one client of a bucket in memory. A call takes effect at once, when it is
+ * made; bytes are copied on the way in and out. Nothing outlives the process, so nothing in it is
+ * durable.
  */
 export class MemoryStore implements ObjectStore {
   readonly uri: string;

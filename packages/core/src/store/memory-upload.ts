@@ -9,7 +9,7 @@ import type {
 } from '../contract/index.ts';
 import type { MemoryBucket, MemoryPart, MemoryUploadState } from './memory-bucket.ts';
 
-/** What an upload needs of the client it was begun or resumed with. */
+/** What an upload needs from the client that began or resumed it. */
 export interface MemoryUploadParts {
   readonly bucket: MemoryBucket;
   readonly state: MemoryUploadState;
@@ -23,7 +23,7 @@ export interface MemoryUploadParts {
   ) => CheckpointError;
 }
 
-/** A handle of one process on an upload that lives in the bucket. */
+/** One process's handle on an upload in the bucket. */
 export class MemoryUpload implements Upload {
   readonly key: string;
   readonly token: string;

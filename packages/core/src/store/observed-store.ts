@@ -21,7 +21,7 @@ import {
   type UploadOptions,
 } from '../contract/index.ts';
 
-/** The calls of `ObjectStore` and `Upload` that ask something of the provider. */
+/** The calls of `ObjectStore` and `Upload` that send requests to the provider. */
 export type StoreOperation =
   | 'create'
   | 'head'
@@ -37,12 +37,18 @@ export type StoreOperation =
   | 'complete'
   | 'abort';
 
-/** One call that has ended. A listing is reported page by page; one of uploads as a whole. */
+/**
+ * One completed call. A listing of objects is reported page by page; a listing of uploads as a
+ * whole.
+ */
 export interface StoreCall {
   readonly operation: StoreOperation;
-  /** Of a listing the prefix; of `deleteMany` the first key; of `resumeUpload` empty: a token is never shown. */
+  /**
+   * For a listing the prefix; for `deleteMany` the first key; for `resumeUpload` empty, because a
+   * token is never shown.
+   */
   readonly key: string;
-  /** Objects that the call was about: keys to delete, keys on a page, uploads shown, else 1. */
+  /** Number of objects of the call: keys to delete, keys on a page, uploads shown, else 1. */
   readonly keyCount: number;
   /** Bytes of objects sent, or received by a call that succeeded. */
   readonly bytes: number;
@@ -64,7 +70,10 @@ interface Measure<T> {
   readonly receivedBytes?: (result: T) => number;
 }
 
-/** A store that reports every call and changes nothing about it. It offers neither `copyFrom` nor `inspect`: bytes pass through this process. */
+/**
+ * A store that reports every call and does not change it. It offers neither `copyFrom` nor
+ * `inspect`: copied bytes pass through this process.
+ */
 export class ObservedStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
@@ -207,7 +216,7 @@ class Observer {
           throw error;
         });
         isDone = next.done === true;
-        // The end of a listing asks nothing more of the store, unless it is all there is.
+        // The end of a listing sends no further request, unless it is the only result.
         if (next.done !== true || isFirst)
           report('ok', next.done === true ? 0 : next.value.objects.length, 0);
         if (next.done === true) return;
