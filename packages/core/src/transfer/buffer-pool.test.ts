@@ -149,7 +149,7 @@ describe('stream slots', () => {
   test('a stream that waits is not starved by transit loans that would each take a bit of its slot', async () => {
     const pool = newPool();
     const low = await pool.acquire(2 * WASM_PAGE);
-    // Of 20 KiB each: no slot of 32 KiB is freed by giving back a single one.
+    // 20 KiB each: returning a single one frees no slot of 32 KiB.
     const high = await Promise.all(Array.from({ length: 6 }, () => pool.acquire(20 * KIB)));
     const slot = watch(pool.acquireSlot());
     const next = Array.from({ length: 6 }, () => watch(pool.acquire(20 * KIB)));
@@ -203,7 +203,7 @@ describe('calls that outlive their owner', () => {
     loans[0]?.keepFor(never);
     loans[0]?.release();
     await settled();
-    expect([large, small]).toEqual([{}, {}]); // the other half will do
+    expect([large, small]).toEqual([{}, {}]); // the other half is free
     loans[1]?.keepFor(never);
     loans[1]?.release();
     await settled();
@@ -269,7 +269,7 @@ test('any sequence of loans: none overlap, the budget holds, nobody starves, and
         await settled();
         expectApart([...live], pool);
       }
-      // Nobody starves: what is left waiting is served once the loans come back.
+      // Requests that wait are served once the loans come back: none starves.
       for (let round = 0; (live.size > 0 || waiting.size > 0) && round < 200; round += 1) {
         release(0);
         await settled();

@@ -1,15 +1,22 @@
 /**
- * The byte budget, as memory: one WebAssembly.Memory (always page-aligned, so direct I/O works with it; never grown, since that would
- * detach every buffer), allocated at the first use and cut into loans that begin on pages. The lowest gap is taken, so that small saves
- * touch little of it.
+ * The byte budget as memory: one WebAssembly.Memory, allocated at the first use. It is always
+ * page-aligned, so direct I/O works with it. It never grows, because growing would detach every
+ * buffer. It is divided into loans that begin on pages. The lowest gap is used, so small saves
+ * touch little of the memory.
  *
- * Two kinds of loan, so that nobody outside can stop the engine:
- * - **transit**: of any size up to half; filled and emptied by the engine alone, so it comes back as soon as the store answers.
- * - **stream**: one slot of fixed size and place in the upper half; waits for a producer, who may take as long as he likes.
- * Transit loans use the upper half only while no stream waits for a slot. So the lower half is always free again after a while, and a
- * transit loan is never blocked by a stream; and slots never leave gaps between them.
+ * Two kinds of loan keep callers from blocking the engine:
  *
- * Within each kind it is first come, first served: a large loan at the head makes later ones wait, so it is never starved.
+ * - **transit**: any size up to half of the pool. Only the engine fills and empties it, so it is
+ *   returned as soon as the store answers.
+ * - **stream**: one slot of fixed size and place in the upper half. It waits for a producer, which
+ *   may take any time.
+ *
+ * Transit loans use the upper half only while no stream waits for a slot. The lower half therefore
+ * becomes free again after a while, and a stream never blocks a transit loan. Slots never leave
+ * gaps between them.
+ *
+ * Each kind is served in order of arrival: a large loan at the head makes later ones wait, so it is
+ * never starved.
  */
 
 import { abortError, CheckpointError, throwIfAborted } from '../contract/index.ts';
@@ -17,20 +24,29 @@ import { abortError, CheckpointError, throwIfAborted } from '../contract/index.t
 const PAGE_BYTES = 4096;
 const WASM_PAGE_BYTES = 64 * 1024;
 
-/** In the order they are served. */
+/** In the order in which they are served. */
 const KINDS = ['stream', 'transit'] as const;
 type LoanKind = (typeof KINDS)[number];
 
-/** Memory on loan. `bytes` has the size asked for and begins on a page; what was in it before is still there. */
+/**
+ * Memory on loan. `bytes` has the requested size and begins on a page. It is not cleared: it holds
+ * what was there before.
+ */
 export interface PooledBuffer {
   readonly bytes: Uint8Array;
-  /** Gives it back; exactly once. */
+  /** Returns the memory; call it exactly once. */
   release(): void;
-  /** Somebody may still touch the memory: after `release` it stays out of use until `call` has settled, if it ever does. */
+  /**
+   * A call may still use the memory. After `release` the memory stays unused until `call` has
+   * settled, if it ever does.
+   */
   keepFor(call: Promise<unknown>): void;
 }
 
-/** The part of `WebAssembly` that is used; the platform's types are not among those of the language. */
+/**
+ * The part of `WebAssembly` that is used. The language's own types do not include those of the
+ * platform.
+ */
 interface WasmMemoryConstructor {
   new (pages: { initial: number; maximum: number }): { readonly buffer: ArrayBuffer };
 }
@@ -38,7 +54,7 @@ declare const WebAssembly: { readonly Memory: WasmMemoryConstructor };
 
 interface Gap {
   readonly start: number;
-  /** Where a loan there belongs in the list by address. */
+  /** Index of a loan in this gap within the list by address. */
   readonly index: number;
 }
 
@@ -52,16 +68,19 @@ export class BufferPool {
   readonly totalBytes: number;
   readonly slotBytes: number;
   #memory: ArrayBuffer | undefined;
-  /** One for each 64 KiB that the system has mapped. */
+  /** One flag for each 64 KiB: whether it was touched. */
   readonly #touched: Uint8Array;
-  /** By address. */
+  /** Sorted by address. */
   readonly #loans: Loan[] = [];
   readonly #waiting: Readonly<Record<LoanKind, Waiter[]>> = { transit: [], stream: [] };
   #usedBytes = 0;
   #peakBytes = 0;
   #isClosed = false;
 
-  /** `totalBytes`: a multiple of 64 KiB, see `poolBytes`. `slotBytes`: what `acquireSlot` lends, at most half of it. */
+  /**
+   * `totalBytes`: a multiple of 64 KiB, see `poolBytes`. `slotBytes`: size of a stream slot, at
+   * most half of `totalBytes`.
+   */
   constructor(totalBytes: number, slotBytes: number) {
     if (totalBytes % WASM_PAGE_BYTES !== 0)
       throw new Error(`a pool has whole pages of ${WASM_PAGE_BYTES} bytes, not ${totalBytes}`);
@@ -76,14 +95,15 @@ export class BufferPool {
     return this.totalBytes - this.#usedBytes;
   }
 
-  /** Most that was ever on loan at once. */
+  /** The most that was ever on loan at once. */
   get peakBytes(): number {
     return this.#peakBytes;
   }
 
   /**
-   * A transit loan; waits for its turn and for room. `sizeBytes`: 1 to half of the pool. `Aborted` when the signal fires or the pool is
-   * closed; `Unavailable` (exhausted) when too much of the memory is held by calls that were left behind.
+   * A transit loan. Waits for its turn and for room. `sizeBytes`: 1 to half of the pool. `Aborted`:
+   * the signal fired or the pool was closed. `Unavailable` (exhausted): abandoned calls hold too
+   * much of the memory.
    */
   async acquire(sizeBytes: number, signal?: AbortSignal): Promise<PooledBuffer> {
     if (!(sizeBytes >= 1 && sizeBytes <= this.totalBytes / 2)) {
@@ -92,17 +112,20 @@ export class BufferPool {
     return this.#lend('transit', sizeBytes, signal);
   }
 
-  /** A transit loan if there is room for it and nobody is waiting; else nothing. */
+  /** A transit loan if there is room and no request waits for one; otherwise `null`. */
   acquireNow(sizeBytes: number): PooledBuffer | null {
     return this.#isClosed || this.#waiting.transit.length > 0 ? null : this.#place('transit', sizeBytes);
   }
 
-  /** A stream's loan of `slotBytes`; waits and fails like `acquire`. */
+  /** A stream loan of `slotBytes`. Waits and fails like `acquire`. */
   async acquireSlot(signal?: AbortSignal): Promise<PooledBuffer> {
     return this.#lend('stream', this.slotBytes, signal);
   }
 
-  /** Refuses whoever waits and whoever comes. Loans may still be given back. The memory goes when the last one has. */
+  /**
+   * Rejects pending and future requests. Loans may still be returned. The memory is freed with the
+   * last one.
+   */
   close(): void {
     this.#isClosed = true;
     for (const kind of KINDS) {
@@ -127,7 +150,7 @@ export class BufferPool {
       const queue = this.#waiting[kind];
       const stop = () => {
         queue.splice(queue.indexOf(waiter), 1);
-        this.#serve(); // whoever stood behind may fit
+        this.#serve(); // requests behind it may fit now
         reject(abortError(signal as AbortSignal));
       };
       const settle = <V>(then: (value: V) => void) => {
@@ -166,8 +189,9 @@ export class BufferPool {
   }
 
   /**
-   * Has the system map pages before their first use. It costs the same now, but when several threads of the system's I/O have them mapped
-   * under their hands they wait for each other: measured 2.5 instead of 0.7 CPU seconds for a GiB.
+   * Makes the system map pages before their first use. Mapping costs the same now or later. But if
+   * several I/O threads of the system map pages at the same time, they wait for each other.
+   * Measured for 1 GiB: 2.5 instead of 0.7 CPU seconds.
    */
   #touch(memory: ArrayBuffer, start: number, end: number): void {
     for (let page = Math.floor(start / WASM_PAGE_BYTES); page * WASM_PAGE_BYTES < end; page += 1) {
@@ -197,7 +221,7 @@ export class BufferPool {
   };
 
   #serve(): void {
-    // Streams first: as long as one waits, transit loans keep to the lower half.
+    // Streams first: while one waits, transit loans use only the lower half.
     for (const kind of KINDS) {
       const queue = this.#waiting[kind];
       for (let first = queue[0]; first !== undefined; first = queue[0]) {
@@ -212,7 +236,10 @@ export class BufferPool {
     }
   }
 
-  /** Whoever could not be served even if every other loan came back would wait for ever. */
+  /**
+   * Rejects requests that could not be served even if all other loans came back. They would wait
+   * for ever.
+   */
   readonly #refuseHopeless = (): void => {
     const stuck = this.#loans.filter((loan) => loan.isStuck);
     if (stuck.length === 0) return;
@@ -251,7 +278,7 @@ class Loan implements PooledBuffer {
     this.#onStuck = onStuck;
   }
 
-  /** Its owner is done with it, a call is not. */
+  /** The owner has released it, but a call still uses it. */
   get isStuck(): boolean {
     return this.#isReleased && this.#callCount > 0;
   }
@@ -275,7 +302,7 @@ class Loan implements PooledBuffer {
   }
 }
 
-/** The lowest gap of `size` bytes in [start, end). `loans`: by address. */
+/** The lowest gap of `size` bytes in [start, end). `loans`: sorted by address. */
 function findGap(loans: readonly Loan[], size: number, start: number, end: number): Gap | null {
   let at = start;
   for (const [index, loan] of loans.entries()) {

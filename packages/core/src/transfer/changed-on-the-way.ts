@@ -1,15 +1,24 @@
-/** Bytes that a store refused by their checksum. Its own are intact: what it was sent was changed on the way there. */
+/**
+ * Bytes that a store rejected by their checksum. The sender's bytes are intact: they were changed
+ * on the way to the store.
+ */
 
 import { CheckpointError, isCheckpointError } from '../contract/index.ts';
 import { crc32c as computeCrc32c } from '../format/checksum.ts';
 
-/** `context.advice` of what an upload fails with: no other version is to be restored for it. */
+/**
+ * `context.advice` for such uploads: no stored data is damaged, so restoring another version does
+ * not help.
+ */
 export const CHANGED_ADVICE: readonly string[] = [
   'nothing that is stored is damaged: the bytes were changed on their way to the store',
   'repeat the call; if it fails again, look for what changes them: a proxy, a network, or the memory of this machine',
 ];
 
-/** The store refused other bytes than we have, if ours are still what they were: sending them again may help. */
+/**
+ * The store rejected other bytes than ours, and our memory still has the right checksum. Sending
+ * them again may help.
+ */
 export function isChangedOnTheWay(
   error: unknown,
   bytes: Uint8Array,
@@ -18,13 +27,15 @@ export function isChangedOnTheWay(
   return isCheckpointError(error, 'Corrupt') && computeCrc32c(bytes) === crc32c;
 }
 
-/** That refusal, with advice of its own. `status`: `temporary` where whoever sees it sends the bytes again. */
+/**
+ * The same error with its own advice. `status`: `temporary` if the caller sends the bytes again.
+ */
 export function changedOnTheWay(error: CheckpointError, status: 'temporary' | 'permanent'): CheckpointError {
   const context = { ...error.context, advice: CHANGED_ADVICE };
   return new CheckpointError('Corrupt', error.message, { context, cause: error, status });
 }
 
-/** For requests that are repeated after temporary errors. What is no such refusal stays as it is. */
+/** For requests that are repeated after temporary errors. Other errors are returned unchanged. */
 export function blameTransport(error: unknown, bytes: Uint8Array, crc32c: number): unknown {
   if (!isChangedOnTheWay(error, bytes, crc32c) || error.status === 'temporary') return error;
   return changedOnTheWay(error, 'temporary');

@@ -1,6 +1,6 @@
 import { CheckpointError, isCheckpointError, unlessAborted } from '../contract/index.ts';
 
-/** Reads a stream into memory of ours, whatever the sizes of its chunks. */
+/** Reads a stream into the engine's memory, whatever the sizes of its chunks. */
 export class ChunkReader {
   readonly #name: string;
   readonly #signal: AbortSignal;
@@ -14,7 +14,10 @@ export class ChunkReader {
     this.#iterator = stream[Symbol.asyncIterator]();
   }
 
-  /** Bytes that were read; fewer than `target` holds only where the stream has ended. A chunk is copied before the next is asked for. */
+  /**
+   * Resolves to the number of bytes read, less than `target` holds only if the stream has ended. A
+   * chunk is copied before the next one is requested.
+   */
   async fill(target: Uint8Array): Promise<number> {
     let filledBytes = 0;
     while (filledBytes < target.byteLength) {
@@ -27,11 +30,15 @@ export class ChunkReader {
     return filledBytes;
   }
 
-  /** Tells the producer that nobody reads on. It is not waited for: a producer may be stuck, and it holds no memory of ours. */
+  /**
+   * Tells the producer that reading has stopped. Does not wait for it: a producer may hang, and it
+   * holds no memory of the engine.
+   */
   cancel(): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    Promise.resolve(this.#iterator.return?.()).catch(() => undefined); // the error that made us stop is the one to report
+    // An error here is ignored: the error that stopped the reading is the one to report.
+    Promise.resolve(this.#iterator.return?.()).catch(() => undefined);
   }
 
   async #next(): Promise<boolean> {

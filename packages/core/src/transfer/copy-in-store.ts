@@ -1,4 +1,4 @@
-/** Copies that a store makes by itself: none of the bytes pass through this process. */
+/** Copies that a store makes by itself: no bytes pass through this process. */
 
 import {
   CheckpointError,
@@ -15,7 +15,10 @@ import type { FileProgress } from './progress.ts';
 import type { Run } from './run.ts';
 import { verifyFile } from './verify.ts';
 
-/** What a store may not do, or not with this object. Sending the bytes either works or says better what is wrong. */
+/**
+ * Errors after which the bytes are sent instead. The store may not allow a copy, or not of this
+ * object. Sending either works or gives a better error.
+ */
 const BETTER_SENT = [
   'AlreadyExists',
   'Corrupt',
@@ -25,7 +28,10 @@ const BETTER_SENT = [
   'Unsupported',
 ] as const satisfies readonly ErrorCode[];
 
-/** Resolves to the copy once it was compared with the record. `null`: there is none, and the bytes are to be sent. */
+/**
+ * Resolves to the copy after comparing it with the record. `null`: there is no copy, so the bytes
+ * must be sent.
+ */
 export async function copyInStore(
   item: UploadItem,
   lent: LentFile,
@@ -51,7 +57,7 @@ export async function copyInStore(
   }
 }
 
-/** Each try has a key of its own: nothing has to be found out about one whose answer was lost. */
+/** Each try uses a new key, so a try whose answer was lost needs no check. */
 function copy(
   { name }: UploadItem,
   copyKey: () => string,
@@ -71,7 +77,7 @@ function copy(
   });
 }
 
-/** By the store's checksum; where it keeps none, the copy is read back. */
+/** Compares the store's checksum. If the store keeps none, the copy is read back. */
 async function compare({ key, sizeBytes, crc32c }: ObjectInfo, file: StoredFile, run: Run): Promise<void> {
   const item = { file: { ...file, key }, level: 2 } as const;
   const [problem] = crc32c === undefined ? (await verifyFile(item, run, {})).problems : [];

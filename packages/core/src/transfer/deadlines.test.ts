@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { abortError, type Clock } from '../contract/index.ts';
 import { type Deadline, Deadlines } from './deadlines.ts';
 
-/** Sleeps end when the test says so; `sleeps` are those that nobody has ended. */
+/** Sleeps end when the test ends them. `sleeps`: those that have not ended. */
 function setUp() {
   let nowMs = 0;
   const sleeps = new Map<() => void, number>();
@@ -44,7 +44,8 @@ function setUp() {
 describe('deadlines', () => {
   test('each is due once, at its time, whatever the order in which they came', async () => {
     const { advanceTo, deadline, deadlines, due } = setUp();
-    for (const [name, dueMs] of [['c', 30], ['a', 10], ['b', 20]] as const) deadlines.add(deadline(name, dueMs)); // biome-ignore format: a table
+    // biome-ignore format: a table
+    for (const [name, dueMs] of [['c', 30], ['a', 10], ['b', 20]] as const) deadlines.add(deadline(name, dueMs));
     await advanceTo(9);
     expect(due).toEqual([]);
     await advanceTo(10);

@@ -1,15 +1,18 @@
-/** Many deadlines, one sleep: most are taken back long before they are due, so a timer for each would cost more than what it watches. */
+/**
+ * Many deadlines share one sleep. Most are removed long before they are due, so a timer for each
+ * would cost more than what it watches.
+ */
 
 import { CheckpointError, type Clock } from '../contract/index.ts';
 
 export interface Deadline {
-  /** By `nowMs`. */
+  /** On the scale of `nowMs`. */
   readonly dueMs: number;
-  /** Called once, at `dueMs` or soon after, unless it was removed before. */
+  /** Called once, at `dueMs` or soon after, unless removed before. */
   onDue(): void;
 }
 
-/** Made once: ending a sleep must not cost an error with a stack each time. */
+/** Created once: ending a sleep must not cost a new error with a stack each time. */
 const NOT_NEEDED = new CheckpointError('Aborted', 'there is nothing left to wait for');
 
 export class Deadlines {
@@ -26,16 +29,17 @@ export class Deadlines {
     return this.#clock.monotonicMs();
   }
 
-  /** Or moves it, if it is there: to its present `dueMs`. */
+  /** Adds the deadline. If it was added before, its present `dueMs` applies. */
   add(deadline: Deadline): void {
     this.#waiting.add(deadline);
     if (this.#sleep === undefined || deadline.dueMs < this.#wakeMs) this.#sleepUntil(deadline.dueMs);
   }
 
-  /** Nothing happens if it is not there. */
+  /** Does nothing if the deadline was not added. */
   remove(deadline: Deadline): void {
     if (!this.#waiting.delete(deadline) || this.#waiting.size > 0) return;
-    // A sleep keeps the process alive. While others wait it is left, although it may end before any of them is due.
+    // A sleep keeps the process alive, so it ends with the last deadline. While other deadlines
+    // wait, the sleep stays, even if it ends before they are due.
     this.#sleep?.abort(NOT_NEEDED);
     this.#sleep = undefined;
   }

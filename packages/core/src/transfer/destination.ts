@@ -1,4 +1,6 @@
-/** Where an upload sends its bytes: objects of the store, or nowhere when only checksums are wanted. */
+/**
+ * Destinations of an upload: objects of the store, or nowhere if only checksums are wanted.
+ */
 
 import {
   CheckpointError,
@@ -14,17 +16,17 @@ import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
 import { StoreParts, toSendAgain, wrongSize } from './store-parts.ts';
 
-/** Bytes in memory, with their checksum. `buffer` owns the memory; none for no bytes. */
+/** Bytes in memory, with their checksum. `buffer` owns the memory; absent if there are no bytes. */
 export interface Piece {
   readonly bytes: Uint8Array;
   readonly crc32c: number;
   readonly buffer?: PooledBuffer | undefined;
 }
 
-/** Of an empty file, or past the end of a stream. */
+/** For an empty file, or past the end of a stream. */
 export const NOTHING: Piece = { bytes: new Uint8Array(0), crc32c: 0 };
 
-/** Of all parts together. */
+/** All parts together. */
 export interface Whole {
   readonly sizeBytes: number;
   readonly crc32c: number;
@@ -32,11 +34,12 @@ export interface Whole {
 
 export interface Destination {
   /**
-   * Waits until so many bytes may be sent; never rejects. Before they are read and before their turn, so that whoever waits holds neither
-   * memory nor turns, and each file waits for one part at a time.
+   * Waits until so many bytes may be sent; never rejects. Call it before reading the bytes and
+   * before taking a turn: a waiting file then holds neither memory nor a turn, and waits for one
+   * part at a time.
    */
   admit(sizeBytes: number): Promise<void>;
-  /** They were admitted, and are not sent. */
+  /** The bytes were admitted but are not sent. */
   giveBack(sizeBytes: number): void;
   /** Sends a whole file. Resolves to its key when it is durable. */
   sendWhole(piece: Piece): Promise<string>;
@@ -47,9 +50,12 @@ export interface Destination {
 export interface PartsDestination {
   readonly key: string;
   sendPart(index: number, piece: Piece): Promise<void>;
-  /** The object is there, with this size, when it resolves. A temporary error: it is not, and has to be sent again. */
+  /**
+   * When it resolves, the object is there and has this size. After a temporary error the file must
+   * be sent again.
+   */
   complete(whole: Whole): Promise<void>;
-  /** Gives the attempt up. Takes seconds at most, never throws. */
+  /** Abandons the attempt. Takes seconds at most, never throws. */
   abort(): Promise<void>;
 }
 
@@ -83,8 +89,8 @@ export class StoreDestination implements Destination {
   }
 
   /**
-   * After a failure with unknown outcome the bytes go to a fresh key: nothing has to be found out about the old one, whose object, if it
-   * is there, nobody refers to.
+   * After a failure with unknown outcome the bytes are sent to a fresh key. The old key needs no
+   * check: if its object exists, nothing refers to it.
    */
   sendWhole({ bytes, crc32c, buffer }: Piece): Promise<string> {
     const send = async ({ signal, onBytes }: RequestCall) => {
@@ -103,7 +109,7 @@ export class StoreDestination implements Destination {
   }
 
   async begin(partSizeBytes: number, sizeBytes?: number): Promise<PartsDestination> {
-    // What a stream will hold, nobody knows.
+    // The content of a stream is not known in advance, so no left upload can match it.
     const resumed = sizeBytes === undefined ? null : await this.#resume(partSizeBytes, sizeBytes);
     return resumed ?? this.#beginAfresh(partSizeBytes, sizeBytes);
   }
@@ -115,7 +121,7 @@ export class StoreDestination implements Destination {
     const begin = ({ signal }: RequestCall) =>
       this.#run.store.beginUpload(this.#item.key(), { partSizeBytes, sizeBytes, signal });
     const upload = await this.#run.request(what, begin, { onLate: abort });
-    // No other process goes on with what a stream holds.
+    // No other process can resume the upload of a stream.
     const item = sizeBytes === undefined ? { ...this.#item, isShared: false } : this.#item;
     const parts = new StoreParts(item, upload, this.#run);
     try {
@@ -127,7 +133,10 @@ export class StoreDestination implements Destination {
     return parts;
   }
 
-  /** The first that can be gone on with of those that were left. Why one cannot is of no consequence: all bytes are sent then. */
+  /**
+   * Resumes the first left upload that can be resumed. The reason why another cannot does not
+   * matter, because then all bytes are sent.
+   */
   async #resume(partSizeBytes: number, sizeBytes: number): Promise<PartsDestination | null> {
     const { takeLeft, name } = this.#item;
     const { signal, shared } = this.#run;

@@ -7,7 +7,7 @@ import { FileProgress } from './progress.ts';
 import { isOversized, memoryBytes, pieceBytes, readOversizedPart, readParts } from './read.ts';
 import { FileTurns, type Run } from './run.ts';
 
-/** Reads one file, compares it, and writes it to its sink. The sink is closed when this settles. */
+/** Reads one file, verifies it, and writes it to its sink. The sink is closed when this settles. */
 export async function downloadFile({ file, sink: open }: DownloadItem, run: Run): Promise<void> {
   checkStoredFile(file);
   const close = (sink: RandomSink) => run.tidyUp(`close of "${file.name}"`, () => sink.close());

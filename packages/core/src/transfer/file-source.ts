@@ -9,17 +9,18 @@ import { mismatch, readUncompared } from './read.ts';
 import type { Run } from './run.ts';
 
 /**
- * A stored file that is read at any position and proven afterwards: of each part that was touched, what nobody has read is read too, and
- * all of it together is compared with the record. So no byte is read twice unless the caller does. See `Checkpoint.openSource`.
+ * A stored file that is read at any position and verified afterwards. For each part that was
+ * touched, the bytes that the caller has not read are read too, and the whole part is compared with
+ * the record. No byte is read twice unless the caller does so. See `Checkpoint.openSource`.
  */
 export class StoredFileSource implements RandomSource {
   readonly sizeBytes: number;
   readonly #file: StoredFile;
   readonly #reads: OpenReads;
-  /** By the number of the part. */
+  /** By part number. */
   readonly #parts = new Map<number, PartReadings>();
 
-  /** `begin` is called when the record is known to be sound. */
+  /** `begin` is called once the record was found to be valid. */
   constructor(file: StoredFile, begin: () => Run) {
     checkStoredFile(file);
     const { name, sizeBytes } = file;
@@ -83,11 +84,11 @@ export class StoredFileSource implements RandomSource {
     }
     this.#compare(part, range, found);
     for (const { section, crcAt } of repeated) this.#compareReadings(section, crcAt);
-    // What was read meanwhile is not proven: it stays, and with it all of the part.
+    // Reads that were made meanwhile are not verified yet, so all readings of the part are kept.
     if (readings.addCount === addCount && this.#parts.get(part) === readings) this.#parts.delete(part);
   }
 
-  /** Resolves to the checksums of the section's bytes up to each cut, its two ends among them. */
+  /** Resolves to the checksums of the section's bytes up to each cut, including its two ends. */
   async #readSection(section: Section): Promise<(cutBytes: number) => number> {
     const { startBytes, endBytes } = section;
     const crcs = new Map([[startBytes, 0]]);

@@ -6,17 +6,18 @@ import { FileProgress } from './progress.ts';
 import { isOversized, readOversizedPart, readParts } from './read.ts';
 import type { Run } from './run.ts';
 
-/** Reads that are under way or done before the reader asks for them. */
+/** At most so many reads are started ahead of the reader. */
 const AHEAD_MAX = 3;
 /** All reader streams together read ahead at most this share of the budget. */
 const AHEAD_BUDGET_SHARE = 0.25;
 
 /**
- * Chunks in order, each verified before it is handed out. Nothing happens before the first one is asked for. `begin` is called then;
- * the run ends with the stream.
+ * Chunks in order, each verified before it is returned. Nothing happens before the first one is
+ * requested; then `begin` is called. The run ends with the stream.
  *
- * Its memory is not the pool's but the reader's: a chunk is read straight into the memory that is handed out. So a reader that stops
- * reading blocks nobody, and no byte is copied.
+ * The memory belongs to the reader, not to the pool: each chunk is read straight into the memory
+ * that is returned. A reader that stops reading therefore blocks no other work, and no byte is
+ * copied.
  */
 export function openFileStream(file: StoredFile, begin: () => Run): ReadableStream<Uint8Array> {
   let reading: OrderedReads | undefined;
@@ -38,7 +39,7 @@ export function openFileStream(file: StoredFile, begin: () => Run): ReadableStre
   );
 }
 
-/** One read, begun. `countedBytes` of it count as read ahead until it is handed out. */
+/** A read that was started. `countedBytes` count as read ahead until it is returned. */
 interface Read {
   readonly ready: Promise<Uint8Array>;
   readonly countedBytes: number;
@@ -49,7 +50,7 @@ class OrderedReads {
   readonly #run: Run;
   readonly #progress: FileProgress;
   readonly #chunks: AsyncGenerator<Uint8Array, void, void>;
-  /** In the order of the file; the first one is handed out next. */
+  /** In the order of the file. The first one is returned next. */
   readonly #reads: Read[] = [];
   #pulled: Promise<unknown> = Promise.resolve();
   #ended: Promise<void> | undefined;
@@ -86,7 +87,7 @@ class OrderedReads {
     await this.#end();
   }
 
-  /** Waits for what is under way and forgets what was read ahead for nothing. */
+  /** Waits for reads in progress and drops what was read ahead. */
   #end(): Promise<void> {
     this.#ended ??= Promise.allSettled([this.#pulled, ...this.#reads.map((read) => read.ready)]).then(() => {
       for (const read of this.#reads.splice(0)) this.#run.shared.aheadBytes -= read.countedBytes;
@@ -126,7 +127,7 @@ class OrderedReads {
     this.#run.shared.aheadBytes += countedBytes;
     const memory = new ReadMemory(new Uint8Array(range.lengthBytes));
     const ready = readParts(this.#run, this.#file, range, memory);
-    ready.catch(() => undefined); // thrown when its turn comes
+    ready.catch(() => undefined); // an error is thrown when its turn comes
     this.#reads.push({ ready, countedBytes });
   }
 

@@ -1,9 +1,10 @@
 /**
- * A read that takes far longer than others of its size is asked for a second time, into other memory: some requests meet a slow disk or a
- * dead connection, and the same request again mostly does not. The first that succeeds counts; the other is stopped, and its memory stays
- * away from everybody until its call has settled.
+ * A read that takes far longer than others of its size is sent a second time, into other memory.
+ * Some requests meet a slow disk or a dead connection, and repeating them usually helps. The first
+ * to succeed counts. The other is stopped, and its memory stays unused until its call has settled.
  *
- * A second request is never waited for: it is sent only where memory is free at once and few others are under way.
+ * A read never waits for room for a second request: it is sent only if memory is free at once and
+ * few other second requests are in progress.
  */
 
 import { CheckpointError } from '../contract/index.ts';
@@ -14,19 +15,22 @@ import type { Run } from './run.ts';
 import { stallTimeoutMs } from './shared.ts';
 import type { RequestCall, Stoppable } from './stall.ts';
 
-/** So many times the median of others of its size is far longer. */
+/** A read is slow after this many times the median of its size. */
 const SLOW_FACTOR = 4;
-/** Made once: it only tells a call that nobody waits for it any more. */
+/** Created once: it only ends a call whose result is no longer needed. */
 const OUTRUN = new CheckpointError('Aborted', 'the same bytes were read by another request first');
 
-/** Memory for reads, one after the other. A read may leave its bytes in other memory than it was given: ask for `bytes` after each. */
+/**
+ * Memory for reads, one after the other. A read may leave its bytes in other memory than it was
+ * given, so take `bytes` again after each read.
+ */
 export class ReadMemory {
   #bytes: Uint8Array;
   #buffer: PooledBuffer | undefined;
-  /** Its bytes have to be in the memory that it was given: such a read is sent once only. */
+  /** The bytes must arrive in the given memory, so the read is never sent a second time. */
   readonly isFixed: boolean;
 
-  /** `buffer` owns the memory; none where it is not of the pool. */
+  /** `buffer` owns the memory; absent if the memory is not from the pool. */
   constructor(bytes: Uint8Array, buffer?: PooledBuffer, isFixed = false) {
     this.#bytes = bytes;
     this.#buffer = buffer;
@@ -37,7 +41,7 @@ export class ReadMemory {
     return new ReadMemory(buffer.bytes, buffer);
   }
 
-  /** Memory of another pool, whose owner goes on with the bytes in it. */
+  /** Memory of another pool, whose owner uses the bytes in place. */
   static fixed(buffer: PooledBuffer): ReadMemory {
     return new ReadMemory(buffer.bytes, buffer, true);
   }
@@ -50,10 +54,13 @@ export class ReadMemory {
     return this.#buffer;
   }
 
-  /** The bytes are in `buffer`, which is this memory's own from now on. What was its memory is the caller's. */
+  /**
+   * The bytes are in `buffer`, which belongs to this object from now on. The caller takes over the
+   * former buffer.
+   */
   moveTo(buffer: PooledBuffer): void {
     if (this.#buffer === undefined) {
-      // Whoever reads outside the pool keeps what is read.
+      // A reader outside the pool keeps the bytes, so they are copied out of it.
       this.#bytes = buffer.bytes.slice();
       buffer.release();
     } else {
@@ -71,32 +78,35 @@ export interface HedgeableRead {
   /** For messages. */
   readonly what: string;
   readonly memory: ReadMemory;
-  /** The read fills the first so many bytes of the memory. */
+  /** The read fills this many bytes at the beginning of the memory. */
   readonly lengthBytes: number;
   readonly into: (bytes: Uint8Array, call: RequestCall) => Promise<number>;
 }
 
-/** Resolves to what the read does; the bytes are in `read.memory`. Repeated after temporary errors. */
+/**
+ * Resolves to the count that the read returns; the bytes are in `read.memory`. Retries after
+ * temporary errors.
+ */
 export function readHedged(run: Run, read: HedgeableRead): Promise<number> {
   return retrying((attempt) => new Attempt(run, read, attempt).settle(), run.retryPolicy(read.what));
 }
 
 interface Contender {
-  /** Of a second request: memory of its own, which the read has to give back. */
+  /** Memory of a second request, which must be released. */
   readonly spare: PooledBuffer | undefined;
   readonly sentMs: number;
-  /** Settles when the call has, or when it was left behind and its buffer with it. */
+  /** Settles when the call has settled, or was abandoned together with its buffer. */
   readonly call: Promise<number>;
   readonly request: Stoppable | undefined;
 }
 
-/** One try of a read, in one or two requests. */
+/** One try of a read: one request, or two. */
 class Attempt implements Deadline {
   dueMs = 0;
   readonly #run: Run;
   readonly #read: HedgeableRead;
   readonly #attempt: number;
-  /** Requests under way. */
+  /** Requests in progress. */
   readonly #running = new Set<Contender>();
   #resolve: (count: number) => void = () => undefined;
   #reject: (error: unknown) => void = () => undefined;
@@ -117,19 +127,22 @@ class Attempt implements Deadline {
       this.#send();
       if (settings.hedgeDelayMsMin === 0 || this.#read.memory.isFixed) return;
       this.dueMs = shared.deadlines.nowMs + settings.hedgeDelayMsMin;
-      // Where the request is stopped for its silence before that, it is sent again anyway.
+      // A request that is stopped for silence before that time is retried anyway.
       if (settings.hedgeDelayMsMin < stallTimeoutMs(settings, this.#attempt)) shared.deadlines.add(this);
     });
   }
 
-  /** Sends the second request if this read is slow by now and there is room for one; else looks again later. */
+  /**
+   * Sends the second request if this read is slow by now and there is room. Otherwise it checks
+   * again later.
+   */
   onDue(): void {
     const { settings, shared } = this.#run;
     const [first] = this.#running;
     const nowMs = shared.deadlines.nowMs;
     const medianMs = shared.readTimes.medianMs(this.#read.lengthBytes) ?? Number.POSITIVE_INFINITY;
     const slowAtMs = (first?.sentMs ?? nowMs) + SLOW_FACTOR * medianMs;
-    // One that waits for a connection is not slow, and a second one would wait behind it.
+    // A request that waits for a connection is not slow, and a second one would wait behind it.
     const isSlow = nowMs >= slowAtMs && first?.request?.isWaiting !== true;
     if (isSlow && this.#hedge()) return;
     const againMs = nowMs + settings.hedgeDelayMsMin;
@@ -187,7 +200,7 @@ class Attempt implements Deadline {
     this.#resolve(count);
   }
 
-  /** While the other request is under way nothing is lost yet. */
+  /** Nothing is lost while the other request is in progress. */
   #failed(loser: Contender, error: unknown): void {
     if (this.#isOver) return;
     if (loser.spare) loser.spare.release();
@@ -195,7 +208,8 @@ class Attempt implements Deadline {
     this.#running.delete(loser);
     if (this.#running.size > 0) return;
     this.#end(loser);
-    // Of the first request, for it tells whether its memory, which a repeat reads into, is still ours.
+    // Reject with the error of the first request. It says whether its memory, which a retry reads
+    // into, is still usable.
     this.#reject(this.#firstError);
   }
 

@@ -1,4 +1,7 @@
-/** Moving bytes: the only folder that starts concurrent work. `docs/decisions/0003-transfer.md` says why it is as it is. */
+/**
+ * Moves bytes. This is the only folder that starts concurrent work.
+ * `docs/decisions/0003-transfer.md` gives the reasons for its design.
+ */
 
 export type { StoredFile } from '../plan/stored-file.ts';
 export type {

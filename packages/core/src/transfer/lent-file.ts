@@ -1,6 +1,7 @@
 /**
- * Files of one store as sources for uploads to another. They are read straight into the memory of the transfer that uploads them, and
- * each part is compared before it is sent; so no byte is copied, and the lender needs no memory of its own.
+ * Files of one store as sources for uploads to another. They are read straight into the memory of
+ * the uploading transfer, and each part is compared before it is sent. No byte is copied, and the
+ * lender needs no memory.
  */
 
 import { abortError, CheckpointError, isCheckpointError, type ObjectStore } from '../contract/index.ts';
@@ -14,7 +15,9 @@ import type { Run } from './run.ts';
 /** One file on offer. */
 export class LentFile {
   readonly file: StoredFile;
-  /** Of all files of one loan: whether the borrower's store has said that it cannot copy from the lender's. */
+  /**
+   * Shared by all files of one loan: whether the borrower's store cannot copy from the lender's.
+   */
   readonly copies: { areImpossible: boolean };
   readonly #run: Run;
 
@@ -24,28 +27,34 @@ export class LentFile {
     this.#run = run;
   }
 
-  /** Where it lies. */
+  /** The store that holds the file. */
   get store(): ObjectStore {
     return this.#run.store;
   }
 
-  /** `borrower`: when it fires, nobody wants the bytes any more. */
+  /** `borrower`: fires when the bytes are no longer needed. */
   open(borrower: AbortSignal): LentSource {
     return new LentSource(this.file, this.#run, borrower);
   }
 }
 
-/** One file while it is read. Its `Corrupt` errors name the store that it lies in, and say in their context that it was `lent`. */
+/**
+ * One file while it is read. Its `Corrupt` errors name the store that holds it, and have `lent` set
+ * in their context.
+ */
 export class LentSource {
   readonly sizeBytes: number;
-  /** The file was checksummed in parts of so many bytes. */
+  /** The file's checksums are of parts of this size. */
   readonly unitBytes: number;
-  /** Reading takes turns among the requests of the lender's store, sending among those of the borrower's. */
+  /**
+   * Reading takes turns among the requests to the lender's store, sending among those to the
+   * borrower's.
+   */
   readonly turns: Pick<Run, 'turn' | 'partTurn'>;
   readonly #file: StoredFile;
   readonly #run: Run;
   readonly #borrower: AbortSignal;
-  /** Bytes were read that could not be compared at once. */
+  /** Some bytes that were read could not be compared at once. */
   #isUncompared = false;
 
   constructor(file: StoredFile, run: Run, borrower: AbortSignal) {
@@ -63,7 +72,10 @@ export class LentSource {
     borrower.addEventListener('abort', this.#onAbort, { once: true });
   }
 
-  /** Fills the buffer. Whole parts of the file are compared with its record; what else is read, `assertUnchanged` compares. */
+  /**
+   * Fills the buffer. Whole parts of the file are compared with the record. Other bytes are
+   * compared by `assertUnchanged`.
+   */
   async readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void> {
     const memory = ReadMemory.fixed(buffer);
     const parts = wholeParts(this.#file, offsetBytes, bytes.byteLength);
@@ -77,7 +89,10 @@ export class LentSource {
     }
   }
 
-  /** `crc32c`: of all that is about to become an object. `Corrupt` (temporary: reading again may help) if that is not the file. */
+  /**
+   * `crc32c`: of all bytes that are about to become an object. `Corrupt` (temporary, because
+   * reading again may help): they differ from the file.
+   */
   async assertUnchanged(crc32c: number): Promise<void> {
     if (crc32c === this.#file.crc32c) return;
     const mismatch = wholeMismatch(this.#file, crc32c);

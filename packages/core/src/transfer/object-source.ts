@@ -6,8 +6,8 @@ import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
 
 /**
- * An object that no record describes, read at any position. Nothing tells what its bytes should be, only that it is the object that was
- * opened. See `openObjectSource`.
+ * An object without a record, read at any position. Its bytes cannot be verified. It only
+ * guarantees that all bytes are of the object that was opened. See `openObjectSource`.
  */
 export class ObjectSource implements RandomSource {
   readonly sizeBytes: number;
@@ -23,7 +23,7 @@ export class ObjectSource implements RandomSource {
     this.#reads = new OpenReads(run, about, (startBytes, memory) => this.#readPiece(startBytes, memory));
   }
 
-  /** The run ends with the source, or here if there is no such object. */
+  /** The run ends with the source, or here if the object does not exist. */
   static async open(key: string, run: Run): Promise<ObjectSource> {
     try {
       return new ObjectSource(await head(key, run), run);
@@ -37,7 +37,8 @@ export class ObjectSource implements RandomSource {
     try {
       await this.#reads.readInto(offsetBytes, buffer, () => undefined);
     } catch (error) {
-      // It is gone, or what was read is not of one object: for most readers that is news of the object, not of its bytes.
+      // The object is gone, or it was replaced while it was read. In both cases the useful error is
+      // that the object has changed.
       if (isCheckpointError(error, 'NotFound') || isCheckpointError(error, 'Corrupt'))
         await this.assertUnchanged();
       throw error;

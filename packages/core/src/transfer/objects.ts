@@ -1,6 +1,7 @@
 /**
- * Objects of any store that no checkpoint describes, such as those that another program has written: read with the same repeats, the same
- * limit on silence and the same bounded memory as a checkpoint's files.
+ * Objects of any store that no checkpoint describes, such as those that another program has
+ * written. They are read with the same retries, the same limit on silence and the same bounded
+ * memory as files of a checkpoint.
  */
 
 import {
@@ -33,7 +34,7 @@ import type { Transfer, TransferParts } from './api.ts';
 import { createTransfer } from './transfer.ts';
 
 export interface ObjectOptions {
-  /** Stops the call and, of a source, whatever is done with it later. */
+  /** Stops the call. For a source, it also stops all later calls. */
   signal?: AbortSignal | undefined;
   settings?: Partial<Settings> | undefined;
   clock?: Clock | undefined;
@@ -46,16 +47,20 @@ interface Use {
   count: number;
 }
 
-/** What is open now, by store. */
+/** The transfers in use, by store. */
 const uses = new WeakMap<ObjectStore, Use>();
 
 /**
- * An object's bytes at any position. `readInto` and `assertUnchanged` repeat what fails for a while; nothing tells whether the bytes are
- * the right ones, but all are of one object: `SourceChanged` as soon as it is gone or another has its key. Any number of reads at once.
- * `NotFound`: there is no such object. A range outside it is `InvalidArgument`. Closing the source leaves the store open; what is under
- * way is stopped within a second, with `Aborted`, as by `signal`. A source that is dropped is closed once it is garbage.
+ * The bytes of an object at any position. `readInto` and `assertUnchanged` retry for a while. The
+ * bytes cannot be verified, but all are of one object: `SourceChanged` as soon as the object is
+ * gone or another has its key. Any number of reads may run at once. `NotFound`: there is no such
+ * object. `InvalidArgument`: a range outside the object.
  *
- * All that is open of one store shares one byte budget, of `settings.bufferBytes`: with the settings of whoever came first.
+ * Closing the source leaves the store open. It stops reads in progress within a second, with
+ * `Aborted`, as `signal` does. A source that is dropped is closed once it is garbage-collected.
+ *
+ * All open sources of one store share one byte budget (`settings.bufferBytes`). The settings of the
+ * first source apply.
  */
 export async function openObjectSource(
   store: ObjectStore,
@@ -85,8 +90,9 @@ export async function openObjectSource(
 }
 
 /**
- * The objects whose keys start with `prefix`, in ascending order of the key's UTF-8 bytes. One request per page, repeated if it fails for a
- * while. `InvalidArgument`: there are more than `countMax`.
+ * The objects whose keys start with `prefix`, in ascending order of the key's UTF-8 bytes. One
+ * request per page, retried for a while if it fails. `InvalidArgument`: there are more than
+ * `countMax`.
  */
 export async function listObjects(
   store: ObjectStore,
@@ -105,7 +111,10 @@ export async function listObjects(
   });
 }
 
-/** For small objects of a store that no manager has opened: `records` is `Transfer.records`, for as long as `work` takes. */
+/**
+ * For small objects of a store that no manager has opened. `records` is `Transfer.records`, valid
+ * until `work` has settled.
+ */
 export async function withRecords<T>(
   store: ObjectStore,
   options: ObjectOptions,
@@ -122,7 +131,7 @@ export async function withRecords<T>(
 
 const OPTIONS: Rules<ObjectOptions> = {
   signal: optional(abortSignal),
-  settings: () => undefined, // `completeSettings` says what it takes
+  settings: () => undefined, // `completeSettings` checks them.
   clock: optional(aClock),
   random: optional(aRandom),
   logger: optional(aLogger),

@@ -1,18 +1,25 @@
 /**
- * Reads at any position of one object, for as long as somebody keeps it open. They go through memory of the pool: so a read that is far
- * slower than others can be sent a second time, and a call that never ends keeps the pool's memory and not the caller's.
+ * Reads at any position of one open object. They go through memory of the pool. Therefore a slow
+ * read can be sent a second time, and a call that never ends holds the pool's memory and not the
+ * caller's.
  */
 
 import { byteArray, CheckpointError, shown, throwIfAborted } from '../contract/index.ts';
 import { ReadMemory } from './hedged-read.ts';
 import type { Run } from './run.ts';
 
-/** Of one request. Large reads are cut into such pieces, which are read at the same time. */
+/**
+ * Size limit of one request. A large read is cut into pieces of this size, which are read in
+ * parallel.
+ */
 const PIECE_BYTES_MAX = 4 * 1024 * 1024;
-/** A request for less takes as long as one for nothing: it takes its turn among those that move no payload. */
+/**
+ * A smaller request takes as long as an empty one, so it takes its turn among requests without
+ * payload.
+ */
 const SMALL_READ_BYTES = 64 * 1024;
 
-/** Fills the memory. Repeats what may be repeated. */
+/** Fills the memory. Retries what may be repeated. */
 type ReadPiece = (startBytes: number, memory: ReadMemory) => Promise<void>;
 
 export class OpenReads {
@@ -31,7 +38,7 @@ export class OpenReads {
     run.signal.addEventListener('abort', () => void this.#end(), { once: true });
   }
 
-  /** `onRead`: told of each piece, which is in the caller's buffer by then. */
+  /** `onRead`: called for each piece once it is in the caller's buffer. */
   async readInto(
     offsetBytes: number,
     buffer: Uint8Array,
@@ -51,7 +58,7 @@ export class OpenReads {
     await this.during(() => this.together(works, isSmall));
   }
 
-  /** Reads one piece after the other, within a turn that the caller has. */
+  /** Reads one piece after the other. The caller already has a turn. */
   async readInOrder(
     range: { readonly startBytes: number; readonly endBytes: number },
     onRead: (startBytes: number, bytes: Uint8Array) => void,
@@ -62,7 +69,7 @@ export class OpenReads {
     }
   }
 
-  /** Work that has to settle before this is over. */
+  /** Runs work that must settle before this object ends. */
   during<T>(work: () => Promise<T>): Promise<T> {
     throwIfAborted(this.run.signal);
     const call = work();
@@ -72,7 +79,10 @@ export class OpenReads {
     return call;
   }
 
-  /** Each in its turn. After the first failure no other is begun; it is thrown when those that were have settled. */
+  /**
+   * Runs each work in its turn. After the first failure no more are begun. The failure is thrown
+   * when all begun ones have settled.
+   */
   async together(works: readonly (() => Promise<void>)[], isSmall: boolean): Promise<void> {
     let failure: { readonly error: unknown } | undefined;
     const inTurn = async (work: () => Promise<void>) => {
@@ -91,7 +101,7 @@ export class OpenReads {
     if (failure) throw failure.error;
   }
 
-  /** Stops what is under way; takes less than a second. Safe to call again. */
+  /** Stops reads in progress within a second. Safe to call again. */
   close(): Promise<void> {
     this.run.letGo(new CheckpointError('Aborted', `"${this.#name}" was closed`));
     return this.#end();

@@ -19,7 +19,8 @@ describe('pace', () => {
       pace.throttled(pace.slowdowns);
       seen.push(allowed());
     }
-    expect(seen).toEqual([[8, 3], [4, 2], [2, 1], [1, 1], [1, 1], [1, 1]]); // biome-ignore format: a row
+    // biome-ignore format: a row
+    expect(seen).toEqual([[8, 3], [4, 2], [2, 1], [1, 1], [1, 1], [1, 1]]);
   });
 
   test('is halved once, however many requests that were sent before are throttled', () => {

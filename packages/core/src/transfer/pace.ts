@@ -1,11 +1,14 @@
 /**
- * How many requests are under way once a store has said that they are too many: half as many, and from then on one more after every so
- * many successes, up to what was allowed in the first place.
+ * Adapts the number of requests in progress to a store that throttles. Each slowdown halves it.
+ * Each series of successes adds one, up to the original limit.
  */
 
 import type { LimitFunction } from 'p-limit';
 
-/** Few enough that a long transfer recovers, so many that finding the limit again and again costs few refusals. */
+/**
+ * Small enough that a long transfer recovers, large enough that the limit is probed rarely and
+ * causes few rejected requests.
+ */
 const SUCCESSES_PER_STEP = 25;
 
 export class Pace {
@@ -13,22 +16,25 @@ export class Pace {
   #slowdowns = 0;
   #successes = 0;
 
-  /** `turns`: with as many at once as there may ever be. */
+  /** `turns`: with their concurrency at its maximum. */
   constructor(turns: readonly LimitFunction[]) {
     this.#limits = turns.map((each) => ({ turns: each, max: each.concurrency }));
   }
 
-  /** To be noted when a request is sent, and given back should the request be throttled. */
+  /** Note it when a request is sent, and pass it to `throttled` if the request is throttled. */
   get slowdowns(): number {
     return this.#slowdowns;
   }
 
-  /** The store bears fewer requests than are allowed. */
+  /** Fewer requests are allowed than at the beginning, because the store throttles. */
   get isSlowed(): boolean {
     return this.#limits.some(({ turns, max }) => turns.concurrency < max);
   }
 
-  /** What was sent before the last slowdown says nothing about the pace since then. */
+  /**
+   * Ignores a request that was sent before the last slowdown: it says nothing about the pace since
+   * then.
+   */
   throttled(slowdownsWhenSent: number): void {
     if (slowdownsWhenSent !== this.#slowdowns) return;
     this.#slowdowns += 1;

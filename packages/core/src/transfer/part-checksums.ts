@@ -1,7 +1,7 @@
 import { crc32cCombine } from '../contract/crc32c-combine.ts';
 import type { UploadedFile } from './api.ts';
 
-/** CRC32C of parts that lie one after the other. */
+/** CRC32C of consecutive parts. */
 export class PartChecksums {
   readonly #crcs: number[] = [];
 
@@ -9,7 +9,7 @@ export class PartChecksums {
     this.#crcs[index] = crc32c;
   }
 
-  /** Of a part that was set. */
+  /** `undefined`: the part was not set. */
   partCrc32c(index: number): number | undefined {
     return this.#crcs[index];
   }
@@ -18,7 +18,7 @@ export class PartChecksums {
     sizeBytes: number,
     partSizeBytes: number,
   ): Pick<UploadedFile, 'sizeBytes' | 'crc32c' | 'partSizeBytes' | 'partCrc32c'> {
-    // Byte by byte: a view of a small array costs more than all the rest here.
+    // Byte by byte: creating a view of a small array costs more than the rest of this function.
     const partCrc32c = new Uint8Array(this.#crcs.length * 4);
     let crc32c = 0;
     for (const [index, part] of this.#crcs.entries()) {

@@ -1,6 +1,6 @@
 import type { TransferOptions } from './api.ts';
 
-/** Tells the caller how far one file is, so that it never goes back and ends at the total, once. */
+/** Reports the progress of one file. It never decreases, and it reaches the total exactly once. */
 export class FileProgress {
   readonly #name: string;
   readonly #totalBytes: number | undefined;
@@ -8,7 +8,7 @@ export class FileProgress {
   #doneBytes = 0;
   #reportedBytes = 0;
 
-  /** `totalBytes` is left out where it is not known yet. */
+  /** `totalBytes`: left out if it is not known yet. */
   constructor(name: string, totalBytes: number | undefined, options: TransferOptions) {
     this.#name = name;
     this.#totalBytes = totalBytes;
@@ -18,13 +18,14 @@ export class FileProgress {
   add(bytes: number): void {
     this.#doneBytes += bytes;
     const totalBytes = this.#totalBytes ?? this.#doneBytes + 1;
-    // All bytes are there (or there again, when a file is sent once more), but only `finish` says that it is complete.
+    // All bytes may be there, or there again when a file is sent once more. But only `finish`
+    // reports that the file is complete.
     if (this.#doneBytes <= this.#reportedBytes || this.#doneBytes >= totalBytes) return;
     this.#reportedBytes = this.#doneBytes;
     this.#onBytes?.(this.#name, this.#doneBytes, totalBytes);
   }
 
-  /** The file is begun anew, in another way. */
+  /** The file is begun again, in another way. */
   restart(): void {
     this.#doneBytes = 0;
   }

@@ -1,8 +1,8 @@
-/** How long reads take, by size: what is slow for one of them depends on the others. */
+/** Durations of reads, by size. Whether a read is slow depends on the others. */
 
-/** Of each size the last so many are remembered. */
+/** For each size, this many of the latest are kept. */
 const REMEMBERED = 32;
-/** Fewer say nothing about what is usual. */
+/** Fewer samples do not show what is usual. */
 const SAMPLES_MIN = 4;
 
 export class ReadTimes {
@@ -20,7 +20,7 @@ export class ReadTimes {
     times.next = (times.next + 1) % REMEMBERED;
   }
 
-  /** Of the last reads of about this length; nothing as long as there are too few. */
+  /** Median of the latest reads of about this length; `undefined` while there are too few. */
   medianMs(lengthBytes: number): number | undefined {
     const ms = this.#bySize.get(Math.clz32(lengthBytes))?.ms ?? [];
     if (ms.length < SAMPLES_MIN) return undefined;

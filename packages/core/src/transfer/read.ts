@@ -1,6 +1,7 @@
 /**
- * Reading what is stored, so that no byte is used before it was compared. What does not match is read once more, since a bit may have
- * flipped on the way; then it is `Corrupt`, with file, range, expected and found.
+ * Reads stored files so that no byte is used before it was compared. A mismatch is read once more,
+ * because a bit may have flipped on the way. After that it is `Corrupt`, with file, range, expected
+ * and found.
  */
 
 import { crc32cCombine } from '../contract/crc32c-combine.ts';
@@ -19,17 +20,20 @@ export interface VerifiedPiece {
   readonly bytes: Uint8Array;
 }
 
-/** The part does not fit the memory for one read: its writer had a larger budget. */
+/** The part does not fit into the memory for one read, because its writer had a larger budget. */
 export function isOversized(range: FileRange, run: Run): boolean {
   return range.lengthBytes > partBytesMax(run.settings);
 }
 
-/** How much of an oversized part is read at a time. */
+/** Bytes of an oversized part that are read at a time. */
 export function pieceBytes(run: Run): number {
   return Math.min(run.settings.partSizeBytesMin, partBytesMax(run.settings));
 }
 
-/** Memory to ask for: at the end of a file rounded up, so that an aligned read is possible there too. */
+/**
+ * Memory to request for a range. It is rounded up at the end of a file, so that an aligned read is
+ * possible there too.
+ */
 export function memoryBytes(file: StoredFile, range: FileRange, run: Run): number {
   const isLast = range.startBytes + range.lengthBytes === file.sizeBytes;
   const unit = run.capabilities.alignmentBytes;
@@ -38,7 +42,10 @@ export function memoryBytes(file: StoredFile, range: FileRange, run: Run): numbe
     : range.lengthBytes;
 }
 
-/** Reads the parts of `range` into `memory` (`memoryBytes` of it, or exactly its length) and compares each. Resolves to the range's bytes. */
+/**
+ * Reads the parts of `range` into `memory` and compares each. `memory` has `memoryBytes`, or
+ * exactly the length of the range. Resolves to the bytes of the range.
+ */
 export async function readParts(
   run: Run,
   file: StoredFile,
@@ -53,7 +60,7 @@ export async function readParts(
   return memory.bytes.subarray(0, lengthBytes);
 }
 
-/** Reads any bytes of the file, which the caller has to compare: they are no whole parts. */
+/** Reads any bytes of the file. They need not be whole parts, so the caller must compare them. */
 export async function readUncompared(
   run: Run,
   file: StoredFile,
@@ -64,14 +71,16 @@ export async function readUncompared(
   if (problem) throw problem;
 }
 
-/** What the whole file has instead of the checksum in its record. */
+/** The error for a whole file whose checksum differs from its record. */
 export function wholeMismatch(file: StoredFile, found: number): CheckpointError {
   return mismatch(file, 0, file.sizeBytes, file.crc32c, found);
 }
 
 /**
- * An oversized part cannot be compared before some of it is handed out, so it is read twice: once to compare it as a whole and to note
- * the checksum of each piece, and once more piece by piece, compared with those. `memory` is called for each piece of the second reading.
+ * An oversized part cannot be compared as a whole before some of it is returned, so it is read
+ * twice. The first reading compares the whole part and notes the checksum of each piece. The second
+ * returns the pieces and compares them with those checksums. `memory` is called once for the first
+ * reading, and for each piece of the second.
  */
 export async function* readOversizedPart(
   run: Run,
@@ -93,7 +102,9 @@ export async function* readOversizedPart(
   }
 }
 
-/** Compares an oversized part without handing anything out. Resolves to the checksums of its pieces. */
+/**
+ * Compares an oversized part without returning its bytes. Resolves to the checksums of its pieces.
+ */
 export async function checkOversizedPart(
   run: Run,
   file: StoredFile,
@@ -130,8 +141,9 @@ async function twice(run: Run, read: () => Promise<CheckpointError | null>): Pro
 }
 
 /**
- * Reads `lengthBytes` to the beginning of `memory`, asking for `roomBytes`: more than that is there only where the object ends. Null, or
- * what is wrong with the answer. A missing object is thrown at once.
+ * Reads `lengthBytes` to the beginning of `memory`, but requests `roomBytes`: the store returns
+ * more only if the object is too long. Resolves to `null`, or to the problem with the answer.
+ * Throws at once if the object is missing.
  */
 async function fill(
   run: Run,
@@ -197,7 +209,7 @@ export function mismatch(
   return corrupt(file, message, startBytes, lengthBytes, hexCrc(expected), hexCrc(found));
 }
 
-/** There is no object where the record says that there is one. */
+/** The record names an object that does not exist. */
 export function missing(file: StoredFile, cause: CheckpointError): CheckpointError {
   const message = `"${file.name}" is missing: there is no object ${file.key}`;
   return new CheckpointError('Corrupt', message, { context: { name: file.name, key: file.key }, cause });

@@ -1,4 +1,4 @@
-/** The store for records: what may be repeated is repeated, one request at a time. */
+/** The store for records. Requests are retried if they may be repeated, one request at a time. */
 
 import {
   type CallOptions,
@@ -32,7 +32,7 @@ export function retryingRecords(shared: Shared): ObjectStore {
     create: (key, bytes, options) => createOnce(shared, key, bytes, options),
     head: (key, options) => send(shared, `head ${key}`, options, (signal) => store.head(key, { signal })),
     get: (key, options) => getIntact(shared, key, options),
-    // Not watched for silence: the caller's buffer cannot be left behind.
+    // Not watched for silence, because the caller's buffer cannot be abandoned.
     readInto: (key, offsetBytes, buffer, options) =>
       retrying(
         () => store.readInto(key, offsetBytes, buffer, options),
@@ -51,13 +51,19 @@ export function retryingRecords(shared: Shared): ObjectStore {
   };
 }
 
-/** A store that changes every byte it is sent is not asked for ever. */
+/** Limits the sends to a store that changes the bytes of every request. */
 const SENDS_MAX = 3;
 
-/** A record is read so often before it counts as damaged: what a line or a disk has changed on the way is right the next time. */
+/**
+ * So many readings before a record counts as damaged. Bytes that the network or a disk has changed
+ * on the way are right the next time.
+ */
 const READINGS_MAX = 3;
 
-/** The first reading whose checksum is right; if there is none, the last one, for its reader to say what is wrong. */
+/**
+ * The first reading whose checksum is right. If none is right, the last one: its reader then
+ * reports the damage.
+ */
 async function getIntact(shared: Shared, key: string, options: GetOptions): Promise<StoredObject> {
   const { store, logger } = shared;
   for (let reading = 1; ; reading++) {
@@ -74,11 +80,14 @@ async function getIntact(shared: Shared, key: string, options: GetOptions): Prom
 }
 
 /**
- * Sent once; again only where the store refused the bytes by their checksum, which has no effect: they were changed on the way.
- * Its bytes are the caller's own, not of the pool, so a call that never ends can be left behind.
+ * Sent once. Sent again only if the store rejected the bytes by their checksum, which has no
+ * effect: they were changed on the way. The bytes belong to the caller, not to the pool, so a call
+ * that never ends can be abandoned.
  *
- * What a signal ends is told apart, here and nowhere else. `Aborted`, or the reason of the signal: it had fired
- * before, and nothing was sent. `OutcomeUnknown`, with that as its cause: it fired before the store answered.
+ * Only this function distinguishes what a signal stopped:
+ *
+ * - `Aborted`, or the reason of the signal: it had fired before, and nothing was sent.
+ * - `OutcomeUnknown`, with that error as its cause: it fired before the store answered.
  */
 async function createOnce(
   shared: Shared,
@@ -108,12 +117,15 @@ function stoppedOnItsWay({ store }: Shared, key: string, cause: unknown): Checkp
 }
 
 /**
- * Collecting, verifying and checking hold something for every object that is listed: with so many about 2 GB. A listing of more has no end, or is
- * of another place than a run.
+ * Collecting, verifying and checking hold data for every listed object: about 2 GB for this many. A
+ * longer listing never ends, or is of a place that is not a run.
  */
 export const LISTED_OBJECTS_MAX = 10_000_000;
 
-/** Page by page. A listing that breaks is begun again after the last key it has shown. `Unsupported`: it has more than `LISTED_OBJECTS_MAX`. */
+/**
+ * Page by page. A listing that breaks is begun again after the last key it has returned.
+ * `Unsupported`: it has more than `LISTED_OBJECTS_MAX` objects.
+ */
 async function* listPages(
   shared: Shared,
   prefix: string,
@@ -165,10 +177,14 @@ class Listing {
     return page;
   }
 
-  /** The reader has gone, or a page failed. Not waited for: a page may hang, and nobody wants it any more. */
+  /**
+   * The reader has stopped, or a page failed. Does not wait for the listing, because a page may
+   * hang.
+   */
   close(): void {
     this.#stop.abort();
-    Promise.resolve(this.#pages?.return?.()).catch(() => undefined); // nothing is read from it any more
+    // An error is ignored, because nothing more is read from the listing.
+    Promise.resolve(this.#pages?.return?.()).catch(() => undefined);
     this.#pages = undefined;
   }
 
@@ -181,7 +197,7 @@ class Listing {
     }
     const listing = this.#stop;
     const watch = requestWatchOf(signal);
-    if (watch) watchRequests(listing.signal, watch); // of this page
+    if (watch) watchRequests(listing.signal, watch); // the watch is for this page only
     const stop = () => listing.abort(signal.reason);
     signal.addEventListener('abort', stop, { once: true });
     try {

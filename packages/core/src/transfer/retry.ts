@@ -1,4 +1,7 @@
-/** Repeating what failed for a while: full jitter, a limit of its own for each call, and one budget for all calls together. */
+/**
+ * Retries failed calls for a while: with full jitter, a limit for each call, and one budget for all
+ * calls together.
+ */
 
 import {
   CheckpointError,
@@ -8,17 +11,20 @@ import {
   throwIfAborted,
 } from '../contract/index.ts';
 
-/** A success gives back so much of a repeat: a store that fails less than one call in six can be used without end. */
+/**
+ * Part of a repeat that each success returns to the budget. A store that fails less than one call
+ * in six never empties it.
+ */
 const REPEATS_PER_SUCCESS = 0.2;
-/** A store that throttles is left alone for longer than one that failed: 500 ms where 100 is the base. */
+/** The delay after `Throttled` is longer than after other errors: 500 ms for a base of 100 ms. */
 const THROTTLED_DELAY_FACTOR = 5;
 
 export interface RetryPolicy {
-  /** What is tried, for messages: "part 3 of model.bin". */
+  /** Name of the operation, for messages: "part 3 of model.bin". */
   readonly what: string;
   /** Repeats after the first try. */
   readonly countMax: number;
-  /** Counted from the first failure. The last try is made when it is over. */
+  /** Counted from the first failure. The last try is made when it has passed. */
   readonly timeoutMs: number;
   readonly delayMsBase: number;
   readonly delayMsMax: number;
@@ -26,13 +32,14 @@ export interface RetryPolicy {
   readonly random: Random;
   readonly budget?: RetryBudget | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Told before the delay, in words. */
+  /** Called before the delay with the reason, as text. */
   readonly onRetry?: ((detail: string) => void) | undefined;
 }
 
 /**
- * A bucket of repeats, shared by all calls to one store, so that many calls that fail together do not become a storm. It starts full;
- * each repeat takes one out, each success puts a fifth of one back. While it is empty each repeat waits for the longest delay.
+ * A bucket of repeats, shared by all calls to one store, so that many failing calls do not flood
+ * it. It starts full. Each repeat takes one out, and each success returns a fifth of one. While it
+ * is empty, each repeat waits for the longest delay.
  */
 export class RetryBudget {
   readonly repeatsMax: number;
@@ -47,7 +54,7 @@ export class RetryBudget {
     return this.#repeats;
   }
 
-  /** False: none left. */
+  /** False: the bucket is empty. */
   take(): boolean {
     if (this.#repeats < 1) return false;
     this.#repeats -= 1;
@@ -60,9 +67,10 @@ export class RetryBudget {
 }
 
 /**
- * Calls `operation` until it succeeds, at most `countMax + 1` times. Only errors of status `temporary` are repeated, after
- * `repeatDelayMs`. When count or time are used up the last error is thrown with status `exhausted`, and its message says how often and how
- * long it was tried. `Aborted` as soon as the signal fires, also while waiting.
+ * Calls `operation` until it succeeds, at most `countMax + 1` times. Only errors of status
+ * `temporary` are retried, after `repeatDelayMs`. When the count or the time is used up, the last
+ * error is thrown with status `exhausted`; its message says how often and how long it was tried.
+ * `Aborted` as soon as the signal fires, also while waiting.
  */
 export async function retrying<T>(
   operation: (attempt: number) => Promise<T>,
@@ -87,8 +95,8 @@ export async function retrying<T>(
 }
 
 /**
- * How long to wait before the n-th repeat (from 0): a random part of `delayMsBase` * 2^n, five times that after `Throttled`; where the
- * store has said how long, so much more. Never above `delayMsMax`.
+ * Delay before the n-th repeat (from 0): a random part of `delayMsBase` * 2^n, five times that
+ * after `Throttled`. A delay that the store asked for is added. Never above `delayMsMax`.
  */
 export function repeatDelayMs(
   error: CheckpointError | undefined,
@@ -121,7 +129,9 @@ async function prepareRepeat(
   await pauseBeforeRepeat(error, delayMs, policy);
 }
 
-/** Waits. If time runs out meanwhile (`TimedOut`), the message says what the last try had failed with. */
+/**
+ * Waits. If time runs out meanwhile (`TimedOut`), the message includes the error of the last try.
+ */
 export async function pauseBeforeRepeat(
   error: CheckpointError | undefined,
   delayMs: number,
@@ -134,7 +144,10 @@ export async function pauseBeforeRepeat(
   }
 }
 
-/** A try that takes all the time that is left says nothing of what was wrong; the one before may. */
+/**
+ * A try that runs until the deadline does not show what was wrong. The error of the try before it
+ * may.
+ */
 function withLastTry(stopped: unknown, last: CheckpointError | undefined): unknown {
   if (last === undefined || !isCheckpointError(stopped, 'TimedOut')) return stopped;
   return new CheckpointError('TimedOut', `${stopped.message}; the last try: ${last.message}`, {

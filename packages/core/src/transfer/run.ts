@@ -1,7 +1,8 @@
 /**
  * One call of the transfer: its signal, its first error, its share of the concurrency.
  *
- * Whatever goes wrong anywhere is reported to `fail`: the first error stops the rest, and `files` throws it once all of it has settled.
+ * All errors are reported to `fail`. The first error stops the rest, and `files` throws it once
+ * everything has settled.
  */
 
 import pLimit, { type LimitFunction } from 'p-limit';
@@ -23,46 +24,55 @@ import { type RetryPolicy, retrying } from './retry.ts';
 import { type ActiveRun, retryPolicy, type Shared, stallTimeoutMs } from './shared.ts';
 import { ABORT_GRACE_MS, type RequestCall, type Stoppable, WatchedCall } from './stall.ts';
 
-/** Files that are open at the same time in one call: enough for fair turns, far below the 1,024 open files a process may have. */
+/**
+ * Files that are open at once in one call: enough for fair turns, far below the 1,024 open files
+ * that a process may have.
+ */
 const FILES_OPEN_MAX = 64;
-/** Tidying up after a failure (ending an upload, closing a source) may not hold up the caller for longer. */
+/**
+ * Tidying up after a failure (aborting an upload, closing a source) delays the caller no longer
+ * than this.
+ */
 const TIDY_TIMEOUT_MS_MAX = 5000;
 const TIDY_TIMEOUT_MS_MIN = 50;
-/** After `letGo`: the requests of a run, and those that tidy up after it, have all ended by then. */
+/** All requests of a run, and those that tidy up after it, have ended this long after `letGo`. */
 const LET_GO_MS = 800;
-/** Second requests for the same bytes: beyond the turns, so there may be few. */
+/** Second requests for the same bytes come in addition to the turns, so only few are allowed. */
 const HEDGES_MAX = 2;
 const HEDGE_SHARE_MAX = 0.05;
 
 export interface CallExtras<T> {
   /** Memory that the call reads or writes. */
   readonly buffer?: PooledBuffer | undefined;
-  /** That it sends, and that was admitted once. Repeats count too, but wait for nobody, for they hold memory. */
+  /**
+   * Payload bytes that the call sends. They were admitted once, before the first try. Retries are
+   * counted too but do not wait, because they hold memory.
+   */
   readonly payloadBytes?: number | undefined;
-  /** It is about to begin; whoever is told may stop it. */
+  /** Called just before the call begins. The receiver may stop the call. */
   readonly onStart?: ((call: Stoppable) => void) | undefined;
-  /** What came of the call after it was left behind: it may need undoing. */
+  /** Called with the result of an abandoned call, which may need undoing. */
   readonly onLate?: ((value: T) => unknown) | undefined;
 }
 
 export class Run implements ActiveRun {
   readonly shared: Shared;
   readonly options: TransferOptions;
-  /** Resolves when nothing of this call is under way any more. */
+  /** Resolves when nothing of this call is in progress any more. */
   readonly finished: Promise<void>;
   readonly #controller = new AbortController();
   readonly #turns: LimitFunction;
   readonly #partTurns: LimitFunction;
   readonly #pace: Pace;
   readonly #hedgesMax: number;
-  /** Requests under way. */
+  /** Requests in progress. */
   readonly #calls = new Set<Stoppable>();
-  /** Calls of sources and sinks under way. */
+  /** Calls of sources and sinks in progress. */
   readonly #localCalls = new Set<Stoppable>();
   readonly #leftovers = new Set<Promise<void>>();
   #hedges = 0;
   #failure: { readonly error: unknown } | undefined;
-  /** By `deadlines.nowMs`. */
+  /** On the scale of `deadlines.nowMs`. */
   #endByMs = Number.POSITIVE_INFINITY;
   #finish: () => void = () => undefined;
 
@@ -113,15 +123,16 @@ export class Run implements ActiveRun {
   }
 
   /**
-   * As `fail`, for a caller that is gone or must not wait: no request of this run, and none that tidies up after it, lasts a second. A store
-   * that ends none of them keeps what it was given, and what could not be undone in that time is left to collection.
+   * As `fail`, for a caller that is gone or must not wait. All requests of this run, and those that
+   * tidy up after it, end within a second. If the store does not end them, it keeps their buffers,
+   * and collection deletes what could not be undone in time.
    */
   letGo(error: unknown): void {
     this.#endByMs = Math.min(this.#endByMs, this.shared.deadlines.nowMs + LET_GO_MS);
     this.#abort(error);
   }
 
-  /** Waits for what was left to end by itself. */
+  /** Waits for the calls that were left to end by themselves. */
   async end(): Promise<void> {
     await Promise.all(this.#leftovers);
     this.options.signal?.removeEventListener('abort', this.#onAbort);
@@ -129,7 +140,10 @@ export class Run implements ActiveRun {
     this.#finish();
   }
 
-  /** Works on all items, a limited number at a time, begun in the order given. Throws the first error, when nothing is under way. */
+  /**
+   * Works on all items, a limited number at a time, in the order given. Throws the first error once
+   * all work has settled.
+   */
   async files<I, O>(items: readonly I[], work: (item: I) => Promise<O>): Promise<O[]> {
     const results = new Array<O>(items.length);
     await this.each(items.entries(), async ([index, item]) => {
@@ -138,7 +152,9 @@ export class Run implements ActiveRun {
     return results;
   }
 
-  /** As `files`, of items that come as they are needed. What gives them is not asked for more after a failure. */
+  /**
+   * As `files`, for items that are produced on demand. After a failure no more items are requested.
+   */
   async each<I>(items: Items<I>, work: (item: I) => Promise<void>): Promise<void> {
     const rest = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]();
     const workOnRest = async () => {
@@ -153,22 +169,25 @@ export class Run implements ActiveRun {
       }
     };
     await Promise.all(Array.from({ length: FILES_OPEN_MAX }, workOnRest));
-    // A read that is under way there ends with the caller's signal; nothing waits for it.
+    // A pending request for an item ends by the caller's signal. Nothing waits for it.
     void Promise.resolve(rest.return?.()).catch(() => undefined);
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** One of the requests that may be under way at once. First come, first served. */
+  /** Runs `work` as one of the limited requests in progress, in order of arrival. */
   turn<T>(work: () => Promise<T>): Promise<T> {
     return this.#turns(work);
   }
 
-  /** As `turn`, among the parts of large files. */
+  /** As `turn`, for the parts of large files. */
   partTurn<T>(work: () => Promise<T>): Promise<T> {
     return this.#partTurns(work);
   }
 
-  /** Waits until so many bytes may be sent. Never rejects: when the run has failed, whatever comes next finds out. */
+  /**
+   * Waits until so many bytes may be sent. Never rejects: if the run has failed, the next step
+   * finds out.
+   */
   async admit(sizeBytes: number): Promise<void> {
     try {
       if (sizeBytes > 0) await this.shared.throttle?.take(sizeBytes, this.signal);
@@ -182,7 +201,7 @@ export class Run implements ActiveRun {
     this.shared.throttle?.charge(sizeBytes);
   }
 
-  /** As one of the streams that may be filled at once, over all calls. */
+  /** Runs `work` as one of the streams that may be filled at once, over all calls. */
   async inStreamSeat<T>(work: () => Promise<T>): Promise<T> {
     let leave: () => void = () => undefined;
     const left = new Promise<void>((resolve) => {
@@ -202,7 +221,10 @@ export class Run implements ActiveRun {
     }
   }
 
-  /** One request that may be sent again: watched for silence, repeated after temporary errors, with fewer at once where the store throttles. */
+  /**
+   * One request that may be sent again. It is watched for silence and retried after temporary
+   * errors. If the store throttles, fewer requests are sent at once.
+   */
   request<T>(what: string, send: (call: RequestCall) => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
     return retrying((attempt) => {
       if (attempt > 0) this.charge(extras.payloadBytes ?? 0);
@@ -210,7 +232,7 @@ export class Run implements ActiveRun {
     }, this.retryPolicy(what));
   }
 
-  /** One try of a request, for callers that repeat it themselves. */
+  /** One try of a request, for callers that retry it themselves. */
   async sendOnce<T>(
     what: string,
     send: (call: RequestCall) => Promise<T>,
@@ -229,7 +251,7 @@ export class Run implements ActiveRun {
     }
   }
 
-  /** A second request for the same bytes may be sent now. */
+  /** Whether a second request for the same bytes may be sent now. */
   get mayHedge(): boolean {
     return this.#hedges < this.#hedgesMax && !this.#pace.isSlowed && !this.signal.aborted;
   }
@@ -242,21 +264,27 @@ export class Run implements ActiveRun {
     call.then(ended, ended);
   }
 
-  /** Nobody waits for it, but the run is not over before it ends. It never rejects. */
+  /**
+   * Lets `ending` continue in the background. The run ends only after it. `ending` must never
+   * reject.
+   */
   leave(ending: Promise<void>): void {
     this.#leftovers.add(ending);
     void ending.then(() => this.#leftovers.delete(ending));
   }
 
-  /** A call of a source or sink: only the end of this run ends it early. */
+  /** A call of a source or sink. Only the end of this run ends it early. */
   local<T>(what: string, call: () => Promise<T>, extras: CallExtras<T> = {}): Promise<T> {
     return this.#watched(what, () => call(), undefined, extras, this.#localCalls);
   }
 
-  /** Undoes or closes something, also after a failure. Takes seconds at most; an error is only logged, for it changes nothing. */
+  /**
+   * Undoes or closes something, also after a failure. Takes seconds at most. An error is only
+   * logged, because it does not change the result.
+   */
   async tidyUp(what: string, call: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { deadlines, logger, settings } = this.shared;
-    // Half for an answer, half for the end of a call that was stopped.
+    // Half for an answer, half for a stopped call to end.
     const leftMs = Math.max(TIDY_TIMEOUT_MS_MIN, (this.#endByMs - deadlines.nowMs) / 2);
     const limitMs = Math.min(settings.stallTimeoutMs, TIDY_TIMEOUT_MS_MAX, leftMs);
     try {
@@ -278,7 +306,10 @@ export class Run implements ActiveRun {
     else this.#abort(why);
   };
 
-  /** Nobody waits for an answer any more: requests have little time to end. Sources and sinks have theirs. */
+  /**
+   * No caller waits for answers any more, so requests get little time to end. Sources and sinks
+   * keep their time.
+   */
   #abort(error: unknown): void {
     this.fail(error);
     const graceMs = Math.min(this.settings.stallTimeoutMs, ABORT_GRACE_MS);
@@ -297,7 +328,7 @@ export class Run implements ActiveRun {
     const onAbandoned = (late: Promise<T>) => {
       logger.log('warn', `${what}: left behind, for it did not end when it was stopped`);
       extras.buffer?.keepFor(late);
-      // Nobody waits for it any more: only what it may have left in the store matters.
+      // The result is not used. Only what the call may have left in the store matters.
       if (extras.onLate) late.then(extras.onLate).catch(() => undefined);
     };
     const { stallTimeoutMs: graceMs } = settings;
@@ -307,20 +338,28 @@ export class Run implements ActiveRun {
   }
 }
 
-/** The requests of one file. Each is begun before the next one queues for its turn: so files take turns, and each keeps its order. */
+/**
+ * The requests of one file. Each is begun before the next one queues for its turn, so files take
+ * turns and each file keeps its order.
+ */
 export class FileTurns {
   readonly #run: Run;
   readonly #takeTurn: (work: () => Promise<void>) => Promise<void>;
   #underWay = 0;
   #settle: (() => void) | undefined;
 
-  /** `hasParts`: the file needs more than one request. `among`: whose turns they are; default: the run's own. */
+  /**
+   * `hasParts`: the file needs more than one request. `among`: takes the turns; default: the run.
+   */
   constructor(run: Run, hasParts: boolean, among: Pick<Run, 'turn' | 'partTurn'> = run) {
     this.#run = run;
     this.#takeTurn = hasParts ? (work) => among.partTurn(work) : (work) => among.turn(work);
   }
 
-  /** Resolves when `work` has begun. Its failure is the run's. It is begun even after a failure, so that it can free what it holds. */
+  /**
+   * Resolves when `work` has begun. If `work` fails, the run fails. `work` is begun even after a
+   * failure, so that it can free what it holds.
+   */
   next(work: () => Promise<void>): Promise<void> {
     return new Promise((begun) => {
       const begin = () => {
@@ -331,13 +370,13 @@ export class FileTurns {
     });
   }
 
-  /** What is under way as well. */
+  /** Adds work that is already in progress. */
   add(work: Promise<void>): void {
     this.#underWay += 1;
     void work.catch((error: unknown) => this.#run.fail(error)).then(() => this.#ended());
   }
 
-  /** Waits for all that was begun; then throws if the run has failed. */
+  /** Waits for all work that was begun. Then throws if the run has failed. */
   async settled(): Promise<void> {
     if (this.#underWay > 0) {
       await new Promise<void>((resolve) => {

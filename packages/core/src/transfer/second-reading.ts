@@ -1,6 +1,7 @@
 /**
- * Sources whose changes may show in their bytes alone are read a second time, after all of it was
- * read once. If both readings are alike, they are what the source held at the moment between them.
+ * Reads a source a second time if only its bytes can reveal a change. The second reading begins
+ * after the first has read everything. If both are equal, they are the content of the source at the
+ * moment between them.
  */
 
 import { CheckpointError, type RandomSource, throwIfAborted } from '../contract/index.ts';
@@ -11,15 +12,15 @@ const PIECE_BYTES = 1024 * 1024;
 export interface SecondReadingOptions {
   /** For messages. */
   readonly name: string;
-  /** Of all bytes of the source, as they were read the first time. */
+  /** CRC32C of all bytes of the source in the first reading. */
   readonly crc32c: number;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * For a reader that has read all of a source, before the source's `assertUnchanged`. Reads it again
- * if `mayHideChanges` says so, with one MiB of memory, and else does nothing. `SourceChanged`: it
- * held other bytes.
+ * Call it after reading all of a source, and before the source's `assertUnchanged`. Reads the
+ * source again if `mayHideChanges` is set, with 1 MiB of memory, and else does nothing.
+ * `SourceChanged`: the bytes differ.
  */
 export async function readAgain(
   source: Pick<RandomSource, 'sizeBytes' | 'mayHideChanges' | 'readInto'>,

@@ -5,7 +5,10 @@ import type { Deadlines } from './deadlines.ts';
 import type { ReadTimes } from './read-times.ts';
 import type { RetryBudget, RetryPolicy } from './retry.ts';
 
-/** A request that was silent for too long may only have been slow: each further try is given twice the time, up to 32 times. */
+/**
+ * A request that was stopped for silence may only have been slow. Each further try gets twice the
+ * time, up to 32 times.
+ */
 const STALL_DOUBLINGS_MAX = 5;
 
 /** What all calls of one transfer share. */
@@ -14,7 +17,7 @@ export interface Shared extends TransferParts {
   readonly retryBudget: RetryBudget;
   readonly deadlines: Deadlines;
   readonly readTimes: ReadTimes;
-  /** Runs so many producers of streams at a time; the others wait. */
+  /** Runs so many producers of streams at once; the others wait. */
   readonly streamSeats: (fill: () => Promise<void>) => Promise<void>;
   readonly runs: Set<ActiveRun>;
   /** Bytes that reader streams have read ahead. */

@@ -42,7 +42,7 @@ class HandClock implements Clock {
 
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
-/** A call that ends when the test says so, whatever its signal says. */
+/** A call that ends when the test ends it, whatever its signal does. */
 function call() {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   let given: AbortSignal | undefined;
@@ -67,7 +67,7 @@ function setUp(changes: Partial<Options> = {}) {
   return { clock, abandoned, options };
 }
 
-/** What became of a promise so far. */
+/** The outcome of a promise so far. */
 function watch(promise: Promise<unknown>) {
   const state: { value?: unknown; error?: unknown } = {};
   promise.then(
@@ -233,7 +233,7 @@ describe('stall guard', () => {
 });
 
 describe('a call whose requests wait for a connection', () => {
-  /** A watched call, and what its requests tell. */
+  /** A watched call, and the watch that its requests report to. */
   function waiting() {
     const { clock, options } = setUp();
     const { operation, resolve } = call();

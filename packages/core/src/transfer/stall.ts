@@ -1,6 +1,7 @@
 /**
- * A limit on silence. A call that was told to stop still owns its buffer until it settles, so stopping is not the end of it: we wait
- * for that, and a call which does not even end then is left behind together with its buffer.
+ * A limit on silence. A call that was told to stop still uses its buffer until it settles. So
+ * stopping is followed by a wait. A call that does not end within that wait is abandoned together
+ * with its buffer.
  */
 
 import {
@@ -13,17 +14,23 @@ import {
 } from '../contract/index.ts';
 import type { Deadline, Deadlines } from './deadlines.ts';
 
-/** Time a request has to end once its caller has stopped. Reading and sending end at once in a store that heeds its signal. */
+/**
+ * Time a request has to end once its caller has stopped. In a store that obeys its signal, reading
+ * and sending end at once.
+ */
 export const ABORT_GRACE_MS = 500;
 
 export interface Stoppable {
-  /** None of its requests has a connection yet, and at least one waits for one. */
+  /** At least one of its requests waits for a connection, and no request has one yet. */
   readonly isWaiting: boolean;
-  /** Ends it early, with this error. Called again, it only shortens the time the call has left. Default of `graceMs`: the call's own. */
+  /**
+   * Ends the call early with this error. A second call can only shorten the remaining time. Default
+   * of `graceMs`: that of the call.
+   */
   stop(why: CheckpointError, graceMs?: number): void;
 }
 
-/** What a request is sent with. */
+/** Arguments for sending a request. */
 export interface RequestCall {
   readonly signal: AbortSignal;
   readonly onBytes: () => void;
@@ -32,23 +39,33 @@ export interface RequestCall {
 export interface WatchOptions<T = unknown> {
   /** For messages: "part 3 of model.bin". */
   readonly what: string;
-  /** Longest time without an answer, from when a request has a connection. Left out: the call is only stopped from outside. */
+  /**
+   * Longest time without an answer, counted from when a request has a connection. Absent: the call
+   * ends early only by `stop`.
+   */
   readonly stallTimeoutMs?: number | undefined;
-  /** After the call was told to stop: how long it may take to end. */
+  /** Time the call has to end after it was told to stop. */
   readonly graceMs: number;
   readonly deadlines: Deadlines;
-  /** The call was left behind. `late` is its promise: until it settles, the call's buffer is not ours. */
+  /**
+   * The call was abandoned. `late` is its promise: until it settles, the call may still use its
+   * buffer.
+   */
   readonly onAbandoned?: ((late: Promise<T>) => void) | undefined;
-  /** It is among these while it is under way. */
+  /** The set that contains the call while it is in progress. */
   readonly among?: Set<Stoppable> | undefined;
 }
 
 /**
- * One call. No answer and, where the store tells, no byte of payload within `stallTimeoutMs`: its signal fires, and once the call has settled
- * the error is a temporary `Unavailable`. Time in which its requests only wait for a connection does not count, where the store tells.
- * `stop`: the same with that error. The call does not settle within `graceMs` of either: `onAbandoned`, and the error has status
- * `exhausted` (`Aborted` stays as it is), for nobody knows what the call still does. A call that succeeds although it was told to stop
- * has succeeded.
+ * Watches one call for silence. If there is no answer within `stallTimeoutMs`, its signal fires.
+ * Bytes of payload count as an answer if the store reports them. Time in which its requests only
+ * wait for a connection does not count, if the store reports that. Once the call has settled, the
+ * error is a temporary `Unavailable`.
+ *
+ * `stop` does the same with the given error. In both cases, if the call does not settle within
+ * `graceMs`, `onAbandoned` is called. The error then has status `exhausted`, because the effect of
+ * the call is unknown; `Aborted` stays unchanged. A call that succeeds after it was told to stop has
+ * succeeded.
  */
 export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, RequestWatch {
   dueMs = 0;
@@ -64,7 +81,9 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
     this.#options = options;
   }
 
-  /** For what is called. Made when it is asked for: many calls have no use for it, and it is not cheap. */
+  /**
+   * For the watched operation. Created on demand: many calls do not use it, and it is expensive.
+   */
   get signal(): AbortSignal {
     if (this.#request === undefined) {
       this.#request = new AbortController();
@@ -74,7 +93,7 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
     return this.#request.signal;
   }
 
-  /** Something has moved. */
+  /** Payload bytes were transferred. */
   readonly onBytes = (): void => {
     this.#movedMs = this.#options.deadlines.nowMs;
   };
@@ -87,10 +106,10 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
     const hasWaited = this.isWaiting;
     this.#waitingCount += waiting;
     this.#sentCount += sent;
-    if (hasWaited && !this.isWaiting) this.onBytes(); // the silence, if there is one, begins now
+    if (hasWaited && !this.isWaiting) this.onBytes(); // the silence, if any, begins now
   }
 
-  /** Once. */
+  /** Call it once. */
   run(operation: (call: WatchedCall<T>) => Promise<T>): Promise<T> {
     const { stallTimeoutMs, onAbandoned, among } = this.#options;
     return new Promise((resolve, reject) => {
@@ -109,7 +128,7 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
         },
         (error: unknown) => {
           this.#ended();
-          // What the call says of itself counts for more, unless it only says that it was stopped.
+          // The call's own error counts more, unless it only says that the call was stopped.
           reject(this.#stoppedBy && isCheckpointError(error, 'Aborted') ? this.#stoppedBy : error);
         },
       );
@@ -147,7 +166,10 @@ export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, Request
   }
 }
 
-/** A `WatchedCall` that the caller's signal stops, with `Aborted`. It then has `ABORT_GRACE_MS` to end. */
+/**
+ * A `WatchedCall` that the caller's signal stops with `Aborted`. It then has `ABORT_GRACE_MS` to
+ * end.
+ */
 export async function withStallTimeout<T>(
   operation: (signal: AbortSignal) => Promise<T>,
   options: WatchOptions<T> & { readonly signal?: AbortSignal | undefined },

@@ -1,4 +1,4 @@
-/** A file on its way to the store in parts: how the parts are sent, and how they become an object that is right. */
+/** Uploads a file in parts: sends the parts, and makes sure that the resulting object is right. */
 
 import {
   CheckpointError,
@@ -15,33 +15,37 @@ import type { PartsDestination, Piece, Whole } from './destination.ts';
 import type { Run } from './run.ts';
 import type { RequestCall } from './stall.ts';
 
-/** What has become an object. */
+/** The object that the upload has become. */
 interface Made {
   readonly object: ObjectInfo;
-  /** The store has said that our parts became it. Otherwise it was found under the key, and may be another process's. */
+  /**
+   * True: the store confirmed that it made the object of our parts. False: the object was found
+   * under the key and may be another process's.
+   */
   readonly isAcknowledged: boolean;
 }
 
 /**
- * One attempt to send a file in parts, begun here or left by another process of the writer, which may still be at it. Of an upload that
- * was left, a part is kept only where it is what this process read from its own source. Where another process may send to it, what
- * becomes of it all is compared as a whole; and whatever goes wrong with it, short of a store that is away, means that the file is sent
- * again under a key of this process.
+ * One attempt to send a file in parts. The upload was begun here, or left by another process of the
+ * writer that may still be sending. A part of a left upload is kept only if it equals what this
+ * process read from its own source. If another process may send to the upload, the finished object
+ * is compared as a whole. After any error of such an upload the file is sent again under a key of
+ * this process, unless the store is unreachable.
  */
 export class StoreParts implements PartsDestination {
   readonly #item: UploadItem;
   readonly #upload: Upload;
   readonly #run: Run;
   readonly #receipts: PartReceipt[] = [];
-  /** Parts that were there when the upload was resumed, by index; absent: it was begun here. */
+  /** Parts that existed when the upload was resumed, by index; absent: it was begun here. */
   readonly #left: ReadonlyMap<number, PartReceipt> | undefined;
-  /** Another process may send parts to it, complete it or abort it. */
+  /** Another process may send parts to the upload, complete it or abort it. */
   readonly #isShared: boolean;
   #keptBytes = 0;
-  /** Why nothing can come of it any more. */
+  /** The error because of which this upload can no longer succeed. */
   #lost: CheckpointError | undefined;
 
-  /** `left`: the upload is another process's, and these are the parts that it has. */
+  /** `left`: the upload is another process's, and the store holds these parts of it. */
   constructor(item: UploadItem, upload: Upload, run: Run, left?: readonly PartReceipt[]) {
     this.#item = item;
     this.#upload = upload;
@@ -66,7 +70,8 @@ export class StoreParts implements PartsDestination {
       this.#run.charge(-left.sizeBytes);
       return;
     }
-    // The other parts are not sent for nothing. An error now would end the whole call; the one of `complete` has the file sent again.
+    // The upload has failed, so the other parts are not sent. An error here would end the whole
+    // call. The error of `complete` only makes the file be sent again.
     if (this.#lost) return;
     try {
       this.#receipts[index] = await this.#sendPart(index, piece);
@@ -108,8 +113,9 @@ export class StoreParts implements PartsDestination {
   }
 
   /**
-   * A permanent error is final for the file, with two exceptions. A shared upload may be of no use, whatever the store says of it. And one
-   * that is gone was ended by others: by a later life of this writer that goes on with it, or by a rule of the bucket.
+   * A permanent error is final for the file, with two exceptions. A shared upload is sent again
+   * under a fresh key after any error. An upload that is gone was ended by others: by a later life
+   * of this writer that has resumed it, or by a rule of the bucket.
    */
   #verdict(error: unknown): CheckpointError {
     if (!isCheckpointError(error) || error.status !== 'permanent' || this.#run.signal.aborted) throw error;
@@ -138,8 +144,8 @@ export class StoreParts implements PartsDestination {
   }
 
   /**
-   * A late copy of a part we sent twice has replaced it: the same bytes under another name. Another process may have sent
-   * others: then only a checksum tells.
+   * A late duplicate of a part may have replaced it: the same bytes under another name. If another
+   * process may have sent other bytes, only a checksum tells.
    */
   async #completeListed(error: unknown, whole: Whole): Promise<ObjectInfo> {
     if (!isCheckpointError(error, 'InvalidArgument')) throw error;
@@ -150,7 +156,10 @@ export class StoreParts implements PartsDestination {
     return this.#complete(listed.slice(0, this.#receipts.length), whole);
   }
 
-  /** The upload is gone: an earlier completion, whose answer was lost, may have used it up, or that of a former life. */
+  /**
+   * The upload is gone. An earlier completion whose answer was lost may have made the object, or
+   * one by a former life.
+   */
   async #look(error: unknown): Promise<Made> {
     if (isCheckpointError(error, 'Corrupt') || isCheckpointError(error, 'InvalidArgument'))
       throw toSendAgain(error, this.key);
@@ -169,7 +178,7 @@ export class StoreParts implements PartsDestination {
   }
 }
 
-/** MD5 costs as much as sending on a fast network, so it is computed only where nothing else tells. */
+/** MD5 costs as much as sending on a fast network, so it is computed only if there is no CRC32C. */
 function isLeftPiece(left: PartReceipt, { bytes, crc32c }: Piece): boolean {
   if (left.sizeBytes !== bytes.byteLength) return false;
   return left.crc32c === undefined
@@ -178,9 +187,9 @@ function isLeftPiece(left: PartReceipt, { bytes, crc32c }: Piece): boolean {
 }
 
 /**
- * What was made of a shared upload, against our own source. Where the store keeps no checksum of objects, its word that it made
- * the object out of the parts we named is enough: each of them was compared when it was kept or sent. An object that was only found there
- * may be of other bytes.
+ * Compares the object of a shared upload with our source. If the store keeps no checksum of
+ * objects, its confirmation that it used the parts we named is enough: each part was compared when
+ * it was kept or sent. An object that was only found under the key may have other bytes.
  */
 function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): void {
   const isLike = found.crc32c === undefined ? isAcknowledged : found.crc32c === whole.crc32c;
@@ -193,8 +202,9 @@ function assertLike(found: ObjectInfo, whole: Whole, isAcknowledged: boolean): v
 }
 
 /**
- * What was made of an upload of this process alone, as far as the store has told. It was given the checksum with the
- * completion; the answer to that was perhaps lost, and then the object was looked at anyway. So it costs no request of its own.
+ * Checks the object of an upload of this process alone, as far as the store reports it. The
+ * checksum was sent with the completion. If that answer was lost, the object was looked up anyway.
+ * So this check costs no request.
  */
 function assertMade({ key, crc32c }: ObjectInfo, whole: Whole): void {
   if (crc32c === undefined || crc32c === whole.crc32c) return;
@@ -203,10 +213,13 @@ function assertMade({ key, crc32c }: ObjectInfo, whole: Whole): void {
   throw new CheckpointError('Corrupt', message, { context: { key, expected, found }, status: 'temporary' });
 }
 
-/** What they speak of, an upload or a key, callers never see. */
+/** Codes about an upload or a key, which callers never see. */
 const NOT_FOR_CALLERS: readonly string[] = ['AlreadyExists', 'NotFound'];
 
-/** The code stays what the store said, unless it is not for callers; the status says that a fresh key may do better. */
+/**
+ * Keeps the code of the store unless callers must not see it. The status says that a fresh key may
+ * succeed.
+ */
 export function toSendAgain(error: CheckpointError, key: string): CheckpointError {
   const message = `the object cannot be made under this key: ${error.message}`;
   return new CheckpointError(NOT_FOR_CALLERS.includes(error.code) ? 'Unavailable' : error.code, message, {

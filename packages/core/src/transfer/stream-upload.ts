@@ -9,7 +9,10 @@ import { FileProgress } from './progress.ts';
 import { retrying } from './retry.ts';
 import { FileTurns, type Run } from './run.ts';
 
-/** A stream: read once, so it is sent once. Each part waits in a slot of the pool until its producer has filled it. */
+/**
+ * A stream is read once, so it is sent once. Each part waits in a slot of the pool until its
+ * producer has filled it.
+ */
 export class StreamUpload {
   readonly #name: string;
   readonly #hash: Blake3 | undefined;
@@ -77,7 +80,8 @@ export class StreamUpload {
     try {
       const sizeBytes = await this.#sendAll(first, parts);
       const described = this.#checksums.describe(sizeBytes, partSizeBytes);
-      // The producer cannot be asked for its bytes again: what calls for another attempt is final here.
+      // The producer cannot supply its bytes again, so an error that would need another attempt is
+      // final.
       const policy = this.#run.retryPolicy(`upload of the stream "${this.#name}"`, 0);
       await this.#run.turn(() => retrying(() => parts.complete(described), policy));
       return { name: this.#name, key: parts.key, ...described };
@@ -87,7 +91,10 @@ export class StreamUpload {
     }
   }
 
-  /** Sends part after part until the stream ends. Nothing is under way when it settles. Resolves to the size. */
+  /**
+   * Sends parts until the stream ends. All requests have ended when it settles. Resolves to the
+   * size.
+   */
   async #sendAll(first: Piece, parts: PartsDestination): Promise<number> {
     const turns = new FileTurns(this.#run, true);
     let sizeBytes = 0;
@@ -99,13 +106,15 @@ export class StreamUpload {
       ) {
         const sent = piece;
         sizeBytes += sent.bytes.byteLength;
-        await this.#destination.admit(sent.bytes.byteLength); // in a slot that only streams may wait in
+        // Only streams wait in slots, so this blocks no other file.
+        await this.#destination.admit(sent.bytes.byteLength);
         await turns.next(() => this.#sendPart(index, sent, parts));
-        if (sent.bytes.byteLength < this.#plan.partSizeBytes) break; // the stream has ended inside this part
+        // Fewer bytes than a part: the stream has ended.
+        if (sent.bytes.byteLength < this.#plan.partSizeBytes) break;
         throwIfAborted(this.#run.signal);
       }
     } catch (error) {
-      this.#run.fail(error); // what is under way stops, and `settled` throws it
+      this.#run.fail(error); // calls in progress stop, and `settled` throws the error
     }
     await turns.settled();
     return sizeBytes;
@@ -120,7 +129,7 @@ export class StreamUpload {
     this.#progress.add(piece.bytes.byteLength);
   }
 
-  /** The next part in memory; without bytes and without a buffer where the stream has ended. */
+  /** The next part in memory. Without bytes and without a buffer if the stream has ended. */
   async #nextPiece(index: number): Promise<Piece> {
     const { partSizeBytes, sizeBytesMax } = this.#plan;
     const buffer = await this.#run.pool.acquireSlot(this.#run.signal);

@@ -1,6 +1,7 @@
 /**
- * A bucket of tokens that may be overdrawn: whoever comes is let through as soon as nothing is owed, and then owes all of his bytes. So a
- * part may be larger than the bucket, and the first one of a save need not wait.
+ * A token bucket that may be overdrawn. A request is admitted as soon as nothing is owed, and then
+ * owes all its bytes. So a part may be larger than the bucket, and the first one of a save need not
+ * wait.
  */
 
 import {
@@ -20,15 +21,24 @@ import {
   throwIfAborted,
 } from '../contract/index.ts';
 
-/** What was not used of so much time may be used later. Timers are late by a millisecond or more, which is longer than a small file takes. */
+/**
+ * Unused time of at most this length can be used later. Timers are late by a millisecond or more,
+ * which is longer than a small file takes.
+ */
 const CREDIT_MS = 100;
-/** A sleep keeps the process alive while something waits, also where nothing but a call of `resume` can end that. Timers take 24 days at most. */
+/**
+ * A sleep keeps the process alive while requests wait, even if only `resume` can admit them. Timers
+ * last 24 days at most.
+ */
 const SLEEP_MS_MAX = 60_000;
 
-/** Made once: ending a sleep must not cost an error with a stack each time. */
+/** Created once: ending a sleep must not cost a new error with a stack each time. */
 const NOT_NEEDED = new CheckpointError('Aborted', 'there is nothing left to wait for');
 
-/** For `CheckpointManagerOptions.throttle`, of one manager or of several. `bytesPerSecondMax`: default `null`, no limit. */
+/**
+ * For `CheckpointManagerOptions.throttle`, of one manager or of several. `bytesPerSecondMax`:
+ * default `null`, no limit.
+ */
 export function createThrottle(
   options: {
     readonly bytesPerSecondMax?: number | null | undefined;
@@ -62,7 +72,7 @@ class TokenBucket implements Throttle {
   readonly #waiting: Waiter[] = [];
   #bytesPerSecondMax: number | null;
   #isPaused = false;
-  /** At `#asOfMs`. Below 0: that much is free. 0 where there is no limit. */
+  /** As of `#asOfMs`. Below 0: so many bytes are free. 0 if there is no limit. */
   #owedBytes = 0;
   #asOfMs: number;
   #sleep: AbortController | undefined;
@@ -83,7 +93,7 @@ class TokenBucket implements Throttle {
 
   setBytesPerSecondMax(bytesPerSecondMax: number | null): void {
     orNull(limit)('bytesPerSecondMax', bytesPerSecondMax);
-    this.#settle(); // what was owed until now is paid at the rate until now
+    this.#settle(); // bytes owed until now are settled at the old rate
     this.#bytesPerSecondMax = bytesPerSecondMax;
     this.#settle();
     this.#serve();
@@ -134,10 +144,10 @@ class TokenBucket implements Throttle {
 
   #isOpen(): boolean {
     this.#settle();
-    return !this.#isPaused && this.#owedBytes < 1; // less than a byte is what rounding leaves
+    return !this.#isPaused && this.#owedBytes < 1; // rounding may leave less than a byte
   }
 
-  /** Brings the account up to now. */
+  /** Updates the account to the present time. */
   #settle(): void {
     const nowMs = this.#clock.monotonicMs();
     const bytesPerMs = (this.#bytesPerSecondMax ?? 0) / 1000;
@@ -167,7 +177,7 @@ class TokenBucket implements Throttle {
       () => {
         if (this.#sleep === sleep) this.#serve();
       },
-      () => undefined, // it was ended here
+      () => undefined, // the sleep was ended by `#endSleep`
     );
   }
 

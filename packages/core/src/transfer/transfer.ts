@@ -18,12 +18,18 @@ import { retryPolicy, type Shared } from './shared.ts';
 import { uploadFile } from './upload.ts';
 import { verifyFile } from './verify.ts';
 
-/** Repeats of all requests together that are always allowed: a short outage meets whatever is in flight at once. */
+/**
+ * So many repeats of all requests together are always allowed: a short outage hits all requests in
+ * progress at once.
+ */
 const RETRY_BUDGET_MIN = 100;
-/** So many repeats of every request in flight lead to the longest delay, by their own doubling. */
+/** So many repeats of one request double its delay up to the longest one. */
 const RETRY_BUDGET_PER_REQUEST = 10;
 
-/** `Unsupported` where the budget cannot hold a part that the store takes. Memory is allocated at the first use. */
+/**
+ * Memory is allocated at the first use. `Unsupported`: the budget cannot hold a part of a size that
+ * the store accepts.
+ */
 export function createTransfer(parts: TransferParts): Transfer {
   const { settings } = parts;
   const { capabilities } = parts.store;
@@ -89,7 +95,7 @@ async function during<T>(
   }
 }
 
-/** Holds nothing of files that are whole. */
+/** Collects reports. Keeps nothing of files without problems. */
 class Reports {
   readonly #found: { readonly index: number; readonly problems: VerifyReport['problems'] }[] = [];
   #begun = 0;
@@ -104,7 +110,7 @@ class Reports {
     if (problems.length > 0) this.#found.push({ index, problems });
   }
 
-  /** Problems stand in the order in which their files were begun. */
+  /** Problems are listed in the order in which their files were begun. */
   together(): VerifyReport {
     this.#found.sort((a, b) => a.index - b.index);
     return {

@@ -1,6 +1,7 @@
 /**
- * Sending one file. Each part is read into memory of the pool, checksummed there once, sent from there, and the memory goes back when
- * the store has settled the call. Reading one part overlaps with sending others, because several turns are under way at once.
+ * Sends one file. Each part is read into memory of the pool, checksummed there once, and sent from
+ * there. The memory is returned when the store has settled the call. Several turns run at once, so
+ * one part is read while others are sent.
  */
 
 import { CheckpointError, type RandomSource } from '../contract/index.ts';
@@ -20,7 +21,10 @@ import { FileTurns, type Run } from './run.ts';
 import { changedMeanwhile } from './second-reading.ts';
 import { StreamUpload } from './stream-upload.ts';
 
-/** An object that was sent and is not there, or is damaged, is sent once more from the beginning; twice only under very bad stars. */
+/**
+ * An object that is missing or damaged after sending is sent again from the beginning. Needing a
+ * second repeat is very unlikely.
+ */
 const RESENDS_MAX = 2;
 
 /** Sends one item. Its source is closed when this settles. */
@@ -68,15 +72,18 @@ async function uploadSource(
   }
 }
 
-/** Closed by whoever opened it. */
+/** The code that opened it closes it. */
 interface OpenSource extends Pick<RandomSource, 'sizeBytes' | 'mode' | 'mtimeMs' | 'mayHideChanges'> {
-  /** As of a `RandomSource`. `buffer` owns the memory of `bytes`. */
+  /** As in a `RandomSource`. `buffer` owns the memory of `bytes`. */
   readInto(offsetBytes: number, bytes: Uint8Array, buffer: PooledBuffer): Promise<void>;
-  /** As of a `RandomSource`. `crc32c`: of all that was read. */
+  /** As in a `RandomSource`. `crc32c`: of all bytes that were read. */
   assertUnchanged(crc32c: number): Promise<void>;
-  /** Parts are to be whole ones of these, where that can be. */
+  /** Parts should consist of whole units of this size, if possible. */
   readonly unitBytes?: number;
-  /** Where reading has turns of its own: what is read then waits in memory for its turn to be sent. */
+  /**
+   * Turns for reading, if reading has its own. Bytes that were read then wait in memory for a turn
+   * to be sent.
+   */
   readonly turns?: Pick<Run, 'turn' | 'partTurn'>;
 }
 
@@ -90,7 +97,7 @@ interface PartToSend {
   readonly turns: FileTurns;
 }
 
-/** What became of a whole file. */
+/** Result for a whole file. */
 type Sent = Pick<UploadedFile, 'key' | 'blake3' | 'known'>;
 
 type ReadPiece = Piece & { readonly buffer: PooledBuffer };
@@ -147,7 +154,7 @@ class SourceUpload {
     return { name: this.#name, ...(await sent), ...checksums.describe(sizeBytes, partSizeBytes) };
   }
 
-  /** A whole file, in memory that is given back. */
+  /** Sends a whole file unless the store has it. Releases its memory. */
   async #sendUnlessThere(
     { bytes, crc32c, buffer }: Piece,
     finished: readonly FinishedObject[],
@@ -172,9 +179,9 @@ class SourceUpload {
   }
 
   /**
-   * The file in parts as it lies in the store already; `null`: it is to be sent. It is read part after part as long as some known file has
-   * the same ones, the first one alone: so a file that has changed costs the reading of one part. What a former process had finished tells
-   * by its whole only.
+   * The file in parts, if the store has it already; `null`: it must be sent. Parts are read as long
+   * as some known file has the same ones. The first part is read alone, so a changed file costs the
+   * reading of one part. An object that a former process finished can be compared only as a whole.
    */
   async #findInStore(
     partSizeBytes: number,
@@ -212,7 +219,7 @@ class SourceUpload {
     return key === undefined ? null : { name: this.#name, key, ...described, known };
   }
 
-  /** All of the source, in memory that the caller gives back. */
+  /** All of the source, in memory that the caller releases. */
   async #readWhole(checksums: PartChecksums): Promise<Piece> {
     const { sizeBytes } = this.#source;
     if (sizeBytes === 0) {
@@ -224,7 +231,8 @@ class SourceUpload {
       let piece = await this.#read(0, buffer);
       const { crc32c } = piece;
       checksums.set(0, crc32c);
-      // Into the same memory: what is sent is what the second reading found, and that is the same.
+      // Read again into the same memory. The bytes sent are those of the second reading, which
+      // equal those of the first.
       if (this.#source.mayHideChanges) piece = await this.#read(0, buffer);
       if (piece.crc32c !== crc32c) throw this.#changed(0, sizeBytes);
       await this.#assertUnchanged(piece.crc32c);
@@ -270,7 +278,7 @@ class SourceUpload {
       try {
         await parts.sendPart(index, piece);
       } finally {
-        await hashed?.catch(() => undefined); // a part before it could not be read, which is an error of its own
+        await hashed?.catch(() => undefined); // an earlier part may fail; its own read reports that
         piece.buffer.release();
       }
       this.#progress.add(piece.bytes.byteLength);
@@ -279,7 +287,10 @@ class SourceUpload {
     else await send();
   }
 
-  /** Where changes show in the bytes alone: once all parts were read, and each of them has still the same checksum. */
+  /**
+   * For sources whose changes show only in their bytes: reads all parts again, after the first
+   * reading, and compares their checksums.
+   */
   async #readAgain(partSizeBytes: number, checksums: PartChecksums): Promise<void> {
     const { sizeBytes, mayHideChanges } = this.#source;
     if (!mayHideChanges) return;
@@ -299,7 +310,7 @@ class SourceUpload {
     return changedMeanwhile(this.#name, { startBytes, lengthBytes });
   }
 
-  /** In memory that the caller gives back. */
+  /** One part of the source, in memory that the caller releases. */
   async #readPart(start: number, partSizeBytes: number): Promise<ReadPiece> {
     const lengthBytes = Math.min(partSizeBytes, this.#source.sizeBytes - start);
     const buffer = await this.#run.pool.acquire(lengthBytes, this.#run.signal);
@@ -323,7 +334,10 @@ class SourceUpload {
   }
 }
 
-/** The caller's memory is copied into the pool: it is aligned there, and no call that is left behind can touch it after the save. */
+/**
+ * The caller's memory is copied into the pool. It is aligned there, and an abandoned call cannot
+ * touch the caller's memory after the save.
+ */
 function bytesSource(bytes: Uint8Array): OpenSource {
   const sizeBytes = bytes.byteLength;
   return {

@@ -7,10 +7,13 @@ import { FileProgress } from './progress.ts';
 import { checkOversizedPart, isOversized, memoryBytes, missing, pieceBytes, readParts } from './read.ts';
 import { FileTurns, type Run } from './run.ts';
 
-/** A file with so many damaged places is not read on. */
+/** Reading stops after so many damaged places in a file. */
 const PROBLEMS_PER_FILE_MAX = 10;
 
-/** Compares one file with its record. What is damaged is in the report; any other error is thrown. `options`: who is told of progress. */
+/**
+ * Compares one file with its record. Damage is reported; any other error is thrown. `options`:
+ * receives the progress.
+ */
 export async function verifyFile(
   { file, level }: VerifyItem,
   run: Run,
@@ -44,7 +47,7 @@ class FileCheck {
     return { bytesRead: this.#bytesRead, storedChecksumCount: this.#storedChecksumCount, problems };
   }
 
-  /** What the store itself says of the object: no byte of it is read. */
+  /** Compares what the store reports about the object. Reads no bytes of it. */
   async #checkHead(): Promise<void> {
     const { name, key, sizeBytes, crc32c } = this.#file;
     const run = this.#run;
@@ -101,7 +104,7 @@ class FileCheck {
       await check();
     } catch (error) {
       if (!isCheckpointError(error, 'Corrupt')) throw error;
-      if (this.#isHopeless) return; // said once
+      if (this.#isHopeless) return; // the file was already reported as missing
       this.#isHopeless = isMissing(error);
       this.#problems.push({ startBytes, message: error.message });
     }
