@@ -19,6 +19,7 @@ import {
   unpublishable,
 } from './tidy/files.ts';
 import { forbiddenImports } from './tidy/imports.ts';
+import { hardComments } from './tidy/prose.ts';
 import { ROOT, type Rule, readRepository } from './tidy/repository.ts';
 
 type Sample = Readonly<Record<string, string>>;
@@ -32,9 +33,10 @@ interface Case {
   readonly good: readonly Sample[];
 }
 
+const CONTRACT = 'packages/core/src/contract';
 const FORMAT = 'packages/core/src/format';
-const ERRORS = 'packages/core/src/contract/errors.ts';
-const SETTINGS = 'packages/core/src/contract/settings.ts';
+const ERRORS = `${CONTRACT}/errors.ts`;
+const SETTINGS = `${CONTRACT}/settings.ts`;
 const ERRORS_CODE = 'export const ERROR_CODES = {\n  NotFound: {\n    exitCode: 6,\n  },\n} as const;\n';
 const SETTINGS_CODE = 'export const SETTINGS = {\n  bufferBytes: {\n    default: 1,\n  },\n} as const;\n';
 const LEFTOVER = ['TO', 'DO'].join('');
@@ -116,6 +118,23 @@ const CASES: readonly Case[] = [
       },
       { 'test/race.test.ts': "new URL('./race/writer.ts', import.meta.url)", 'test/race/writer.ts': '' },
       { 'package.json': '"demo": "node examples/demo/main.ts"', 'examples/demo/main.ts': '' },
+    ],
+  },
+  {
+    name: 'comments: plain openers, no pronouns for things, 100 columns',
+    rule: hardComments,
+    bad: [
+      { [`${CONTRACT}/a.ts`]: '/** Of the first byte. */' },
+      { [`${CONTRACT}/a.ts`]: '// It is read.\n// Whoever reads it waits.' },
+      { [`${CONTRACT}/a.ts`]: '/**\n * It is read.\n *\n * None of it is kept.\n */' },
+      { [`${CONTRACT}/a.ts`]: '// A lock that nobody holds.' },
+      { [`${CONTRACT}/a.ts`]: `a(); // ${'x'.repeat(100)}` },
+    ],
+    good: [
+      { [`${CONTRACT}/a.ts`]: '/** The first byte. Offset of it. */' },
+      { [`${CONTRACT}/a.ts`]: '// The number\n// Of bytes.' },
+      { [`${CONTRACT}/a.ts`]: "const nobody = 'Of nobody';" },
+      { 'elsewhere/a.ts': '/** Of nobody. */' },
     ],
   },
   {

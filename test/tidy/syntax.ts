@@ -21,6 +21,20 @@ export function codeOnly(text: string): string {
   return text.replace(COMMENT_OR_STRING, blank);
 }
 
+/** Every comment with its marks, in order. `line`: of its first character, from 1. */
+export function commentsOf(text: string): { readonly line: number; readonly text: string }[] {
+  const comments: { line: number; text: string }[] = [];
+  let at = 0;
+  let line = 1;
+  for (const match of text.matchAll(COMMENT_OR_STRING)) {
+    if (!isComment(match[0])) continue;
+    line += text.slice(at, match.index).split('\n').length - 1;
+    at = match.index;
+    comments.push({ line, text: match[0] });
+  }
+  return comments;
+}
+
 /** The contents of every string, in order. */
 export function stringsOf(text: string): string[] {
   const tokens = text.match(COMMENT_OR_STRING) ?? [];

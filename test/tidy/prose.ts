@@ -1,0 +1,81 @@
+/** Rules about the words of comments, as far as a machine can see them. CONTRIBUTING.md has the rest. */
+
+import { isCode, type Repository } from './repository.ts';
+import { commentsOf } from './syntax.ts';
+
+const COLUMNS_MAX = 100;
+
+/** Processes, requests and bytes are no persons. */
+const PRONOUN =
+  /\b(?:nobody|somebody|anybody|whoever|someone|anyone|oneself|himself|one's own|he|him|his)\b/i;
+
+/** A sentence begins with the thing that acts, not with what it acts on or when. */
+const OPENER = /^(?:Of|Whoever|None|Where|What is|What was|Who)\b/;
+
+/** Beginnings of paths whose comments follow the rules. The others are still to be rewritten. */
+const PLAIN: readonly string[] = ['packages/core/src/contract/'];
+
+export function hardComments(repository: Repository): string[] {
+  return [...repository]
+    .filter(([path]) => isCode(path) && PLAIN.some((place) => path.startsWith(place)))
+    .flatMap(([path, text]) => [
+      ...longLines(text).map((line) => `${path}:${line}: break the comment before column ${COLUMNS_MAX}`),
+      ...sentencesOf(text).flatMap(({ line, words }) =>
+        faultsOf(words).map((fault) => `${path}:${line}: ${fault}: ${words.slice(0, 60)}`),
+      ),
+    ]);
+}
+
+function faultsOf(words: string): string[] {
+  const pronoun = PRONOUN.exec(words)?.[0];
+  const opener = OPENER.exec(words)?.[0];
+  return [
+    ...(pronoun ? [`say who "${pronoun}" is: writer, reader, caller, process`] : []),
+    ...(opener ? [`begin the sentence with its subject, not with "${opener}"`] : []),
+  ];
+}
+
+function longLines(text: string): number[] {
+  const lines = text.split('\n');
+  return commentsOf(text)
+    .flatMap(({ line, text: comment }) => comment.split('\n').map((_, index) => line + index))
+    .filter((line) => {
+      const content = lines[line - 1] ?? '';
+      return content.length > COLUMNS_MAX && !/https?:\/\/\S{40}/.test(content);
+    });
+}
+
+/** The sentences of all comments. `line`: where the comment begins. */
+function sentencesOf(text: string): { readonly line: number; readonly words: string }[] {
+  return joined(commentsOf(text)).flatMap(({ line, text: comment }) =>
+    plainWords(comment)
+      .split(/(?<=[.;!?])\s+/)
+      .map((words) => ({ line, words: words.trim() })),
+  );
+}
+
+/** Lines of `//` that follow each other are one comment. */
+function joined(comments: ReturnType<typeof commentsOf>): ReturnType<typeof commentsOf> {
+  const whole: { line: number; text: string }[] = [];
+  let endLine = -1;
+  for (const { line, text } of comments) {
+    const last = whole.at(-1);
+    if (last && text.startsWith('//') && last.text.startsWith('//') && line === endLine + 1)
+      last.text += `\n${text}`;
+    else whole.push({ line, text });
+    endLine = line + text.split('\n').length - 1;
+  }
+  return whole;
+}
+
+/** Without the marks of the comment, and without code in backticks. An empty line and an item of a list end a sentence. */
+function plainWords(comment: string): string {
+  return comment
+    .replace(/^\/\*+|\*+\/$/g, '')
+    .split('\n')
+    .map((line) => line.replace(/^\s*(?:\/\/|\*)\s?/, '').trim())
+    .map((line) => (line === '' ? '. ' : /^(?:- |@)/.test(line) ? `. ${line.slice(2)}` : line))
+    .join(' ')
+    .replace(/`[^`]*`/g, 'it')
+    .replace(/\s+/g, ' ');
+}
