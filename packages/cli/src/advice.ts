@@ -179,6 +179,7 @@ function outcomeUnknown(error: CheckpointError, { subject, progress }: Situation
 
 function corrupt(error: CheckpointError, { command: name, subject }: Situation): string[] | null {
   if (error.context['catalog'] !== undefined) return corruptCatalog(error, subject);
+  if (error.context['run'] === 'unusable' && subject.uri !== undefined) return unusable(error, subject.uri);
   if (name === 'mirror' && error.context['lent'] === true) {
     return [
       'nothing of that version was committed there',
@@ -270,7 +271,6 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
   if (error.context['run'] === 'missing' || name === 'fsck') return [checkUri];
   if (error.context['run'] === 'empty')
     return [`a save counts once it is committed; ${command('log', uri)} shows what was begun`];
-  if (error.context['run'] === 'unusable') return unusable(error, uri);
   const files = name === 'restore' ? `; ${command('show', uri)} the files of the latest` : '';
   return [`${command('list', uri)} shows the versions${files}`];
 }

@@ -54,10 +54,10 @@ test.each([
   ['resume', ['DIR']],
   ['resume', ['DIR', '--or-start-fresh']],
   ['elasticdl inspect', []],
-])('%s %s ends with 6, and says how many are there and what can be done', async (name, options) => {
+])('%s %s ends with 5, and says how many are there and what can be done', async (name, options) => {
   const given = options.map((each) => (each === 'DIR' ? join(directory, 'out') : each));
   const { code, stdout, stderr } = await cli(...name.split(' '), uri, ...given);
-  expect([code, stdout]).toEqual([6, '']);
+  expect([code, stdout]).toEqual([5, '']);
   expect(stderr).toContain(SAYS);
   expect(stderr).not.toMatch(/no checkpoint yet|nothing is committed|nothing was ever/);
   expect(stderr).toContain('this is no first start');

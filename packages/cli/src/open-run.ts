@@ -181,7 +181,7 @@ export async function expectingRun<T>(
 
 /**
  * Why `latest` finds nothing in a run that is there: nothing was ever committed to it, or nothing
- * of that can be loaded. A restart may begin anew only after the former.
+ * of that can be loaded (`Corrupt`). A restart may begin anew only after the former (`NotFound`).
  */
 export async function nothingToLoad(
   manager: Pick<CheckpointManager, 'list'>,
@@ -194,7 +194,7 @@ export async function nothingToLoad(
   const retired = there.find(({ state, isLeftBehind }) => state === 'retiring' && !isLeftBehind);
   const left = there.find(({ state, isLeftBehind }) => state === 'live' && isLeftBehind);
   const nameOf = ({ id, isLeftBehind }: CheckpointSummary) => checkpointName(id, isLeftBehind);
-  return new CheckpointError('NotFound', `the run at ${uri}: ${unusableText(there)}`, {
+  return new CheckpointError('Corrupt', `the run at ${uri}: ${unusableText(there)}`, {
     context: {
       ...{ store: uri, run: 'unusable' },
       ...(retired && { retired: nameOf(retired) }),

@@ -74,12 +74,12 @@ async function load(manager: TrainingCheckpointManager, state: Text) {
 const corrupt = new CheckpointError('Corrupt', 'part 3: bad checksum');
 
 describe('loadNewestCheckpoint', () => {
-  it('none that can be loaded, though some are there: NotFound, and no start from scratch', async () => {
+  it('none that can be loaded, though some are there: Corrupt, and no start from scratch', async () => {
     const { manager } = managerOf(['ok 0', 'ok 1']);
     const state = new Text();
     const loading = load({ ...manager, latest: async () => null }, state);
     const message = expect.stringContaining('2 checkpoints are there, and none can be loaded');
-    await expect(loading).rejects.toMatchObject({ code: 'NotFound', message });
+    await expect(loading).rejects.toMatchObject({ code: 'Corrupt', message });
     expect(state.value).toBe('initial');
   });
 

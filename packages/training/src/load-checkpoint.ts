@@ -49,7 +49,7 @@ async function assertFirstStart(manager: TrainingCheckpointManager): Promise<voi
   if (length === 0) return;
   const there = length === 1 ? '1 checkpoint is' : `${length} checkpoints are`;
   const message = `${there} there, and none can be loaded: all are quarantined, retired or left behind by a rollback`;
-  throw new CheckpointError('NotFound', message, { context: { run: 'unusable' } });
+  throw new CheckpointError('Corrupt', message, { context: { run: 'unusable' } });
 }
 
 /** Versions below `below` only: a rollback of the run leaves newer ones in the list. */

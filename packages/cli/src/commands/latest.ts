@@ -8,13 +8,13 @@ export const latest: Command = {
   group: 'Look',
   summary: 'Print the version a restart would load, and nothing else',
   description:
-    'Exit status 6: there is nothing to load. That may be a first start, or all versions are quarantined,\n' +
-    'retired or left behind, as the message says. `holdfast resume --or-start-fresh` tells these apart.',
+    'Exit status 6: nothing was ever committed, so a job may start at 0. Every other status but 0 is to stop it:\n' +
+    'after 5 there are checkpoints, and none of them can be loaded. `holdfast resume --or-start-fresh` does all that.',
   operands: 'URI',
   options: [],
   examples: [
     'holdfast latest "file://$PWD/run"',
-    'step=$(holdfast latest "file://$PWD/run" --quiet) && echo "the next start loads $step"',
+    'status=0; step=$(holdfast latest "file://$PWD/run" --quiet) || status=$?; case $status in 0) echo "resume at $step";; 6) echo "start at 0";; *) exit $status;; esac',
   ],
   run: runLatest,
 };

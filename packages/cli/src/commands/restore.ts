@@ -120,7 +120,9 @@ async function explainFailure<T>(
       if (alternative !== undefined) call.subject.alternative = alternative.version;
     }
     const isLatest = (call.get(checkpointOrLatest) ?? 'latest') === 'latest';
-    if (isLatest && isCheckpointError(error, 'NotFound') && error.context['run'] === undefined) {
+    const isNothingThere = isCheckpointError(error, 'NotFound') && error.context['run'] === undefined;
+    const isUnusable = isCheckpointError(error, 'Corrupt') && error.context['run'] === 'unusable';
+    if (isLatest && (isNothingThere || isUnusable)) {
       if ((await manager.latest(call)) === null)
         throw await nothingToLoad(manager, call.subject.uri as string, call);
     }

@@ -17,7 +17,10 @@ import {
   stateNameOf,
 } from './state.ts';
 
-/** The checkpoint asked for, or the latest. `NotFound` says what there is instead. */
+/**
+ * The checkpoint asked for, or the latest. `NotFound` says what there is instead. `Corrupt`: it is
+ * quarantined, or the latest is asked for and no checkpoint that is there can be loaded.
+ */
 export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): CatalogCheckpoint {
   const found = wanted === 'latest' ? latestOf(state) : findReferredTo(state, wanted);
   if (found && (wanted === 'latest' || found.state !== 'QUARANTINED')) return found;
@@ -25,7 +28,12 @@ export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): Ca
     const message = `version ${checkpointText(found)} is quarantined: ${found.reason}`;
     throw new CheckpointError('Corrupt', message, { context: { version: found.id.version } });
   }
-  if (wanted === 'latest') throw missing('there is no checkpoint to take', state);
+  if (wanted === 'latest') {
+    const none = 'there is no checkpoint to take';
+    // A caller may take `NotFound` for a first start, and begin from scratch.
+    if (newestLive(state) !== undefined || allCheckpoints(state).length === 0) throw missing(none, state);
+    throw new CheckpointError('Corrupt', `${none}: ${noneToLoad(state)}`, { context: { run: 'unusable' } });
+  }
   const { version } = wanted;
   const left = wanted.lineage === undefined ? allOfVersion(state, version).map(checkpointText) : [];
   const how =
