@@ -1,4 +1,4 @@
-/** The manager: one run, its writers in this process, its readers. */
+/** The manager: one run, the writers in this process, and its readers. */
 
 import type {
   AnnotateOptions,
@@ -91,8 +91,8 @@ import { verify } from './verify.ts';
 import { WriterRegistry } from './writers.ts';
 
 /**
- * `close` waits so long for the work it stops, and then so long for the store. Both together take
- * less than a second.
+ * The longest waits of `close`: for the work it stops, and then for the store. Together less than a
+ * second.
  */
 const END_TIMEOUT_MS = 700;
 const STORE_CLOSE_TIMEOUT_MS = 250;

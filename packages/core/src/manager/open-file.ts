@@ -17,7 +17,7 @@ import { readManifest } from './manifest.ts';
 import { leaseCheckpoint } from './restore.ts';
 import { findFile } from './slices.ts';
 
-/** The caller waits so long for open reads to end, whatever the store does. */
+/** Longest wait of the caller for open reads to end, whatever the store does. */
 const END_TIMEOUT_MS = 800;
 /** If the lease cannot be deleted within this time, it is left to expire. */
 const RELEASE_TIMEOUT_MS = 1000;

@@ -23,7 +23,7 @@ import type { BeforeFirstSave } from './engine.ts';
 
 export interface CheckpointManagerOptions {
   store: ObjectStore;
-  /** For paths as sources and destinations. */
+  /** Needed for paths as sources and destinations. */
   files?: LocalFiles | undefined;
   /**
    * Id of this incarnation of the job: the same in all its processes, never used again. Required

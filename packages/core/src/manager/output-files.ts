@@ -14,7 +14,7 @@ import { Handoff } from './handoff.ts';
 import type { SaveSession } from './session.ts';
 import { checkFileCount } from './sources.ts';
 
-/** `abort` of a stream waits so long for its upload to end, whatever the store does. */
+/** Longest wait of a stream's `abort` for its upload to end, whatever the store does. */
 const END_TIMEOUT_MS = 800;
 
 export class OutputFiles {
@@ -53,7 +53,7 @@ export class OutputFiles {
     const over = output.uploaded
       .then(
         (file) => this.#onWhole(output, file),
-        () => undefined, // `onFailed` knows
+        () => undefined, // `onFailed` has recorded the failure
       )
       .finally(() => this.#open.delete(output));
     const stream = streamInto(output, over, () => waitAtMost(this.#engine.clock, END_TIMEOUT_MS, over));

@@ -8,7 +8,7 @@ import type { ListedObject } from '../plan/sweep.ts';
 import type { Engine } from './engine.ts';
 import { backOff, isUnanswered } from './records.ts';
 
-/** At most so many undeleted objects are listed by name. */
+/** Maximum number of undeleted objects that are listed by key. */
 const HELD_MAX = 100;
 const NOT_OURS = ['Denied', 'ReadOnly'] as const;
 

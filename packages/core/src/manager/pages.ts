@@ -1,4 +1,4 @@
-/** Reading pages of the catalog. */
+/** Reads pages of the catalog. */
 
 import { CheckpointError } from '../contract/errors.ts';
 import { bytesEqual, decodeRecord, idEquals, type PageRef, pageKey, sha256, toHex } from '../format/index.ts';
@@ -8,7 +8,7 @@ import type { Engine } from './engine.ts';
 import { inBatches } from './in-batches.ts';
 import { getOrNull } from './records.ts';
 
-/** At most so many checkpoints of pages are cached: about 20 MB. */
+/** Maximum number of cached checkpoints of pages: about 20 MB. */
 const CHECKPOINTS_REMEMBERED_MAX = 32_768;
 
 export class PageReader {

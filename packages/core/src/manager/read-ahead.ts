@@ -1,8 +1,8 @@
-/** Many small reads, of which a few are under way while the results before them are used. */
+/** Runs many small reads, a few of them ahead of the reader. */
 
 /**
- * The results in the order of `items`, of which at most `count` are worked on at once. A reader
- * that leaves stops the work: `signal` fires for what is under way, and all of it has settled when
+ * Yields the results in the order of `items`. At most `count` items are worked on at once. A reader
+ * that stops early stops the work: `signal` fires for pending work, and all of it has settled when
  * the generator has ended.
  */
 export async function* readAhead<T, R>(

@@ -36,7 +36,7 @@ import { plannedCheckpoint, plannedEvent, transferOptions } from './session.ts';
 import { readNamedSlices } from './slices.ts';
 import { localFiles } from './sources.ts';
 
-/** At most so many file names are listed if none matches. */
+/** Maximum number of file names in the error if nothing matches. */
 const NAMES_TOLD_MAX = 5;
 
 export async function restore(

@@ -65,8 +65,8 @@ export async function listRun(
 }
 
 /**
- * If the store does not let us list its uploads, only recorded uploads are known. Those are nearly
- * all.
+ * If the store does not let us list its uploads, only uploads with a record are known. Nearly all
+ * uploads have one.
  */
 async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined): Promise<OpenUpload[]> {
   const { store, logger, clock, settings } = engine;
@@ -79,8 +79,8 @@ async function listOpenUploads(engine: Engine, signal: AbortSignal | undefined):
     const { stallTimeoutMs } = settings;
     const iterator = store.listUploads?.(versionsPrefix, { signal: stop.signal })[Symbol.asyncIterator]();
     if (!iterator) return uploads;
-    // Each page has its own deadline: a long listing may take its time, and a silent one is begun
-    // again.
+    // Each upload in the list has its own deadline. A long list may take its time. If the store is
+    // silent, the listing is begun again.
     const next = { clock, timeoutMs: stallTimeoutMs, what, signal: until };
     for (;;) {
       const { done, value } = await withDeadline(next, (due) => {

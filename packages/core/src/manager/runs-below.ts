@@ -5,7 +5,7 @@ import { catalogPrefix, parseCatalogKey } from '../format/index.ts';
 import { LAST_CHARACTER } from './version-listing.ts';
 
 const NAMES_MAX = 10;
-/** The search ends after so many list pages. */
+/** Maximum number of list pages of a search. */
 const PAGES_MAX = 20;
 
 /**

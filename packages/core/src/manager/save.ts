@@ -60,7 +60,7 @@ interface Call {
   readonly writer: WriterPosition;
   readonly meta: Annotation;
   readonly capture: Capture;
-  /** Empty ones. */
+  /** Empty directories. */
   readonly directories: readonly DirectoryRecord[];
   readonly options: Bounded<SaveOptions>;
 }

@@ -47,7 +47,7 @@ type Bounded<T> = T & { signal: AbortSignal };
 /** What a receipt holds besides files and metadata. */
 export interface Beside {
   readonly taken?: Taken | undefined;
-  /** Empty ones. */
+  /** Empty directories. */
   readonly directories?: readonly DirectoryRecord[] | undefined;
 }
 

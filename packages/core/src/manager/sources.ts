@@ -36,7 +36,7 @@ export interface NamedSource {
 /** All sources of one save. */
 export interface Sources {
   readonly files: readonly NamedSource[];
-  /** Empty ones. */
+  /** Empty directories. */
   readonly directories: readonly DirectoryRecord[];
 }
 
@@ -102,7 +102,7 @@ async function resolveSource(engine: Engine, name: string, source: SaveSource): 
     return { name, sizeBytes: opened.sizeBytes, source: { open: () => local.openSource(source) } };
   }
   if (source instanceof Uint8Array) {
-    // It would be saved as a file of no bytes.
+    // Its length is 0, so it would be saved as an empty file.
     if (source.buffer instanceof ArrayBuffer && source.buffer.detached)
       throw refusal(
         `the memory of "${name}" was transferred away, by postMessage or structuredClone, before it was saved`,

@@ -13,7 +13,7 @@ import { withDeadline } from './deadline.ts';
 import { type Engine, newId, type RecordIo } from './engine.ts';
 import { createRecord, deleteForTidiness } from './records.ts';
 
-/** What an upload is for. */
+/** Purpose of an upload. */
 export interface UploadPurpose {
   readonly id: CheckpointId;
   readonly writer: number;
@@ -31,9 +31,8 @@ export interface UploadOwner extends Pick<UploadPurpose, 'id' | 'writer' | 'inca
 }
 
 /**
- * Whether this owner may continue uploads of an incarnation. A different process may still be
- * sending as its own incarnation, so only earlier ones count, unless all of them belong to the same
- * life.
+ * Whether this owner may resume uploads of an incarnation: of an earlier one, or of its own if other
+ * processes share it. Any other upload belongs to a process that may still be sending.
  */
 export function mayGoOnWith(owner: UploadOwner, incarnation: number): boolean {
   return incarnation < owner.incarnation || (owner.isShared && incarnation === owner.incarnation);

@@ -35,7 +35,7 @@ export interface TransferParts {
  * in progress has settled, all buffers are back in the pool, and sources and sinks are closed. A
  * stop by the caller's signal is such an error (`Aborted`).
  *
- * A store call may continue after it was told to stop. It is then abandoned: after a second
+ * A store call may continue after it was told to stop. It is then abandoned: after another
  * `stallTimeoutMs`, or after half a second if the caller has stopped. Its buffer stays unused until
  * the call ends.
  */
@@ -54,8 +54,8 @@ export interface Transfer {
    */
   retryPolicy(what: string, caller: Pick<TransferOptions, 'signal' | 'onRetry'>): RetryPolicy;
   /**
-   * So many streams are uploaded at once, over all calls; at least 1. Further streams wait unread.
-   * If producers wait for each other, there must be no more of them than this.
+   * Maximum number of streams that are uploaded at once, over all calls; at least 1. Further
+   * streams wait unread. If producers wait for each other, there must be no more of them than this.
    */
   readonly streamCountMax: number;
   /** Use of the pool, for figures and tests. */

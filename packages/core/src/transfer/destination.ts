@@ -34,9 +34,9 @@ export interface Whole {
 
 export interface Destination {
   /**
-   * Waits until so many bytes may be sent; never rejects. Call it before reading the bytes and
-   * before taking a turn: a waiting file then holds neither memory nor a turn, and waits for one
-   * part at a time.
+   * Waits until `sizeBytes` may be sent; never rejects. Call it before reading the bytes and before
+   * taking a turn: a waiting file then holds neither memory nor a turn, and waits for one part at a
+   * time.
    */
   admit(sizeBytes: number): Promise<void>;
   /** The bytes were admitted but are not sent. */

@@ -6,7 +6,7 @@ import { FileProgress } from './progress.ts';
 import { isOversized, readOversizedPart, readParts } from './read.ts';
 import type { Run } from './run.ts';
 
-/** At most so many reads are started ahead of the reader. */
+/** Maximum number of reads started ahead of the reader. */
 const AHEAD_MAX = 3;
 /** All reader streams together read ahead at most this share of the budget. */
 const AHEAD_BUDGET_SHARE = 0.25;

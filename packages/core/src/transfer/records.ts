@@ -55,8 +55,8 @@ export function retryingRecords(shared: Shared): ObjectStore {
 const SENDS_MAX = 3;
 
 /**
- * So many readings before a record counts as damaged. Bytes that the network or a disk has changed
- * on the way are right the next time.
+ * Readings before a record counts as damaged. Bytes that the network or a disk has changed on the
+ * way are right the next time.
  */
 const READINGS_MAX = 3;
 

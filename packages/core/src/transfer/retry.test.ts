@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { abortError, CheckpointError, type Clock, isCheckpointError } from '../contract/index.ts';
 import { RetryBudget, type RetryPolicy, retrying } from './retry.ts';
 
-/** Sleeps take no time and are noted. */
+/** Sleeps take no time and are recorded. */
 class NotedSleeps implements Clock {
   readonly sleeps: number[] = [];
   nowMs = () => 0;

@@ -30,8 +30,8 @@ import { ABORT_GRACE_MS, type RequestCall, type Stoppable, WatchedCall } from '.
  */
 const FILES_OPEN_MAX = 64;
 /**
- * Tidying up after a failure (aborting an upload, closing a source) delays the caller no longer
- * than this.
+ * Longest time that tidying up after a failure (aborting an upload, closing a source) delays the
+ * caller.
  */
 const TIDY_TIMEOUT_MS_MAX = 5000;
 const TIDY_TIMEOUT_MS_MIN = 50;
@@ -185,8 +185,8 @@ export class Run implements ActiveRun {
   }
 
   /**
-   * Waits until so many bytes may be sent. Never rejects: if the run has failed, the next step
-   * finds out.
+   * Waits until `sizeBytes` may be sent. Never rejects: if the run has failed, the next step finds
+   * out.
    */
   async admit(sizeBytes: number): Promise<void> {
     try {

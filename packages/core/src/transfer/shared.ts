@@ -17,7 +17,7 @@ export interface Shared extends TransferParts {
   readonly retryBudget: RetryBudget;
   readonly deadlines: Deadlines;
   readonly readTimes: ReadTimes;
-  /** Runs so many producers of streams at once; the others wait. */
+  /** Runs a limited number of stream producers at once; the others wait. */
   readonly streamSeats: (fill: () => Promise<void>) => Promise<void>;
   readonly runs: Set<ActiveRun>;
   /** Bytes that reader streams have read ahead. */

@@ -64,8 +64,8 @@ export interface WatchOptions<T = unknown> {
  *
  * `stop` does the same with the given error. In both cases, if the call does not settle within
  * `graceMs`, `onAbandoned` is called. The error then has status `exhausted`, because the effect of
- * the call is unknown; `Aborted` stays unchanged. A call that succeeds after it was told to stop has
- * succeeded.
+ * the call is unknown; `Aborted` stays unchanged. A call that succeeds after it was told to stop
+ * has succeeded.
  */
 export class WatchedCall<T> implements Deadline, Stoppable, RequestCall, RequestWatch {
   dueMs = 0;

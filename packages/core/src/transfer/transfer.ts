@@ -19,11 +19,11 @@ import { uploadFile } from './upload.ts';
 import { verifyFile } from './verify.ts';
 
 /**
- * So many repeats of all requests together are always allowed: a short outage hits all requests in
+ * Repeats of all requests together that are always allowed. A short outage affects all requests in
  * progress at once.
  */
 const RETRY_BUDGET_MIN = 100;
-/** So many repeats of one request double its delay up to the longest one. */
+/** This many repeats of one request double its delay up to the longest one. */
 const RETRY_BUDGET_PER_REQUEST = 10;
 
 /**

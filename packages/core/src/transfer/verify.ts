@@ -7,7 +7,7 @@ import { FileProgress } from './progress.ts';
 import { checkOversizedPart, isOversized, memoryBytes, missing, pieceBytes, readParts } from './read.ts';
 import { FileTurns, type Run } from './run.ts';
 
-/** Reading stops after so many damaged places in a file. */
+/** Reading of a file stops after this many damaged places. */
 const PROBLEMS_PER_FILE_MAX = 10;
 
 /**
