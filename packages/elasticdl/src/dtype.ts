@@ -1,4 +1,4 @@
-/** Types of elements: how long they are, and which numbers stand for them. */
+/** Element types: their sizes and the numbers that ElasticDL and TensorFlow use for them. */
 
 import { DATA_TYPES, TENSOR_DTYPES } from '@holdfast/wire/elasticdl';
 import type { DtypeNumbering } from './layout.ts';
@@ -18,7 +18,7 @@ const ITEM_BYTES: Readonly<Record<Dtype, number>> = {
   float64: 8,
 };
 
-// ElasticDL never had numbers of its own for the unsigned types and bfloat16.
+// ElasticDL never had its own numbers for the unsigned types and bfloat16.
 const ELASTICDL: Partial<Record<Dtype, number>> = {
   bool: TENSOR_DTYPES.DT_BOOL,
   int8: TENSOR_DTYPES.DT_INT8,
@@ -63,12 +63,15 @@ export function itemBytes(dtype: Dtype): number {
   return ITEM_BYTES[dtype];
 }
 
-/** `null`: none stands for it. */
+/** `null` if the numbering has no number for the type. */
 export function numberOfDtype(dtype: Dtype, numbering: DtypeNumbering): number | null {
   return NUMBERS[numbering][dtype] ?? null;
 }
 
-/** `null`: it stands for nothing, for no type (0), or for one whose elements are none of a model's variables, such as strings. */
+/**
+ * `null` if the number is unknown, means no type (0), or means a type that no variable of a model
+ * has, such as strings.
+ */
 export function dtypeOfNumber(number: number, numbering: DtypeNumbering): Dtype | null {
   return DTYPES[numbering].get(number) ?? null;
 }

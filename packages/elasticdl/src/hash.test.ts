@@ -98,7 +98,7 @@ describe('bucketsOf', () => {
   const ids = fc.array(fc.oneof(fc.bigInt(INT64_MIN, INT64_MAX), fc.constantFrom(...edges)), {
     maxLength: 40,
   });
-  // Both ways to compute, and the numbers at which one takes over from the other.
+  // Both algorithms, and the counts at which one replaces the other.
   const counts = fc.oneof(
     fc.integer({ min: 1, max: 2 ** 15 }),
     fc.integer({ min: 1, max: 2 ** 31 - 1 }),

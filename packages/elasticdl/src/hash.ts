@@ -1,10 +1,13 @@
-/** Which parameter server holds what: ElasticDL's hash_utils, in Python as in Go, save that Go's loses negative ids. */
+/**
+ * Which parameter server holds what. Same results as ElasticDL's hash_utils in Python and in Go,
+ * except that the Go version loses negative ids.
+ */
 
 import { createHash } from 'node:crypto';
 import { anyText, byteArray, CheckpointError, rule, wholeNumber } from '@holdfast/core/contract';
 import { HIGH, LOW, wordsOf } from './id-halves.ts';
 
-/** The most parts that a model can be divided into. */
+/** The highest number of parts that a model can be divided into. */
 const BUCKET_COUNT_MAX = 2 ** 31 - 1;
 
 const aBucketCount = wholeNumber(1, BUCKET_COUNT_MAX);
@@ -17,8 +20,10 @@ function checkBucketCount(bucketCount: number): void {
 }
 
 /**
- * Part of a dense variable, 0 to `bucketCount - 1`: the hexadecimal digits of the SHA-256 of its name, read as digits in base 32, modulo
- * `bucketCount` (1 to 2^31 - 1, else `InvalidArgument`). Base 32 is what ElasticDL has: with 32 parts, none is ever in 16 to 31.
+ * Part of a dense variable, 0 to `bucketCount - 1`: the hexadecimal digits of the SHA-256 of its
+ * name, read as digits in base 32, modulo `bucketCount` (1 to 2^31 - 1, otherwise
+ * `InvalidArgument`). Base 32 is ElasticDL's choice: with 32 parts, no variable is ever in parts 16
+ * to 31.
  */
 export function stringToId(name: string, bucketCount: number): number {
   anyText('name', name);
@@ -31,7 +36,10 @@ export function stringToId(name: string, bucketCount: number): number {
   return id;
 }
 
-/** Part of the row of an id, 0 to `bucketCount - 1`: modulo as in Python, so that a negative id has one too. `bucketCount` as above. */
+/**
+ * Part of the row of an id, 0 to `bucketCount - 1`. The modulo is Python's, so negative ids have a
+ * part too. `bucketCount` as in `stringToId`.
+ */
 export function intToId(id: bigint, bucketCount: number): number {
   anId('id', id);
   checkBucketCount(bucketCount);
@@ -39,7 +47,10 @@ export function intToId(id: bigint, bucketCount: number): number {
   return Number(((id % count) + count) % count);
 }
 
-/** `intToId` of each id, into as many elements of `into`. `InvalidArgument` if it has fewer. */
+/**
+ * Writes the `intToId` of each id to the same index of `into`. `InvalidArgument` if `into` is
+ * shorter than `ids`.
+ */
 export function bucketsOf(ids: BigInt64Array, bucketCount: number, into: Uint32Array): void {
   checkBucketCount(bucketCount);
   manyIds('ids', ids);
@@ -54,21 +65,25 @@ export function bucketsOf(ids: BigInt64Array, bucketCount: number, into: Uint32A
   else manyBuckets(ids, bucketCount, into);
 }
 
-/** Nothing here leaves 32 bits, so it is integer arithmetic throughout. */
+/** All values stay within 32 bits, so the engine can use integer arithmetic throughout. */
 function fewBuckets(ids: BigInt64Array, bucketCount: number, into: Uint32Array): void {
   const words = wordsOf(ids);
-  // 2^32 modulo the count: below 2^15, as each half's remainder is, so that their product is below 2^30.
+  // 2^32 modulo the count. It is below 2^15, as is each half's remainder, so the product is below
+  // 2^30.
   const highWeight = 2 ** 32 % bucketCount;
   for (let i = 0; i < ids.length; i += 1) {
     const low = (words[2 * i + LOW] as number) % bucketCount;
     const high = (words[2 * i + HIGH] as number) | 0;
-    // The remainder of a negative number is negative here, and is not in Python.
+    // JavaScript's remainder of a negative number is negative; Python's is not.
     const remainder = high === 0 ? 0 : (high % bucketCount) + (high < 0 ? bucketCount : 0);
     into[i] = (((remainder * highWeight) | 0) + low) % bucketCount;
   }
 }
 
-/** In steps of 16 bits: a remainder below 2^31 with 16 bits more is below 2^47, which a double holds exactly. */
+/**
+ * Works in steps of 16 bits: a remainder below 2^31 with 16 more bits is below 2^47, which a double
+ * holds exactly.
+ */
 function manyBuckets(ids: BigInt64Array, bucketCount: number, into: Uint32Array): void {
   const words = wordsOf(ids);
   for (let i = 0; i < ids.length; i += 1) {
@@ -86,9 +101,10 @@ export interface ScatteredRows {
 }
 
 /**
- * Divides rows of `rowBytes` bytes by the ids they belong to, as `scatter_embedding_vector` does: parts appear in the order of their first
- * id, and only those that have any; within one, rows keep their order, and an id that is there twice stays so. Copies everything.
- * `InvalidArgument` if there are not as many rows as ids.
+ * Divides rows of `rowBytes` bytes by their ids, as `scatter_embedding_vector` does. Parts are in
+ * the order of their first id, and parts without rows are absent. Within a part, rows keep their
+ * order, and repeated ids are kept. Copies everything. `InvalidArgument` if the numbers of rows and
+ * ids differ.
  */
 export function scatterEmbeddingVector(
   ids: BigInt64Array,

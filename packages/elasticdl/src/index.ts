@@ -1,4 +1,7 @@
-/** ElasticDL's checkpoints: read in every form, written in two, divided anew among any number of parameter servers. */
+/**
+ * ElasticDL's checkpoints: reads every form, writes two, and reshards to any number of parameter
+ * servers.
+ */
 
 export { type DecodeOptions, decodeShard } from './codec/decode.ts';
 export { type EncodedShard, encodeShard } from './codec/encode.ts';

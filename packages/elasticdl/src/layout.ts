@@ -1,22 +1,29 @@
-/** Where everything lies in a shard's file: what reading its structure finds, without its values. */
+/**
+ * Positions of everything in a shard's file: the result of reading its structure without its
+ * values.
+ */
 
 import type { Dtype, TableInfo } from './model.ts';
 
 /**
- * The forms that ElasticDL's files have had, by the first schema whose fields suffice for the file.
- *
+ * The forms of ElasticDL's files. A file counts as the first form whose fields suffice for it.
  * - `S0`, `S1`, `S2`: a map of tensors; with row ids from S1 on, with types from S2 on.
- * - `S2a`: a list of tensors, as a branch had it for a day: the name is field 5.
- * - `S3`, `S4`: a list of tensors with their names in field 1; with infos of the tables from S4 on, the form of the design document.
+ * - `S2a`: a list of tensors with the name in field 5; one branch wrote this for a day.
+ * - `S3`, `S4`: a list of tensors with the name in field 1. From S4 on, the form of the design
+ *   document, with infos of the tables.
  * - `S5`: as S4, with TensorFlow's numbers for types.
- * - `S6`, `S7`: maps of TensorFlow's tensors, one for dense variables and one for tables; the numbers of their fields differ.
+ * - `S6`, `S7`: maps of TensorFlow's tensors, one for dense variables and one for tables. The two
+ *   differ in their field numbers.
  */
 export type Form = 'S0' | 'S1' | 'S2' | 'S2a' | 'S3' | 'S4' | 'S5' | 'S6' | 'S7';
 
-/** The forms that are written: that of the design document, and that of the last release. */
+/** The forms that can be written: that of the design document, and that of the last release. */
 export type WrittenForm = Extract<Form, 'S4' | 'S7'>;
 
-/** Which numbers stand for types: ElasticDL's own up to S4, TensorFlow's from S5 on. The same field holds both. */
+/**
+ * Which numbers mean which types: ElasticDL's own up to S4, TensorFlow's from S5 on. The same field
+ * holds both.
+ */
 export type DtypeNumbering = 'elasticdl' | 'tensorflow';
 
 export interface ByteRange {
@@ -28,13 +35,13 @@ export interface TensorPlace {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
-  /** Its elements: exactly as many bytes as type and shape ask for. */
+  /** The elements; its length is exactly what type and shape need. */
   readonly content: ByteRange;
 }
 
-/** Ids that stand together in the file. */
+/** Ids that are contiguous in the file. */
 export interface IdRun extends ByteRange {
-  /** False: a tag stands before each one, the same before all. Otherwise nothing but varints. */
+  /** False: each id has a tag before it, always the same one. True: only varints. */
   readonly isPacked: boolean;
 }
 
@@ -42,7 +49,7 @@ export interface TablePlace {
   readonly name: string;
   readonly dtype: Dtype;
   readonly dim: number;
-  /** By the shape of the values; reading the ids finds out whether they are as many. */
+  /** By the shape of the values. Only reading the ids shows whether there are as many. */
   readonly rowCount: number;
   readonly values: ByteRange;
   /** In order. Empty without rows. */
@@ -51,9 +58,9 @@ export interface TablePlace {
 
 export interface ShardLayout {
   readonly form: Form;
-  /** `null`: the file holds nothing that tells. */
+  /** `null` if no content of the file shows it. */
   readonly numbering: DtypeNumbering | null;
-  /** 0 where the field is missing. */
+  /** 0 if the field is missing. */
   readonly version: number;
   readonly infos: readonly TableInfo[];
   readonly dense: readonly TensorPlace[];

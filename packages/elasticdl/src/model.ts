@@ -1,6 +1,6 @@
-/** What a checkpoint of ElasticDL holds, whatever form it was written in. */
+/** The content of an ElasticDL checkpoint, independent of its form. */
 
-/** Types of elements. `bfloat16` is what ElasticDL's parameter server in Go calls Float16. */
+/** Types of elements. ElasticDL's parameter server in Go calls `bfloat16` Float16. */
 export type Dtype =
   | 'bool'
   | 'int8'
@@ -14,18 +14,18 @@ export type Dtype =
   | 'float32'
   | 'float64';
 
-/** A table that the model has, whether or not any of its rows is there. */
+/** A table of the model, with or without rows. */
 export interface TableInfo {
   readonly name: string;
   /** Elements of a row. */
   readonly dim: number;
-  /** How rows begin that nobody has trained yet, such as `uniform`. */
+  /** How new rows are initialized, such as `uniform`. */
   readonly initializer: string;
-  /** `null`: the form has no place for it, or nobody filled it in. */
+  /** `null` if the form has no field for it, or the field was not set. */
   readonly dtype: Dtype | null;
 }
 
-/** A variable that is no embedding table. */
+/** A dense variable: any variable that is not an embedding table. */
 export interface Tensor {
   readonly dtype: Dtype;
   /** Empty for a scalar. */
@@ -34,7 +34,7 @@ export interface Tensor {
   readonly data: Uint8Array;
 }
 
-/** Rows of an embedding table, in the order in which they were written: nothing sorts them. */
+/** Rows of an embedding table, in the order in which they were written; not sorted. */
 export interface EmbeddingRows {
   readonly dtype: Dtype;
   readonly dim: number;
@@ -44,13 +44,13 @@ export interface EmbeddingRows {
   readonly values: Uint8Array;
 }
 
-/** The model as one parameter server holds it: its share of variables and rows. */
+/** One parameter server's share of the model: its variables and rows. */
 export interface ModelShard {
-  /** How many updates this server had applied: -2^31 to 2^31 - 1. */
+  /** Number of updates that this server had applied: -2^31 to 2^31 - 1. */
   readonly version: number;
-  /** Of all tables of the model, on every server. Names are unique. */
+  /** Infos of all tables of the model, the same on every server. Names are unique. */
   readonly infos: readonly TableInfo[];
   readonly dense: ReadonlyMap<string, Tensor>;
-  /** Tables that have rows here, and any others; no name is in `dense` too. */
+  /** Tables that have rows here, and possibly others. No name is in `dense` too. */
   readonly tables: ReadonlyMap<string, EmbeddingRows>;
 }

@@ -1,4 +1,4 @@
-/** What the calls of this package accept, beside the rules that all packages share. */
+/** Argument rules of this package, besides those that all packages share. */
 
 import {
   abortSignal,
@@ -17,7 +17,7 @@ import type { CheckOptions } from './open/check.ts';
 import type { ReadingOptions } from './scatter/scatter-model.ts';
 
 export const BUFFER_BYTES_MIN = 1024 * 1024;
-/** Of one new division; each takes four bytes of a table. */
+/** Most shards of one reshard; each takes four bytes of a table. */
 export const SHARD_COUNT_MAX = 65_536;
 
 export const aPlace: Rule = having('where', 'list', 'open', 'parent', 'pathOf');
@@ -25,7 +25,7 @@ export const aManager: Rule = having('save', 'list', 'latest');
 export const aTarget: Rule = having('open', 'publish', 'discard');
 export const aForm: Rule = oneOf('S4', 'S7');
 export const anExtension: Rule = oneOf('ckpt', 'chkpt');
-/** A set of shards, open. */
+/** An open set of shards. */
 export const aSet: Rule = (name, value) => {
   plainObject(name, value);
   listOf(plainObject)(`${name}.shards`, (value as { shards?: unknown }).shards);

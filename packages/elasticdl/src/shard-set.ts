@@ -1,26 +1,32 @@
-/** The files of one checkpoint of ElasticDL, wherever they lie. */
+/** The files of one ElasticDL checkpoint, on any kind of storage. */
 
 import type { RandomSource, WriterState } from '@holdfast/core/contract';
 
 export interface ShardFile {
-  /** As it is called there: `variables-0-of-2.ckpt`. */
+  /** Its file name: `variables-0-of-2.ckpt`. */
   readonly name: string;
   readonly index: number;
   readonly count: number;
   readonly source: RandomSource;
-  /** Of a file of this machine: where it lies. */
+  /** Path of the file if it is on this machine. */
   readonly path?: string | undefined;
 }
 
-/** All shards, each once, by index: whoever opens a set refuses one that lacks any. */
+/** All shards, each once, by index. Opening a set fails if a shard is missing. */
 export interface ShardSet extends AsyncDisposable {
   /** For messages: a directory, or a URI with the version. */
   readonly where: string;
-  /** By the directory's name or by the catalog; `null`: neither tells. Each file holds its own as well. */
+  /**
+   * By the directory's name or by the catalog; `null` if neither has it. Each file holds a version
+   * too.
+   */
   readonly version: bigint | null;
-  /** Of a checkpoint of a run: what each writer said of the moment of its bytes. Elsewhere nothing tells. */
+  /** Only for a checkpoint of a run: the state that each writer reported for its bytes. */
   readonly writers?: readonly WriterState[] | undefined;
-  /** Opens another whole version of the same job, to compare with; `null`: there is none. Missing: none is known. */
+  /**
+   * Opens another whole version of the same job, to compare with; resolves to `null` if there is
+   * none. `undefined`: this set has no way to find one.
+   */
   readonly openOther?: ((signal: AbortSignal | undefined) => Promise<ShardSet | null>) | undefined;
   /** At least one. */
   readonly shards: readonly ShardFile[];

@@ -1,4 +1,7 @@
-/** Who receives a shard that is put together from others: memory, a file of ElasticDL's, a file of another format. */
+/**
+ * Receivers of a shard that is assembled from others: memory, an ElasticDL file, or a file of
+ * another format.
+ */
 
 import type { Dtype, TableInfo } from './model.ts';
 
@@ -13,7 +16,7 @@ export interface TableOutline {
   readonly dtype: Dtype;
   readonly dim: number;
   readonly rowCount: number;
-  /** Of its ids as varints, one after the other. */
+  /** Size of its ids as varints, one after the other. */
   readonly idsBytes: number;
 }
 
@@ -26,18 +29,21 @@ export interface ShardOutline {
 }
 
 /**
- * `begin` comes first and once, `end` last and once, unless something failed. Calls for one variable or table come one at a time and in
- * order, without a gap; for different ones they may be under way together. Memory that is passed in is the sink's until the call settles.
- * Nothing of it is to be shown before all that was read has been proven, which is after `end`: that is the business of whoever opened it.
+ * `begin` comes first and once, `end` last and once, unless something failed. Calls for one
+ * variable or table come one at a time, in order and without a gap. Calls for different ones may
+ * run concurrently. The sink may use memory that is passed in until the call settles.
+ *
+ * The output must stay invisible until everything that was read is verified, which is after `end`.
+ * The code that opened the sink must ensure that.
  */
 export interface ShardSink {
   begin(outline: ShardOutline): Promise<void>;
   putDense(name: string, offsetBytes: number, bytes: Uint8Array): Promise<void>;
-  /** `ids.length` rows, the first of which is row `firstRow` of the table here. */
+  /** `ids.length` rows; the first one is row `firstRow` of the table here. */
   putRows(table: string, firstRow: number, ids: BigInt64Array, values: Uint8Array): Promise<void>;
   /**
-   * For a sink that writes past the page cache: where in a page of 4,096 bytes the values of a call that begins with `firstRow` had best
-   * lie in memory. Whoever calls follows it where that costs nothing.
+   * For a sink that writes past the page cache: the best offset within a page of 4,096 bytes for
+   * the values of a call that begins with `firstRow`. Callers follow it if that costs nothing.
    */
   placeInPage?(table: string, firstRow: number): number;
   end(): Promise<void>;

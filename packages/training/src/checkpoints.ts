@@ -10,6 +10,7 @@ export interface TrainingCheckpoint {
   /**
    * Allowed only before `commit`. If a key is opened twice, the last stream counts. Close all
    * streams before `commit`.
+   *
    * `commit` fails while a key's stream has failed or was aborted and the key has not been written
    * again.
    */

@@ -9,9 +9,11 @@ import type { State } from './state.ts';
  * Loads the newest whole checkpoint into the state and resolves to its version, or to `null` if
  * there is no checkpoint at all. A checkpoint that is damaged, or that `state.load` cannot read, is
  * skipped with a warning. `reset` is called before the next older one is tried.
+ *
  * Rejects with the error of the newest checkpoint if none is whole: starting from scratch would
  * silently lose the training so far. Rejects with `NotFound` if `list` has checkpoints but there is
  * no latest, for example when all are quarantined.
+ *
  * Costs one `latest`. A first start and a failure cost one `list`; each older checkpoint costs one
  * `get`.
  */

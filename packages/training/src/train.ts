@@ -2,6 +2,7 @@
  * The train loop of torchelastic. A world begins with: snapshot, rendezvous, load (only on rank 0,
  * and only if no worker has a state yet), sync. Each step is: snapshot, step, save, check for
  * workers that came or left.
+ *
  * docs/training.md lists the differences from torchelastic and the reasons.
  */
 

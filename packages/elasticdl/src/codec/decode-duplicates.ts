@@ -1,11 +1,14 @@
 /**
- * Rows that a later one of the same id replaces. By sorting, which takes as long whatever the ids are: a hash table can be made slow by whoever
- * chooses them.
+ * Finds rows that a later row of the same id replaces. It sorts, which takes the same time for all
+ * ids; chosen ids could make a hash table slow.
  */
 
 import { HIGH, LOW, wordsOf } from '../id-halves.ts';
 
-/** The rows whose id no later row has, ascending; `null`: all of them, as is usual, and then no BigInt is made for any. */
+/**
+ * Indexes of rows whose id does not occur later, ascending. `null` means all rows: the usual case,
+ * found without creating a BigInt.
+ */
 export function survivingRows(ids: BigInt64Array): Uint32Array | null {
   if (repeats(ids, (order) => order <= 0).next().done) return null;
   const repeated = BigInt64Array.from(distinct(repeats(ids.slice().sort(), (order) => order === 0)));
@@ -25,7 +28,10 @@ export function survivingRows(ids: BigInt64Array): Uint32Array | null {
   return rows;
 }
 
-/** The ids that stand to the one before them as wanted: negative where it is smaller, 0 where it is the same. */
+/**
+ * Yields the ids whose order relative to the previous id is wanted: negative if smaller, 0 if
+ * equal.
+ */
 function* repeats(ids: BigInt64Array, isWanted: (order: number) => boolean): Generator<bigint> {
   const words = wordsOf(ids);
   const signed = new Int32Array(words.buffer, words.byteOffset, words.length);
@@ -44,7 +50,7 @@ function* distinct(ascending: Iterable<bigint>): Generator<bigint> {
   }
 }
 
-/** -1: it is not there. */
+/** -1 if the id is not in the list. */
 function indexIn(ascending: BigInt64Array, id: bigint): number {
   let low = 0;
   let high = ascending.length;

@@ -1,4 +1,4 @@
-/** A shard's file that is in memory, as values. */
+/** Decodes a shard's file in memory to values. */
 
 import {
   anyText,
@@ -17,22 +17,23 @@ import { readIds } from './read-ids.ts';
 import { readShardLayout } from './read-layout.ts';
 
 export interface DecodeOptions {
-  /** Of the file, in messages: `shard` unless told. */
+  /** Name of the file in messages. Default `shard`. */
   name?: string | undefined;
   /** As for `readShardLayout`. */
   numbering?: DtypeNumbering | undefined;
 }
 
 /**
- * All that a shard's file holds, whatever its form. Values are views on `file`, which must not change while they are in use; only ids are
- * new memory, 8 bytes each, and the values of tables in which an id stands more than once: of such rows the last one stays, where it is.
- * Errors as from `readShardLayout` and `readIds`.
+ * Decodes a whole shard's file of any form. Values are views of `file`, which must not change while
+ * they are in use. New memory is allocated only for ids, 8 bytes each, and for the values of tables
+ * with repeated ids. If rows have the same id, the last one stays, in its position. Errors as from
+ * `readShardLayout` and `readIds`.
  */
 export async function decodeShard(file: Uint8Array, options: DecodeOptions = {}): Promise<ModelShard> {
   byteArray('file', file);
   checkOptions(options, { name: optional(anyText), numbering: optional(oneOf('elasticdl', 'tensorflow')) });
   const { name = 'shard', numbering } = options;
-  // A Buffer has views that are Buffers, and those compare and print otherwise.
+  // Views of a Buffer are Buffers, which compare and print differently.
   const bytes = new Uint8Array(file.buffer, file.byteOffset, file.byteLength);
   const source = sourceOf(name, bytes);
   const layout = await readShardLayout(source, { name, numbering });

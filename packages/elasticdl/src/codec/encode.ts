@@ -1,4 +1,4 @@
-/** A shard in memory as the bytes of a file of ElasticDL's. */
+/** Encodes a shard in memory to the bytes of an ElasticDL file. */
 
 import { listOf, plainObject, rule } from '@holdfast/core/contract';
 import type { WrittenForm } from '../layout.ts';
@@ -9,21 +9,23 @@ import { type FilePiece, outlineFile } from './outline-file.ts';
 import { checkRows, checkTensor } from './write-checks.ts';
 import { encodeIds, idsBytes } from './write-ids.ts';
 
-/** So many ids take less than 1 MiB. */
+/** This many ids take less than 1 MiB. */
 const IDS_PER_CHUNK = 65_536;
 
 export interface EncodedShard {
   readonly sizeBytes: number;
   /**
-   * The file from its beginning, each time it is called. Elements and rows are views on the shard's memory, which has to stay as it is until
-   * the chunks have been used; what is copied are heads and ids, in pieces of less than 1 MiB.
+   * Yields the file from its start, on each call. Elements and rows are views of the shard's
+   * memory, which must not change until the chunks are used. Only heads and ids are copied, in
+   * pieces of less than 1 MiB.
    */
   chunks(): Iterable<Uint8Array>;
 }
 
 /**
- * The same bytes as google.protobuf's deterministic serialization; see `outlineFile`. `InvalidArgument`, at once, for a shard that
- * contradicts itself, or that the form cannot hold; the message names variable or table, what was expected and what was found.
+ * The same bytes as google.protobuf's deterministic serialization; see `outlineFile`. Throws
+ * `InvalidArgument` at once for a shard that contradicts itself, or that the form cannot hold. The
+ * message names the variable or table, and what was expected and found.
  */
 export function encodeShard(shard: ModelShard, form: WrittenForm = 'S7'): EncodedShard {
   plainObject('shard', shard);

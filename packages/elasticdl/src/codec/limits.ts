@@ -1,8 +1,11 @@
-/** What is refused in a file that is read, and so never written: each stands for memory that a hostile file would take. */
+/**
+ * Limits for files that are read, and therefore also for files that are written. Each limits the
+ * memory that a hostile file could take.
+ */
 
-/** Of a name in UTF-8. */
+/** Most bytes of a name in UTF-8. */
 export const NAME_BYTES_MAX = 65_536;
-/** Of an initializer in UTF-8, and of all else that is short. */
+/** Most bytes of an initializer in UTF-8, and of other short fields. */
 export const SHORT_BYTES_MAX = 4096;
 /** TensorFlow's own limit for the dimensions of a tensor. */
 export const RANK_MAX = 254;

@@ -1,4 +1,7 @@
-/** Where everything will lie in a file of ElasticDL's that holds a given shard, before any of its values is there. */
+/**
+ * Positions of everything in an ElasticDL file for a given shard, computed before its values are
+ * known.
+ */
 
 import { FORMS, TENSORFLOW } from '@holdfast/wire/elasticdl';
 import { itemBytes, numberOfDtype } from '../dtype.ts';
@@ -14,7 +17,10 @@ export interface LiteralPiece {
   readonly bytes: Uint8Array;
 }
 
-/** Place of the elements of a dense variable, or of the rows or the ids (varints, one after the other) of a table. Never empty. */
+/**
+ * Position of the elements of a dense variable, or of the rows or the ids (varints, one after the
+ * other) of a table. Never empty.
+ */
 export interface ContentPiece extends Content {
   readonly offsetBytes: number;
 }
@@ -23,17 +29,22 @@ export type FilePiece = LiteralPiece | ContentPiece;
 
 export interface FileOutline {
   readonly sizeBytes: number;
-  /** In the order of the file, without a gap. What has no bytes has no piece. */
+  /** In the order of the file, without a gap. Empty contents have no piece. */
   readonly pieces: readonly FilePiece[];
 }
 
 /**
- * The same bytes as google.protobuf's deterministic serialization of the same model: maps of S7 in the order of their keys' UTF-8, lists in
- * the given order, in S4 dense variables before tables. S4 leaves out tables without rows: their infos say that they exist. Sizes
- * go up to 2^53; google.protobuf itself, and so ElasticDL, reads no file of more than 2 GiB.
+ * The same bytes as google.protobuf's deterministic serialization of the same model. Maps of S7 are
+ * in the order of their keys' UTF-8, lists in the given order. In S4, dense variables come before
+ * tables. S4 omits tables without rows: their infos show that they exist. Sizes go up to 2^53, but
+ * google.protobuf and therefore ElasticDL read no file of more than 2 GiB.
  *
- * `InvalidArgument` for an outline that contradicts itself or lacks the info of a table with rows. In S4 also for a table without rows
- * or info, for a scalar, for a type that ElasticDL had no number for, and for a dense variable that an info says is a table.
+ * `InvalidArgument` for an outline that contradicts itself or lacks the info of a table with rows.
+ * In S4 also for:
+ * - a table without rows or info
+ * - a scalar
+ * - a type that ElasticDL had no number for
+ * - a dense variable that an info declares a table
  */
 export function outlineFile(outline: ShardOutline, form: WrittenForm): FileOutline {
   checkOutline(outline, form);
@@ -112,7 +123,7 @@ function modelOfS7({ version, infos, dense, tables }: ShardOutline): Message {
   return model;
 }
 
-/** What both forms have; the type, which only S7 has, comes last in it. */
+/** The fields of both forms. The type, which only S7 has, comes last in the message. */
 function infoMessage(
   { name, dim, initializer }: TableInfo,
   fields: { readonly name: number; readonly dim: number; readonly initializer: number },
@@ -125,12 +136,15 @@ function tensorProto(name: string, dtype: Dtype, shape: readonly number[], conte
   const tensor = new Message().number(TensorProto.dtype, numberOf(dtype, 'tensorflow', `"${name}"`));
   const dims = new Message();
   for (const size of shape) dims.message(TensorShapeProto.dim, new Message().number(Dim.size, size));
-  // ElasticDL leaves the shape of a scalar out.
+  // ElasticDL omits the shape of a scalar.
   if (shape.length > 0) tensor.message(TensorProto.tensorShape, dims);
   return tensor.content(TensorProto.tensorContent, content);
 }
 
-/** A map is a list of messages with these two fields; both are always written. https://protobuf.dev/programming-guides/encoding/#maps */
+/**
+ * A map is a list of messages with these two fields; both are always written.
+ * https://protobuf.dev/programming-guides/encoding/#maps
+ */
 const MAP_ENTRY = { key: 1, value: 2 } as const;
 
 function mapEntry(name: string, value: Message): Message {
@@ -144,7 +158,7 @@ function sortedByKey<T extends { readonly name: string }>(entries: readonly T[])
     .map(({ entry }) => entry);
 }
 
-/** Bytes that follow one another become one piece. */
+/** Joins adjacent bytes into one piece. */
 function piecesOf(parts: readonly MessagePart[]): FilePiece[] {
   const pieces: FilePiece[] = [];
   let offsetBytes = 0;

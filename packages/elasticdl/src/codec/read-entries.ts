@@ -1,6 +1,7 @@
 /**
- * The entries of a shard's file, each told by its own content: a field of the model has held different things in different forms. What they
- * mean together is decided elsewhere, when all are known.
+ * Reads the entries of a shard's file and classifies each by its own content, because a field of
+ * the model has held different things in different forms. `formOf` decides what they mean together,
+ * once all are known.
  */
 
 import { FORMS, TENSORFLOW } from '@holdfast/wire/elasticdl';
@@ -12,8 +13,8 @@ import { type FieldHeader, WIRE, type WireCursor } from './wire-cursor.ts';
 import { type Field, type Nesting, noNesting, readFields } from './wire-message.ts';
 
 /**
- * What an entry is: of a map of tensors (S0 to S2), a tensor whose name is field 5 (S2a) or field 1 (S3 to S5), an info of a table (S4 to
- * S6), and what S6 and S7 have of their own.
+ * Kind of an entry: from a map of tensors (S0 to S2), a tensor with its name in field 5 (S2a) or
+ * field 1 (S3 to S5), an info of a table (S4 to S6), and the entries of S6 and S7.
  */
 export type EntryKind =
   | 'map'
@@ -30,7 +31,7 @@ export interface TensorEntry {
   readonly kind: EntryKind;
   readonly name: string;
   readonly offsetBytes: number;
-  /** 0 where the field is missing. */
+  /** 0 if the field is missing. */
   readonly dtypeNumber: number;
   readonly shape: readonly number[];
   readonly content: ByteRange;
@@ -43,7 +44,7 @@ export interface InfoEntry {
   readonly offsetBytes: number;
   readonly dim: number;
   readonly initializer: string;
-  /** 0 where the field is missing. */
+  /** 0 if the field is missing. */
   readonly dtypeNumber: number;
 }
 
@@ -51,13 +52,13 @@ export interface ShardEntries {
   readonly version: number;
   readonly tensors: readonly TensorEntry[];
   readonly infos: readonly InfoEntry[];
-  /** Each kind that occurs, with the place of its first entry. */
+  /** Each kind that occurs, with the offset of its first entry. */
   readonly kinds: ReadonlyMap<EntryKind, number>;
 }
 
-/** Tensors, infos, dimensions and runs of ids together: each stands for an object in memory. */
+/** Limit for tensors, infos, dimensions and runs of ids together: each is an object in memory. */
 const PARTS_MAX = 4_000_000;
-/** Of all names and initializers together. */
+/** Limit for all names and initializers together. */
 const TEXT_BYTES_MAX = 67_108_864;
 
 const MODEL = FORMS.S7.Model;
@@ -66,7 +67,7 @@ const SLICES = FORMS.S7.IndexedSlicesProto;
 const LIST_TENSOR = FORMS.S5.Tensor;
 const BRANCH_TENSOR = FORMS.S2a.Tensor;
 const { TensorProto: PROTO, TensorShapeProto: SHAPE, Dim: DIM } = TENSORFLOW;
-/** Of an entry of a map. */
+/** Field numbers of an entry of a map. */
 const KEY = 1;
 const VALUE = 2;
 const NO_IDS: Ids = { runs: [], countMin: 0, countMax: 0 };
@@ -89,7 +90,8 @@ const VALUE_LISTS: ReadonlyMap<number, string> = new Map([
   [17, 'uint64_val'],
 ]);
 
-// A message is read where the cursor comes by, in whatever form it stands, so that no byte is read twice.
+// Each message is read when the cursor reaches it, in whatever form it is, so that no byte is read
+// twice.
 const shapeNesting: Nesting = ({ number }) => (number === SHAPE.dim ? noNesting : null);
 const protoNesting: Nesting = ({ number }, _isLast, before) =>
   number === PROTO.tensorShape &&
@@ -99,7 +101,10 @@ const protoNesting: Nesting = ({ number }, _isLast, before) =>
 /** A tensor, whose first field is its type, or slices, whose first field is a tensor. */
 const valueNesting: Nesting = (header, isLast, before) =>
   header.number === SLICES.concatTensors ? protoNesting : protoNesting(header, isLast, before);
-/** The value of a map ends its entry; in the other forms this field is a shape or the content, and others follow. */
+/**
+ * In a map, the value ends its entry. In other forms this field is a shape or the content, and more
+ * fields follow.
+ */
 const paramNesting: Nesting = ({ number }, isLast, before) =>
   number === VALUE && isLast && before.every((field) => field.number === KEY) ? noNesting : null;
 
@@ -143,7 +148,7 @@ class EntryReader {
     }
     if (wireType === WIRE.varint) {
       const value = this.#cursor.int64(this.#cursor.sizeBytes);
-      // As protobuf reads an int32: its lower half, and the last one that is there.
+      // As protobuf reads an int32: the lower half, and the last occurrence counts.
       if (number === MODEL.version) this.#version = Number(BigInt.asIntN(32, value));
       return;
     }
@@ -157,7 +162,9 @@ class EntryReader {
     if (isEntry) await this.#addEntry(header, fields);
   }
 
-  /** What there is of an entry: if it is cut off, messages still say its name. */
+  /**
+   * The fields of an entry, as far as they exist: if it is cut off, messages still have its name.
+   */
   #entryFields({ number, offsetBytes, lengthBytes }: FieldHeader): Promise<Field[]> {
     const endBytes = Math.min(offsetBytes + lengthBytes, this.#cursor.sizeBytes);
     return readFields(this.#cursor, endBytes, nestingOf(number));
@@ -210,7 +217,10 @@ async function kindOf(number: number, fields: MessageFields): Promise<EntryKind>
   return isTensor ? 'dense6' : 'table7';
 }
 
-/** Field 2 of the model has held four kinds of things. A tensor has a type, and that is field 5 where the name is not. */
+/**
+ * Classifies field 2 of the model, which has held four kinds of entries. Every tensor has a type;
+ * that is in field 5, unless field 5 is the name.
+ */
 function kindOfParam(fields: MessageFields): EntryKind {
   if (fields.has(BRANCH_TENSOR.name, 'bytes')) return 'branch';
   if (fields.has(LIST_TENSOR.dtype)) return 'list';
@@ -233,7 +243,8 @@ async function readTensor(kind: EntryKind, fields: MessageFields): Promise<Tenso
     case 'table7': {
       const slices = await fields.message(VALUE, 'value');
       const tensor = await slices.message(SLICES.concatTensors, 'concat_tensors');
-      // An empty table may have come without a tensor, which is not the same as one without dimensions.
+      // An empty table may have no tensor at all. That is not the same as a tensor without
+      // dimensions.
       const isThere = slices.has(SLICES.concatTensors);
       const values = isThere
         ? await tensorflowTensor(tensor)
@@ -245,7 +256,7 @@ async function readTensor(kind: EntryKind, fields: MessageFields): Promise<Tenso
   }
 }
 
-/** ElasticDL's own message, which was there until S5. */
+/** ElasticDL's own tensor message, used until S5. */
 function ownTensor(
   fields: MessageFields,
   numbers: Readonly<Record<'dim' | 'content' | 'indices' | 'dtype', number>>,

@@ -1,16 +1,19 @@
-/** What is said of bytes that are not what they should be: the file, the tensor or table, the place, what was expected and found. */
+/**
+ * Errors for damaged bytes. They name the file, the tensor or table, the offset, and what was
+ * expected and found.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 
-/** A message stays one readable line, whatever the bytes hold. */
+/** Keeps a message one readable line, whatever the bytes hold. */
 const QUOTED_MAX = 200;
 
 export interface Damage {
-  /** As it is called in messages. */
+  /** The name of the file in messages. */
   readonly file: string;
-  /** Such as `tensor "dense/bias:0"`; `null`: not known yet. */
+  /** For example `tensor "dense/bias:0"`; `null`: not known yet. */
   readonly what: string | null;
-  /** Where it is in the file. */
+  /** Offset in the file. */
   readonly offsetBytes: number;
   readonly problem: string;
   readonly expected?: string;
@@ -32,7 +35,7 @@ export function corrupt(damage: Damage): CheckpointError {
   });
 }
 
-/** A name as messages show it: in quotes, on one line, cut off where it is long. */
+/** A name for messages: in quotes, on one line, shortened if it is long. */
 export function quoted(name: string): string {
   return JSON.stringify(name.length > QUOTED_MAX ? `${name.slice(0, QUOTED_MAX)}…` : name);
 }

@@ -1,4 +1,7 @@
-/** The fields of one message by number, as a form wants them. Whatever else is there is left alone; what is there otherwise is Corrupt. */
+/**
+ * The fields of one message by number, as a form expects them. Unknown fields are ignored; fields
+ * of the wrong kind are `Corrupt`.
+ */
 
 import type { CheckpointError } from '@holdfast/core/contract';
 import type { IdRun } from '../layout.ts';
@@ -7,7 +10,7 @@ import { type BytesField, type Field, noNesting, readFields, type VarintsField }
 
 export interface Ids {
   readonly runs: readonly IdRun[];
-  /** How many ids the runs hold at least and at most: a varint has 1 to 10 bytes. */
+  /** Least and most ids that the runs can hold: a varint has 1 to 10 bytes. */
   readonly countMin: number;
   readonly countMax: number;
 }
@@ -15,7 +18,7 @@ export interface Ids {
 export class MessageFields {
   readonly #cursor: WireCursor;
   readonly #fields: readonly Field[];
-  /** Where the message begins. */
+  /** Offset of the message. */
   readonly offsetBytes: number;
 
   constructor(cursor: WireCursor, offsetBytes: number, fields: readonly Field[]) {
@@ -34,7 +37,7 @@ export class MessageFields {
     return field;
   }
 
-  /** A short one's content. */
+  /** A bytes field with its content, which must be short. */
   short(number: number, label: string): (BytesField & { readonly bytes: Uint8Array }) | null {
     const field = this.bytes(number, label);
     if (!field) return null;
@@ -49,12 +52,12 @@ export class MessageFields {
     try {
       return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(field.bytes);
     } catch {
-      // What the decoder says adds nothing.
+      // The decoder's error adds nothing.
       throw this.corrupt(field, `the ${label} is not UTF-8`);
     }
   }
 
-  /** 0 where it is missing, as in all of proto3. */
+  /** 0 if the field is missing, as everywhere in proto3. */
   int64(number: number, label: string): bigint {
     const field = this.#only(number, label);
     if (!field) return 0n;
@@ -89,7 +92,7 @@ export class MessageFields {
     return this.corrupt(field, `the ${label} has ${field.lengthBytes} bytes, more than are read`);
   }
 
-  /** Where ids lie. They are not read. */
+  /** Positions of ids, without reading them. */
   ids(number: number, label: string): Ids {
     const runs: IdRun[] = [];
     let countMin = 0;
@@ -106,7 +109,7 @@ export class MessageFields {
     return { runs, countMin, countMax };
   }
 
-  /** A message in this one; no fields where it is missing. */
+  /** A message inside this one; without fields if it is missing. */
   async message(number: number, label: string): Promise<MessageFields> {
     const field = this.bytes(number, label);
     if (!field) return new MessageFields(this.#cursor, this.offsetBytes, []);
@@ -123,7 +126,10 @@ export class MessageFields {
     return found;
   }
 
-  /** Fields that came in an order that nobody writes were not read when the cursor came by. */
+  /**
+   * Reads fields now if the cursor did not read them on its way. That happens only with a field
+   * order that no known writer produces.
+   */
   async #inside(field: BytesField): Promise<MessageFields> {
     const endBytes = field.offsetBytes + field.lengthBytes;
     if (field.fields) return new MessageFields(this.#cursor, field.offsetBytes, field.fields);
@@ -150,7 +156,7 @@ export class MessageFields {
   }
 }
 
-/** For shapes, so by BigInt; `null`: the last one has no end, or one is too long. */
+/** Uses BigInt, as it reads only shapes. `null`: the last varint has no end, or one is too long. */
 function unpackVarints(bytes: Uint8Array): bigint[] | null {
   const values: bigint[] = [];
   let value = 0n;

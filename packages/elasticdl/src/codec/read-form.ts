@@ -1,4 +1,7 @@
-/** Which form a file has, and which numbers stand for its types: nothing in it says so, its entries show it. */
+/**
+ * Finds the form of a file and the numbering of its types. No field says these; they follow from
+ * the entries.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { dtypeOfNumber, itemBytes } from '../dtype.ts';
@@ -7,7 +10,10 @@ import type { Dtype } from '../model.ts';
 import type { EntryKind, ShardEntries, TensorEntry } from './read-entries.ts';
 import { corrupt, quoted } from './read-errors.ts';
 
-/** Forms whose entries can stand in one file. The first Python of S5 had the fields of S6 and wrote those of S4, so a list goes with S6. */
+/**
+ * Entries that can occur in one file. The first Python version of S5 had the fields of S6 and wrote
+ * those of S4, so `list` is allowed in S6.
+ */
 const FAMILIES = {
   map: ['map'],
   branch: ['branch'],
@@ -81,7 +87,10 @@ function listFacts({ infos }: ShardEntries, numbering: DtypeNumbering | null): F
   return { form: infos.length > 0 ? 'S4' : 'S3', numbering };
 }
 
-/** By the size of elements, which hardly any number has in common in both. `null`: nothing tells, and nothing depends on it. */
+/**
+ * Decides by the size of elements, since few numbers have the same size in both numberings. `null`:
+ * no tensor decides, and nothing depends on it.
+ */
 function settledNumbering({ tensors }: ShardEntries, file: string): DtypeNumbering | null {
   const settling = new Map<DtypeNumbering, TensorEntry>();
   let open: TensorEntry | undefined;
@@ -101,7 +110,10 @@ function settledNumbering({ tensors }: ShardEntries, file: string): DtypeNumberi
   return own ? 'elasticdl' : other ? 'tensorflow' : null;
 }
 
-/** Those by which shape and content agree. Without elements all do, unless only one has the number. */
+/**
+ * Numberings by which shape and content agree. A tensor without elements agrees with each numbering
+ * that has its number.
+ */
 function fittingNumberings(tensor: TensorEntry): DtypeNumbering[] {
   const elements = tensor.shape.reduce((product, dim) => product * dim, 1);
   const numberings: DtypeNumbering[] = ['elasticdl', 'tensorflow'];
@@ -111,7 +123,10 @@ function fittingNumberings(tensor: TensorEntry): DtypeNumbering[] {
   });
 }
 
-/** What it may be; nothing where it makes no difference because there are no elements. */
+/**
+ * Types that the tensor may have; empty if it has no elements, because the type then makes no
+ * difference.
+ */
 function dtypesOf(tensor: TensorEntry): ReadonlySet<Dtype | null> {
   if (tensor.content.lengthBytes === 0) return new Set();
   const { dtypeNumber } = tensor;

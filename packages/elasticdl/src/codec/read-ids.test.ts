@@ -19,7 +19,7 @@ function unpackedBytes(ids: bigint[]): Uint8Array {
   return Buffer.concat(ids.flatMap((id) => [Buffer.of(TAG), packedBytes([id])]));
 }
 
-/** Runs with something else between them. */
+/** Runs with other bytes between them. */
 function runsOf(groups: readonly (readonly [isPacked: boolean, ids: bigint[]])[]): [Uint8Array, IdRun[]] {
   const parts: Uint8Array[] = [];
   const runs: IdRun[] = [];

@@ -1,4 +1,6 @@
-/** The ids of a table's rows: varints, decoded as they come by, without a BigInt for any of them. */
+/**
+ * Reads the ids of a table's rows: varints, decoded as they are read, without a BigInt for each.
+ */
 
 import { type RandomSource, throwIfAborted } from '@holdfast/core/contract';
 import { HIGH, LOW, wordsOf } from '../id-halves.ts';
@@ -7,16 +9,16 @@ import { corrupt, quoted } from './read-errors.ts';
 import { VARINT_BYTES_MAX } from './wire-cursor.ts';
 
 export interface IdChunk {
-  /** The row of the table that the first id belongs to; the others follow it. */
+  /** Row of the table that the first id belongs to; the others follow it. */
   readonly firstRow: number;
   /** At least 1, at most 65,536. */
   readonly ids: BigInt64Array;
 }
 
 export interface ReadIdsOptions {
-  /** Of the file, in messages. */
+  /** Name of the file in messages. */
   name: string;
-  /** How many bytes are read at once: 1 MiB unless told, and never more. */
+  /** Bytes per read. Default and maximum 1 MiB. */
   bufferBytes?: number | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -28,9 +30,9 @@ const READ_BYTES_MIN = 64;
 const ITEM_BYTES_MAX = 1 + VARINT_BYTES_MAX;
 
 /**
- * The ids in the order of rows; no byte is read twice. The memory of a chunk is used again after the next pull.
- * `Corrupt`, with file, table and offset: there are not as many as rows, which shows when all are read (more than the rows are never given),
- * or a varint runs over its end.
+ * Yields the ids in the order of rows; no byte is read twice. The next pull reuses the memory of a
+ * chunk. `Corrupt`, with file, table and offset: a varint runs over its end, or the numbers of ids
+ * and rows differ. Too few ids show only after all were read; more ids than rows are never yielded.
  */
 export async function* readIds(
   source: RandomSource,
@@ -41,7 +43,7 @@ export async function* readIds(
   const what = `table ${quoted(place.name)}`;
   const decoder = new IdDecoder(Math.max(1, Math.min(place.rowCount, CHUNK_IDS)));
   let firstRow = 0;
-  // Small tables take little memory: a model may have many.
+  // Small buffers for small tables, because a model may have many.
   const longestBytes = place.ids.reduce((most, { lengthBytes }) => Math.max(most, lengthBytes), 0);
   const runs = new RunReader(source, Math.min(options.bufferBytes ?? READ_BYTES_MAX, longestBytes));
   for (const run of place.ids) {
@@ -75,18 +77,18 @@ export async function* readIds(
   }
 }
 
-/** Reads runs piece by piece. What a piece ends in the middle of comes first in the next one. */
+/** Reads runs piece by piece. An item that a piece cuts is moved to the start of the next one. */
 class RunReader {
   readonly #source: RandomSource;
-  /** With zeros behind, which end every varint that has no end of its own. */
+  /** Followed by zeros, which end every varint that has no end of its own. */
   readonly bytes: Uint8Array;
   readonly #readBytes: number;
-  /** Where the next item begins. */
+  /** Start of the next item. */
   at = 0;
-  /** Items that begin before it can be decoded. */
+  /** Items that start before this can be decoded. */
   stop = 0;
   #filledBytes = 0;
-  /** In the file, behind what is filled. */
+  /** Offset in the file after the filled part. */
   #nextBytes = 0;
   #endBytes = 0;
 
@@ -96,7 +98,7 @@ class RunReader {
     this.bytes = new Uint8Array(this.#readBytes + 2 * ITEM_BYTES_MAX);
   }
 
-  /** Of the next item, in the file. */
+  /** Offset of the next item in the file. */
   get offsetBytes(): number {
     return this.#nextBytes - this.#filledBytes + this.at;
   }
@@ -109,7 +111,7 @@ class RunReader {
     this.#endBytes = offsetBytes + lengthBytes;
   }
 
-  /** False: the run is at its end. */
+  /** False: the run has ended. */
   async fill(signal: AbortSignal | undefined): Promise<boolean> {
     const leftBytes = this.#endBytes - this.#nextBytes;
     if (leftBytes === 0) return false;
@@ -126,13 +128,13 @@ class RunReader {
     return true;
   }
 
-  /** Whether an item that ends here has its end in the run. */
+  /** Whether an item that ends at `at` ends within the run. */
   reaches(at: number): boolean {
     return at <= this.#filledBytes;
   }
 }
 
-/** A chunk that fills up. */
+/** Decodes ids into a chunk until that is full. */
 class IdDecoder {
   readonly #ids: BigInt64Array;
   readonly #words: Uint32Array;
@@ -147,12 +149,14 @@ class IdDecoder {
     return this.count === this.#ids.length;
   }
 
-  /** Those that it holds: its own memory. */
+  /** The ids decoded so far, as a view of the chunk. */
   get ids(): BigInt64Array {
     return this.#ids.subarray(0, this.count);
   }
 
-  /** Until the chunk is full or the piece at its end. False: the item at `run.at` is none. */
+  /**
+   * Decodes until the chunk is full or the piece ends. False: the item at `run.at` is not valid.
+   */
   decode(run: RunReader, hasTags: boolean): boolean {
     const { bytes, stop } = run;
     const words = this.#words;
@@ -178,7 +182,7 @@ class IdDecoder {
           byte = bytes[at++] as number;
           high |= (byte & 0x7f) << shift;
         }
-        // The tenth byte has one bit.
+        // The tenth byte may have only one bit.
         if (byte >= 0x80 || (shift > 32 && byte > 1)) {
           run.at = start;
           return false;

@@ -1,4 +1,4 @@
-/** What reading the structure costs. What it finds is tested with all forms in test/elasticdl. */
+/** Cost of reading the structure. test/elasticdl tests the results with all forms. */
 
 import type { RandomSource } from '@holdfast/core/contract';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import { encodeShard } from './encode.ts';
 import { outlineFile } from './outline-file.ts';
 import { readShardLayout } from './read-layout.ts';
 
-/** Tells which bytes were read, and that none was twice. */
+/** Records which bytes were read, and checks that none was read twice. */
 class CountingSource implements RandomSource {
   readonly sizeBytes: number;
   readonly reads: [from: number, to: number][] = [];
@@ -42,7 +42,7 @@ class CountingSource implements RandomSource {
   }
 }
 
-/** A file of any size whose contents are zeros, which nobody has to write. */
+/** A file of any size with contents of zeros, which need not be written. */
 function outlinedSource(outline: ShardOutline, form: WrittenForm): CountingSource {
   const { sizeBytes, pieces } = outlineFile(outline, form);
   return new CountingSource(sizeBytes, async (offsetBytes, buffer) => {
@@ -80,7 +80,7 @@ test.each(['S4', 'S7'] as const)(
     expect([layout.form, layout.dense.length, layout.tables.length]).toEqual([form, 20, 4]);
     expect(layout.tables.map(({ rowCount }) => rowCount)).toEqual([ROWS, ROWS, ROWS, ROWS]);
     expect(source.readBytes).toBeLessThan(262_144);
-    // Twice for a table: behind its values, and behind its ids.
+    // Two for a table: after its values, and after its ids.
     expect(source.reads.length).toBeLessThanOrEqual(1 + 20 + 2 * 4);
   },
 );
@@ -130,7 +130,7 @@ test('more names than memory should hold: Corrupt, before the rest is read', asy
   const name = 'n'.repeat(65_536);
   const infos = [{ name, dim: 1, initializer: '', dtype: null }];
   const entry = bytesOf({ version: 0, infos, dense: new Map(), tables: new Map() }, 'S7');
-  // The same entry again and again, which is allowed.
+  // The same entry repeated without end, which is allowed.
   const endless = new CountingSource(2 ** 40, async (offsetBytes, buffer) => {
     for (let at = 0; at < buffer.byteLength; ) {
       const part = entry.subarray((offsetBytes + at) % entry.byteLength).subarray(0, buffer.byteLength - at);

@@ -1,4 +1,4 @@
-/** Where everything lies in a shard's file, in whichever form it was written. */
+/** Finds the positions of everything in a shard's file, in any form. */
 
 import type { RandomSource } from '@holdfast/core/contract';
 import { dtypeOfNumber, itemBytes } from '../dtype.ts';
@@ -10,29 +10,43 @@ import { type FormFacts, formOf } from './read-form.ts';
 import { WireCursor } from './wire-cursor.ts';
 
 export interface LayoutOptions {
-  /** Of the file, in messages. */
+  /** Name of the file in messages. */
   name: string;
-  /** Which numbers stand for types in a list of tensors (S3 to S5), for the caller who knows. Other forms leave no choice. */
+  /**
+   * Numbering of types in a list of tensors (S3 to S5), if the caller knows it. Other forms ignore
+   * it.
+   */
   numbering?: DtypeNumbering | undefined;
   signal?: AbortSignal | undefined;
 }
 
-/** What is computed from shapes stays exact. */
+/** Keeps computations with shapes exact. */
 const TENSOR_BYTES_MAX = Number.MAX_SAFE_INTEGER;
-/** numpy's for an array of nothing is float64, ElasticDL's for a table that says nothing else is this. */
+/**
+ * The type of a table that declares none: ElasticDL's default, although numpy's default for an
+ * empty array is float64.
+ */
 const TABLE_DTYPE: Dtype = 'float32';
 
 /**
- * Reads the structure and skips the contents: some KiB around each header, no byte twice, and not by the size of the file; ids that are not
- * packed are gone through, since nothing says where they end. Memory is a few hundred bytes for each tensor.
+ * Reads the structure and skips the contents: some KiB around each header, no byte twice. The cost
+ * does not grow with the file, with one exception: ids that are not packed are scanned, because no
+ * length says where they end. Memory is a few hundred bytes for each tensor.
  *
- * A tensor is a table if it has ids or an info, or stands in the map of tables. A table without rows takes type and dim from its info where
- * its shape is `[0]`. ElasticDL itself reads no tensor without dimensions up to S5; here it is a scalar if its content is one element. Of two
- * infos with one name the first holds. Fields that no form has are passed over.
+ * A tensor is a table if it has ids or an info, or is in the map of tables. A table without rows
+ * takes type and dim from its info if its shape is `[0]`. ElasticDL itself reads no tensor without
+ * dimensions up to S5; here it is a scalar if its content is one element. If two infos have the
+ * same name, the first counts. Unknown fields are ignored.
  *
- * `Corrupt`, with file, tensor and offset: cut off, of no form or of two, a size that is not the shape's, a type that does not exist, a name
- * twice or not UTF-8, rows without info (from S4 on, if there are infos at all) or of another dim than it says, rows that cannot be as many
- * as the ids. `InvalidArgument`: float16 by ElasticDL's number is int16 by TensorFlow's, and nothing else in the file settles it.
+ * `Corrupt`, with file, tensor and offset:
+ * - the file is cut off, or is of no form or of two
+ * - a size differs from the shape's, or a type does not exist
+ * - a name occurs twice or is not UTF-8
+ * - rows have no info (from S4 on, if there are infos at all), or another dim than their info
+ * - the number of rows cannot match the ids
+ *
+ * `InvalidArgument`: a type number means float16 in ElasticDL's numbering and int16 in
+ * TensorFlow's, and nothing else in the file decides.
  */
 export async function readShardLayout(source: RandomSource, options: LayoutOptions): Promise<ShardLayout> {
   const { name: file, numbering, signal } = options;
@@ -145,7 +159,8 @@ class LayoutBuilder {
     const { form, numbering } = this.#facts;
     if (form === 'S0' || form === 'S1') return 'float32';
     const isTensorflow = kind !== 'list' && kind !== 'map' && kind !== 'branch';
-    // Where nothing tells, either there are no elements, or both numberings mean the same.
+    // Without a known numbering, either there are no elements, or both numberings mean the same
+    // type.
     const dtype = isTensorflow
       ? dtypeOfNumber(dtypeNumber, 'tensorflow')
       : dtypeOfNumber(dtypeNumber, numbering ?? 'elasticdl');
@@ -158,7 +173,7 @@ class LayoutBuilder {
 
   #checkSize(tensor: TensorEntry, dtype: Dtype): void {
     const { shape, content } = tensor;
-    // Zeros are left out, so that they hide nothing.
+    // Leave zeros out, because a product of 0 would hide a dimension that is too large.
     const product = shape.reduce((sofar, dim) => sofar * Math.max(dim, 1), itemBytes(dtype));
     if (product > TENSOR_BYTES_MAX) {
       throw this.#corrupt(tensor, `the shape [${shape}] asks for more than 2^53 bytes`);

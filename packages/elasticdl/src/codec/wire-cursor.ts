@@ -1,15 +1,15 @@
 /**
- * Goes through a file in protobuf's wire format by way of a small window. Libraries want a whole message in memory, and a shard has
- * gigabytes of contents; here they are skipped. Nothing is allocated by a length that a file claims.
- * https://protobuf.dev/programming-guides/encoding
+ * Reads protobuf's wire format through a small window. Libraries need a whole message in memory,
+ * but a shard has gigabytes of contents; here they are skipped. Memory is never allocated by a
+ * length that the file claims. https://protobuf.dev/programming-guides/encoding
  */
 
 import { type CheckpointError, type RandomSource, throwIfAborted } from '@holdfast/core/contract';
 import { corrupt } from './read-errors.ts';
 
-/** After a jump: a name, a shape and the headers around them mostly fit. */
+/** Read size after a jump: usually enough for a name, a shape and the headers around them. */
 const WINDOW_BYTES_MIN = 1024;
-/** Where a file is read on and on, requests become fewer. */
+/** Largest read size when reading sequentially, to save requests. */
 const WINDOW_BYTES_MAX = 262_144;
 /** 64 bits, 7 in each byte. */
 export const VARINT_BYTES_MAX = 10;
@@ -23,16 +23,16 @@ export const WIRE = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 export interface FieldHeader {
   readonly number: number;
   readonly wireType: (typeof WIRE)[keyof typeof WIRE];
-  /** Of its tag. */
+  /** Offset of its tag. */
   readonly tagOffsetBytes: number;
-  /** Where what it holds begins: a varint, or bytes. */
+  /** Offset of its content: a varint, or bytes. */
   readonly offsetBytes: number;
-  /** Of bytes and fixed numbers; 0 for a varint, which has not been read yet. */
+  /** Length of bytes and fixed numbers; 0 for a varint, which is not read yet. */
   readonly lengthBytes: number;
 }
 
 export interface CursorOptions {
-  /** Of the file, in messages. */
+  /** Name of the file in messages. */
   readonly name: string;
   readonly signal?: AbortSignal | undefined;
 }
@@ -40,9 +40,9 @@ export interface CursorOptions {
 export class WireCursor {
   readonly file: string;
   readonly sizeBytes: number;
-  /** In the file. Setting it costs nothing: bytes are read by `need`. */
+  /** Offset in the file. Setting it reads nothing; `need` reads. */
   position = 0;
-  /** What messages say of where this is: `tensor "dense/bias:0"`. */
+  /** The subject for messages: `tensor "dense/bias:0"`. */
   what: string | null = null;
   readonly #source: RandomSource;
   readonly #signal: AbortSignal | undefined;
@@ -57,7 +57,10 @@ export class WireCursor {
     this.sizeBytes = source.sizeBytes;
   }
 
-  /** Has `bytes` from here on in the window, or all there are up to the end of the file. What the window has is not read again. */
+  /**
+   * Ensures that the window has `bytes` from the position on, or all up to the end of the file.
+   * Bytes in the window are not read again.
+   */
   async need(bytes: number): Promise<void> {
     const wantedEnd = Math.min(this.position + bytes, this.sizeBytes);
     const windowEnd = this.#windowStartBytes + this.#window.byteLength;
@@ -77,7 +80,9 @@ export class WireCursor {
     this.#windowStartBytes = this.position;
   }
 
-  /** A copy of the next bytes; the position is behind them afterwards. Only for what has a limit. */
+  /**
+   * Copies the next bytes and moves the position behind them. Only for lengths that are limited.
+   */
   async take(lengthBytes: number): Promise<Uint8Array> {
     await this.need(lengthBytes);
     const from = this.position - this.#windowStartBytes;
@@ -86,8 +91,8 @@ export class WireCursor {
   }
 
   /**
-   * The next field, which ends at `endBytes` at the latest; what ends behind the file is then for the caller to refuse. The position is where
-   * its content begins.
+   * Reads the next field's header. The field must end at `endBytes` or before; the caller must
+   * reject one that ends after the file. The position is then the start of its content.
    */
   async header(endBytes: number): Promise<FieldHeader> {
     await this.need(HEADER_BYTES_MAX);
@@ -99,7 +104,7 @@ export class WireCursor {
     if (high !== 0 || number === 0 || number > FIELD_NUMBER_MAX) {
       throw this.corrupt(tagOffsetBytes, 'this is no tag of a field');
     }
-    // Runs of ids rely on it.
+    // Runs of ids rely on a tag of minimal length.
     if (tagBytes > 1 && low < 2 ** (7 * (tagBytes - 1))) {
       throw this.corrupt(tagOffsetBytes, `the tag of field ${number} is longer than it has to be`);
     }
@@ -129,7 +134,7 @@ export class WireCursor {
     return lengthBytes;
   }
 
-  /** The varint here, as an int64. `need` first. */
+  /** Reads the varint at the position as an int64. Call `need` first. */
   int64(endBytes: number): bigint {
     const [low, high] = this.#varint(endBytes);
     return BigInt.asIntN(64, (BigInt(high) << 32n) | BigInt(low));
@@ -142,13 +147,14 @@ export class WireCursor {
   }
 
   /**
-   * Goes over fields that follow each other with the same one-byte tag and a varint each, as far as the window reaches. Returns how many;
-   * 0: there is none that ends well before the window does.
+   * Skips consecutive fields of one varint each with the same one-byte tag, as far as the window
+   * reaches. Returns how many; 0 if no such field ends well before the window does.
    */
   skipSame(tag: number, endBytes: number): number {
     const window = this.#window;
     let at = this.position - this.#windowStartBytes;
-    // Where a tag and a varint fit, so that none is begun that cannot be ended.
+    // The last position at which a whole tag and varint fit, so that no field is started that
+    // cannot be finished.
     const last = Math.min(endBytes - this.#windowStartBytes, window.byteLength) - VARINT_BYTES_MAX - 1;
     let count = 0;
     while (at <= last && window[at] === tag) {
@@ -188,13 +194,13 @@ export class WireCursor {
     throw this.corrupt(start, `a varint has more than 64 bits`);
   }
 
-  /** The error for a field that asks for more than there is. */
+  /** The error for a field that needs more bytes than there are. */
   cutOff(offsetBytes: number, number: number, lengthBytes: number, leftBytes: number): CheckpointError {
     const expected = `${lengthBytes} bytes of field ${number}`;
     return this.corrupt(offsetBytes, 'it is cut off', expected, `${leftBytes} bytes`);
   }
 
-  /** The error that says so of this place. */
+  /** The error for damage at this place. */
   corrupt(offsetBytes: number, problem: string, expected?: string, found?: string): CheckpointError {
     const compared = expected !== undefined && found !== undefined ? { expected, found } : {};
     return corrupt({ file: this.file, what: this.what, offsetBytes, problem, ...compared });

@@ -1,15 +1,22 @@
 /**
- * The fields of one message, without what large ones hold: that many forms can be told apart only when all fields of a message are known,
- * so this knows nothing of forms but where a message may lie in a message.
+ * Reads the fields of one message, without the contents of large ones. The forms can be
+ * distinguished only when all fields of a message are known. So this code knows nothing about forms
+ * except where a message may contain a message.
  */
 
 import { NAME_BYTES_MAX, SHORT_BYTES_MAX } from './limits.ts';
 import { quoted } from './read-errors.ts';
 import { type FieldHeader, WIRE, type WireCursor } from './wire-cursor.ts';
 
-/** Of varints that stand together: a shape has no more, and all else is ids, which are not looked at here. */
+/**
+ * Kept values of consecutive varints: a shape has no more, and anything longer is ids, which are
+ * not read here.
+ */
 const VALUES_MAX = 255;
-/** Of one message: no form has more than 17. Many only if ids stand in many runs, and nobody writes that. */
+/**
+ * Limit for one message. No form has more than 17 fields; only ids in many runs could exceed that,
+ * and no known writer produces them.
+ */
 const FIELDS_MAX = 65_536;
 
 export interface BytesField {
@@ -17,19 +24,22 @@ export interface BytesField {
   readonly number: number;
   readonly offsetBytes: number;
   readonly lengthBytes: number;
-  /** A copy, where they are few enough to be a name or a shape and are no message that was read. */
+  /**
+   * A copy of the bytes if they are short enough for a name or a shape and were not read as a
+   * message.
+   */
   readonly bytes: Uint8Array | null;
-  /** Where it is a message that was to be read at once. */
+  /** The fields if it was read as a message. */
   readonly fields: readonly Field[] | null;
 }
 
-/** One varint, or any number of the same field that follow each other. */
+/** One varint, or any number of consecutive ones of the same field. */
 export interface VarintsField {
   readonly kind: 'varints';
   readonly number: number;
-  /** Of the first tag. */
+  /** Offset of the first tag. */
   readonly offsetBytes: number;
-  /** With the tags. */
+  /** Length including the tags. */
   readonly lengthBytes: number;
   readonly count: number;
   /** At most the first 255. */
@@ -44,12 +54,15 @@ export interface FixedField {
 
 export type Field = BytesField | VarintsField | FixedField;
 
-/** Whether what a field holds is a message to be read at once, and by which rule its own fields are. */
+/**
+ * Decides whether a field holds a message to be read at once, and returns the rule for that
+ * message's own fields.
+ */
 export type Nesting = (header: FieldHeader, isLast: boolean, before: readonly Field[]) => Nesting | null;
 
 export const noNesting: Nesting = () => null;
 
-/** From the cursor's position up to `endBytes`, where the cursor is afterwards. */
+/** Reads from the cursor's position to `endBytes`, and leaves the cursor there. */
 export async function readFields(cursor: WireCursor, endBytes: number, nesting: Nesting): Promise<Field[]> {
   const fields: Field[] = [];
   while (cursor.position < endBytes) {
@@ -71,7 +84,7 @@ export async function readFields(cursor: WireCursor, endBytes: number, nesting: 
   return fields;
 }
 
-/** Once an entry's name is known, messages say it; of a long one they show the beginning. */
+/** Name of the entry for messages, once it is known; the start only if it is long. */
 function nameOf(field: BytesField): string | null {
   const bytes = field.number === 1 ? field.bytes?.subarray(0, 1024) : undefined;
   return bytes?.every((byte) => byte >= 0x20) ? quoted(new TextDecoder().decode(bytes)) : null;

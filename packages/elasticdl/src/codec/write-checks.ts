@@ -1,4 +1,7 @@
-/** What a shard has to be for a file to say what it is: everything that contradicts itself is `InvalidArgument` before a byte is written. */
+/**
+ * Checks a shard before it is written: anything that contradicts itself is `InvalidArgument` before
+ * a byte is written.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { itemBytes } from '../dtype.ts';
@@ -8,7 +11,7 @@ import type { ShardOutline, TableOutline } from '../sink.ts';
 import { NAME_BYTES_MAX, RANK_MAX, SHORT_BYTES_MAX } from './limits.ts';
 import { ID_BYTES_MAX } from './write-ids.ts';
 
-/** Of a name in a message. */
+/** Longest part of a name shown in a message. */
 const QUOTED_MAX = 200;
 
 function invalid(message: string, expected: string, found: string): CheckpointError {
@@ -24,12 +27,15 @@ export function noTypeNumber(dtype: Dtype, what: string): CheckpointError {
   );
 }
 
-/** May leave the integers that a number holds exactly; `checkOutline` refuses that. */
+/** May exceed the integers that a number holds exactly; `checkOutline` rejects that. */
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** `InvalidArgument` unless all of it can be written in this form, and read back as what it is. */
+/**
+ * `InvalidArgument` unless this form can hold all of the shard, so that reading it returns the
+ * same.
+ */
 export function checkOutline(outline: ShardOutline, form: WrittenForm): void {
   checkVersion(outline.version);
   const infos = checkInfos(outline.infos);
@@ -69,7 +75,7 @@ function checkName(name: string, what: string, names: Set<string>): void {
 }
 
 function checkText(what: string, text: string, bytesMax: number): void {
-  // Written as UTF-8 it would be another text.
+  // Malformed Unicode would change when written as UTF-8.
   if (!text.isWellFormed()) throw invalid(what, 'Unicode', 'half a surrogate pair');
   const bytes = new TextEncoder().encode(text).byteLength;
   if (bytes > bytesMax) throw invalid(what, `at most ${bytesMax} bytes of UTF-8`, `${bytes}`);
@@ -120,14 +126,14 @@ function checkTable(table: TableOutline, info: TableInfo | undefined, form: Writ
     const expected = `${rowCount} to ${rowCount * ID_BYTES_MAX} for ${rowCount} rows`;
     throw invalid(`bytes of ids of ${what}`, expected, String(idsBytes));
   }
-  // Of a table without rows, S4 holds nothing but the info.
+  // S4 keeps only the info of a table without rows.
   if ((rowCount > 0 || form === 'S4') && info?.dim !== dim) {
     const found = info === undefined ? 'none' : `one with rows of ${info.dim}`;
     throw invalid(what, `an info with rows of ${dim} elements`, found);
   }
 }
 
-/** `InvalidArgument` unless there are exactly as many bytes as type and shape ask for. */
+/** `InvalidArgument` unless the number of bytes is exactly what type and shape need. */
 export function checkTensor(name: string, { dtype, shape, data }: Tensor): void {
   const bytes = elementCount(shape) * itemBytes(dtype);
   if (data.length === bytes) return;
@@ -135,7 +141,7 @@ export function checkTensor(name: string, { dtype, shape, data }: Tensor): void 
   throw invalid(`elements of variable "${name}"`, expected, `${data.length}`);
 }
 
-/** `InvalidArgument` unless each id has a row, and no row is without. */
+/** `InvalidArgument` unless there are exactly as many rows as ids. */
 export function checkRows(name: string, { dtype, dim, ids, values }: EmbeddingRows): void {
   const bytes = ids.length * dim * itemBytes(dtype);
   if (values.length === bytes) return;

@@ -6,7 +6,7 @@ import { encodeIds, ID_BYTES_MAX, idsBytes } from './write-ids.ts';
 const INT64_MIN = -(2n ** 63n);
 const INT64_MAX = 2n ** 63n - 1n;
 
-/** A varint as protobuf defines it, one BigInt after the other. */
+/** A varint as protobuf defines it, with one BigInt per id. */
 function varint(id: bigint): number[] {
   let rest = BigInt.asUintN(64, id);
   const bytes: number[] = [];

@@ -1,18 +1,18 @@
-/** Ids as the varints of a packed field. */
+/** Encodes ids as the varints of a packed field. */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { HIGH, LOW, wordsOf } from '../id-halves.ts';
 
-/** A negative id takes this many bytes, and none takes more. */
+/** A negative id takes this many bytes; no id takes more. */
 export const ID_BYTES_MAX = 10;
 
-/** Of one id, by its halves; 1 to 10. */
+/** Bytes of one id, given as halves: 1 to 10. */
 export function idBytes(high: number, low: number): number {
   const bits = high === 0 ? 32 - Math.clz32(low | 1) : 64 - Math.clz32(high);
   return Math.ceil(bits / 7);
 }
 
-/** Bytes that `encodeIds` writes. */
+/** Number of bytes that `encodeIds` writes. */
 export function idsBytes(ids: BigInt64Array): number {
   const words = wordsOf(ids);
   let bytes = 0;
@@ -21,7 +21,10 @@ export function idsBytes(ids: BigInt64Array): number {
   return bytes;
 }
 
-/** Writes the ids one after the other from the beginning of `into`, and returns how many bytes these are. `InvalidArgument` if they do not fit. */
+/**
+ * Writes the ids one after the other to the start of `into`, and returns the number of bytes.
+ * `InvalidArgument` if they do not fit.
+ */
 export function encodeIds(ids: BigInt64Array, into: Uint8Array): number {
   const words = wordsOf(ids);
   let at = 0;
@@ -37,7 +40,7 @@ export function encodeIds(ids: BigInt64Array, into: Uint8Array): number {
     into[at] = low;
     at += 1;
   }
-  // What does not fit is dropped by the array, so to look once is enough.
+  // A typed array drops writes beyond its end, so one check at the end suffices.
   if (at <= into.length) return at;
   throw new CheckpointError(
     'InvalidArgument',

@@ -1,11 +1,14 @@
-/** Protobuf messages whose large fields are left open: their places are known, and somebody else fills them. */
+/**
+ * Writes protobuf messages with open places for large fields: the positions are known, and the
+ * caller fills them.
+ */
 
 import { encodeIds, idsBytes } from './write-ids.ts';
 
-/** What fills a place: the elements of a dense variable, or of a table its rows or its ids. */
+/** The content for a place: the elements of a dense variable, or the rows or ids of a table. */
 export interface Content {
   readonly kind: 'dense' | 'values' | 'ids';
-  /** Of the variable or table. */
+  /** Name of the variable or table. */
   readonly name: string;
   readonly lengthBytes: number;
 }
@@ -15,7 +18,10 @@ export type MessagePart = Uint8Array | Content;
 const VARINT = 0;
 const LENGTH_DELIMITED = 2;
 
-/** `value` is an integer from -2^53 to 2^53; a negative one takes 10 bytes, as in protobuf's int32 and int64. */
+/**
+ * `value` is an integer from -2^53 to 2^53. A negative one takes 10 bytes, as in protobuf's int32
+ * and int64.
+ */
 export function encodeVarint(value: number): Uint8Array {
   const id = BigInt64Array.of(BigInt(value));
   const bytes = new Uint8Array(idsBytes(id));
@@ -23,7 +29,10 @@ export function encodeVarint(value: number): Uint8Array {
   return bytes;
 }
 
-/** Fields come in the order of the calls. As in proto3, a number of 0 and an empty text, list or content are not written. */
+/**
+ * Fields are written in the order of the calls. As in proto3, a number of 0 and an empty text, list
+ * or content are omitted.
+ */
 export class Message {
   readonly parts: MessagePart[] = [];
   lengthBytes = 0;
@@ -36,7 +45,7 @@ export class Message {
     return text === '' ? this : this.key(field, text);
   }
 
-  /** A text that is written even if it is empty, as the key of an entry of a map is. */
+  /** Writes a text even if it is empty, as for the key of a map's entry. */
   key(field: number, text: string): this {
     const bytes = new TextEncoder().encode(text);
     return this.#head(field, bytes.length).#add([bytes]);

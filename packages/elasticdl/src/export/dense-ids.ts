@@ -1,13 +1,13 @@
-/** Ids that are to be numbers of rows: each is compared before it is used as one, without a BigInt for any of them. */
+/** Checks ids that are used as row numbers: each is compared first, without a BigInt for each. */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { quoted } from '../codec/read-errors.ts';
 import { HIGH, LOW, wordsOf } from '../id-halves.ts';
 
-/** Ids up to here count something; hashes of 64 bits would make a file of which next to nothing is there. */
+/** Limit for ids that are counters. Hashes of 64 bits would give a file that is almost empty. */
 export const HIGHEST_ROWS_MAX = 100_000_000;
 
-/** The place of the first id that is none of 0 to `rowCount - 1`; -1: all are. */
+/** Index of the first id outside 0 to `rowCount - 1`; -1 if there is none. */
 export function firstOutside(ids: BigInt64Array, rowCount: number): number {
   const words = wordsOf(ids);
   for (let i = 0; i < words.length; i += 2)
@@ -15,7 +15,7 @@ export function firstOutside(ids: BigInt64Array, rowCount: number): number {
   return -1;
 }
 
-/** Of ids that are numbers of rows; -1: there is none. */
+/** The highest of ids that are valid row numbers; -1 if there are no ids. */
 export function highestId(ids: BigInt64Array): number {
   const words = wordsOf(ids);
   let highest = -1;
@@ -36,7 +36,7 @@ export function checkIds(table: string, ids: BigInt64Array, rowCount: number): v
   );
 }
 
-/** The same where the highest id decides. */
+/** As `checkIds`, for a table whose highest id decides the number of rows. */
 export function checkIdsToCount(table: string, ids: BigInt64Array): void {
   const at = firstOutside(ids, HIGHEST_ROWS_MAX);
   if (at < 0) return;

@@ -10,8 +10,9 @@ import { type RowCount, storeTables, type TableOptions } from './table-storage.t
 const FILES_AT_ONCE = 8;
 
 /**
- * How many rows each dense table is to have, once all of its ids have been looked at: of the files it reads the structure, and the ids of these
- * tables. `InvalidArgument`: as `storeTables`, and an id that has no row there. `Corrupt`: as `readShardLayout` and `readIds`.
+ * Number of rows of each dense table, after reading the structure of all files and the ids of these
+ * tables. `InvalidArgument`: as `storeTables`, or an id has no row in its table. `Corrupt`: as
+ * `readShardLayout` and `readIds`.
  */
 export async function denseRowCounts(
   set: ShardSet,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { DenseTable, type Memory } from './dense-table.ts';
 
-/** Rows of one float32, and where they were written. */
+/** A table of rows with one float32, and a record of its writes. */
 function tableOf(rowCount: number, presentCount: number, leftBytes: number) {
   const memory: Memory = { leftBytes };
   const values = new Float32Array(rowCount);

@@ -1,20 +1,21 @@
 /**
- * The tensor of a dense table while its rows come, in any order of ids. A table that fits into memory is put together there and written at
- * once. Of another each block of rows is sorted by id, and what is consecutive is written together: where nothing is, that is a call for
- * each row. Rows that never come are not written.
+ * Writes the tensor of a dense table while its rows arrive, with ids in any order. A table that
+ * fits into memory is assembled there and written at once. For a larger one, each block of rows is
+ * sorted by id, and consecutive ids are written together. Without consecutive ids that takes one
+ * call per row. Rows that never arrive are not written.
  */
 
 import { LOW, wordsOf } from '../id-halves.ts';
 import { eachAtOnce } from '../scatter/at-once.ts';
 import { checkIds } from './dense-ids.ts';
 
-/** Of rows that are sorted together. */
+/** Size of the rows that are sorted together. */
 const BLOCK_BYTES = 1024 * 1024;
-/** An id and a place in the block, both in one float: 2^32 * 2^16 is below 2^53. */
+/** An id and an index in the block share one float: 2^32 * 2^16 is below 2^53. */
 const BLOCK_ROWS_MAX = 65_536;
 const WRITES_AT_ONCE = 8;
 
-/** What tables may take together while they are put together. */
+/** Memory that tables share while they are assembled. */
 export interface Memory {
   leftBytes: number;
 }
@@ -23,10 +24,10 @@ export interface DenseTableOptions {
   readonly name: string;
   readonly rowBytes: number;
   readonly rowCount: number;
-  /** How many rows will come. */
+  /** Number of rows that will arrive. */
   readonly presentCount: number;
   readonly memory: Memory;
-  /** Positions count from the first byte of the table. */
+  /** Offsets count from the first byte of the table. */
   write(offsetBytes: number, bytes: Uint8Array): Promise<void>;
 }
 
@@ -39,7 +40,10 @@ export class DenseTable {
   readonly #options: DenseTableOptions;
   readonly #blockRows: number;
   readonly #keys: Float64Array;
-  /** The whole table, from its first row to its last. `null`: it does not fit, or nothing has come, or all is written. */
+  /**
+   * The whole table, from its first row to its last. `null`: it does not fit, no row has arrived,
+   * or all is written.
+   */
   #whole: Uint8Array | null = null;
   #arrivedCount = 0;
   #hasLastRow = false;
@@ -51,7 +55,7 @@ export class DenseTable {
     this.#keys = new Float64Array(Math.min(this.#blockRows, options.presentCount));
   }
 
-  /** `InvalidArgument`: an id that has no row here. */
+  /** `InvalidArgument`: an id has no row here. */
   async put(ids: BigInt64Array, values: Uint8Array): Promise<void> {
     const { name, rowBytes, rowCount, presentCount } = this.#options;
     checkIds(name, ids, rowCount);
@@ -66,11 +70,12 @@ export class DenseTable {
     if (this.#arrivedCount === presentCount) await this.#writeWhole();
   }
 
-  /** The file is as long as it is to be, whatever rows it lacks. */
+  /** Extends the file to its full length, whichever rows are missing. */
   async end(): Promise<void> {
     const { rowBytes, rowCount, write } = this.#options;
     if (this.#hasLastRow || rowCount === 0 || rowBytes === 0) return;
-    // Not the whole row: an info may give a table without rows any number of elements.
+    // Write one byte, not the whole row: an info may give a table without rows any number of
+    // elements.
     await write(rowCount * rowBytes - 1, new Uint8Array(1));
   }
 
@@ -105,7 +110,7 @@ export class DenseTable {
     }
   }
 
-  /** Rows of consecutive ids, each stretch of them in one piece. */
+  /** Rows of consecutive ids, each sequence in one piece. */
   #runs(ids: Uint32Array, rows: Uint8Array): Run[] {
     const { rowBytes, rowCount } = this.#options;
     const keys = this.#sortedKeys(ids);

@@ -1,4 +1,7 @@
-/** What the exported file will hold and where, and what is told of it: in its own header, and once more in the JSON beside it. */
+/**
+ * Plans the exported file: its content, the positions, and the description in its header and in the
+ * JSON next to it.
+ */
 
 import type { WriterState } from '@holdfast/core/contract';
 import { quoted } from '../codec/read-errors.ts';
@@ -7,40 +10,43 @@ import type { ShardOutline, TableOutline } from '../sink.ts';
 import { layOutSafetensors, type SafetensorsLayout, type TensorToLayOut } from './safetensors-header.ts';
 import { storeTables, type TableOptions, type TableStorage } from './table-storage.ts';
 
-/** What the JSON says it is. A field that a reader may ignore leaves the number as it is. */
+/** Format name in the JSON. Adding a field that readers may ignore does not change its number. */
 const FORM = 'holdfast-elasticdl-export-1';
 
 export interface ExportedTable {
   readonly name: string;
   readonly dim: number;
   readonly dtype: Dtype;
-  /** `null`: nothing tells. */
+  /** `null` if the checkpoint does not say. */
   readonly initializer: string | null;
   readonly stored: 'sparse' | 'dense';
-  /** Rows of the checkpoint. The tensor of a dense table has as many as were asked for. */
+  /** Rows of the checkpoint. The tensor of a dense table has as many rows as were requested. */
   readonly rowCount: number;
 }
 
-/** What a writer of the checkpoint said of the moment of its bytes. */
+/** The state that a writer of the checkpoint reported for its bytes. */
 export interface ExportedWriter {
   readonly writer: number;
   readonly consistency: 'paused' | 'polluted';
-  /** Decimal: a version may be higher than a number of JSON can tell. */
+  /** Decimal: a version may be higher than the numbers that JSON holds exactly. */
   readonly stateVersion: string;
   /** ISO 8601, by the writer's own clock. */
   readonly takenAt: string;
 }
 
-/** The JSON beside the file. In the file's own metadata `version`, `tables` and `writers` are JSON as strings. */
+/**
+ * The JSON next to the file. In the file's own metadata, `version`, `tables` and `writers` are
+ * strings that contain JSON.
+ */
 export interface ExportDocument {
   readonly form: string;
   readonly version: number;
   readonly tables: readonly ExportedTable[];
-  /** Those that said something. Missing: none did. */
+  /** Writers that reported a state. Missing if there are none. */
   readonly writers?: readonly ExportedWriter[];
 }
 
-/** Where a table goes; positions are those in the file. */
+/** Position of a table; offsets are those in the file. */
 export type TablePlan =
   | { readonly kind: 'sparse'; readonly idsOffsetBytes: number; readonly valuesOffsetBytes: number }
   | { readonly kind: 'dense'; readonly offsetBytes: number; readonly rowCount: number };
@@ -48,11 +54,11 @@ export type TablePlan =
 export interface ExportPlan {
   readonly layout: SafetensorsLayout;
   readonly document: ExportDocument;
-  /** Of variables, by name: where they begin in the file. */
+  /** Offsets of variables in the file, by name. */
   readonly dense: ReadonlyMap<string, number>;
-  /** Without those that are left out. */
+  /** Without tables that are left out. */
   readonly tables: ReadonlyMap<string, TablePlan>;
-  /** Names of tables. */
+  /** Names of tables that are left out. */
   readonly dropped: readonly string[];
 }
 

@@ -1,7 +1,8 @@
 /**
- * A whole model as one safetensors file, and a small JSON beside it that says what its tables are. The file suffices by itself: the same
- * stands in its metadata. So it is the JSON that may be missing, and never one that speaks of another file: an old one is removed before the
- * new file takes the old one's place, and the new one comes last.
+ * Exports a whole model as one safetensors file, with a small JSON next to it that describes its
+ * tables. The file is self-sufficient, because its metadata has the same description. The JSON may
+ * therefore be missing, but it must never describe another file. So an old JSON is removed before
+ * the new file replaces the old one, and the new JSON is published last.
  */
 
 import { dirname } from 'node:path';
@@ -34,7 +35,7 @@ import { SafetensorsSink } from './safetensors-sink.ts';
 import { asksForDense, checkTableOptions, DENSE_ROWS_MAX, type TableOptions } from './table-storage.ts';
 
 export interface ExportOptions extends ReadingOptions, TableOptions {
-  /** Default false: what is there already is `TargetExists`. True: both files are replaced. */
+  /** Default false: an existing file is `TargetExists`. True: both files are replaced. */
   readonly replace?: boolean | undefined;
 }
 
@@ -54,9 +55,9 @@ export interface ExportResult {
   readonly path: string;
   /** `model.json` for `model.safetensors`. */
   readonly jsonPath: string;
-  /** Of the safetensors file. */
+  /** Size of the safetensors file. */
   readonly sizeBytes: number;
-  /** Of the model. */
+  /** Version of the model. */
   readonly version: number;
   /** In the order of their bytes. */
   readonly tensors: readonly ExportedTensor[];
@@ -65,20 +66,22 @@ export interface ExportResult {
 }
 
 const BUFFER_BYTES_DEFAULT = 256 * 1024 * 1024;
-/** Less does not do for moving rows. */
+/** The least memory that moving rows needs. */
 const MOVING_BYTES_MIN = 1024 * 1024;
-/** Share of the buffer in which dense tables are put together. */
+/** Share of the buffer in which dense tables are assembled. */
 const DENSE_SHARE = 1 / 4;
 const EXTENSION = /\.safetensors$/;
 
 /**
- * Merges all shards into one file. Both files appear when every source has been proven, and until then what was there stays as it was.
- * Values are read once, and so are ids, but those of dense tables twice. A dense table that does not fit into a quarter of `bufferBytes` is
- * written in pieces of consecutive ids, row by row where there are none.
+ * Merges all shards into one file. Both files appear only after every source is verified; until
+ * then existing files stay unchanged. Values and ids are read once, but ids of dense tables twice.
+ * A dense table that does not fit into a quarter of `bufferBytes` is written in pieces of
+ * consecutive ids, or row by row if no ids are consecutive.
  *
- * `InvalidArgument`: options; a dense table that lacks a row for an id, found before anything is written; two tensors of one name.
- * `TargetExists`, `Denied`, `StorageFull`: the files. Otherwise as `scatterModel`. If the JSON alone cannot be published, the safetensors
- * file is there all the same, whole.
+ * `InvalidArgument`: wrong options, a dense table without a row for an id (found before anything is
+ * written), or two tensors of one name. `TargetExists`, `Denied`, `StorageFull`: from the files.
+ * Otherwise as `scatterModel`. If only the JSON cannot be published, the safetensors file stays in
+ * place, whole.
  */
 export async function exportSafetensors(
   set: ShardSet,
@@ -141,7 +144,9 @@ async function writeDocument(target: RestoreTarget, name: string, document: Expo
   await sink.close();
 }
 
-/** Durably. What a symbolic link names goes, not the link. */
+/**
+ * Removes a file durably. If the path is a symbolic link, the target is removed and not the link.
+ */
 async function removeFile(path: string): Promise<void> {
   try {
     const file = await nodeFileSystem.realpath(path);

@@ -1,7 +1,9 @@
 /**
- * What stands before the tensors of a file in the safetensors format: 8 bytes little-endian with the length of the header, and the header,
- * JSON padded with spaces so that the tensors begin at a multiple of 8 (https://huggingface.co/docs/safetensors). They follow without gaps,
- * which readers insist on, in the order in which the format's own library writes them: it keeps every tensor aligned to its elements.
+ * Lays out a file in the safetensors format: 8 bytes little-endian with the length of the header,
+ * the header, then the tensors. The header is JSON, padded with spaces so that the tensors begin at
+ * a multiple of 8 (https://huggingface.co/docs/safetensors). Tensors follow each other without
+ * gaps, as readers require. They are in the order of the format's own library, which keeps every
+ * tensor aligned to its elements.
  */
 
 import { CheckpointError } from '@holdfast/core/contract';
@@ -15,7 +17,10 @@ const LENGTH_BYTES = 8;
 const ALIGNMENT_BYTES = 8;
 const METADATA = '__metadata__';
 
-/** Names of types there, in the order of their tensors: https://docs.rs/safetensors/latest/safetensors/tensor/enum.Dtype.html, backwards. */
+/**
+ * Type names of the format, in the order of their tensors: the reverse of
+ * https://docs.rs/safetensors/latest/safetensors/tensor/enum.Dtype.html.
+ */
 const DTYPES = [
   ['int64', 'I64'],
   ['float64', 'F64'],
@@ -39,7 +44,7 @@ export interface TensorToLayOut {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly number[];
-  /** For messages: what it is of the model. */
+  /** For messages: which part of the model it is. */
   readonly what: string;
 }
 
@@ -47,21 +52,24 @@ export interface ExportedTensor {
   readonly name: string;
   readonly dtype: SafetensorsDtype;
   readonly shape: readonly number[];
-  /** In the file. */
+  /** Offset in the file. */
   readonly offsetBytes: number;
   readonly sizeBytes: number;
 }
 
 export interface SafetensorsLayout {
-  /** Of the whole file. */
+  /** Size of the whole file. */
   readonly sizeBytes: number;
-  /** With the length before it: the file begins with these bytes. */
+  /** The first bytes of the file: the length and the header. */
   readonly header: Uint8Array<ArrayBuffer>;
   /** In the order of their bytes. */
   readonly tensors: readonly ExportedTensor[];
 }
 
-/** `InvalidArgument`: two tensors of one name, a name that the format keeps for itself, or more than a file can hold. */
+/**
+ * `InvalidArgument`: two tensors of one name, a name that the format reserves, or more than a file
+ * can hold.
+ */
 export function layOutSafetensors(
   tensors: readonly TensorToLayOut[],
   metadata: Readonly<Record<string, string>>,
@@ -118,7 +126,10 @@ function inOrder(tensors: readonly TensorToLayOut[]): TensorToLayOut[] {
     .map(({ tensor }) => tensor);
 }
 
-/** Put together by hand: an object would move names that look like numbers to the front. `offsetBytes` counts from the header's end. */
+/**
+ * Builds the JSON by hand, because an object would move names that look like numbers to the front.
+ * `offsetBytes` counts from the header's end.
+ */
 function headerOf(
   tensors: readonly ExportedTensor[],
   metadata: Readonly<Record<string, string>>,

@@ -5,7 +5,7 @@ import type { ShardOutline } from '../sink.ts';
 import { SafetensorsSink } from './safetensors-sink.ts';
 import type { TableOptions } from './table-storage.ts';
 
-/** A file that reads as zeros where nothing was written, and knows how far it was. */
+/** A file whose unwritten parts read as zeros. Records where it was written. */
 function memoryFile() {
   const file = { bytes: new Uint8Array(0), endBytes: 0, isClosed: false, writes: [] as number[] };
   const target: RestoreTarget = {

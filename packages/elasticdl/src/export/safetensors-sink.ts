@@ -9,11 +9,14 @@ import { type ExportPlan, planExport, type TablePlan } from './export-plan.ts';
 import type { TableOptions } from './table-storage.ts';
 
 export interface SafetensorsSinkOptions extends TableOptions<number> {
-  /** Of the file. */
+  /** Name of the file. */
   readonly name: string;
-  /** For dense tables that are put together in memory; another is written row by row where its ids are not consecutive. */
+  /**
+   * Memory for assembling dense tables. A table that does not fit is written in pieces, row by row
+   * if its ids are not consecutive.
+   */
   readonly denseBytes: number;
-  /** As of `ShardSet`: the file says it. */
+  /** As in `ShardSet`; recorded in the file. */
   readonly writers?: readonly WriterState[] | undefined;
 }
 
@@ -24,8 +27,9 @@ interface TableInWork {
 }
 
 /**
- * One safetensors file out of a whole model. Where nothing is written, the target's file has to read as zeros. Tables must hold each id once.
- * `begin` and, where ids were not looked at before, `putRows` fail with `InvalidArgument` if the model does not go into such a file.
+ * Writes a whole model to one safetensors file. Unwritten parts of the target's file must read as
+ * zeros. Tables must hold each id once. `begin` fails with `InvalidArgument` if the model does not
+ * fit such a file. So does `putRows` if the ids were not checked before.
  */
 export class SafetensorsSink implements ShardSink {
   readonly #target: RestoreTarget;
@@ -35,14 +39,14 @@ export class SafetensorsSink implements ShardSink {
   #plan: ExportPlan | null = null;
   #sink: RandomSink | null = null;
 
-  /** The target is settled by whoever opened it. */
+  /** The code that opened the target publishes or discards it. */
   constructor(target: RestoreTarget, options: SafetensorsSinkOptions) {
     this.#target = target;
     this.#options = options;
     this.#memory = { leftBytes: options.denseBytes };
   }
 
-  /** Once it has begun. */
+  /** Available once `begin` was called. */
   get plan(): ExportPlan {
     if (this.#plan === null) throw new Error('what is exported was asked for before it was begun');
     return this.#plan;
@@ -63,7 +67,7 @@ export class SafetensorsSink implements ShardSink {
 
   async putRows(table: string, firstRow: number, ids: BigInt64Array, values: Uint8Array): Promise<void> {
     const found = this.#tables.get(table);
-    if (found === undefined) return; // left out
+    if (found === undefined) return; // this table is not exported
     const { plan, rowBytes, dense } = found;
     if (plan.kind === 'dense') {
       await dense?.put(ids, values);

@@ -1,25 +1,35 @@
-/** Which tables are exported, and how: decided once, by their names, the length of their rows, and what the caller asks for. */
+/**
+ * Decides which tables are exported, and how: by their names, the length of their rows, and the
+ * caller's options.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { quoted } from '../codec/read-errors.ts';
 
-/** How many rows dense tables are to have. */
+/** Number of rows of dense tables. */
 export type RowCount = number | 'highest';
 
 export interface TableOptions<Count extends RowCount = RowCount> {
   /**
-   * `sparse`, the default: `<table>.ids` (I64) and `<table>.values`, row by row. `dense`: `<table>`, row `i` of which belongs to id `i`, and
-   * is zero where the checkpoint has none.
+   * `sparse`, the default: `<table>.ids` (I64) and `<table>.values`, row by row. `dense`:
+   * `<table>`, where row `i` belongs to id `i`, and is zero if the checkpoint has no such id.
    */
   readonly tables?: 'sparse' | 'dense' | undefined;
-  /** By name of the table: how many rows it is to have, 0 to 2^32. These are dense, whatever the others are. */
+  /**
+   * Number of rows by name of the table, 0 to 2^32. These tables are dense, whatever the others
+   * are.
+   */
   readonly rowCounts?: Readonly<Record<string, number>> | undefined;
   /**
-   * Of every other dense table. `highest`: one more than the highest id, for ids that count something; refused above 100,000,000 rows, which
-   * ids have that are hashes. Needed for `dense`, unless all tables are in `rowCounts`.
+   * Number of rows of every other dense table. `highest`: one more than the highest id, for ids
+   * that are counters. It is rejected above 100,000,000 rows, which ids that are hashes would need.
+   * Required for `dense`, unless all tables are in `rowCounts`.
    */
   readonly rowCount?: Count | undefined;
-  /** Default false: tables that hold what an optimizer keeps of another table, `<table>-<slot>`, are left out. */
+  /**
+   * Default false: leaves out tables with an optimizer's slots for another table, named
+   * `<table>-<slot>`.
+   */
   readonly keepSlots?: boolean | undefined;
 }
 
@@ -38,14 +48,15 @@ export interface NamedTable {
   readonly dim: number;
 }
 
-/** An id is one of 32 bits then; a table of more rows would be all but empty. */
+/** Ids then fit into 32 bits. A table of more rows would be almost empty. */
 export const DENSE_ROWS_MAX = 2 ** 32;
 
 const NAMES_SHOWN_MAX = 10;
 
 /**
- * Slots of the optimizers that ElasticDL trains embeddings with, as `allowed_slot_names` in elasticdl/python/ps/optimizer_wrapper.py has
- * them; `get_slot_table_name` in embedding_table.py puts them behind the table's name.
+ * Slots of the optimizers that ElasticDL trains embeddings with: `allowed_slot_names` in
+ * elasticdl/python/ps/optimizer_wrapper.py. `get_slot_table_name` in embedding_table.py appends
+ * them to the table's name.
  */
 const SLOTS: ReadonlySet<string> = new Set([
   'accum_grad',
@@ -60,7 +71,10 @@ const SLOTS: ReadonlySet<string> = new Set([
   'vhat',
 ]);
 
-/** `InvalidArgument`: a number of rows that cannot be, or is missing, or of a table that is not exported. */
+/**
+ * `InvalidArgument`: a number of rows is out of range or missing, or is for a table that is not
+ * exported.
+ */
 export function storeTables<Count extends RowCount>(
   tables: readonly NamedTable[],
   options: TableOptions<Count>,
@@ -77,12 +91,12 @@ export function storeTables<Count extends RowCount>(
   return { kept, dropped: [...dropped] };
 }
 
-/** Whether a table may be dense at all. */
+/** Whether any table may be dense. */
 export function asksForDense({ tables, rowCounts }: TableOptions): boolean {
   return tables === 'dense' || Object.keys(rowCounts ?? {}).length > 0;
 }
 
-/** `InvalidArgument`: what can be told without the model. */
+/** `InvalidArgument` for errors that can be found without the model. */
 export function checkTableOptions({ tables = 'sparse', rowCounts = {}, rowCount }: TableOptions): void {
   if (tables !== 'sparse' && tables !== 'dense')
     throw new CheckpointError('InvalidArgument', `tables is "${tables}"; it takes "sparse" or "dense"`);
@@ -100,7 +114,10 @@ function checkRowCount(what: string, count: number): void {
   throw rowCountRefusal(`${what} is ${count}; it takes a whole number from 0 to ${DENSE_ROWS_MAX}`);
 }
 
-/** A table of one's own may have such a name too; that its rows are as long as well is less likely. */
+/**
+ * A user's own table may have such a name too, but then its rows are unlikely to have the same
+ * length.
+ */
 function isSlot({ name, dim }: NamedTable, dims: ReadonlyMap<string, number>): boolean {
   const at = name.lastIndexOf('-');
   return at >= 0 && SLOTS.has(name.slice(at + 1)) && dims.get(name.slice(0, at)) === dim;
@@ -138,7 +155,10 @@ function storageOf<Count extends RowCount>(
   );
 }
 
-/** `context.option` says what it is about: other faces of the library give it another name. */
+/**
+ * `context.option` names the option, because other interfaces of the library use another name for
+ * it.
+ */
 function rowCountRefusal(message: string): CheckpointError {
   return new CheckpointError('InvalidArgument', message, { context: { option: 'rowCounts' } });
 }

@@ -10,23 +10,31 @@ import { findSuspicions } from '../scatter/suspicions.ts';
 import type { ShardFile, ShardSet } from '../shard-set.ts';
 
 export interface CheckOptions {
-  /** See `readShardLayout`: asked for only where files do not tell. */
+  /** See `readShardLayout`: used only if the files do not show it. */
   readonly numbering?: DtypeNumbering | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Told of what looks as if a file had been cut off between two fields: see `findSuspicions`. Default: it is not looked for. */
+  /**
+   * Called for each sign that a file was cut off between two fields: see `findSuspicions`. Default:
+   * no search for such signs.
+   */
   readonly onSuspicion?: ((reason: string) => void) | undefined;
 }
 
 const FILES_AT_ONCE = 4;
 
-/** Of what stands around the headers of one file: it is not read again for its ids. */
+/** Bytes kept from around the headers of one file, so that its ids are not read twice. */
 const KEPT_BYTES = 1024 * 1024;
 
 /**
- * Reads the structure of every shard and all ids, but no values, and finds out whether they are one model. `Corrupt`: a file does not decode,
- * ids and rows are of different count, or shards contradict each other, in their versions or in what they say of a table, or tell no version
- * where the set says that they are of one.
- * `InvalidArgument`: what a type is cannot be told, and `numbering` is not given. Each source is proven unchanged at the end.
+ * Reads the structure of every shard and all ids, but no values, and checks that they are one
+ * model. Each source is verified as unchanged at the end.
+ *
+ * `Corrupt`:
+ * - a file does not decode, or its numbers of ids and rows differ
+ * - shards contradict each other, in their versions or about a table
+ * - the files have no version, but the set has one
+ *
+ * `InvalidArgument`: a type is ambiguous and `numbering` is not given.
  */
 export async function checkShards(set: ShardSet, options: CheckOptions = {}): Promise<MergedModel> {
   aSet('set', set);
@@ -49,7 +57,7 @@ async function checkShard(shard: ShardFile, options: CheckOptions): Promise<Name
   source.keepNoMore();
   for (const table of layout.tables) {
     for await (const _ids of readIds(source, table, { name, signal: options.signal })) {
-      // Reading them to the end is what counts and checks them.
+      // Reading ids to the end counts and checks them.
     }
   }
   await source.assertUnchanged();

@@ -24,9 +24,11 @@ export interface CheckpointShardsOptions extends Pick<WaitOptions, 'signal'> {
 const NAMED_MAX = 5;
 
 /**
- * The shards in a committed checkpoint: its files `variables-i-of-n.ckpt`, or those in a folder `version-N` of it; other files beside them
- * are passed over. Each holds a read lease until the set is closed; what is read is proven by `assertUnchanged`.
- * `NotFound`: the checkpoint has none. `Corrupt`: they are no whole checkpoint of ElasticDL. `InvalidArgument`: it is not committed.
+ * Opens the shards in a committed checkpoint: its files `variables-i-of-n.ckpt`, or those in its
+ * folder `version-N`. Other files are ignored. Each shard holds a read lease until the set is
+ * closed; `assertUnchanged` verifies what was read. `NotFound`: the checkpoint has no shards.
+ * `Corrupt`: they are not a whole checkpoint of ElasticDL. `InvalidArgument`: the checkpoint is not
+ * committed.
  */
 export async function openCheckpointShards(
   checkpoint: Checkpoint,
@@ -48,7 +50,7 @@ export async function openCheckpointShards(
   return openSet(place, signal);
 }
 
-/** The folder with its '/', and the names in it. */
+/** The folder, ending in '/', and the names in it. */
 function shardFolder(files: CheckpointDetails['files'], where: string): [folder: string, names: string[]] {
   const folders = new Map<string, string[]>();
   for (const { name } of files) {

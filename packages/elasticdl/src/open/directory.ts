@@ -13,12 +13,17 @@ import type { ShardSet } from '../shard-set.ts';
 import { parseModelFile, parseShardFile, parseVersionFolder } from './names.ts';
 import { type OpenOptions, openShards, type Place } from './place.ts';
 
-/** The version directory that ElasticDL has written; see `openShards` for errors. Links count as what they lead to. */
+/**
+ * Opens a version directory that ElasticDL has written; see `openShards` for errors. Links are
+ * followed.
+ */
 export function openDirectoryShards(directory: string, options: OpenOptions = {}): Promise<ShardSet> {
   return openShards(directoryPlace(directory), options);
 }
 
-/** A directory of this machine: of one version, or the one that holds them all. Nothing is looked at yet. */
+/**
+ * A directory of this machine: of one version, or the parent of all versions. Reads nothing yet.
+ */
 export function directoryPlace(directory: string, fileSystem: FileSystem = nodeFileSystem): Place {
   const root = localPath(directory);
   const pathOf = (name: string) => join(root, name);
@@ -32,7 +37,7 @@ export function directoryPlace(directory: string, fileSystem: FileSystem = nodeF
   };
 }
 
-/** Each waits for a disk or a server. */
+/** Reads in flight at once: each waits for a disk or a server. */
 const READ_AT_ONCE = 16;
 
 interface Entries {
@@ -51,7 +56,8 @@ async function listDirectory(
   await eachAtOnce(versions, READ_AT_ONCE, async (version) => {
     throwIfAborted(signal);
     const inside = await entriesOf(join(root, version), fileSystem).catch((error: unknown) => {
-      if (errnoOf((error as Error).cause) === 'ENOENT') return null; // ElasticDL removes old versions while it runs
+      // ElasticDL removes old versions while it runs.
+      if (errnoOf((error as Error).cause) === 'ENOENT') return null;
       throw error;
     });
     if (inside) folders.set(version, inside.files);
@@ -77,7 +83,7 @@ async function entriesOf(path: string, fileSystem: FileSystem): Promise<Entries>
   return { files, versions };
 }
 
-/** `null`: a link to nothing. */
+/** `null`: a dangling link. */
 async function behind(path: string, fileSystem: FileSystem) {
   try {
     return await fileSystem.stat(path);

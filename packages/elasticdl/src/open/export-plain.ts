@@ -15,7 +15,10 @@ import type { ShardSet } from '../shard-set.ts';
 import { type ShardExtension, shardFile } from './names.ts';
 
 export interface ExportPlainOptions extends WaitOptions {
-  /** Before the names, such as `version-100/`. Default: none, for a target that is the version's own directory. */
+  /**
+   * Prefix of the names, such as `version-100/`. Default: none, for a target that is the version's
+   * own directory.
+   */
   readonly prefix?: string | undefined;
   /** Default `ckpt`, as ElasticDL writes it. */
   readonly extension?: ShardExtension | undefined;
@@ -28,17 +31,21 @@ export interface PlainFile {
 
 const PIECE_BYTES = 4 * 1024 * 1024;
 const PIECES_AT_ONCE = 4;
-/** Of WebAssembly, whose memory is aligned as files want it that are written past the page cache. */
+/**
+ * Page size of WebAssembly, whose memory is aligned as needed for files written past the page
+ * cache.
+ */
 const WASM_PAGE_BYTES = 65_536;
 
-/** The part that is used; the platform's types are not among those of the language. */
+/** The part of `WebAssembly` that is used; the language's type library does not include it. */
 declare const WebAssembly: {
   readonly Memory: new (pages: { initial: number }) => { readonly buffer: ArrayBuffer };
 };
 
 /**
- * Copies the shards, byte for byte, to files that are called as ElasticDL calls them. Nothing is beside them, so that it takes the directory
- * for one of its own. The target is published once every source has proven its bytes, and discarded after an error. Takes 16 MiB.
+ * Copies the shards, byte for byte, to files with ElasticDL's names. It adds no other file, so that
+ * ElasticDL accepts the directory as its own. The target is published once every source is
+ * verified, and discarded after an error. Uses 16 MiB of memory.
  */
 export async function exportPlain(
   set: ShardSet,
@@ -100,10 +107,10 @@ async function copyFile(file: PlainFile, { source, target, buffers, options }: C
     }
   };
   await closing(sink, () => eachAtOnce(offsetsOf(sizeBytes), PIECES_AT_ONCE, copyPiece));
-  if (sizeBytes === 0) report(0); // no piece did
+  if (sizeBytes === 0) report(0); // an empty file has no piece that reports
 }
 
-/** A sink that is given up is closed too; what it says of its missing bytes is not the news. */
+/** Closes the sink after an error too, and ignores what that close says about missing bytes. */
 async function closing(sink: RandomSink, write: () => Promise<void>): Promise<void> {
   try {
     await write();

@@ -17,7 +17,7 @@ test('A7: eleven shards go by number: 10 comes after 9', () => {
 test('A7: foreign and temporary files neither count nor disturb', () => {
   const foreign = ['variables-1-of-2.ckpt.tmp', 'readme.txt', 'notes-of-x.ckpt', '.nfs0001', 'variables'];
   expect(problem('variables-0-of-1.ckpt', ...foreign)).toBeNull();
-  // ElasticDL would count two files, and take it for whole.
+  // ElasticDL would count two files and accept the checkpoint as whole.
   expect(problem('variables-0-of-2.ckpt', ...foreign)).toBe('lacks shard 1 of 2; it has 0');
 });
 

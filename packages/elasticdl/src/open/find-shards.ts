@@ -1,18 +1,21 @@
 /**
- * Whether the files of a directory are a whole checkpoint. ElasticDL counts files; here every shard has to be there, once, and what is no
- * shard does not matter.
+ * Checks whether the files of a directory are a whole checkpoint. ElasticDL counts files. Here
+ * every shard must exist exactly once, and other files are ignored.
  */
 
 import { parseShardFile, type ShardName } from './names.ts';
 
 export interface FoundShards {
-  /** By index, and by name where an index is there twice. */
+  /** By index; shards with the same index by name. */
   readonly shards: readonly ShardName[];
-  /** Why they are no whole checkpoint, to be put after the name of the place: "lacks shard 1 of 2"; `null`: they are. */
+  /**
+   * Why they are not a whole checkpoint, as words that follow the name of the place: "lacks shard 1
+   * of 2". `null` if they are.
+   */
   readonly problem: string | null;
 }
 
-/** A message stays one readable line. */
+/** Keeps a message one readable line. */
 const NAMED_MAX = 10;
 
 export function findShards(names: Iterable<string>): FoundShards {
@@ -39,7 +42,10 @@ function problemOf(shards: readonly ShardName[]): string | null {
   return shards.length < count ? missingShards(shards, count) : null;
 }
 
-/** `count` is only a number in a name: nothing is counted up to it. */
+/**
+ * `count` comes from a file name and may be huge, so the loop stops after `NAMED_MAX` missing
+ * shards.
+ */
 function missingShards(shards: readonly ShardName[], count: number): string {
   const present = new Set(shards.map(({ index }) => index));
   const missing: number[] = [];

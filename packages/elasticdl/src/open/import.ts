@@ -1,4 +1,7 @@
-/** From what ElasticDL has written to checkpoints of a run: the same files, byte for byte, under the same version. */
+/**
+ * Imports ElasticDL's checkpoints into a run: the same files, byte for byte, under the same
+ * version.
+ */
 
 import {
   type CheckpointManager,
@@ -26,23 +29,28 @@ export interface ImportOptions
   extends Omit<CheckOptions, 'onSuspicion'>,
     CommitMeta,
     Pick<WaitOptions, 'onProgress'> {
-  /** Default: that of the directory's name or of the catalog; where neither tells, the one in the files. */
+  /**
+   * Default: the version of the directory's name or of the catalog; if neither has one, that in the
+   * files.
+   */
   readonly version?: bigint | undefined;
 }
 
 export interface ImportResult extends SaveResult {
-  /** What the files themselves say. */
+  /** The version in the files. */
   readonly modelVersion: number;
-  /** In words, what is odd about it. Empty: nothing is. */
+  /** Oddities in words. Empty if there are none. */
   readonly notes: readonly string[];
-  /** In words, what looks as if a file had been cut off between two fields: see `findSuspicions`. */
+  /** Signs that a file was cut off between two fields, in words: see `findSuspicions`. */
   readonly suspicions: readonly string[];
 }
 
 /**
- * Saves the shards as one checkpoint, by one writer, under the names that they have, or a lone file of another name as `variables-0-of-1.ckpt`. Before that all of them are checked: see `checkShards`
- * for what is refused. What is committed is what was checked: a source that changes in between makes the save fail with `SourceChanged`. Safe
- * to repeat: a version that is there with the same content stays, and with other content it is `Conflict`. Other errors are those of `save`.
+ * Saves the shards as one checkpoint, by one writer, under their own names; a lone file of another
+ * name becomes `variables-0-of-1.ckpt`. All shards are checked first: see `checkShards` for what is
+ * rejected. The committed bytes are the checked ones: if a source changes in between, the save
+ * fails with `SourceChanged`. Safe to repeat: an existing version with the same content stays; with
+ * other content it is `Conflict`. Other errors are those of `save`.
  */
 export async function importCheckpoint(
   set: ShardSet,
@@ -54,7 +62,7 @@ export async function importCheckpoint(
   return saveChecked(set, await checkToImport(set, options), manager, options);
 }
 
-/** `save` says what the numbers and texts among them may be. */
+/** `save` checks the numbers and texts. */
 const IMPORT: Rules<ImportOptions> = {
   ...SIGNAL,
   numbering: CHECK.numbering,
@@ -69,7 +77,10 @@ interface Checked {
   readonly suspicions: readonly string[];
 }
 
-/** `Corrupt` also for files without a version that are to become another one than 0: nothing could tell later which they are of. */
+/**
+ * Also `Corrupt`: files without a version that would become a version other than 0. Nothing could
+ * show later which version they are of.
+ */
 async function checkToImport(set: ShardSet, options: ImportOptions): Promise<Checked> {
   const suspicions: string[] = [];
   const onSuspicion = (reason: string) => suspicions.push(reason);
@@ -88,13 +99,13 @@ async function saveChecked(
   const version = options.version ?? set.version ?? BigInt(modelVersion);
   const files = Object.fromEntries(
     set.shards.map(({ name, index, count, source }) => {
-      // A model of one file may have any name; in a run it has that of the one shard which it is.
+      // A model in one file may have any name; in a run it gets the name of its single shard.
       const saved = parseShardFile(name) === null ? shardFile(index, count) : name;
       return [saved, sourceStream(name, source, signal)];
     }),
   );
   const writer = { index: 0, count: 1 };
-  // Who trained it is gone: a table that did not change is nobody's mistake now.
+  // The training job is over, so a table that did not change is no longer an error.
   const onStale = 'off';
   const saved = await manager.save({
     version,
@@ -114,15 +125,19 @@ async function saveChecked(
 export type ImportAllOptions = Omit<ImportOptions, 'version' | 'metrics'>;
 
 export interface ImportAllResult {
-  /** In ascending order, with those that were there before. */
+  /** In ascending order, including versions that were imported before. */
   readonly imported: readonly ImportResult[];
-  /** In ascending order; why, in words: incomplete, does not decode, older than what the run still takes. */
+  /**
+   * In ascending order. The reason in words: incomplete, does not decode, or older than the run
+   * still accepts.
+   */
   readonly skipped: readonly (Pick<FoundVersion, 'version' | 'folder'> & { readonly reason: string })[];
 }
 
 /**
- * Imports all versions, lowest first, and goes on where one is of no use. Errors as `importCheckpoint`; `Conflict` only where the run holds a
- * version with other content. `InvalidArgument`: two directories are of one version.
+ * Imports all versions, lowest first, and skips unusable ones. Errors as `importCheckpoint`;
+ * `Conflict` only if the run holds a version with other content. `InvalidArgument`: two directories
+ * are of one version.
  */
 export async function importAll(
   place: Place,
@@ -151,7 +166,7 @@ function assertEachOnce(place: Place, versions: readonly FoundVersion[]): void {
   });
 }
 
-/** Or why it is passed over. */
+/** Resolves to the result, or to why the version is skipped. */
 async function importFound(
   place: Place,
   { found, versions }: { readonly found: FoundVersion; readonly versions: readonly FoundVersion[] },

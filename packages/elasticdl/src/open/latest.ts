@@ -5,15 +5,15 @@ import { type CheckOptions, checkShards } from './check.ts';
 import { type FoundVersion, findVersions, openFound, type Place } from './place.ts';
 
 export interface LatestOptions extends CheckOptions {
-  /** A version counts only if `checkShards` finds nothing wrong with it. Default: names decide. */
+  /** Accept a version only if `checkShards` finds no error. Default: names decide. */
   readonly deep?: boolean | undefined;
-  /** Of each newer version that is passed over; the reason in words. */
+  /** Called for each newer version that is skipped, with the reason in words. */
   readonly onSkipped?: ((found: FoundVersion, reason: string) => void) | undefined;
 }
 
 /**
- * The newest version of which every shard is there; `null`: there is none. What is incomplete, removed meanwhile or, with `deep`, does not
- * decode is passed over.
+ * The newest version with all its shards; `null` if there is none. Skips versions that are
+ * incomplete, were removed meanwhile or, with `deep`, do not decode.
  */
 export async function latestValid(place: Place, options: LatestOptions = {}): Promise<ShardSet | null> {
   checkOptions(options, { ...CHECK, deep: optional(flag), onSkipped: optional(callback) });
@@ -27,7 +27,10 @@ export async function latestValid(place: Place, options: LatestOptions = {}): Pr
   return null;
 }
 
-/** `reason`: in words, why what is there is of no use, in `open` or in `look`, which leaves the set closed. Other errors are thrown. */
+/**
+ * Opens a set and runs `look` on it. If the version is unusable, resolves to the `reason`, in
+ * words, and closes the set. Throws other errors.
+ */
 export async function openIfValid<T>(
   open: () => Promise<ShardSet>,
   look: (set: ShardSet) => Promise<T>,

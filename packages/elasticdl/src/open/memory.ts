@@ -3,8 +3,9 @@ import type { ShardSet } from '../shard-set.ts';
 import { setOf, wholeShards } from './open-set.ts';
 
 /**
- * The shards among `files`, by their names; others beside them are passed over. The bytes must not change while the set is in use.
- * `NotFound`: there is none. `Corrupt`: they are no whole checkpoint.
+ * Finds the shards among `files` by their names; other files are ignored. The bytes must not change
+ * while the set is in use. `NotFound`: there are no shards. `Corrupt`: they are not a whole
+ * checkpoint.
  */
 export function shardsInMemory(files: Readonly<Record<string, Uint8Array>>, where = 'memory'): ShardSet {
   recordOf(byteArray)('files', files);
@@ -15,7 +16,7 @@ export function shardsInMemory(files: Readonly<Record<string, Uint8Array>>, wher
   );
 }
 
-/** What lies in memory, as a source. The bytes must not change while it is in use. */
+/** A source of bytes in memory. They must not change while it is in use. */
 export function sourceOf(name: string, bytes: Uint8Array): RandomSource {
   return {
     sizeBytes: bytes.byteLength,

@@ -1,14 +1,14 @@
 /**
- * How ElasticDL calls directories and files. Its code wrote `version-N/variables-i-of-n.ckpt`, for two days with `.chkpt`; its design
- * document says `version_N` and `.chkpt`. All of these are read. The code's
- * names are written, and those of the document where they are asked for.
+ * ElasticDL's names of directories and files. Its code wrote `version-N/variables-i-of-n.ckpt`, for
+ * two days with `.chkpt`. Its design document says `version_N` and `.chkpt`. All of these are read.
+ * The code's names are written by default, those of the document on request.
  */
 
 import { anyText, CheckpointError, oneOf, shown, wholeNumber } from '@holdfast/core/contract';
 
 export type ShardExtension = 'ckpt' | 'chkpt';
 
-/** `code`: as ElasticDL's code writes it. `document`: as its design document has it. */
+/** `code`: as ElasticDL's code writes it. `document`: as in its design document. */
 export type Naming = 'code' | 'document';
 
 const NAMINGS = {
@@ -21,7 +21,7 @@ export function extensionOf(naming: Naming): ShardExtension {
 }
 
 export interface ShardName {
-  /** The name itself. */
+  /** The full file name. */
   readonly name: string;
   readonly index: number;
   readonly count: number;
@@ -29,17 +29,20 @@ export interface ShardName {
 
 const VERSION_MAX = 2n ** 63n - 1n;
 const VERSION_FOLDER = /^version[-_](\d+)$/;
-/** The one file of a model, as it was until 24 November 2019. */
+/** The single file of a model, as written until 24 November 2019. */
 const MODEL_FILE = /^model_v(\d+)\.(?:ckpt|chkpt)$/;
 const SHARD_FILE = /^variables-(\d+)-of-(\d+)\.(?:ckpt|chkpt)$/;
 
-/** `null`: not a directory of a version. Leading zeros are read over, as Python's `int` does; above 2^63 - 1 it is no version. */
+/**
+ * `null` if the name is not a version directory, or the version is above 2^63 - 1. Leading zeros
+ * are ignored, as by Python's `int`.
+ */
 export function parseVersionFolder(name: string): bigint | null {
   anyText('name', name);
   return versionOf(VERSION_FOLDER.exec(name)?.[1]);
 }
 
-/** `null`: not such a file as `model_v110.chkpt`, which holds a whole model. */
+/** `null` if the name is not one such as `model_v110.chkpt`, a file with a whole model. */
 export function parseModelFile(name: string): bigint | null {
   return versionOf(MODEL_FILE.exec(name)?.[1]);
 }
@@ -50,7 +53,7 @@ function versionOf(digits: string | undefined): bigint | null {
   return version <= VERSION_MAX ? version : null;
 }
 
-/** `version-N`, or `version_N` of the document. `InvalidArgument`: not from 0 to 2^63 - 1. */
+/** `version-N`, or the document's `version_N`. `InvalidArgument`: not from 0 to 2^63 - 1. */
 export function versionFolder(version: bigint, naming: Naming = 'code'): string {
   oneOf('code', 'document')('naming', naming);
   if (typeof version === 'bigint' && version >= 0n && version <= VERSION_MAX)
@@ -61,7 +64,7 @@ export function versionFolder(version: bigint, naming: Naming = 'code'): string 
   );
 }
 
-/** `null`: not a file of a shard. That `index` is below `count` is not asked here. */
+/** `null` if the name is not that of a shard. Does not check that `index` is below `count`. */
 export function parseShardFile(name: string): ShardName | null {
   anyText('name', name);
   const match = SHARD_FILE.exec(name);

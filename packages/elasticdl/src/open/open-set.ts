@@ -9,31 +9,34 @@ import type { ShardFile, ShardSet } from '../shard-set.ts';
 import { findShards } from './find-shards.ts';
 import type { ShardName } from './names.ts';
 
-/** Where shards were found, and how to reach them. */
+/** Location of shards, and how to open them. */
 export interface ShardPlace {
   /** See `ShardSet`. */
   readonly where: string;
   readonly version: bigint | null;
   readonly writers?: readonly WriterState[] | undefined;
   readonly openOther?: ShardSet['openOther'];
-  /** What lies there, shards or not. */
+  /** Names of all files there, shards or not. */
   readonly names: Iterable<string>;
   open(name: string): Promise<RandomSource>;
-  /** Of a directory of this machine. */
+  /** Only for a directory of this machine. */
   pathOf?(name: string): string | undefined;
 }
 
-/** Opening waits for a disk or a server each time; files of one checkpoint are few. */
+/** Each open waits for a disk or a server; a checkpoint has few files. */
 const OPENED_AT_A_TIME = 16;
 
-/** The shards of a place. `NotFound`: there is none. `Corrupt`: they are no whole checkpoint; the message says what is there and what is not. */
+/**
+ * The shards of a place. `NotFound`: there are none. `Corrupt`: they are not a whole checkpoint;
+ * the message says which are there and which are missing.
+ */
 export function wholeShards({ where, names }: Pick<ShardPlace, 'where' | 'names'>): readonly ShardName[] {
   const { shards, problem } = findShards(names);
   if (problem === null) return shards;
   throw new CheckpointError(shards.length === 0 ? 'NotFound' : 'Corrupt', `${where} ${problem}`);
 }
 
-/** Opens all shards. After an error none of them is open. */
+/** Opens all shards. After an error, none is left open. */
 export async function openSet(place: ShardPlace, signal: AbortSignal | undefined): Promise<ShardSet> {
   const shards = wholeShards(place);
   const opened: ShardFile[] = [];
@@ -45,7 +48,7 @@ export async function openSet(place: ShardPlace, signal: AbortSignal | undefined
   try {
     await eachAtOnce(shards, OPENED_AT_A_TIME, openOne);
   } catch (error) {
-    await closeAll(opened).catch(() => undefined); // why it was not opened matters more
+    await closeAll(opened).catch(() => undefined); // throw the error of the open, not this one
     throw error;
   }
   return setOf(
@@ -54,7 +57,7 @@ export async function openSet(place: ShardPlace, signal: AbortSignal | undefined
   );
 }
 
-/** A set of what is open already: all shards, by index. */
+/** A set of sources that are already open: all shards, by index. */
 export function setOf(
   { where, version, writers, openOther }: Pick<ShardSet, 'where' | 'version' | 'writers' | 'openOther'>,
   shards: readonly ShardFile[],

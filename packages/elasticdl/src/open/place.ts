@@ -1,4 +1,7 @@
-/** What ElasticDL has written without an engine: a directory, or a prefix of an object store, that holds versions, or the files of one. */
+/**
+ * Versions that ElasticDL has written to a directory or to a prefix of an object store, or the
+ * files of one version.
+ */
 
 import {
   CheckpointError,
@@ -20,28 +23,29 @@ import { openSet, setOf } from './open-set.ts';
 const aVersion = rule((value) => typeof value === 'bigint' && value >= 0n, 'a bigint from 0 on');
 
 export interface Place {
-  /** Its own name, without what leads to it. */
+  /** Last segment of its path. */
   readonly name: string;
   /** For messages: the place itself (`''`), or a folder in it. */
   where(folder: string): string;
   /**
-   * Names of the files that lie directly in it (under `''`) and in each folder that is called as a version is, even an empty one. Names that
-   * are neither of a shard nor of a whole model may be left out.
-   * `NotFound`: no such directory. An object store has no directories: there it is as an empty one.
+   * Names of the files directly in the place (under `''`) and in each folder that is named like a
+   * version, even an empty one. Names that are neither of a shard nor of a whole model may be
+   * omitted. `NotFound`: the directory does not exist. An object store has no directories: there a
+   * missing one is empty.
    */
   list(signal: AbortSignal | undefined): Promise<ReadonlyMap<string, readonly string[]>>;
-  /** By folder, where it is in one, and name, joined by '/'. */
+  /** `name`: the file name, with folder and '/' before it if it is in a folder. */
   open(name: string, signal: AbortSignal | undefined): Promise<RandomSource>;
-  /** What holds it; `null`: not known, or out of reach. */
+  /** The directory or prefix that contains it; `null` if that is unknown or out of reach. */
   parent(): Place | null;
-  /** The same as a path of this machine, where it is one. */
+  /** The path on this machine, if the place is on this machine. */
   pathOf(name: string): string | undefined;
 }
 
-/** `problem` is to be put after the name of the directory. */
+/** `problem` is worded to follow the name of the directory. */
 export interface FoundVersion extends FoundShards {
   readonly version: bigint;
-  /** As it is called there: `version-100`, or `model_v100.chkpt`, which is one file. */
+  /** Its name there: `version-100`, or `model_v100.chkpt`, which is one file. */
   readonly folder: string;
 }
 
@@ -50,13 +54,14 @@ export interface OpenOptions {
 }
 
 export interface OpenFoundOptions extends OpenOptions {
-  /** What else was found there: one of them is what `openOther` of the set opens. */
+  /** Other versions found there; `openOther` of the set opens one of them. */
   readonly versions?: readonly FoundVersion[] | undefined;
 }
 
 /**
- * All versions, highest first by number; of two directories of one version, that which ElasticDL would have written comes first. Whatever
- * else lies there is passed over. Looks at names only. Empty too where there is no such directory: no job has saved yet.
+ * All versions, highest first. If two directories are of one version, the one with ElasticDL's
+ * usual name comes first. Everything else is ignored. Reads names only. Empty if the directory does
+ * not exist, because no job has saved yet.
  */
 export async function findVersions(
   place: Place,
@@ -73,8 +78,9 @@ export async function findVersions(
 }
 
 /**
- * The shards that lie directly in a place. `NotFound`: there is none, or no such place. `Corrupt`: they are no whole checkpoint; the message
- * says what is there and what is not.
+ * Opens the shards directly in a place. `NotFound`: there are none, or the place does not exist.
+ * `Corrupt`: they are not a whole checkpoint; the message says which are there and which are
+ * missing.
  */
 export async function openShards(place: Place, options: OpenOptions = {}): Promise<ShardSet> {
   aPlace('place', place);
@@ -102,13 +108,17 @@ export async function openShards(place: Place, options: OpenOptions = {}): Promi
 }
 
 export interface OpenFileOptions extends OpenOptions {
-  /** Take one shard of several, too: to look at it, since it is no checkpoint. Default false. */
+  /**
+   * Accept one shard of several too, for inspection, although it is not a whole checkpoint. Default
+   * false.
+   */
   readonly isPartTaken?: boolean | undefined;
 }
 
 /**
- * One file as a checkpoint: of any name, such as `model_v110.chkpt` of 2019, but not one shard of several (`InvalidArgument`). The version is
- * that of its name, else of the directory's. Otherwise as `openShards`.
+ * Opens one file as a checkpoint. It may have any name, such as `model_v110.chkpt` of 2019, but
+ * must not be one shard of several (`InvalidArgument`). The version is that of the file's name,
+ * otherwise that of the directory's. Other errors as `openShards`.
  */
 export async function openShardFile(
   place: Place,
@@ -147,7 +157,10 @@ async function openOneFile(
   return setOf({ where, version, openOther }, [{ name, index, count, source, path: place.pathOf(name) }]);
 }
 
-/** The shards of one version below a place; errors as `openShards`. `InvalidArgument`: two directories are of this version. */
+/**
+ * Opens the shards of one version below a place; errors as `openShards`. `InvalidArgument`: two
+ * directories are of this version.
+ */
 export async function openVersion(
   place: Place,
   version: bigint,
@@ -167,7 +180,10 @@ export async function openVersion(
   return openFound(place, found, { signal, versions });
 }
 
-/** The shards of one that was found; errors as `openShards`, and `NotFound` if a file is gone since. */
+/**
+ * Opens the shards of a version that was found. Errors as `openShards`, and `NotFound` if a file
+ * was deleted since.
+ */
 export function openFound(
   place: Place,
   { folder, version, shards }: FoundVersion,
@@ -190,7 +206,7 @@ export function openFound(
   );
 }
 
-/** Of a place that is a version itself: another one in what holds it. */
+/** For a place that is itself a version: opens another version from its parent. */
 async function openBeside(
   place: Place,
   version: bigint | null,
@@ -201,7 +217,7 @@ async function openBeside(
   return openNearest(parent, await findVersions(parent, { signal }), version, signal);
 }
 
-/** The next older whole one, else the next newer one. */
+/** Opens the next older whole version, or the next newer one if there is none. */
 async function openNearest(
   place: Place,
   versions: readonly FoundVersion[],

@@ -12,15 +12,16 @@ import type { ShardSet } from '../shard-set.ts';
 import { parseVersionFolder } from './names.ts';
 import { openShards, type Place } from './place.ts';
 
-/** `openObjectSource` says what the others take. */
+/** `openObjectSource` checks the other options. */
 const SIGNAL_OF_STORE: Rules<Pick<ObjectOptions, 'signal'>> = SIGNAL;
 
-/** 10,000 versions of 100 shards; what is listed takes about 200 bytes for each. */
+/** 10,000 versions of 100 shards. A listed object takes about 200 bytes of memory. */
 const OBJECTS_MAX = 1_000_000;
 
 /**
- * The shards that ElasticDL, or whoever copied them, has put below a prefix (`ckpt/version-100`; `''`: the whole store); see `openShards` for
- * errors. The store stays open when the set is closed, and must until then.
+ * Opens the shards below a prefix (`ckpt/version-100`; `''`: the whole store), written there by
+ * ElasticDL or copied. See `openShards` for errors. Keep the store open until the set is closed;
+ * closing the set does not close it.
  */
 export function openPrefixShards(
   store: ObjectStore,
@@ -32,8 +33,8 @@ export function openPrefixShards(
 }
 
 /**
- * A prefix of an object store: of one version, or of all. Nothing is looked at yet; listing it takes one request for each 1,000 objects, and
- * is refused with `InvalidArgument` above 1,000,000.
+ * A prefix of an object store: of one version, or of all. Reads nothing yet. Listing takes one
+ * request per 1,000 objects, and fails with `InvalidArgument` above 1,000,000.
  */
 export function prefixPlace(
   store: ObjectStore,

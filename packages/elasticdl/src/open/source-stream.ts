@@ -1,12 +1,12 @@
 import { crc32c, readAgain } from '@holdfast/core';
 import { type RandomSource, throwIfAborted } from '@holdfast/core/contract';
 
-/** Two of them in memory: one is read while the other is used. */
+/** Two chunks are in memory: one is read while the other is used. */
 const CHUNK_BYTES = 4 * 1024 * 1024;
 
 /**
- * The bytes of a source in order, from the beginning each time it is iterated over. A chunk is to be used up before the next is asked for.
- * Does not end before the source has proven that it is unchanged.
+ * The bytes of a source in order, from the start on each iteration. Use up a chunk before asking
+ * for the next one. Ends only after the source is verified as unchanged.
  */
 export function sourceStream(
   name: string,
@@ -38,11 +38,12 @@ async function* chunksOf(
       const chunk = await next;
       if (source.mayHideChanges) crc = crc32c(chunk, crc);
       next = offset + CHUNK_BYTES < sizeBytes ? read(offset + CHUNK_BYTES) : undefined;
-      next?.catch(() => undefined); // it is awaited when its turn comes
+      next?.catch(() => undefined); // awaited later, when its turn comes
       yield chunk;
     }
   } finally {
-    await next?.catch(() => undefined); // nobody reads on, and the source is to be let go
+    // No more chunks are needed. Wait for the last read, so that the source can be released.
+    await next?.catch(() => undefined);
   }
   await readAgain(source, { name, crc32c: crc, signal });
   await source.assertUnchanged();

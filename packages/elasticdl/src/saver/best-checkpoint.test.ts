@@ -71,7 +71,7 @@ describe('bestCheckpoint', () => {
     expect(await failure(unknown)).toBe(
       'InvalidArgument: no checkpoint has the metric "f1"; there are: acc, auc, loss',
     );
-    // A name that every object answers to is no metric.
+    // A property that every object has is not a metric.
     expect(await failure(bestCheckpoint(run, { metric: 'constructor', mode: 'max' }))).toContain(
       'no checkpoint has',
     );

@@ -3,11 +3,13 @@ import { aManager } from '../rules.ts';
 import { checkRanked, gain, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 /**
- * By a metric, best first: all that can be restored, that is live ones that no rollback left behind. Those that have no such
- * metric, from their save or annotated since, do not count; of equals the newer one is the better, for it has learnt more. Empty: there is no checkpoint at all. At most two
- * requests.
+ * Ranks checkpoints by a metric, best first. Counts all that can be restored: live ones that no
+ * rollback left behind. Checkpoints without the metric do not count; a metric may come from the
+ * save or from a later annotation. If two are equal, the newer ranks higher, because it was trained
+ * longer. Empty if there is no checkpoint at all. At most two requests.
  *
- * `InvalidArgument`: there are checkpoints, and none has the metric; the message names those that there are. Or the mode is none.
+ * `InvalidArgument`: there are checkpoints but none has the metric (the message names the existing
+ * metrics), or the mode is not valid.
  */
 export async function rankCheckpoints(
   manager: CheckpointManager,
@@ -31,11 +33,11 @@ export async function rankCheckpoints(
       candidates.map(({ metrics }) => metrics),
     );
   }
-  // Newest first as they come, and sorting leaves equals in their order.
+  // The list is newest first, and the sort is stable, so equal ones stay newest first.
   return measurements.sort((a, b) => gain(b.value, a.value, mode)).map(({ checkpoint }) => checkpoint);
 }
 
-/** The first of `rankCheckpoints`. `null`: there is no checkpoint at all. */
+/** The first of `rankCheckpoints`; `null` if there is no checkpoint at all. */
 export async function bestCheckpoint(
   manager: CheckpointManager,
   ranked: RankedMetric,

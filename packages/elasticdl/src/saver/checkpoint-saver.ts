@@ -1,9 +1,11 @@
 /**
- * A parameter server's part in the checkpoints of its job: what ElasticDL's CheckpointSaver did in a directory, as a writer of a run.
+ * A parameter server's part in the checkpoints of its job. It does what ElasticDL's CheckpointSaver
+ * did in a directory, but as a writer of a run.
  *
- * Each server counts its own versions and does not wait for the others. A version becomes visible when the slowest server has delivered it;
- * whoever comes last commits it. One that a server never delivers, since it was restarted meanwhile, stays unseen and is no error for anybody:
- * the next version that all deliver passes it, and collection then removes what there is of it.
+ * Each server counts its own versions and does not wait for the others. A version becomes visible
+ * when all servers have delivered it; the last one commits it. A server that restarts may never
+ * deliver a version. That version then stays invisible, without an error for any server. The next
+ * version that all deliver supersedes it, and collection removes what was uploaded of it.
  */
 
 import {
@@ -34,45 +36,60 @@ import { aForm, aManager, anExtension, SIGNAL } from '../rules.ts';
 import { Turns } from './turns.ts';
 
 export interface CheckpointSaverOptions {
-  /** Of this parameter server, from 0 on. A job that trains by AllReduce has one writer: 0 of 1. */
+  /**
+   * Index of this parameter server, from 0. A job that trains by AllReduce has one writer: 0 of 1.
+   */
   readonly index: number;
-  /** Of all parameter servers of the job. */
+  /** Number of parameter servers of the job. */
   readonly count: number;
-  /** A checkpoint at each multiple of so many versions; 0: never. */
+  /** Makes a checkpoint at each multiple of this many versions; 0: never. */
   readonly checkpointSteps: number;
   /**
-   * The newest so many are kept; 0: all. They become the rules of the run, for all its writers, before writer 0 delivers for the first time;
-   * what the others say here is not asked. The engine keeps more than that where it must: the latest, pinned ones, the one that the job
-   * resumed from. Default: the run's rules stay as they are, and a new run has none and keeps all.
+   * Keeps this many newest checkpoints; 0 keeps all. Sets the retention rules of the run, for all
+   * its writers, before writer 0 delivers for the first time; the values of other writers are
+   * ignored. The engine keeps more if it must: the latest, pinned ones, the one that the job
+   * resumed from. Default: the run's rules stay unchanged, and a new run has none and keeps all.
    */
   readonly keepCheckpointMax?: number | undefined;
   /**
-   * Beside the newest, the best by metrics that were given to `save`. Wants a `keepCheckpointMax` of at least 1. Until a checkpoint has each
-   * of the metrics, nothing is removed.
+   * Also keeps the best by metrics that were passed to `save`. Requires a `keepCheckpointMax` of at
+   * least 1. Nothing is removed until a checkpoint has each of the metrics.
    */
   readonly keepBest?: readonly KeepBest[] | undefined;
-  /** How long one that is not kept can be taken back, milliseconds. Default 0, as in ElasticDL: it is removed at once, but for readers. */
+  /**
+   * How long a checkpoint that is not kept can be restored, in milliseconds. Default 0, as in
+   * ElasticDL: it is removed at once unless it has readers.
+   */
   readonly graceMs?: number | undefined;
-  /** Default `S7`, ElasticDL's last. */
+  /** Default `S7`, ElasticDL's last form. */
   readonly form?: WrittenForm | undefined;
   /** Default `ckpt`, as ElasticDL writes it; its design document says `chkpt`. */
   readonly extension?: ShardExtension | undefined;
-  /** Another run, for what is saved to be evaluated only. It has rules of its own: what lies there takes no other checkpoint's place. */
+  /**
+   * Another run for checkpoints that are only evaluated. It has its own retention rules, so it
+   * never displaces another checkpoint.
+   */
   readonly evaluation?: CheckpointManager | undefined;
 }
 
-/** `consistency`: servers that train on save `polluted` copies; `paused`, the shard may change until `pause` has resolved, but for its sizes. */
+/**
+ * `consistency`: servers that continue to train save `polluted` copies. With `paused`, the shard
+ * may change until `pause` has resolved, except for its sizes.
+ */
 export interface ShardSaveOptions extends CommitMeta, CommitWaitOptions, ConsistencyOptions {
-  /** To the run for evaluation. */
+  /** Saves to the run for evaluation. */
   readonly isEvaluation?: boolean | undefined;
-  /** False: wait until the checkpoint is committed. Default true: until this shard is delivered. */
+  /**
+   * False: waits until the checkpoint is committed. Default true: waits until this shard is
+   * delivered.
+   */
   readonly noWait?: boolean | undefined;
 }
 
-/** The manager says what the others may be. */
+/** The manager checks the other options. */
 const SAVING = { ...SIGNAL, isEvaluation: optional(flag), noWait: optional(flag) };
 
-/** The run's rules say what `keepBest` and `graceMs` may be, once they are set. */
+/** The run's rules check `keepBest` and `graceMs` when they are set. */
 const OPTIONS: Rules<CheckpointSaverOptions> = {
   index: wholeNumber(0, WORLD_SIZE_MAX - 1),
   count: wholeNumber(1, WORLD_SIZE_MAX),
@@ -90,13 +107,16 @@ export class CheckpointSaver {
   readonly #options: CheckpointSaverOptions;
   readonly #writer: WriterPosition;
   readonly #name: string;
-  /** `undefined`: the run's stay as they are. */
+  /** `undefined`: the run's rules stay unchanged. */
   readonly #rules: RetentionPolicy | null | undefined;
   readonly #turns = new Turns();
   readonly #evaluationTurns = new Turns();
   #hasRules = false;
 
-  /** The managers stay the caller's to close. Nothing is asked of a store. `InvalidArgument` names the option that cannot be. */
+  /**
+   * Sends no request. The caller keeps the managers and closes them. `InvalidArgument` names the
+   * wrong option.
+   */
   constructor(manager: CheckpointManager, options: CheckpointSaverOptions) {
     aManager('manager', manager);
     checkOptions(options, OPTIONS);
@@ -113,23 +133,32 @@ export class CheckpointSaver {
     return this.#options.checkpointSteps > 0;
   }
 
-  /** At multiples of `checkpointSteps`. As in ElasticDL 0 is one: who asks after each update never asks about it. */
+  /**
+   * True at multiples of `checkpointSteps`. As in ElasticDL 0 is one, but a caller that asks after
+   * each update never asks about 0.
+   */
   needToCheckpoint(version: number): boolean {
     return this.isEnabled && version % this.#options.checkpointSteps === 0;
   }
 
   /**
-   * Delivers this server's shard of a version, whether or not `needToCheckpoint` asks for it. Saves of one saver are made one after the other,
-   * in the order of the calls, which is to be that of the versions.
+   * Delivers this server's shard of a version, whatever `needToCheckpoint` says. One saver makes
+   * its saves one after the other, in the order of the calls. Call it in the order of the versions.
    *
-   * A shard is read while it is sent, and not copied: until this settles nothing may change it. A server that trains meanwhile saves a copy
-   * (`structuredClone` makes one). A function is called before `save` returns, once.
+   * The shard is read while it is sent, and not copied: it must not change until this settles. A
+   * server that trains meanwhile must save a copy (for example by `structuredClone`). A function is
+   * called once, before `save` returns.
    *
-   * `metrics`: of this server or of the whole model; those of all servers are united, and the lowest server wins a clash.
-   * `isCommitted` is true for whoever came last. Errors: as of the manager's `save`; `Conflict` if a version from this one on has been committed
-   * already, as when a job begins again from an old checkpoint without a rollback. A server that was restarted calls the manager's `join`
-   * before it restores: what its former life had delivered, nobody commits from then on. `InvalidArgument`: the shard is of another version
-   * or cannot be written in this form; there is no run for evaluation.
+   * `metrics`: of this server or of the whole model. Those of all servers are merged; if two
+   * differ, the lowest server wins. `isCommitted` is true for the server that delivers last.
+   *
+   * Errors are those of the manager's `save`. `Conflict`: this version or a later one is already
+   * committed, for example when a job starts again from an old checkpoint without a rollback.
+   * `InvalidArgument`: the shard is of another version or cannot be written in this form, or there
+   * is no run for evaluation.
+   *
+   * A server that was restarted must call the manager's `join` before it restores. What its former
+   * life had delivered is then never committed.
    */
   async save(
     version: number,
@@ -151,7 +180,8 @@ export class CheckpointSaver {
       noWait,
       writer: this.#writer,
       files: { [this.#name]: encoded },
-      // Its version alone makes a shard differ from the last one, and tables grow as training meets new ids: neither tells anything.
+      // Stale checks are off: every shard differs by its version and new ids, so a check would find
+      // nothing.
       onStale: 'off' as const,
     };
     if (isEvaluation) {
@@ -163,7 +193,7 @@ export class CheckpointSaver {
     }, signal);
   }
 
-  /** Read from the beginning each time it is iterated. */
+  /** Yields the file from its start on each iteration. */
   #encoded(version: number, shard: ModelShard): AsyncIterable<Uint8Array> {
     plainObject('the shard', shard);
     if (shard.version !== version) {
@@ -177,10 +207,10 @@ export class CheckpointSaver {
     };
   }
 
-  /** Once is enough: what is set later, by whomever, is a newer word. */
+  /** Sets the rules once per saver: later changes, by any caller, are newer decisions and stay. */
   async #setRules(signal: AbortSignal | undefined): Promise<void> {
     if (this.#hasRules || this.#rules === undefined || this.#writer.index !== 0) return;
-    // Joining makes the run, where there is none yet to have rules.
+    // `join` creates the run if it does not exist yet, so that it can have rules.
     await this.#manager.join({ writer: this.#writer, signal });
     await this.#manager.setRetention(this.#rules, { signal });
     this.#hasRules = true;

@@ -1,4 +1,4 @@
-/** When training has learnt enough: decided after each evaluation, from all that there were. */
+/** Decides when to stop training: after each evaluation, from all evaluations so far. */
 
 import {
   CheckpointError,
@@ -14,41 +14,47 @@ import { aManager } from '../rules.ts';
 import { checkRanked, gain, type Metrics, measured, type RankedMetric, unknownMetric } from './metrics.ts';
 
 export interface Evaluation {
-  /** Of the model that was evaluated. */
+  /** Version of the model that was evaluated. */
   readonly version: bigint | number;
   /** Finite numbers. */
   readonly metrics: Metrics;
 }
 
-/** Sees all evaluations, oldest first. True: stop. It is asked once after each evaluation. */
+/** Gets all evaluations, oldest first. Returns true to stop. Called once after each evaluation. */
 export type StopFunction = (history: readonly Evaluation[]) => boolean;
 
 export interface StopRule extends RankedMetric {
-  /** So many evaluations in a row without an improvement, and it is time to stop: at least 1. */
+  /** Stop after this many evaluations in a row without an improvement; at least 1. */
   readonly patience: number;
-  /** What is better by no more than this is no improvement. Default 0. */
+  /** Ignore improvements of at most this size. Default 0. */
   readonly minDelta?: number | undefined;
 }
 
-/** Tells after each evaluation whether to stop. What became better after it has said so counts again: it does not stop anything itself. */
+/**
+ * Says after each evaluation whether to stop. It stops nothing itself, so a later improvement can
+ * change the answer back.
+ */
 export class EarlyStopper {
   readonly #stop: StopFunction;
-  /** That every evaluation has to have. */
+  /** Every evaluation must have this metric. */
   readonly #metric: string | undefined;
   readonly #history: Evaluation[] = [];
   #shouldStop = false;
 
-  /** `InvalidArgument`: the rule has no metric, no mode, or a number out of its range. */
+  /** `InvalidArgument`: the rule has no metric, no mode, or a number out of range. */
   constructor(stop: StopRule | StopFunction) {
     this.#stop = typeof stop === 'function' ? stop : stopWithoutGain(stop);
     this.#metric = typeof stop === 'function' ? undefined : stop.metric;
   }
 
   /**
-   * With the evaluations that the run's checkpoints hold, oldest first, so that a job that was restarted goes on counting. What retention
-   * has removed is not among them, nor what a rollback left behind, what is quarantined, or what lacks the metric (for a
-   * function: any). Metrics that were annotated after the save count too. Keep the best by the metric (`keepBest`), or the first evaluation after the restart is held against a worse one.
-   * At most two requests.
+   * Starts with the evaluations in the run's checkpoints, oldest first, so that a restarted job
+   * continues its count. Skips checkpoints that were removed by retention, left behind by a
+   * rollback or quarantined. Also skips those without the metric (for a function: without any).
+   * Metrics that were annotated after the save count too. At most two requests.
+   *
+   * Keep the best by the metric (`keepBest`). Otherwise the first evaluation after the restart is
+   * compared with a worse one.
    */
   static async fromCheckpoints(
     manager: CheckpointManager,
@@ -74,14 +80,15 @@ export class EarlyStopper {
     return this.#history;
   }
 
-  /** Its last answer; false before the first evaluation. */
+  /** The last answer; false before the first evaluation. */
   get shouldStop(): boolean {
     return this.#shouldStop;
   }
 
   /**
-   * Adds the next evaluation, the newest, and tells whether to stop. `InvalidArgument`: a metric is not a finite number, or the rule's is not
-   * among them, and the evaluation is not added; or the function's answer is neither true nor false.
+   * Adds the newest evaluation and returns whether to stop. `InvalidArgument`: a metric is not a
+   * finite number, or the rule's metric is missing; the evaluation is then not added. Also if the
+   * function returns neither true nor false.
    */
   add(evaluation: Evaluation): boolean {
     plainObject('evaluation', evaluation);

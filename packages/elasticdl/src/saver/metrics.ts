@@ -1,10 +1,10 @@
-/** What choosing among evaluations has in common: names of metrics, and which of two values is better. */
+/** Shared by all rankings of evaluations: names of metrics, and which of two values is better. */
 
 import { CheckpointError, plainObject, shown as told } from '@holdfast/core/contract';
 
-/** A metric, and which way it is good. */
+/** A metric, and whether low or high values are good. */
 export interface RankedMetric {
-  /** As it was given to the save. */
+  /** The name under which it was saved. */
   readonly metric: string;
   /** `min`: the lowest value is the best. */
   readonly mode: 'min' | 'max';
@@ -14,7 +14,7 @@ export type Metrics = Readonly<Record<string, number>>;
 
 const METRICS_NAMED_MAX = 10;
 
-/** `undefined`: it was not measured. Whatever a record inherits is no metric. */
+/** `undefined` if it was not measured. Inherited properties are not metrics. */
 export function measured(metrics: Metrics, metric: string): number | undefined {
   return Object.hasOwn(metrics, metric) ? metrics[metric] : undefined;
 }
@@ -38,7 +38,10 @@ export function checkRanked(ranked: RankedMetric): void {
   );
 }
 
-/** `InvalidArgument` that names those that there are. `lacks`: who has it not, such as `no checkpoint has`. */
+/**
+ * `InvalidArgument` that names the existing metrics. `lacks`: the beginning of the message, such as
+ * `no checkpoint has`.
+ */
 export function unknownMetric(metric: string, lacks: string, known: Iterable<Metrics>): CheckpointError {
   const names = new Set<string>();
   for (const metrics of known) for (const name of Object.keys(metrics)) names.add(name);

@@ -3,7 +3,7 @@ import { isCheckpointError } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
 import { Turns } from './turns.ts';
 
-/** A call that a test ends. */
+/** A call that ends when the test ends it. */
 function heldCall(name: string, calls: string[]) {
   const end = Promise.withResolvers<string>();
   const act = async () => {

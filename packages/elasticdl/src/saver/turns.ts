@@ -1,14 +1,20 @@
 import { abortError } from '@holdfast/core/contract';
 
-/** Calls one after the other, in the order in which they came, each when the one before has settled, however it has. */
+/**
+ * Runs calls one after the other, in the order in which they came. Each starts when the one before
+ * has settled, even if it failed.
+ */
 export class Turns {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** `Aborted`: the signal fired before its turn came; `act` is then not called. Once it is, what becomes of it is its own affair. */
+  /**
+   * `Aborted`: the signal fired before the turn came, and `act` is not called. After that the
+   * signal has no effect here.
+   */
   take<T>(act: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     const before = this.#last;
     const done = waitFor(before, signal).then(act);
-    // The next one's turn comes when both are over. Nothing of their outcome is kept.
+    // The next turn comes when both have settled. Neither result is kept.
     this.#last = Promise.allSettled([before, done]).then(() => undefined);
     return done;
   }

@@ -1,22 +1,22 @@
 /**
- * The memory that rows pass through: one block for what was read and what is to be written. Within one block a row is copied by
- * `copyWithin`, which takes half the time of `set`, since no view is made of it. The block is as the kernel wants it for files that are
- * written past the page cache: it begins at a page.
+ * The memory that rows pass through: one block for input and output. Within one block, `copyWithin`
+ * copies a row in half the time of `set`, since it needs no view. The block starts at a page, as
+ * the kernel requires for files written past the page cache.
  */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { DIRECT_ALIGNMENT_BYTES as PAGE_BYTES } from '@holdfast/local-files';
 
-/** Of WebAssembly, which is what gives out aligned memory. */
+/** Page size of WebAssembly, which is used because it allocates aligned memory. */
 const WASM_PAGE_BYTES = 65_536;
 
-/** The part of `WebAssembly` that is used; the platform's types are not among those of the language. */
+/** The part of `WebAssembly` that is used; the language's type library does not include it. */
 interface WasmMemoryConstructor {
   new (pages: { initial: number; maximum: number }): { readonly buffer: ArrayBuffer };
 }
 declare const WebAssembly: { readonly Memory: WasmMemoryConstructor };
 
-/** Larger ones need no fewer requests worth speaking of. */
+/** Larger buffers save hardly any requests. */
 const BUFFER_BYTES_WANTED = 4 * 1024 * 1024;
 const READS_AT_ONCE_MAX = 16;
 /** Positions in it are 32-bit integers. */
@@ -32,27 +32,28 @@ export interface Stretch {
 
 export interface Arena {
   readonly memory: ArrayBuffer;
-  /** For what is read. At least two, of one size. */
+  /** For input. At least two, all of one size. */
   readonly incoming: readonly Stretch[];
   readonly incomingBytes: number;
-  /** For what is to be written: at least one for each sink. */
+  /** For output: at least one for each sink. */
   readonly outgoing: readonly Stretch[];
 }
 
 export interface ArenaNeeds {
-  /** At most so much. */
+  /** Upper limit. */
   readonly sizeBytes: number;
-  /** Of all that may pass through. More is not taken than that is worth. */
+  /** Size of everything that may pass through. The arena takes no more than that can use. */
   readonly usefulBytes: number;
   readonly sinkCount: number;
   readonly rowBytesMax: number;
 }
 
 /**
- * `InvalidArgument`: too little to hold one of the longest rows for each sink, and two to read; the message says how much would do.
+ * `InvalidArgument`: too little memory for one of the longest rows per sink and two to read. The
+ * message says how much is needed.
  */
 export function createArena({ sizeBytes, usefulBytes, sinkCount, rowBytesMax }: ArenaNeeds): Arena {
-  // A row, its id, and room to begin anywhere in a page.
+  // A row, its id, and room to start anywhere in a page.
   const leastBytes = pagesUp(rowBytesMax + 8) + PAGE_BYTES;
   const halfBytesMin = leastBytes * (2 + sinkCount);
   if (sizeBytes < 2 * halfBytesMin) {

@@ -1,6 +1,11 @@
-/** Work that is under way together: it stops at the first failure, and nobody hears of the failure before all of it has ended. */
+/**
+ * Concurrent work that stops at the first failure. The failure is thrown only after all of it has
+ * ended.
+ */
 
-/** Takes items in order, at most `atOnceMax` at a time. After a failure no further item is begun. */
+/**
+ * Takes items in order, at most `atOnceMax` at a time. After a failure no further item is started.
+ */
 export async function eachAtOnce<T>(
   items: Iterable<T>,
   atOnceMax: number,
@@ -23,12 +28,12 @@ export async function eachAtOnce<T>(
   await allEnded(Array.from({ length: atOnceMax }, lane));
 }
 
-/** Waits for all, whatever becomes of them; then throws the failure that is first in the list. */
+/** Waits for all, even after a failure; then throws the failure that is first in the list. */
 export async function allEnded(work: readonly Promise<unknown>[]): Promise<void> {
   for (const result of await Promise.allSettled(work)) if (result.status === 'rejected') throw result.reason;
 }
 
-/** Things that are lent and given back; whoever finds none waits, first come first served. */
+/** A pool of reusable items; callers wait if none is free, first come first served. */
 export class Pool<T> {
   readonly #free: T[];
   readonly #waiting: ((item: T) => void)[] = [];
@@ -37,7 +42,7 @@ export class Pool<T> {
     this.#free = [...items];
   }
 
-  /** Never rejects: everything that is lent is given back, after a failure too. */
+  /** Never rejects: every item is given back, even after a failure. */
   take(): Promise<T> {
     const item = this.#free.pop();
     return item === undefined ? new Promise((resolve) => this.#waiting.push(resolve)) : Promise.resolve(item);

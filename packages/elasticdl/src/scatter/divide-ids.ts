@@ -1,8 +1,9 @@
 /**
- * The first pass: every id is read once, and decides where its row goes. After it the size of all that will be written is known.
+ * The first pass: reads every id once and decides where its row goes. After it, the size of all
+ * output is known.
  *
- * Of rows with the same id the later one survives, by index of the file and then by place in it. Ids are gone through backwards: the
- * first to be met is the one that stays.
+ * The last row with an id survives, by index of the file and then by position in it. Ids are
+ * processed in reverse order, so the first occurrence seen is the one that stays.
  */
 
 import { readIds } from '../codec/read-ids.ts';
@@ -16,23 +17,23 @@ import { type IdRecord, type IdSpool, type KeptRecord, RECORD_ROWS_MAX } from '.
 import type { MergedTable, Part } from './merge-layouts.ts';
 import type { OnceSource } from './once-source.ts';
 
-/** Which of the new shards are wanted; the others' rows are passed over. */
+/** The new shards that are wanted; rows of other shards are skipped. */
 export interface Destinations {
   readonly count: number;
-  /** By index of the new shard: which of the wanted ones it is, or -1. */
+  /** By index of the new shard: its index among the wanted ones, or -1. */
   readonly slots: Int32Array;
   readonly wantedCount: number;
 }
 
 export interface DividedPart extends Part<TablePlace> {
-  /** In order of the rows. */
+  /** In the order of the rows. */
   readonly records: KeptRecord[];
 }
 
 export interface DividedTable {
   readonly table: MergedTable;
   readonly parts: readonly DividedPart[];
-  /** By slot: rows, and the bytes of their ids as varints. */
+  /** By slot: number of rows, and the bytes of their ids as varints. */
   readonly rowCounts: Float64Array;
   readonly idsBytes: Float64Array;
 }
@@ -41,9 +42,9 @@ export interface DivideOptions {
   readonly files: readonly { readonly name: string; readonly source: OnceSource }[];
   readonly destinations: Destinations;
   readonly spool: IdSpool;
-  /** For finding ids that come twice. Its contents are of no use afterwards. */
+  /** For finding repeated ids. Overwritten, so its contents are lost. */
   readonly memory: ArrayBuffer;
-  /** Of one record; at most `RECORD_ROWS_MAX`. */
+  /** Rows of one record; at most `RECORD_ROWS_MAX`. */
   readonly recordRows: number;
   readonly partsAtOnce: number;
   readonly readBytes: number;
@@ -77,7 +78,7 @@ async function dividePart(table: TableInWork, part: DividedPart, options: Divide
   const file = files[part.file];
   if (file === undefined) throw new RangeError(`there is no file ${part.file}`);
   const { rowCount, ids: runs } = part.place;
-  // Tables may be many and small: none takes more memory than it has use for.
+  // There may be many small tables, so each takes only the memory that it needs.
   const idsBytes = runs.reduce((sum, { lengthBytes }) => sum + lengthBytes, 0);
   const buckets = new Uint32Array(Math.min(RECORD_ROWS_MAX, rowCount));
   const rowsMax = Math.min(recordRows, rowCount);
@@ -107,7 +108,7 @@ interface IdsToChoose {
   readonly to: number;
 }
 
-/** Copies the ids that are wanted, and counts them. Hot: once for each row. */
+/** Copies and counts the wanted ids. Hot: runs once for each row. */
 function choose(
   { halves, buckets, from, to }: IdsToChoose,
   slots: Int32Array,
@@ -147,7 +148,10 @@ async function dropRepeated(table: TableInWork, options: DivideOptions): Promise
   }
 }
 
-/** Ids that are spread wide go through a table that fits the memory, in as many passes as that takes. */
+/**
+ * Chooses the set: one bit per id for a narrow range, otherwise a hash table that fits the memory,
+ * in as many passes as needed.
+ */
 function setFor(
   { range: { first, last } }: TableInWork,
   rowCount: number,
@@ -157,7 +161,8 @@ function setFor(
   const hashBytesMax = HashIdSet.BYTES_PER_SLOT * 2 ** Math.ceil(Math.log2(2 * rowCount));
   if (BitIdSet.sizeBytes(first, last) <= Math.min(memory.byteLength, hashBytesMax))
     return { set: new BitIdSet(first, last, memory), passes: 1, seed };
-  // At most half full, so that chains stay short, and a pass that gets more than its share still fits.
+  // At most half full on average: chains stay short, and a pass with more than its share still
+  // fits.
   const slotCountMax = 2 ** Math.floor(Math.log2(memory.byteLength / HashIdSet.BYTES_PER_SLOT));
   const slotCount = Math.min(slotCountMax, hashBytesMax / HashIdSet.BYTES_PER_SLOT);
   return {
@@ -179,7 +184,7 @@ async function dropFromPart(
   { spool, destinations, signal }: DivideOptions,
 ): Promise<void> {
   for (let at = part.records.length - 1; at >= 0; at--) {
-    // Nothing here may wait for anything, and timers of others would starve: a lease is renewed by one.
+    // This loop may run without ever waiting, so let timers run: a timer renews a lease.
     await new Promise((resolve) => setImmediate(resolve));
     signal.throwIfAborted();
     const kept = part.records[at];
@@ -202,7 +207,7 @@ function without({ firstRow, halves, positions }: IdRecord, repeated: readonly n
   };
 }
 
-/** Indices in the record of ids that a later row has too. Hot: once for each row and pass. */
+/** Indices in the record of ids that a later row has too. Hot: runs once for each row and pass. */
 function repeatedIn({ halves, positions }: IdRecord, { set, isOfPass }: Sieve): number[] {
   const repeated: number[] = [];
   for (let at = positions.length - 1; at >= 0; at--) {

@@ -1,4 +1,4 @@
-/** A file of ElasticDL's that is written where its pieces belong, as they come. */
+/** Writes an ElasticDL file: each piece goes to its position as it arrives. */
 
 import type { RandomSink, RestoreTarget } from '@holdfast/core/contract';
 import { DIRECT_ALIGNMENT_BYTES } from '@holdfast/local-files';
@@ -13,7 +13,7 @@ import { writeFromPage } from './write-from-page.ts';
 interface TableSpace {
   readonly rowBytes: number;
   valuesOffsetBytes: number;
-  /** Where the ids of the next rows go. */
+  /** Offset of the next rows' ids. */
   nextIdsOffsetBytes: number;
 }
 
@@ -26,14 +26,14 @@ export class FileSink implements ShardSink {
   readonly #dense = new Map<string, number>();
   readonly #tables = new Map<string, TableSpace>();
 
-  /** The target is settled by whoever opened it. */
+  /** The code that opened the target publishes or discards it. */
   constructor(target: RestoreTarget, name: string, form: WrittenForm) {
     this.#target = target;
     this.#name = name;
     this.#form = form;
   }
 
-  /** Of the file, once it has begun. */
+  /** Size of the file, once it has begun. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }

@@ -8,7 +8,7 @@ function halves(id: bigint): [number, number] {
   return [words[LOW]! | 0, words[HIGH]! | 0];
 }
 
-/** What the set says of each, against a set of JavaScript's. */
+/** Compares each answer of the set with that of a JavaScript set. */
 function agrees(set: IdSet, ids: readonly bigint[]): void {
   const seen = new Set<bigint>();
   for (const id of ids) {
@@ -43,7 +43,7 @@ test.each<[string, (at: number) => [number, number]]>([
   const slotCount = 2 ** 17;
   const slots = new Set<number>();
   for (let at = 0; at < slotCount / 2; at++) slots.add(hashOfId(...idOf(at), 12_345) & (slotCount - 1));
-  // Of half as many ids as slots, chance leaves 39 % of the slots taken.
+  // With half as many ids as slots, random placement takes 39 % of the slots.
   expect(slots.size / slotCount).toBeGreaterThan(0.38);
 });
 

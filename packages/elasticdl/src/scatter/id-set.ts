@@ -1,28 +1,29 @@
 /**
- * Sets of 64-bit integers in memory that is given, asked millions of times: ids come as halves, so that none becomes an object. What the
- * memory holds before counts as ids: a set of memory that was used before begins with `clear`.
+ * Sets of 64-bit integers in given memory, for millions of operations. Ids are passed as halves, so
+ * that no id becomes an object. Old contents of the memory would count as ids: call `clear` first
+ * if the memory was used before.
  */
 
 export interface IdSet {
-  /** False: it was there already. */
+  /** False if the id was already in the set. */
   add(low: number, high: number): boolean;
   clear(): void;
 }
 
-/** 2^32: what the upper half counts. */
+/** 2^32: the weight of the upper half. */
 const UPPER = 4_294_967_296;
 
-/** Exact below 2^53 either way; beyond that, close. */
+/** Exact below 2^53 in absolute value; otherwise rounded. */
 export function idAsNumber(low: number, high: number): number {
   return high * UPPER + (low >>> 0);
 }
 
-/** Ids of a range that is not much larger than their number: one bit each. */
+/** For ids in a range that is not much larger than their number: one bit each. */
 export class BitIdSet implements IdSet {
   readonly #first: number;
   readonly #bits: Int32Array;
 
-  /** `first` to `last`, both inclusive and exact. Takes the first `sizeBytes(first, last)` bytes. */
+  /** `first` to `last`, both inclusive and exact. Uses the first `sizeBytes(first, last)` bytes. */
   constructor(first: number, last: number, memory: Int32Array) {
     this.#first = first;
     this.#bits = memory.subarray(0, Math.ceil((last - first + 1) / 32));
@@ -48,16 +49,19 @@ export class BitIdSet implements IdSet {
   }
 }
 
-/** Any ids: a table with open addressing. The seed keeps whoever chose the ids from choosing where they meet. */
+/** For any ids: a table with open addressing. The random seed prevents ids chosen to collide. */
 export class HashIdSet implements IdSet {
   static readonly BYTES_PER_SLOT = 8;
   readonly #slots: Int32Array;
   readonly #mask: number;
   readonly #seed: number;
-  /** 0 itself looks like a free slot. */
+  /** The id 0 looks like a free slot, so it is tracked here. */
   #hasZero = false;
 
-  /** `slotCount`: a power of two, and more than the ids that will be in it. Takes the first `BYTES_PER_SLOT` bytes for each. */
+  /**
+   * `slotCount`: a power of two, larger than the number of ids. Uses the first `BYTES_PER_SLOT`
+   * bytes for each slot.
+   */
   constructor(slotCount: number, seed: number, memory: Int32Array) {
     this.#slots = memory.subarray(0, 2 * slotCount);
     this.#mask = slotCount - 1;
@@ -88,7 +92,7 @@ export class HashIdSet implements IdSet {
   }
 }
 
-/** 32 bits, each of which depends on all of the id. The mixing is that of MurmurHash3. */
+/** 32 bits, each of which depends on the whole id. Mixes as MurmurHash3 does. */
 export function hashOfId(low: number, high: number, seed: number): number {
   return mix((mix(low ^ seed) + high) | 0);
 }

@@ -1,6 +1,6 @@
 /**
- * Ids wait here between the pass that counts them and the one that moves their rows: in memory as long as there is room, the rest in a
- * file that has no name.
+ * Keeps ids between the pass that counts them and the one that moves their rows. They stay in
+ * memory as long as there is room; the rest goes to an unlinked file.
  */
 
 import { constants } from 'node:fs';
@@ -9,23 +9,26 @@ import { join } from 'node:path';
 import { systemRandom } from '@holdfast/core/contract';
 import { DirectFile, fileError, nodeFileSystem } from '@holdfast/local-files';
 
-/** Rows that follow each other in one table of one file, less those that nobody wants. At most 65,536, so a position takes 16 bits. */
+/**
+ * Consecutive rows in one table of one file, without the unwanted ones. At most 65,536, so a
+ * position takes 16 bits.
+ */
 export interface IdRecord {
-  /** Row of the table in its file that is position 0 here. */
+  /** Row of the table in its file at position 0. */
   readonly firstRow: number;
-  /** Two for each row that is wanted, as in a `BigInt64Array`. */
+  /** Two for each wanted row, as in a `BigInt64Array`. */
   readonly halves: Int32Array;
-  /** Where these rows are, from `firstRow` on, ascending: one for each. */
+  /** Positions of these rows, counted from `firstRow`, ascending: one for each row. */
   readonly positions: Uint16Array;
 }
 
-/** A record that is kept. */
+/** A record in the spool. */
 export interface KeptRecord {
   readonly firstRow: number;
   readonly count: number;
-  /** No row is missing, so no position is kept. */
+  /** All rows are wanted, so no positions are stored. */
   readonly isWhole: boolean;
-  /** In memory, or the offset in the file. */
+  /** The record in memory, or its offset in the file. */
   readonly where: IdRecord | number;
 }
 
@@ -42,7 +45,7 @@ export class IdSpool {
   #file: Promise<DirectFile> | null = null;
   #fileBytes = 0;
 
-  /** `directory`: where the file goes, if there is one; by default the one for temporary files. */
+  /** `directory`: for the file, if one is needed; default: the directory for temporary files. */
   constructor(memoryBytes: number, directory: string = tmpdir()) {
     this.#memoryBytesLeft = memoryBytes;
     this.#directory = directory;
@@ -53,7 +56,7 @@ export class IdSpool {
     return this.#fileBytes;
   }
 
-  /** Copies what it is given. `rowCount`: how many rows the record stands for, wanted or not. */
+  /** Copies the record. `rowCount`: number of rows that it covers, wanted or not. */
   async keep(record: IdRecord, rowCount: number): Promise<KeptRecord> {
     const { firstRow, halves, positions } = record;
     const count = positions.length;
@@ -97,7 +100,7 @@ export class IdSpool {
       const path = join(this.#directory, `.holdfast-ids-${systemRandom.hex(16)}`);
       const flags = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
       const file = await DirectFile.open(path, flags, { direct: false, mode: 0o600 });
-      // Without a name it goes with the process, however that ends.
+      // Without a name the file disappears with the process, however that ends.
       await nodeFileSystem.unlink(path);
       return file;
     });

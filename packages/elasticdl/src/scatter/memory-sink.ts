@@ -2,13 +2,13 @@ import { itemBytes } from '../dtype.ts';
 import type { EmbeddingRows, ModelShard, Tensor } from '../model.ts';
 import type { ShardOutline, ShardSink } from '../sink.ts';
 
-/** Puts a shard together in memory. It takes as much as the shard has. */
+/** Assembles a shard in memory. Needs as much memory as the shard. */
 export class MemorySink implements ShardSink {
   #shard: ModelShard | null = null;
   readonly #dense = new Map<string, Tensor>();
   readonly #tables = new Map<string, EmbeddingRows>();
 
-  /** After `end`. */
+  /** Complete after `end`. */
   get shard(): ModelShard {
     if (this.#shard === null) throw new Error('a shard was asked for before it was begun');
     return this.#shard;
@@ -37,6 +37,6 @@ export class MemorySink implements ShardSink {
   }
 
   async end(): Promise<void> {
-    // Everything is where it belongs.
+    // Nothing to do: all values are in place.
   }
 }

@@ -1,17 +1,20 @@
-/** One model out of the structures of all its shards: what ElasticDL would make of them, and what it should have refused. */
+/**
+ * Merges the structures of all shards into one model, as ElasticDL would. Rejects contradictions
+ * that ElasticDL accepted.
+ */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { itemBytes } from '../dtype.ts';
 import type { Form, ShardLayout, TablePlace, TensorPlace } from '../layout.ts';
 import type { Dtype, TableInfo } from '../model.ts';
 
-/** One file, as messages call it, and what was found in it. */
+/** The structure of one file, and its name in messages. */
 export interface NamedLayout {
   readonly name: string;
   readonly layout: ShardLayout;
 }
 
-/** What one file holds of something. */
+/** One file's part of a variable or table. */
 export interface Part<Place> {
   /** Index of the file. */
   readonly file: number;
@@ -23,28 +26,32 @@ export interface MergedTable {
   readonly dtype: Dtype;
   readonly dim: number;
   readonly rowBytes: number;
-  /** In order of the files; only those that hold rows of it. */
+  /** In the order of the files; only files that hold rows of the table. */
   readonly parts: readonly Part<TablePlace>[];
 }
 
 export interface MergedModel {
   readonly version: number;
-  /** One for each table, with its type: the first that was found, in order of the files. */
+  /** One for each table, with its type: the first that was found, in the order of the files. */
   readonly infos: readonly TableInfo[];
   readonly dense: ReadonlyMap<string, Part<TensorPlace>>;
-  /** In order of `infos`. */
+  /** In the order of `infos`. */
   readonly tables: readonly MergedTable[];
 }
 
-/** Of a table that nothing tells the type of: no file has a row of it, and the form had no place for it. ElasticDL trained no other. */
+/**
+ * Type of a table without rows in any file, if the form had no field for the type. ElasticDL
+ * trained no other type.
+ */
 const DTYPE_UNTOLD: Dtype = 'float32';
 
-/** What ElasticDL's embedding layer asks for unless it is told otherwise: for tables of forms that kept no infos. */
+/** Default of ElasticDL's embedding layer, for tables of forms without infos. */
 const INITIALIZER_UNTOLD = 'uniform';
 
 /**
- * `named`: the version that a directory or a catalog says it is. `Corrupt`: files that do not belong together, or contradict each other; or
- * they tell no version, as an empty file does, where another one than 0 is named.
+ * `named`: the version according to a directory or a catalog. `Corrupt`: the files do not belong
+ * together or contradict each other. Also if the files have no version, as empty files do, and
+ * `named` is above 0.
  */
 export function mergeLayouts(files: readonly NamedLayout[], named: bigint | null = null): MergedModel {
   const version = commonVersion(files);
@@ -101,7 +108,10 @@ const SCHEMAS: Readonly<Record<Form, readonly Schema[]>> = {
   S7: ['S7'],
 };
 
-/** A file is told by the first form that suffices for it; the emptier it is, the more others it may be of. */
+/**
+ * A file counts as the first form that suffices for it. The less it contains, the more other forms
+ * it may have.
+ */
 function schemasOf({ form, numbering, infos, dense, tables }: ShardLayout): readonly Schema[] | 'any' {
   const isBare = dense.length === 0 && tables.length === 0;
   if (isBare && infos.length === 0) return 'any';
@@ -132,7 +142,7 @@ function partsOfTables(files: readonly NamedLayout[]): Map<string, Part<TablePla
     for (const place of layout.tables) {
       const parts = found.get(place.name) ?? [];
       found.set(place.name, parts);
-      // Without rows its type is whatever the writer's library calls nothing.
+      // A table without rows may have any type: the writer's library chose that of an empty array.
       if (place.rowCount === 0) continue;
       const [first] = parts;
       if (first !== undefined && (first.place.dtype !== place.dtype || first.place.dim !== place.dim)) {
@@ -168,7 +178,7 @@ function assertNamesApart(
 
 interface FoundInfo {
   readonly info: TableInfo;
-  /** The file whose word it is. */
+  /** The file that the info comes from. */
   readonly by: string;
 }
 
@@ -202,7 +212,7 @@ function mergedInfos(
   });
 }
 
-/** The first wins. 0 elements is what a parameter server writes that does not know them. */
+/** The first wins. A parameter server that does not know the number of elements writes 0. */
 function agreed(earlier: FoundInfo, later: FoundInfo): FoundInfo {
   if (later.info.dim === 0 || later.info.dim === earlier.info.dim) return earlier;
   if (earlier.info.dim === 0) return { info: { ...earlier.info, dim: later.info.dim }, by: later.by };

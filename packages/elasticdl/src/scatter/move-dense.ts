@@ -1,4 +1,4 @@
-/** Variables go whole to the one shard that is to hold them, in pieces. */
+/** Moves each variable whole, in pieces, to the one shard that holds it. */
 
 import type { TensorPlace } from '../layout.ts';
 import type { ShardSink } from '../sink.ts';

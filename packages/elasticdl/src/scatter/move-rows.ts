@@ -1,4 +1,7 @@
-/** The second pass: values are read once, in order, and copied to a buffer for each shard; full ones go to its sink. */
+/**
+ * The second pass: reads values once, in order, and copies them to a buffer for each shard. A full
+ * buffer goes to its sink.
+ */
 
 import { DIRECT_ALIGNMENT_BYTES } from '@holdfast/local-files';
 import { bucketsOf } from '../hash.ts';
@@ -20,9 +23,9 @@ export interface MoveOptions {
   readonly sinks: readonly ShardSink[];
   readonly spool: IdSpool;
   readonly arena: Arena;
-  /** Fired by whatever fails first. */
+  /** Fired by the first failure. */
   readonly stop: AbortController;
-  /** Bytes that are wanted of a file have been read and copied. */
+  /** Called when wanted bytes of a file were read and copied. */
   readonly onMoved: (file: number, bytes: number) => void;
 }
 
@@ -58,7 +61,7 @@ export async function moveRows(tables: readonly DividedTable[], options: MoveOpt
 /** A buffer that is being filled for one sink. */
 interface Filling {
   readonly stretch: Stretch;
-  /** Where values and ids begin in the arena. */
+  /** Offsets of values and ids in the arena. */
   readonly valuesAt: number;
   readonly idsAt: number;
 }
@@ -69,9 +72,9 @@ class RowWriter {
   readonly #free: Pool<Stretch>;
   readonly #outlets: Outlets;
   readonly #filling: (Filling | null)[];
-  /** By slot: rows of the table that the sink has been given. */
+  /** By slot: rows of the table that the sink has received. */
   readonly #sentRows: Float64Array;
-  /** By slot: the calls so far. Never rejects. */
+  /** By slot: settles when all calls so far have. Never rejects. */
   readonly #calls: Promise<void>[];
   #table: DividedTable | null = null;
   #slots = new Uint32Array(0);
@@ -102,7 +105,7 @@ class RowWriter {
     }
   }
 
-  /** What is in the buffers goes to the sinks. */
+  /** Sends the contents of all buffers to the sinks. */
   finishTable(): void {
     for (const slot of this.#filling.keys()) this.#send(slot);
   }

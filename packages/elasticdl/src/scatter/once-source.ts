@@ -1,6 +1,7 @@
 /**
- * Reading the structure of a file reads a little of what stands around its headers: ids, the beginnings of values. A source that proves
- * its bytes afterwards would have to read all around them again if they were read twice; so they are kept, and given out from here.
+ * Keeps what was read of a file's structure. Reading the structure also reads some bytes around the
+ * headers: ids, the beginnings of values. A source that verifies its bytes afterwards would have to
+ * read all around them again if they were read twice. So they are kept and returned from here.
  */
 
 import type { RandomSource } from '@holdfast/core/contract';
@@ -14,17 +15,17 @@ export class OnceSource {
   readonly sizeBytes: number;
   readonly #source: RandomSource;
   #keepBytes: number;
-  /** In order, none overlaps the next. */
+  /** In order, without overlaps. */
   readonly #pieces: Piece[] = [];
 
-  /** Keeps what is read, up to `keepBytes`; what does not fit is read again when it is asked for again. */
+  /** Keeps what is read, up to `keepBytes`. What does not fit is read again on the next request. */
   constructor(source: RandomSource, keepBytes: number) {
     this.sizeBytes = source.sizeBytes;
     this.#source = source;
     this.#keepBytes = keepBytes;
   }
 
-  /** From now on nothing more is kept: what is read is large, and read once. */
+  /** Stops keeping: later reads are large and happen once. */
   keepNoMore(): void {
     this.#keepBytes = 0;
   }
@@ -47,7 +48,7 @@ export class OnceSource {
     return this.#source.assertUnchanged();
   }
 
-  /** The source stays open: it is whoever's it was. */
+  /** Drops what was kept. The source stays open: its owner closes it. */
   async close(): Promise<void> {
     this.#pieces.length = 0;
   }
@@ -69,7 +70,7 @@ export class OnceSource {
     return found;
   }
 
-  /** Of the pieces, the first that ends after `offsetBytes`. */
+  /** Index of the first piece that ends after `offsetBytes`. */
   #firstAfter(offsetBytes: number): number {
     let [low, high] = [0, this.#pieces.length];
     while (low < high) {

@@ -3,7 +3,7 @@ import type { ShardSet } from '../shard-set.ts';
 import type { DividedTable } from './divide-ids.ts';
 import type { DenseMove } from './move-dense.ts';
 
-/** Tells what moves, by the files it is read from. */
+/** Reports the progress of moving, by the files that are read. */
 export class MoveProgress {
   readonly #set: ShardSet;
   readonly #report: ((event: ProgressEvent) => void) | undefined;

@@ -17,20 +17,20 @@ import { type ReadingOptions, scatterModel } from './scatter-model.ts';
 export interface RepartitionOptions extends ReadingOptions {
   /** Number of the new shards, 1 to 65,536. */
   readonly count: number;
-  /** Only this one of the new shards, from 0 to `count - 1`. Default: all. */
+  /** Writes only this one of the new shards, from 0 to `count - 1`. Default: all. */
   readonly index?: number | undefined;
-  /** Default: `S7`, that of ElasticDL's last release. */
+  /** Default `S7`, the form of ElasticDL's last release. */
   readonly form?: WrittenForm | undefined;
-  /** Before the name of each file, such as `version-100/`. Default: nothing. */
+  /** Prefix of each file's name, such as `version-100/`. Default: empty. */
   readonly prefix?: string | undefined;
-  /** Default: `ckpt`. */
+  /** Default `ckpt`. */
   readonly extension?: ShardExtension | undefined;
 }
 
 export interface RepartitionResult {
-  /** Of the model. */
+  /** Version of the model. */
   readonly version: number;
-  /** By index; of one shard only that. */
+  /** By index; only the one shard if `index` was given. */
   readonly files: readonly { readonly name: string; readonly sizeBytes: number }[];
 }
 
@@ -44,9 +44,10 @@ const OPTIONS: Rules<RepartitionOptions> = {
 };
 
 /**
- * Divides a checkpoint anew among `count` shards, in one pass, into files that ElasticDL reads. They appear all together or not at all:
- * the target is published when every source has been proven, and otherwise discarded. Otherwise as `scatterModel`; `InvalidArgument` also
- * for what the form cannot hold and for an index that is out of range.
+ * Reshards a checkpoint to `count` shards, in one pass, into files that ElasticDL reads. They
+ * appear all together or not at all: the target is published once every source is verified, and
+ * otherwise discarded. Errors as `scatterModel`. Also `InvalidArgument` if the form cannot hold the
+ * model, or `index` is out of range.
  */
 export async function repartition(
   set: ShardSet,

@@ -6,16 +6,17 @@ import { MemorySink } from './memory-sink.ts';
 import { type ReadingOptions, scatterModel } from './scatter-model.ts';
 
 export interface RestoreShardOptions extends ReadingOptions {
-  /** Of the parameter server, from 0. */
+  /** Index of the parameter server, from 0. */
   readonly index: number;
-  /** Of parameter servers, whatever their number was when the model was saved. */
+  /** Number of parameter servers; independent of their number when the model was saved. */
   readonly count: number;
 }
 
 /**
- * What one of `count` parameter servers is to hold, in memory; of 1, the whole model. Every table of the model is in `tables`, without rows
- * if none belongs here, so that every server has every table. Rows of others are read over where that is cheaper than to leave them
- * out. Takes the memory of the shard besides `bufferBytes`. Otherwise as `scatterModel`.
+ * Loads the share of one of `count` parameter servers into memory; with a `count` of 1, the whole
+ * model. `tables` has every table of the model, without rows if none belongs here, so that every
+ * server has every table. Rows of other servers are read too if that is cheaper than skipping them.
+ * Needs the memory of the shard besides `bufferBytes`. Errors as `scatterModel`.
  */
 export async function restoreShard(set: ShardSet, options: RestoreShardOptions): Promise<ModelShard> {
   checkOptions(options, { ...READING, index: wholeNumber(0), count: wholeNumber(1, SHARD_COUNT_MAX) });

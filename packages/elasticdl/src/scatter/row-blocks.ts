@@ -1,13 +1,19 @@
-/** Which bytes of a file hold rows that are wanted, and reading them ahead of whoever copies them. */
+/** Finds the byte ranges of wanted rows, and reads them ahead of the copying. */
 
 import type { Stretch } from './arena.ts';
 import type { DividedTable } from './divide-ids.ts';
 import type { IdRecord, IdSpool } from './id-spool.ts';
 
-/** Less than this between two rows is read and passed over: another request, or another call, would cost more. */
+/**
+ * A smaller gap between two rows is read and dropped: another request, or another call, would cost
+ * more.
+ */
 const GAP_BYTES_MAX = 65_536;
 
-/** Rows `from` to `to` (exclusive) of a record, and the bytes that they and the gaps between them take. */
+/**
+ * Rows `from` to `to` (exclusive) of a record, and the byte range of these rows with the gaps
+ * between them.
+ */
 export interface RowBlock {
   readonly table: DividedTable;
   readonly file: number;
@@ -18,7 +24,10 @@ export interface RowBlock {
   readonly lengthBytes: number;
 }
 
-/** In order of tables, files and rows. A block takes at most `blockBytes`, in which a row has room. */
+/**
+ * In the order of tables, files and rows. A block takes at most `blockBytes`, which must hold at
+ * least one row.
+ */
 export async function* rowBlocks(
   tables: readonly DividedTable[],
   spool: IdSpool,
@@ -53,11 +62,14 @@ function blockEnd(positions: Uint16Array, from: number, rowBytes: number, blockB
 
 export interface ReadBlock {
   readonly block: RowBlock;
-  /** Where its bytes are, until the next one is asked for. */
+  /** Holds the block's bytes until the next block is requested. */
   readonly stretch: Stretch;
 }
 
-/** As many blocks are being read as there are stretches. When it ends, however it ends, none is. */
+/**
+ * Reads as many blocks at once as there are stretches. When it ends, for any reason, no read is in
+ * flight.
+ */
 export async function* readAhead(
   blocks: AsyncGenerator<RowBlock, undefined>,
   stretches: readonly Stretch[],
@@ -71,7 +83,7 @@ export async function* readAhead(
         const next = await blocks.next();
         if (next.done === true) break;
         const reading = read(next.value, stretch);
-        reading.catch(() => undefined); // It is heard of when its turn comes, or when all of this ends.
+        reading.catch(() => undefined); // Awaited later: when its turn comes, or in `finally`.
         ahead.push({ block: next.value, stretch, reading });
       }
       const first = ahead.shift();

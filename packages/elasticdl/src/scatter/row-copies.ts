@@ -1,15 +1,20 @@
-/** Copying rows to where they belong. What is here runs once for each row of a model. */
+/** Copies rows to their buffers. This code runs once for each row of a model. */
 
-/** Shorter rows are copied word by word, longer ones by a call: measured, it pays from here on. */
+/**
+ * Shorter rows are copied word by word, longer ones by a call. Measured: a call is faster from here
+ * on.
+ */
 const CALL_BYTES_MIN = 64;
 
-/** By slot, where the next row goes and how far there is room. All are offsets in the arena. */
+/** By slot: the position of the next row, and where the room ends. All are offsets in the arena. */
 export interface Outlets {
-  /** Bytes. */
+  /** In bytes. */
   readonly valueAt: Int32Array;
-  /** Words of 32 bits; an id takes two. */
+  /** In words of 32 bits; an id takes two. */
   readonly idAt: Int32Array;
-  /** Exclusive. Where `idAt` has reached it, there is no room; so it is before the first buffer. */
+  /**
+   * Exclusive. When `idAt` equals it, there is no room; this also holds before the first buffer.
+   */
   readonly idEnd: Int32Array;
 }
 
@@ -26,19 +31,19 @@ export interface RowsToCopy {
   readonly slots: Uint32Array;
 }
 
-/** Whether `copyRows` goes by words: then values must begin at a multiple of 4 bytes. */
+/** Whether `copyRows` copies by words; values must then start at a multiple of 4 bytes. */
 export function goesByWords(rowBytes: number): boolean {
   return rowBytes < CALL_BYTES_MIN && rowBytes % 4 === 0;
 }
 
-/** Copies rows from `start` on, until one finds no room; returns its index, or `to`. */
+/** Copies rows from `start` on, until there is no room for one. Returns its index, or `to`. */
 export function copyRows(memory: Views, outlets: Outlets, rows: RowsToCopy, start: number): number {
   return goesByWords(rows.rowBytes)
     ? copyByWords(memory, outlets, rows, start)
     : copyByCalls(memory, outlets, rows, start);
 }
 
-/** Of one memory. */
+/** Views of the same memory. */
 export interface Views {
   readonly bytes: Uint8Array;
   readonly words: Int32Array;

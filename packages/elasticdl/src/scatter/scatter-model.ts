@@ -1,4 +1,7 @@
-/** Dividing the shards of one checkpoint anew: variables and rows go where ElasticDL's hashes say, for any number of shards. */
+/**
+ * Reshards one checkpoint to any number of shards: ElasticDL's hashes decide where variables and
+ * rows go.
+ */
 
 import {
   abortError,
@@ -29,46 +32,65 @@ import { findSuspicions } from './suspicions.ts';
 
 export interface ReadingOptions {
   /**
-   * Memory for ids and rows, in bytes: 1 MiB or more, by default 256 MiB. Besides this much it takes about 2 MiB, and what the structure
-   * of the files takes, whose names and shapes are held.
+   * Memory for ids and rows, in bytes: 1 MiB or more, default 256 MiB. About 2 MiB more are used,
+   * and the memory for the structure of the files: names and shapes are held.
    */
   readonly bufferBytes?: number | undefined;
-  /** Where the file for ids goes that do not fit into memory; by default the directory for temporary files. */
+  /**
+   * Directory for the file with the ids that do not fit into memory; default: the directory for
+   * temporary files.
+   */
   readonly scratchDirectory?: string | undefined;
-  /** Needed only where the files do not tell; the error then says so. */
+  /** Needed only if the files do not show it; the error then says so. */
   readonly numbering?: DtypeNumbering | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Told of what looks as if a file had been cut off between two fields: see `findSuspicions`. Default: it is not looked for. */
+  /**
+   * Called for each sign that a file was cut off between two fields: see `findSuspicions`. Default:
+   * no search for such signs.
+   */
   readonly onSuspicion?: ((reason: string) => void) | undefined;
-  /** `planned` once it is known what moves, by the files it is read from; then `bytes`, of these files. */
+  /**
+   * `planned` once it is known what moves, by the files that are read; then `bytes` of these files.
+   */
   readonly onProgress?: ((event: ProgressEvent) => void) | undefined;
 }
 
 export interface ScatterOptions extends ReadingOptions {
   /** Number of the new shards, 1 to 65,536. */
   readonly count: number;
-  /** Called once for each, 0 to `count - 1`, before anything is read. `null`: this one is not wanted. */
+  /**
+   * Called once for each index, 0 to `count - 1`, before anything is read. Returns `null` if this
+   * shard is not wanted.
+   */
   openSink(index: number): ShardSink | null;
 }
 
 const BUFFER_BYTES_DEFAULT = 256 * 1024 * 1024;
 const FILES_AT_ONCE = 8;
-/** Decoding ids takes a processor, which does not become two; more at once only hide the latency of a store. */
+/**
+ * Decoding ids is limited by the processor; more at once would only hide the latency of a store.
+ */
 const PARTS_AT_ONCE_MAX = 4;
 
-/** Shares of the buffer. The arena serves twice: finding repeated ids ends before the first row moves. */
+/**
+ * Shares of the buffer. The arena is used twice: finding repeated ids ends before the first row
+ * moves.
+ */
 const SHARE = { idsInMemory: 1 / 4, structure: 1 / 16, arena: 1 / 2 } as const;
 
 /**
- * Gives each new shard its share: variables by the hash of their name, rows by their id, in the order of the files and of the rows in
- * them. Of an id that is there twice the later row stays; of a variable, the later file's. Every shard learns of every table, those
- * without rows there included; what no file tells of a table is `float32` and `uniform`. All tables move, those of optimizer slots too.
+ * Gives each new shard its share: variables by the hash of their name, rows by their id, in the
+ * order of the files and of the rows in them. If an id is repeated, the last row stays; if a
+ * variable is, that of the last file. Every shard gets the infos of all tables, even of those
+ * without rows there. If no file declares a table's type and initializer, they are `float32` and
+ * `uniform`. All tables move, including those of optimizer slots.
  *
- * Every byte of a file is read once. Resolves when every sink has ended and every source has been proven; before that, nothing that the
- * sinks were given is to be trusted. After a failure nothing is under way any more.
+ * Every byte of a file is read once. Resolves when every sink has ended and every source is
+ * verified; until then do not trust what the sinks received. After a failure nothing is in flight.
  *
- * `Corrupt`: a file is damaged, or the files do not belong together, or tell no version where the set says one; the message names file, variable or table, and place.
- * `InvalidArgument`: options, or rows too long for the memory. Whatever sinks and sources fail with.
+ * `Corrupt`: a file is damaged, the files do not belong together, or they have no version but the
+ * set has one. The message names file, variable or table, and position. `InvalidArgument`: wrong
+ * options, or rows too long for the memory. Errors of sinks and sources are thrown too.
  */
 export async function scatterModel(
   set: ShardSet,
@@ -130,7 +152,7 @@ async function scattered(scatter: Scatter): Promise<{ readonly version: number }
     destinations,
     spool,
     memory: arena.memory,
-    // Some twenty are in use at once, of ten bytes a row.
+    // About twenty records are in use at once, with ten bytes per row.
     recordRows: Math.min(RECORD_ROWS_MAX, Math.floor(bufferBytes / 1024)),
     partsAtOnce: Math.max(1, Math.min(PARTS_AT_ONCE_MAX, Math.floor(bufferBytes / 2 ** 24))),
     readBytes: Math.min(1024 * 1024, bufferBytes / 16),

@@ -1,6 +1,7 @@
 /**
- * What looks as if a file had been cut off. A cut inside a field is found by reading; a cut between two fields leaves a file that is valid
- * for protobuf. Its last fields are then missing, so what every writer writes last, or what another version has, tells it.
+ * Finds signs that a file was cut off. A cut inside a field shows when the field is read, but a cut
+ * between two fields leaves valid protobuf. The last fields are then missing. They are noticed by
+ * what every writer writes last, or by comparison with another version.
  */
 
 import { isCheckpointError } from '@holdfast/core/contract';
@@ -17,13 +18,14 @@ export interface SuspicionOptions {
 }
 
 const FILES_AT_ONCE = 8;
-/** A message stays one readable line. */
+/** Keeps a message one readable line. */
 const NAMED_MAX = 5;
 
 /**
- * Reasons in words, each of one file or of the whole set; empty: nothing looks wrong. If no file has an info of a table, nothing in the
- * files can tell, and the structure of another version is read (`openOther` of the set). If there is none, that is a reason too, but only
- * for a lone file that is not of a run: the bytes of a run are those that its writers delivered.
+ * Reasons in words, each about one file or the whole set; empty if nothing looks wrong. If no file
+ * has an info of a table, the files alone cannot show a cut. The structure of another version is
+ * then read (`openOther` of the set). If there is no other version, that is a reason too, but only
+ * for a lone file outside a run: in a run, the bytes are those that the writers delivered.
  */
 export async function findSuspicions(
   set: Pick<ShardSet, 'where' | 'writers' | 'openOther' | 'shards'>,
@@ -43,7 +45,7 @@ export async function findSuspicions(
   return [`nothing tells whether ${files[0]?.name} is whole: ${why}`];
 }
 
-/** What files of a checkpoint of `shardCount` tell by themselves, and of each other. Pure. */
+/** Signs within the files of a checkpoint of `shardCount` shards, and between them. Pure. */
 export function suspicionsIn(files: readonly NamedLayout[], shardCount = files.length): string[] {
   const known = new Map<string, string>();
   for (const { name, layout } of files) {
@@ -60,11 +62,11 @@ export function suspicionsIn(files: readonly NamedLayout[], shardCount = files.l
 function emptyFile({ name, layout }: NamedLayout, shardCount: number): string[] {
   const { version, infos, dense, tables } = layout;
   if (dense.length + tables.length > 0) return [];
-  // In S6 and S7 the missing entries are told.
+  // In S6 and S7 `tablesWithoutRows` reports the missing entries.
   const isOfLists = layout.form !== 'S6' && layout.form !== 'S7';
   if (infos.length > 0)
     return shardCount === 1 && isOfLists ? [`${name} holds infos of tables and no values`] : [];
-  // One server of many may have got nothing, if the model has no tables.
+  // One server of many may hold nothing if the model has no tables.
   if (shardCount > 1 && version !== 0) return [];
   return [`${name} holds ${version === 0 ? 'nothing at all' : 'a version and nothing else'}`];
 }
@@ -79,7 +81,10 @@ function tablesWithoutRows({ name, layout }: NamedLayout): string[] {
   return [`${name} has the info of ${tablesText(missing)}, but no entry for the rows, which comes last`];
 }
 
-/** The infos come last from S4 on; a file without them is taken for one of S3, which was written for a day. */
+/**
+ * From S4 on the infos come last. A file without them is taken for S3, which was written for only
+ * one day.
+ */
 function rowsWithoutInfos({ name, layout }: NamedLayout, known: ReadonlyMap<string, string>): string[] {
   if (layout.form !== 'S3' || layout.tables.length === 0 || known.size > 0) return [];
   const names = layout.tables.map((table) => table.name);
@@ -95,7 +100,7 @@ function infosOfSiblings({ name, layout }: NamedLayout, known: ReadonlyMap<strin
   return [`${name} lacks the info of ${tablesText(missing)}, which ${known.get(first)} has`];
 }
 
-/** `null`: there is none that can be read. */
+/** `null` if there is no readable other version. */
 async function readOther(
   set: Pick<ShardSet, 'openOther'>,
   options: SuspicionOptions,
@@ -124,7 +129,7 @@ interface OtherModel {
   readonly model: MergedModel;
 }
 
-/** The variables and tables of a model do not change while it is trained. */
+/** The variables and tables of a model do not change during training. */
 function missingBeside(where: string, model: MergedModel, other: OtherModel): string[] {
   const variables = [...other.model.dense.keys()].filter((name) => !model.dense.has(name));
   const own = new Set(model.infos.map(({ name }) => name));

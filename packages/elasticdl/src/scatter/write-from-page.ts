@@ -2,7 +2,10 @@ import type { RandomSink } from '@holdfast/core/contract';
 import { DIRECT_ALIGNMENT_BYTES } from '@holdfast/local-files';
 import { allEnded } from './at-once.ts';
 
-/** What lies in the file as in memory goes past the page cache; so the beginning of a page that others share goes apart. */
+/**
+ * Full pages go past the page cache. The start of a page, which other writes share, is therefore
+ * written separately.
+ */
 export async function writeFromPage(sink: RandomSink, offsetBytes: number, bytes: Uint8Array): Promise<void> {
   if (bytes.byteLength === 0) return;
   const headBytes = Math.min(-offsetBytes & (DIRECT_ALIGNMENT_BYTES - 1), bytes.byteLength);

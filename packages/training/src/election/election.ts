@@ -14,10 +14,13 @@ export interface Election {
    * True: this trainer should save the model, and no other trainer is elected for `blockMs` from
    * this call. It may ask again: the time of its last call then counts, even if that is shorter.
    * False: another trainer is elected. Never waits.
+   *
    * After a partition or a pause two trainers may be elected at once, so each saves under its own
    * name: see `saveModel`.
+   *
    * `blockMs`: whole milliseconds, 1 to 7 days. `trainerId`: a directory name that is unique to
    * this trainer; see `checkTrainerId`.
+   *
    * `InvalidArgument`: one of the two is not valid. `TimedOut`: this trainer was elected, but the
    * answer came `blockMs` after the call or later, when another trainer may be elected; ask again.
    * After any error, treat this trainer as not elected.

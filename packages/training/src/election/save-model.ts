@@ -33,6 +33,7 @@ const OPTIONS: Rules<TargetOptions> = {
  * that were both elected therefore leave two whole models. The directory appears durably, with all
  * files that `writeFiles` has written, when this resolves; on failure it does not appear. Resolves
  * to its path.
+ *
  * `InvalidArgument`: the id is not a valid directory name, no file was written, or a file is not
  * closed or has the wrong size. `TargetExists`: this trainer already has a model there; with
  * `replace` the new one replaces it. Other errors come from the disk and from `writeFiles`.

@@ -40,12 +40,15 @@ const OPTIONS: Rules<StoreElectionOptions> = {
  * service. Another trainer is elected only after this object has seen the same grant, unchanged,
  * for 1.25 times its `blockMs`. It measures this by its own monotonic clock and reads no wall
  * clock.
+ *
  * Keep one object for each trainer, because what it has seen counts from call to call. The first
  * call of a new object never takes a grant from another trainer, however old that grant is: ask
  * again later.
+ *
  * A call costs one list request, and at most four more if it elects a trainer. Each `true` leaves
  * one object of about 300 bytes in the store, for good. A new object lists them all once, 1,000 per
  * request. Keep the store open until the last call has ended.
+ *
  * Errors besides those of `requestSave`: the store's own, and `TimedOut` after
  * `settings.recordTimeoutMs`. `OutcomeUnknown`: a grant was being written at that time, or when the
  * signal fired. Each of these errors may leave a grant of this trainer, which blocks the others

@@ -124,6 +124,7 @@ export class EtcdClient {
   /**
    * Makes all changes in one step if all given keys are unchanged; otherwise makes none and
    * resolves to false. At most 128 of each.
+   *
    * Also false if the change was made but its reply was lost, so that it was sent twice: read the
    * keys to find out. `NotFound`: a lease has ended.
    */

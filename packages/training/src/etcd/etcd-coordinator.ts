@@ -64,10 +64,12 @@ interface Settings extends Policy {
 
 /**
  * Workers on any number of machines that meet through an etcd; all must have the same options.
+ *
  * A world begins when all present workers wait for it and one of these holds: they are at least
  * `minWorkers` and no other came for `lastCallMs`, or they are `maxWorkers`. The worker that has
  * been present longest is rank 0; workers that stay keep their order. A rank passes at most 1 MiB
  * to an `allGather`; more is `InvalidArgument`.
+ *
  * A process that is killed or frozen counts as gone after `presenceSeconds`. A frozen one joins as
  * a new worker when it resumes. All waiting is done by polling etcd: each worker sends five to
  * forty requests a second while it waits, and three after a step. Two small keys stay in etcd for

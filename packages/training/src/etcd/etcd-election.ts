@@ -35,6 +35,7 @@ const OPTIONS: Rules<EtcdElectionOptions> = {
  * etcd counts the time, in whole seconds. An election lasts for `blockMs` rounded up, and at least
  * for the server's shortest lease (2 seconds by default). Asking again restarts it. It survives a
  * restart of etcd, which may lengthen it but never shortens it.
+ *
  * A call costs one request if the trainer is not elected, three if it is.
  */
 export class EtcdElection implements Election {

@@ -30,6 +30,7 @@ import { STAGING_PREFIX, StagedCheckpoint } from './staged-checkpoint.ts';
  * before the first call and caches no checkpoint; each call lists the directory once. A missing
  * directory holds no checkpoints, and `create` makes it. Several processes may save at once: each
  * checkpoint gets its own number. Bytes have no checksums here.
+ *
  * The first `create` removes the unfinished checkpoints of this machine's processes that are
  * certainly gone. It keeps one if it cannot tell (another machine or container, no /proc); delete
  * that one when no process saves here.

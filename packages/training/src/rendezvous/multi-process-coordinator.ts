@@ -59,8 +59,10 @@ interface Target {
  * least `minWorkers` and no other came for the server's last call, or they are `maxWorkers`. The
  * worker that has been connected longest is rank 0; workers that stay keep their order. Workers
  * beyond `maxWorkers` wait until another leaves.
+ *
  * The bytes of all ranks in one `allGather` may be 1 GiB together; more is `InvalidArgument` on all
  * ranks.
+ *
  * A frozen process delays the others by one `timeoutMs`, and joins as a new worker when it resumes.
  */
 export class MultiProcessCoordinator extends CoordinatorDefaults implements Coordinator, AsyncDisposable {
@@ -99,7 +101,7 @@ export class MultiProcessCoordinator extends CoordinatorDefaults implements Coor
 
   /**
    * `TimedOut`: fewer than `minWorkers` came, or there was no room for this worker. Connects again
-   * if the server has expelled this worker.
+   * if the connection was lost, as when the server has expelled this worker.
    */
   async rendezvous(): Promise<World> {
     this.#world?.leave();

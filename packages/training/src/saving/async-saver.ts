@@ -123,6 +123,7 @@ export interface SaverReport {
  * One save is in flight at a time, and calls are served in order. A failure before the copy is made
  * rejects its own call. A later failure is reported once, by the next `saveAsync`, `saveStreams`,
  * `settled` or `close`. A save that reports an earlier failure saves nothing.
+ *
  * The caller keeps the manager and closes it.
  */
 export class AsyncSaver implements Saver, AsyncDisposable {

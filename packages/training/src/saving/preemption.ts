@@ -137,8 +137,8 @@ export class Preemption implements Disposable {
   }
 
   /**
-   * Gives a notice by code, for example from the cloud's API or because the job's time is up.
-   * After several notices the earliest deadline counts. Default: the `deadlineMs` of the constructor.
+   * Gives a notice by code, for example from the cloud's API or because the job's time is up. After
+   * several notices the earliest deadline counts. Default: the `deadlineMs` of the constructor.
    */
   request(notice: { readonly deadlineMs?: number | undefined } = {}): void {
     checkOptions(notice, { deadlineMs: optional(deadline) });
