@@ -31,8 +31,8 @@ export interface UploadOwner extends Pick<UploadPurpose, 'id' | 'writer' | 'inca
 }
 
 /**
- * Whether this owner may resume uploads of an incarnation: of an earlier one, or of its own if other
- * processes share it. Any other upload belongs to a process that may still be sending.
+ * Whether this owner may resume uploads of an incarnation: of an earlier one, or of its own if
+ * other processes share it. Any other upload belongs to a process that may still be sending.
  */
 export function mayGoOnWith(owner: UploadOwner, incarnation: number): boolean {
   return incarnation < owner.incarnation || (owner.isShared && incarnation === owner.incarnation);

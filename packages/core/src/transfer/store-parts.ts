@@ -113,9 +113,9 @@ export class StoreParts implements PartsDestination {
   }
 
   /**
-   * A permanent error is final for the file, with two exceptions. A shared upload is sent again
-   * under a fresh key after any error. An upload that is gone was ended by others: by a later life
-   * of this writer that has resumed it, or by a rule of the bucket.
+   * A permanent error is final for the file, with two exceptions. The file of a shared
+   * upload is sent again under a fresh key. An upload that is gone was ended by others: by a later
+   * life of this writer that has resumed it, or by a rule of the bucket.
    */
   #verdict(error: unknown): CheckpointError {
     if (!isCheckpointError(error) || error.status !== 'permanent' || this.#run.signal.aborted) throw error;
