@@ -1,6 +1,6 @@
 /**
- * Reads the entries of a shard's file and classifies each by its own content, because a field of
- * the model has held different things in different forms. `formOf` decides what they mean together,
+ * Reads the entries of a shard's file and classifies each by its own content. The number of a field
+ * does not suffice: its meaning differs between forms. `formOf` decides what they mean together,
  * once all are known.
  */
 
@@ -13,8 +13,9 @@ import { type FieldHeader, WIRE, type WireCursor } from './wire-cursor.ts';
 import { type Field, type Nesting, noNesting, readFields } from './wire-message.ts';
 
 /**
- * Kind of an entry: from a map of tensors (S0 to S2), a tensor with its name in field 5 (S2a) or
- * field 1 (S3 to S5), an info of a table (S4 to S6), and the entries of S6 and S7.
+ * Kind of an entry. `map`: an entry of a map of tensors (S0 to S2). `branch`: a tensor with its
+ * name in field 5 (S2a). `list`: one with its name in field 1 (S3 to S5). `info`: an info of a
+ * table (S4 to S6). The others are entries that only S6 or S7 have.
  */
 export type EntryKind =
   | 'map'

@@ -28,10 +28,10 @@ export interface Place {
   /** For messages: the place itself (`''`), or a folder in it. */
   where(folder: string): string;
   /**
-   * Names of the files directly in the place (under `''`) and in each folder that is named like a
-   * version, even an empty one. Names that are neither of a shard nor of a whole model may be
-   * omitted. `NotFound`: the directory does not exist. An object store has no directories: there a
-   * missing one is empty.
+   * Names of the files directly in the place, under `''`, and in each folder that is named like a
+   * version. Empty folders are included. Names that are neither of a shard nor of a whole model may
+   * be omitted. `NotFound`: the directory does not exist. An object store has no directories: there
+   * a missing one is empty.
    */
   list(signal: AbortSignal | undefined): Promise<ReadonlyMap<string, readonly string[]>>;
   /** `name`: the file name, with folder and '/' before it if it is in a folder. */

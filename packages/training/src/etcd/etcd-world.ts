@@ -62,9 +62,9 @@ export class EtcdWorld implements World {
   }
 
   /**
-   * The first rank that asks for the nth time decides for all ranks by what it sees, so all leave
-   * after the same step. True without a request if this world has ended. True if etcd does not
-   * answer: the rendezvous then reports the problem.
+   * The first rank that asks for the nth time decides for all ranks. So all leave after the same
+   * step. True without a request if this world has ended. True if etcd does not answer: the
+   * rendezvous then reports the problem.
    */
   async isNewWorldDue(): Promise<boolean> {
     const { client, keys, session, policy, met, readMeeting } = this.#parts;

@@ -37,8 +37,8 @@ export interface MemoryStagingOptions {
 }
 
 /**
- * Keeps its memory from save to save, as much as the largest save has taken, because touching new
- * memory costs as much as the copy. The memory is freed with the staging object.
+ * Keeps the memory of the largest save for later saves, because touching new memory costs as much
+ * as the copy. The memory is freed with the staging object.
  */
 export class MemoryStaging implements Staging {
   readonly bytesMax: number;
