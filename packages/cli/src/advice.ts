@@ -1,4 +1,4 @@
-/** What a person does about an error: the lines between what happened and its code. Pure. */
+/** Advice about an error for people: the lines between the message and the code. Pure. */
 
 import type { CheckpointError } from '@holdfast/core/contract';
 import { askedOf } from './ask-once-more.ts';
@@ -7,13 +7,13 @@ import { printable, shellQuote } from './format.ts';
 import type { ProgressState } from './progress/progress-state.ts';
 
 export interface Situation {
-  /** Name of the command; empty before one is known. */
+  /** Name of the command; empty before it is known. */
   readonly command: string;
   readonly subject: Subject;
   readonly progress: ProgressState;
 }
 
-/** Why, then what to do: a line each, without indentation. */
+/** The reason, then what to do: a line each, without indentation. */
 export function adviceFor(error: CheckpointError, situation: Situation): string[] {
   const given = insteadOfEngines(error, situation) ?? error.context['advice'];
   if (Array.isArray(given)) return given.map(String);
@@ -21,7 +21,7 @@ export function adviceFor(error: CheckpointError, situation: Situation): string[
   return [...stands, ...(SPECIFIC[error.code]?.(error, situation) ?? [general(error)])];
 }
 
-/** Where the engine's own advice names calls and settings: the same in commands and options. */
+/** Replaces engine advice that names calls and settings by the same in commands and options. */
 function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situation): string[] | null {
   const uri = context.store ?? subject.uri ?? 'URI';
   if (context['catalog'] === 'lost') {
@@ -52,8 +52,8 @@ function insteadOfEngines({ code, context }: CheckpointError, { subject }: Situa
 }
 
 /**
- * For codes of which the advice of the library names calls or settings, and that have no words of
- * their own below.
+ * Replaces the library's advice for codes whose advice names calls or settings, and that have no
+ * specific advice below.
  */
 const GENERAL: Readonly<Partial<Record<CheckpointError['code'], string>>> = {
   Corrupt: 'restore another version (`--on-corrupt fallback`) and find out what damaged the object',
@@ -89,7 +89,7 @@ function targetExists({ context }: CheckpointError, { command: name }: Situation
       'write to another place; --replace=everything says how many files would go, and asks',
     ];
   }
-  // No option puts anything in its place.
+  // No option can replace it.
   if (context['replaceable'] === false) {
     if (name === 'certify') return ['name another file'];
     return [isElasticdl(name) ? 'write to another place' : 'restore into a new or empty directory'];
@@ -196,7 +196,7 @@ function corrupt(error: CheckpointError, { command: name, subject }: Situation):
   return ['nothing was restored', `${fallback} takes the newest version whose bytes all verify`];
 }
 
-/** No other version helps: which there are is what cannot be read. */
+/** No other version helps, because the list of versions cannot be read. */
 function corruptCatalog({ context }: CheckpointError, subject: Subject): string[] {
   const uri = context.store ?? subject.uri ?? 'URI';
   if (context['catalog'] === 'older')
@@ -248,8 +248,8 @@ function corruptElasticdl(name: string, { context }: CheckpointError): string[] 
 }
 
 /**
- * `wholeVersion`: the newest other one that is whole; `null`: there is none; `undefined`: none was
- * looked for.
+ * `wholeVersion`: the newest other complete version; `null`: there is none; `undefined`: not
+ * searched.
  */
 function otherVersion(wholeVersion: unknown): string {
   if (wholeVersion === undefined) return 'another version, if there is one, is taken with --version V';
@@ -275,14 +275,14 @@ function notFound(error: CheckpointError, { command: name, subject }: Situation)
   return [`${command('list', uri)} shows the versions${files}`];
 }
 
-/** No credentials open a directory. */
+/** For a directory, credentials are not the cause. */
 function denied({ context }: CheckpointError): string[] | null {
   const isLocal = context.path !== undefined || context.store?.startsWith('file:') === true;
   if (!isLocal) return null;
   return ['check who owns it and what its mode permits; a container may run as another user than you'];
 }
 
-/** Checkpoints are there: what each kind of them needs. */
+/** There are checkpoints: what each kind of them needs. */
 function unusable({ context }: CheckpointError, uri: string): string[] {
   const { retired, leftBehind } = context;
   const undelete = command('undelete', uri, '--version', String(retired));
@@ -347,7 +347,7 @@ function command(...words: string[]): string {
   return `\`holdfast ${words.map(shellQuote).join(' ')}\``;
 }
 
-/** A full sentence as a line of its own: no capital, no full stop. */
+/** Formats a full sentence as a line: no capital, no full stop. */
 export function sentence(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1).replace(/\.$/, '');
 }

@@ -1,5 +1,6 @@
 /**
- * A call that ended in `OutcomeUnknown` is asked about once more, while its store is still open.
+ * After a call that ended in `OutcomeUnknown`, asks the store once more for the outcome, while it
+ * is still open.
  */
 
 import {
@@ -10,20 +11,20 @@ import {
 } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 
-/** Someone waits at the screen, or a scheduler that is about to kill. */
+/** A person waits at the screen, or a scheduler is about to kill the process. */
 const ASK_TIMEOUT_MS = 2000;
 
-/** What the store said when it was asked once more; in the context of the error that is told. */
+/** The store's later answer, in the context of the reported error. */
 export interface Asked extends Pick<RecoverResult, 'outcome' | 'of' | 'isDelivered'> {
-  /** In words. */
+  /** As text. */
   readonly detail: string;
-  /** What ended the call, in words. */
+  /** What ended the call, as text. */
   readonly ended: string;
 }
 
 /**
- * The error that is told. The one that was thrown, where the store does not say within two seconds
- * what became of the call.
+ * Returns the error to report: the original one if the store does not tell the outcome within two
+ * seconds.
  */
 export async function askOnceMore(
   thrown: unknown,
@@ -37,24 +38,25 @@ export async function askOnceMore(
   const over = new AbortController();
   call.clock.sleep(ASK_TIMEOUT_MS, over.signal).then(
     () => late.abort(),
-    () => undefined, // it has answered before
+    () => undefined, // It has answered before.
   );
   try {
     return toldError(thrown, await manager.recover(token, { signal: late.signal }));
   } catch {
-    return thrown; // it says all that is known
+    return thrown; // It contains all that is known.
   } finally {
     over.abort();
   }
 }
 
-/** What was asked of it; `null`: nothing was. */
+/** Returns the store's later answer; `null` if it was not asked. */
 export function askedOf({ context }: CheckpointError): Asked | null {
   return (context['asked'] as Asked | undefined) ?? null;
 }
 
 /**
- * A settled outcome leaves what ended the call: a stop, a deadline, a store that did not answer.
+ * If the outcome is known, the error still reports what ended the call: an abort, a deadline, or a
+ * store that did not answer.
  */
 function toldError(
   unknown: CheckpointError,

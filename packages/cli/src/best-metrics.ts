@@ -1,12 +1,12 @@
 import type { CheckpointSummary } from '@holdfast/core/contract';
 
-// Only names whose better direction nobody doubts: a guess that is wrong would mislead.
+// Only names whose better direction is obvious: a wrong guess would mislead.
 const SMALLER_IS_BETTER = /(^|[_\-./])(loss|error|err|perplexity|ppl|mse|rmse|mae|wer|cer)$/i;
 const LARGER_IS_BETTER = /(^|[_\-./])(acc|accuracy|auc|f1|bleu|map|miou|precision|recall)$/i;
 
 /**
- * Metric name to the checkpoint that is best by it, for metrics with a natural direction that two
- * live checkpoints at least have.
+ * Maps a metric name to its best checkpoint, for metrics with an obvious direction that at least
+ * two live checkpoints have.
  */
 export function bestMetrics(summaries: readonly CheckpointSummary[]): ReadonlyMap<string, CheckpointSummary> {
   const best = new Map<string, CheckpointSummary>();

@@ -1,4 +1,4 @@
-/** What a command is, and what it is given. */
+/** Definition of a command, and what it receives. */
 
 import type { CheckpointError, Clock, VersionInput } from '@holdfast/core/contract';
 import type { Ask } from './confirm.ts';
@@ -13,7 +13,7 @@ import type { Style } from './style.ts';
 export type CommandGroup = 'Save and restore' | 'Look' | 'Keep tidy' | 'Trust' | 'ElasticDL' | 'Shell';
 
 export interface Command {
-  /** A word, or two: a family of commands and the one in it. */
+  /** One word, or two: a family of commands and the command in it. */
   readonly name: string;
   readonly group: CommandGroup;
   /** One line, no full stop. */
@@ -23,13 +23,13 @@ export interface Command {
   /** The operands as people write them: `DIR|FILE... URI`. */
   readonly operands: string;
   readonly options: readonly Option<unknown>[];
-  /** Whole command lines for `--help`; they work when pasted. */
+  /** Complete command lines for `--help`; they work when pasted. */
   readonly examples: readonly string[];
-  /** With `--quiet` nothing is printed when it has succeeded: its result is that it is done. */
+  /** With `--quiet` nothing is printed on success, because the result is only that it is done. */
   readonly isSilentWhenQuiet?: boolean;
   /**
-   * Its whole work is one decision: if that has taken effect, the command has succeeded, however
-   * its call ended.
+   * The command makes a single decision. If the decision has taken effect, the command has
+   * succeeded, however its call ended.
    */
   readonly isOneDecision?: boolean;
   run(call: Call): Promise<CommandResult>;
@@ -39,62 +39,65 @@ export interface CommandResult {
   /** What `--json` prints. */
   readonly json: JsonObject;
   /**
-   * What people read; no newline at the end. Empty: nothing is printed. What may be long comes as
-   * lines, made while they are printed.
+   * Text for people, without a final newline. Empty: nothing is printed. Long text comes as lines
+   * that are generated while they are printed.
    */
   readonly text: string | Iterable<string>;
   /** Default 0. */
   readonly exitCode?: number;
   /**
-   * The command did its work, and what it found is an error: printed after the result. Its exit
-   * status counts.
+   * The command did its work and found an error. It is printed after the result, and sets the exit
+   * status.
    */
   readonly error?: CheckpointError;
 }
 
-/** One run of a command. */
+/** One call of a command. */
 export interface Call {
   readonly command: Command;
   readonly operands: readonly string[];
-  /** The value given by option or environment. */
+  /** The value from the option or the environment. */
   get<T>(option: Option<T>): T | undefined;
-  /** The same with its source. */
+  /** The value with its source. */
   sourced<T>(option: Option<T>): Sourced<T> | null;
   readonly env: Environment;
   readonly programVersion: string;
   readonly clock: Clock;
   /** Fires at the first Ctrl-C. */
   readonly signal: AbortSignal;
-  /** From now on SIGTERM is no Ctrl-C: `line` is said, and the call may go on for so long. */
+  /**
+   * From now on SIGTERM prints `line` instead of interrupting, and the call may continue for this
+   * time.
+   */
   readonly outlastSigterm: (forMs: number, line: string) => void;
-  /** Puts a question to the person at the terminal; `null`: there is none. */
+  /** Asks on the terminal; `null` without a terminal. */
   readonly ask: Ask | null;
-  /** To standard error, unless quiet. */
+  /** Writes to standard error, unless quiet. */
   readonly messages: Messages;
   readonly reporter: Reporter;
   /**
-   * Part of the result as soon as it is known, to standard output; `text` of the result follows.
-   * Dropped with `--quiet` and `--json`.
+   * Prints a part of the result to standard output as soon as it is known; the `text` of the result
+   * follows. Ignored with `--quiet` and `--json`.
    */
   readonly print: (text: string) => void;
   /** For the result on standard output. */
   readonly style: Style;
-  /** What is known of the call so far; errors are explained with it. */
+  /** Information about the call so far, to explain errors. */
   readonly subject: Subject;
 }
 
-/** Set by the command as it goes. */
+/** Filled in by the command. */
 export interface Subject {
   uri?: string;
   version?: VersionInput;
-  /** Where a restore goes, or what a save reads. */
+  /** Target of a restore, or source of a save. */
   path?: string;
-  /** The run was entered without an attempt id of the caller's. */
+  /** The run was entered without an attempt id from the caller. */
   isLoneWriter?: boolean;
-  /** It acts for a trainer whose life has a name. */
+  /** The command acts for a trainer with a named life. */
   hasLife?: boolean;
   /** From here on a collection may have changed something. */
   isCollecting?: boolean;
-  /** The newest checkpoint that could be taken instead. */
+  /** The newest checkpoint that could be used instead. */
   alternative?: bigint;
 }

@@ -36,7 +36,7 @@ export const quiet = flag('-q, --quiet', 'no progress and no messages, only erro
 export const verbose = flag('-v, --verbose', 'say where each value came from; errors with their stack');
 export const noColor = flag('--no-color', 'no colour');
 
-/** How every command speaks. */
+/** Output options of every command. */
 export const OUTPUT_OPTIONS = [json, progress, quiet, verbose, noColor] as const;
 
 export const storeModule = list(
@@ -45,11 +45,11 @@ export const storeModule = list(
   (text) => text,
 );
 
-/** Every command has these. */
+/** Options of every command. */
 export const GLOBAL_OPTIONS = [...OUTPUT_OPTIONS, storeModule] as const;
 
 export const version = value('--version <v>', 'the version', parseVersion);
-/** Names one checkpoint: a rollback may have left another one with the same version behind. */
+/** Identifies one checkpoint: a rollback may have left another with the same version. */
 export const checkpoint = value(
   '--version <v>',
   'the version; V@L: that of lineage L, as `list` shows what a rollback left behind',
@@ -66,23 +66,23 @@ export function versionOf(given: CheckpointReference): bigint {
   return BigInt(typeof given === 'object' ? given.version : given);
 }
 
-/** As it was given: `7` or `7@1`. */
+/** The reference as given: `7` or `7@1`. */
 export function givenText(given: CheckpointReference): string {
   return referenceText(typeof given === 'object' ? given : { version: given });
 }
 
-/** What was found for it: with its lineage where that was asked for. */
+/** The checkpoint that was found, with its lineage if the reference had one. */
 export function foundText(given: CheckpointReference | 'latest' | undefined, id: CheckpointId): string {
   return referenceText(typeof given === 'object' ? id : { version: id.version });
 }
 
-/** What the JSON of a command says of it: `lineage` only where it was given. */
+/** The reference in a command's JSON: `lineage` only if it was given. */
 export function jsonGiven(given: CheckpointReference): { version: number | string; lineage?: number } {
   const version = jsonVersion(versionOf(given));
   return typeof given === 'object' ? { version, lineage: given.lineage } : { version };
 }
 
-/** For a command that never chooses by itself. `InvalidArgument`: none is given. */
+/** For a command that never chooses itself. Throws `InvalidArgument` if none is given. */
 export function requiredCheckpoint(call: Call): CheckpointReference {
   const given = call.get(checkpoint);
   if (given !== undefined) {

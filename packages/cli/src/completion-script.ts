@@ -1,6 +1,6 @@
 /**
- * Completion scripts: words of commands and options, choices of values, file names for the rest.
- * Pure.
+ * Completion scripts: names of commands and options, choices of values, and file names for all
+ * else. Pure.
  */
 
 import type { Command } from './command.ts';
@@ -10,7 +10,7 @@ import type { Option } from './option.ts';
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** The whole script, without a newline at its end. */
+/** The whole script, without a final newline. */
 export function completionScript(shell: Shell, commands: readonly Command[]): string {
   switch (shell) {
     case 'bash':
@@ -26,10 +26,10 @@ const optionsOf = (command: Command): readonly Option<unknown>[] => [...command.
 
 const isFlag = ({ kind }: Option<unknown>) => kind === 'flag' || kind === 'flag-or-word';
 
-/** What `completion` takes as its operand. */
+/** Operands of `completion`. */
 const operandChoices = (command: Command): readonly string[] => (command.name === 'completion' ? SHELLS : []);
 
-/** The words that may come first, and for those that name a family the ones that may follow. */
+/** The possible first words, and for families the words that may follow. */
 function wordsOf(commands: readonly Command[]): ReadonlyMap<string, readonly Command[]> {
   const first = (command: Command) => command.name.split(' ')[0] as string;
   return Map.groupBy(commands, first);
@@ -105,7 +105,7 @@ ${[...words].map(([word, members]) => (isFamily(word, members) ? zshFamily(word,
 if [ "$funcstack[1]" = _holdfast ]; then _holdfast "$@"; else compdef _holdfast holdfast; fi`;
 }
 
-/** Offers words, each with what it is about, where the second word stands. */
+/** Offers words with a description each, at the position of the second word. */
 function zshChoice(words: readonly { word: string; about: string }[], indent: string): string {
   const described = words.map(({ word, about }) => `  '${word}:${zshText(about)}'`);
   return [
@@ -183,7 +183,7 @@ function fish(commands: readonly Command[]): string {
   return lines.join('\n');
 }
 
-/** `condition`: where the command has been written. */
+/** `condition`: true after the command's name. */
 function fishOptions(command: Command, condition: string): string[] {
   const here = `complete -c holdfast -n '${condition}'`;
   const lines = optionsOf(command).map((option) => {

@@ -3,17 +3,15 @@ import { CheckpointError, throwIfAborted } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
 import { usageError } from './usage-error.ts';
 
-/**
- * Puts a question to the person at the terminal; resolves to the answer, empty where there is none.
- */
+/** Asks on the terminal; resolves to the answer, empty if there is none. */
 export type Ask = (question: string, signal: AbortSignal) => Promise<string>;
 
 /**
- * From standard input; the question goes to standard error, since standard output may be on its way
- * into a file.
+ * Reads standard input; writes the question to standard error, since standard output may go to a
+ * file.
  */
 export const askAtTerminal: Ask = async (question, signal) => {
-  // Not `terminal`: Ctrl-C is to arrive as a signal, as it does everywhere else.
+  // Not `terminal`: Ctrl-C must arrive as a signal, as elsewhere.
   const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
   const onAbort = () => lines.close();
   signal.addEventListener('abort', onAbort, { once: true });
@@ -29,15 +27,15 @@ export const askAtTerminal: Ask = async (question, signal) => {
 };
 
 /**
- * Whoever can be asked. `InvalidArgument`: nobody; `otherwise` says which options say it
- * beforehand.
+ * Asks on the terminal. Throws `InvalidArgument` if there is none; `otherwise` names the options
+ * that answer in advance.
  */
 export function requirePerson({ ask, command }: Call, otherwise: string): Ask {
   if (ask !== null) return ask;
   throw usageError(`${command.name} asks first, and there is no terminal to ask at`, [otherwise]);
 }
 
-/** Goes on once the person has said yes. `Aborted`: the answer was another. */
+/** Resolves if the answer is yes. Throws `Aborted` for any other answer. */
 export async function confirm(ask: Ask, question: string, signal: AbortSignal): Promise<void> {
   throwIfAborted(signal);
   const answer = await ask(`${question} [y/N] `, signal);

@@ -1,4 +1,4 @@
-/** Options of a save that says of which state its bytes are. */
+/** Options of a save that describe the state its bytes belong to. */
 
 import type { SaveOptions } from '@holdfast/core/contract';
 import type { Call } from './command.ts';
@@ -26,7 +26,7 @@ function parseConsistency(text: string): 'polluted' {
   throw new BadValue(`"${text}" is not accepted; write polluted${why}`);
 }
 
-/** `InvalidArgument`: a version of the state without --consistency. */
+/** Throws `InvalidArgument` for a version of the state without --consistency. */
 export function consistencyOf(call: Call): Pick<SaveOptions, 'consistency' | 'stateVersion'> {
   const given = call.get(stateVersion);
   const how = call.get(consistency);

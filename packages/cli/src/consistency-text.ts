@@ -1,4 +1,7 @@
-/** Of which moments the bytes of a checkpoint are, as its writers said it. Pure. */
+/**
+ * Describes the moments at which the bytes of a checkpoint were taken, as its writers reported
+ * them. Pure.
+ */
 
 import type { CheckpointDetails, Consistency, WriterState } from '@holdfast/core/contract';
 import { formatDuration, formatWriters } from './format.ts';
@@ -12,7 +15,7 @@ interface Told {
 }
 
 /**
- * One line; `null`: no writer said anything. `polluted   states of versions 1198 to 1203, taken
+ * One line; `null`: no writer reported anything. `polluted   states of versions 1198 to 1203, taken
  * within 4.2 s`.
  */
 export function consistencyText({ writers }: Pick<CheckpointDetails, 'writers'>): string | null {
@@ -32,7 +35,7 @@ export function consistencyText({ writers }: Pick<CheckpointDetails, 'writers'>)
   return `${isMixed ? 'mixed' : told[0]?.consistency}   ${facts.join('; ')}`;
 }
 
-/** The same for programs: one object for each writer. */
+/** The same as JSON: one object for each writer. */
 export function jsonWriters({ writers }: Pick<CheckpointDetails, 'writers'>): JsonObject[] {
   return writers.map(({ writer, consistency, stateVersion, takenAtMs }) => ({
     writer,
@@ -42,10 +45,7 @@ export function jsonWriters({ writers }: Pick<CheckpointDetails, 'writers'>): Js
   }));
 }
 
-/**
- * Lines of a table, its titles first; none if there is but one writer, or none of them said
- * anything.
- */
+/** Lines of a table, with titles; empty if there is one writer, or no writer reported anything. */
 export function writerLines({ writers }: Pick<CheckpointDetails, 'writers'>): string[] {
   if (writers.length === 1 || toldBy(writers).length === 0) return [];
   return renderTable(

@@ -1,4 +1,4 @@
-/** In what two versions differ, for people. Pure. */
+/** Differences between two versions, for people. Pure. */
 
 import {
   type CheckpointId,
@@ -12,7 +12,7 @@ import {
 import { formatBytes, formatCount, formatPlural, printable } from './format.ts';
 import type { Style, StyleName } from './style.ts';
 
-/** Of one file. A model has thousands, and after a step of training nearly all differ. */
+/** Limit for one file. A model has thousands of tensors, and a training step changes nearly all. */
 const TENSORS_SHOWN_MAX = 20;
 const COLORS = { added: 'green', removed: 'red', changed: 'yellow', reshaped: 'yellow' } as const;
 const CHANGE_WIDTH = 'reshaped'.length;
@@ -34,7 +34,7 @@ export function diffText({ before, after, files }: DiffResult, style: Style): st
   ].join('\n');
 }
 
-/** With the lineage only where the two have one version. */
+/** Includes the lineage only if both have the same version. */
 function idText({ version, lineage }: CheckpointId, other: CheckpointId): string {
   return referenceText(
     version === other.version && lineage !== other.lineage ? { version, lineage } : { version },

@@ -1,6 +1,6 @@
 /**
- * The environment, read here and nowhere else: each option's own name, the run's URI, colour, and
- * what launchers say of the job. An option wins over the environment.
+ * The only reader of the environment: variables of options, the run's URI, colour, and the
+ * launcher's variables. An option overrides the environment.
  */
 
 import type { CheckpointError, WriterPosition } from '@holdfast/core/contract';
@@ -10,7 +10,7 @@ import { type ProcessTable, parentLife, thisSystem } from './parent-life.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { usageError } from './usage-error.ts';
 
-/** The option's value from the environment; an empty variable counts as none. */
+/** The option's value from the environment; an empty variable counts as not set. */
 export function optionFromEnvironment(option: Option<unknown>, env: Environment): Sourced<unknown> | null {
   const text = env[option.envName];
   if (text === undefined || text === '') return null;
@@ -20,35 +20,35 @@ export function optionFromEnvironment(option: Option<unknown>, env: Environment)
   return { value: option.kind === 'list' ? values : values[0], source: option.envName };
 }
 
-/** The run to use where the command line names none. */
+/** The default run, if the command line names none. */
 export function uriFromEnvironment(env: Environment): string | null {
   return env['HOLDFAST_URI'] || null;
 }
 
-/** Whether to colour what goes to a stream. */
+/** Tells whether to colour output to a stream. */
 export function wantsColor(env: Environment, isTerminal: boolean): boolean {
   if (env['NO_COLOR']) return false;
   if (env['FORCE_COLOR']) return env['FORCE_COLOR'] !== '0';
   return isTerminal && env['TERM'] !== 'dumb';
 }
 
-/** Whether a stream that is a terminal can move its cursor. */
+/** Tells whether the cursor of a terminal can be moved. */
 export function canRedraw(env: Environment, isTerminal: boolean): boolean {
   return isTerminal && env['TERM'] !== 'dumb';
 }
 
-/** Which process of the job this is. */
+/** Position of this process in the job. */
 export interface Job {
   readonly writer: Sourced<WriterPosition>;
   readonly attempt: Sourced<string> | null;
-  /** Of the trainer; `null`: this process is a life of its own. */
+  /** Life of the trainer; `null`: this process is its own life. */
   readonly life: Sourced<string> | null;
 }
 
 /**
- * The writer and the attempt from what was given, else from the launcher. `InvalidArgument`:
- * several writers, or a life, without an attempt. `InvalidConfig`: a launcher's variables that make
- * no sense. For a life also as `parentLife`.
+ * Determines the writer and the attempt from the options, otherwise from the launcher. Throws
+ * `InvalidArgument` for several writers, or a life, without an attempt; `InvalidConfig` if the
+ * launcher's variables are invalid. For a life it also throws as `parentLife` does.
  */
 export function resolveJob(
   given: {

@@ -1,4 +1,4 @@
-/** Values as a person reads them. Pure. */
+/** Formats values for people. Pure. */
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const;
 
@@ -12,7 +12,7 @@ export function formatPlural(count: number, noun: string): string {
   return `${formatCount(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
-// The unit changes at 999.5 and not at 1,024, so that there are never more than three figures.
+// The unit changes at 999.5 and not at 1,024, so that there are at most three digits.
 function unitFor(bytes: number): { size: number; name: string } {
   let size = 1;
   let index = 0;
@@ -35,7 +35,7 @@ export function formatBytes(bytes: number): string {
   return `${formatFigures(bytes / unit.size, unit.size === 1)} ${unit.name}`;
 }
 
-/** `3.1 of 4.0 GiB`: both in the unit of the whole. A whole of 0 is one of unknown length. */
+/** `3.1 of 4.0 GiB`: both in the unit of the total. A total of 0 means unknown. */
 export function formatShare(doneBytes: number, totalBytes: number): string {
   if (totalBytes === 0) return formatBytes(doneBytes);
   const unit = unitFor(totalBytes);
@@ -47,7 +47,7 @@ export function formatRate(bytesPerSecond: number): string {
   return `${formatBytes(bytesPerSecond)}/s`;
 }
 
-/** Time taken: `412 ms`, `29.4 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
+/** Elapsed time: `412 ms`, `29.4 s`, `4 min 10 s`, `2 h 5 min`, `3 d 4 h`. */
 export function formatDuration(ms: number): string {
   if (ms < 999.5) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 99_950) return `${(ms / 1000).toFixed(1)} s`;
@@ -59,7 +59,7 @@ export function formatDuration(ms: number): string {
   return joinUnits(Math.floor(hours / 24), 'd', hours % 24, 'h');
 }
 
-/** Time taken by what is usually short: `0.4 ms`, `4.2 ms`, from 10 ms on as above. */
+/** Short elapsed time: `0.4 ms`, `4.2 ms`, from 10 ms on as above. */
 export function formatBriefDuration(ms: number): string {
   return ms < 9.95 ? `${Math.max(0, ms).toFixed(1)} ms` : formatDuration(ms);
 }
@@ -70,7 +70,7 @@ function joinUnits(large: number, largeUnit: string, small: number, smallUnit: s
     : `${formatCount(large)} ${largeUnit} ${small} ${smallUnit}`;
 }
 
-/** One unit is enough for what is about to come or long gone: `17 s`, `4 min`, `2 h`, `12 d`. */
+/** In one unit, for rough times: `17 s`, `4 min`, `2 h`, `12 d`. */
 export function formatRoughDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 90) return `${seconds} s`;
@@ -80,8 +80,8 @@ export function formatRoughDuration(ms: number): string {
 }
 
 /**
- * `2 min ago`; the date where it lies in the future by more than a clock may be wrong, or over 60
- * days back.
+ * `2 min ago`. A date instead if it is over 60 days ago, or further in the future than clock
+ * differences explain.
  */
 export function formatAge(atMs: number, nowMs: number): string {
   const ageMs = nowMs - atMs;
@@ -95,16 +95,13 @@ export function formatTime(atMs: number): string {
   return time === null ? `${atMs} ms` : `${time.slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** ISO 8601 in UTC. `null`: no calendar has the time; a store may show any. */
+/** ISO 8601 in UTC. `null`: the time is outside the calendar; a store may report any value. */
 export function isoTime(atMs: number): string | null {
   const date = new Date(atMs);
   return Number.isNaN(date.getTime()) ? null : date.toISOString();
 }
 
-/**
- * A number as it was meant: at most four significant figures, but never fewer digits than its whole
- * part has.
- */
+/** Rounds to at most four significant digits, but keeps all digits before the decimal point. */
 export function formatMetric(value: number): string {
   if (value === 0 || Number.isInteger(value)) return String(value);
   const size = Math.abs(value);
@@ -130,8 +127,8 @@ export function formatWriters(writers: readonly number[]): string {
 }
 
 /**
- * In the order given: `100, 200 and 300`; of many the first ones and the last: `100, 200, 300 …
- * 900`.
+ * In the given order: `100, 200 and 300`. A long list shows the first ones and the last: `100, 200,
+ * 300 … 900`.
  */
 export function formatVersions(versions: readonly (bigint | string)[]): string {
   const last = versions.at(-1);
@@ -141,8 +138,8 @@ export function formatVersions(versions: readonly (bigint | string)[]): string {
 }
 
 /**
- * Names and reasons come from a store anybody may have written to: control characters must not
- * reach a terminal.
+ * Removes control characters, which must not reach a terminal: any program may have written the
+ * names and reasons in a store.
  */
 export function printable(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) => {
@@ -153,7 +150,7 @@ export function printable(text: string): string {
   });
 }
 
-/** The argument as a POSIX shell takes it. */
+/** Quotes the argument for a POSIX shell. */
 export function shellQuote(argument: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", `'\\''`)}'`;
 }

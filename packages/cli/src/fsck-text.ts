@@ -1,4 +1,4 @@
-/** What fsck has found, for people: grouped by what it means, each group with what to do. Pure. */
+/** Findings of fsck for people: grouped by their meaning, each group with advice. Pure. */
 
 import type { FsckProblem, FsckProblemKind, FsckResult, RebuildResult } from '@holdfast/core/contract';
 import { formatBytes, formatPlural, formatVersions, printable, shellQuote } from './format.ts';
@@ -9,7 +9,7 @@ const SHOWN_MAX = 20;
 interface Facts {
   readonly title: string;
   readonly color: StyleName;
-  /** What to do, with the run's URI as a shell takes it. */
+  /** Advice, with the run's URI quoted for a shell. */
   readonly advice: (uri: string) => string;
 }
 

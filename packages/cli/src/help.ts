@@ -1,4 +1,4 @@
-/** What `--help` says. */
+/** Texts of `--help`. */
 
 import type { Command, CommandGroup } from './command.ts';
 
@@ -11,7 +11,7 @@ const GROUPS: readonly CommandGroup[] = [
   'Shell',
 ];
 
-/** The program's own: the commands in groups. */
+/** Help of the program: the commands in groups. */
 export function programHelp(commands: readonly Command[]): string {
   const width = Math.max(...commands.map((command) => term(command).length));
   const groups = GROUPS.map((group) => {
@@ -28,7 +28,7 @@ A URI names a run, such as file:///data/runs/gpt; HOLDFAST_URI stands in for one
 `;
 }
 
-/** That of the commands whose first word is `family`. */
+/** Help of the commands whose first word is `family`. */
 export function familyHelp(family: string, commands: readonly Command[]): string {
   const members = commands.filter(({ name }) => name.startsWith(`${family} `));
   const width = Math.max(...members.map((command) => term(command).length));
@@ -43,7 +43,7 @@ ${members.map((command) => line(command, width)).join('\n')}
 const term = ({ name, operands }: Command) => `${name} ${operands}`.trim();
 const line = (command: Command, width: number) => `  ${term(command).padEnd(width)}   ${command.summary}`;
 
-/** What follows the options of a command. */
+/** Text after the options of a command. */
 export function commandEpilogue(command: Command): string {
   const examples = command.examples.map((line) => `  $ ${line}`).join('\n');
   const variable = command.options[0]?.envName ?? 'HOLDFAST_JSON';

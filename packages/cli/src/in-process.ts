@@ -1,6 +1,6 @@
 /**
- * The command line in this process, for tests that call it often. Nothing of the surroundings
- * reaches it.
+ * Runs the command line in this process, for tests that call it often. It is isolated from the
+ * environment.
  */
 
 import { type Clock, systemClock } from '@holdfast/core/contract';
@@ -12,7 +12,7 @@ export interface Called {
   readonly stderr: string;
 }
 
-/** `signal`: fires as Ctrl-C does. */
+/** `signal`: acts as Ctrl-C. */
 export async function callInProcess(
   argv: readonly string[],
   {
@@ -41,7 +41,7 @@ export function cli(...argv: string[]): Promise<Called> {
   return callInProcess(argv);
 }
 
-/** What a call prints with `--json`. */
+/** Returns the output of a call with `--json`. */
 export async function asJson(...args: string[]) {
   return JSON.parse((await cli(...args, '--json')).stdout);
 }

@@ -7,20 +7,20 @@ export interface Interrupt {
   /** Fires at the first Ctrl-C, with `Aborted` as its reason. */
   readonly signal: AbortSignal;
   /**
-   * From now on the first SIGTERM calls `onSigterm` and interrupts only so many milliseconds later;
-   * others until then do nothing. Ctrl-C interrupts as ever.
+   * From now on the first SIGTERM calls `onSigterm`, and interrupts only after this many
+   * milliseconds; further ones before that are ignored. Ctrl-C still interrupts.
    */
   outlastSigterm(forMs: number, onSigterm: () => void): void;
   dispose(): void;
 }
 
-/** Where signals come from: the process. */
+/** Source of the signals: the process. */
 type SignalSource = Pick<NodeJS.EventEmitter, 'on' | 'off'>;
 
 /**
- * Ctrl-C once (or SIGTERM, as schedulers send it) asks the call to end cleanly; a second time the
- * process ends at once. Ending at once is safe as well: a save that is cut off leaves no
- * checkpoint, and one that is committed stays so.
+ * The first Ctrl-C (or SIGTERM, as schedulers send it) asks the call to end cleanly; at the second
+ * the process ends at once. Ending at once is safe as well: an interrupted save leaves no
+ * checkpoint, and a committed one stays committed.
  */
 export function listenForInterrupt(
   onFirst: () => void,
@@ -43,7 +43,7 @@ export function listenForInterrupt(
     isTerminating = true;
     const { forMs, onSigterm } = grace;
     const stop = () => interrupt(`stopped ${formatRoughDuration(forMs)} after SIGTERM`);
-    // it has ended by itself, or by Ctrl-C
+    // The call has ended by itself, or by Ctrl-C.
     clock.sleep(forMs, over.signal).then(stop, () => undefined);
     onSigterm();
   };

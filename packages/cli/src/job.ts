@@ -1,6 +1,6 @@
 /**
- * Which process of the job a command acts for: its options, and what it tells of what the join has
- * voided.
+ * Options for the position of a process in its job, and warnings about versions that joining a run
+ * has voided.
  */
 
 import type { ProgressEvent, VoidedDeliveries } from '@holdfast/core/contract';
@@ -12,7 +12,7 @@ import { type JsonObject, jsonVersion } from './json.ts';
 import type { Option } from './option.ts';
 import { usageError } from './usage-error.ts';
 
-/** Of every command that may act for a writer. */
+/** Options of every command that may act for a writer. */
 export const JOB_OPTIONS = [writer, attempt, life] as const;
 
 export function jobOf(call: Call): Job {
@@ -27,11 +27,11 @@ export function jobOf(call: Call): Job {
   return job;
 }
 
-/** For a command that reads, and acts for a writer only where it is given a life. */
+/** For a command that only reads: it acts for a writer only if it is given a life. */
 export function jobOfLife(call: Call): Job | undefined {
   if (call.sourced(life) !== null) return jobOf(call);
   for (const option of [writer, attempt] as readonly Option<unknown>[]) {
-    // In the environment it stands for the saves of the job.
+    // In the environment it is meant for the saves of the job.
     if (call.sourced(option)?.source !== `--${option.name}`) continue;
     throw usageError(`${call.command.name} takes --${option.name} only with --life`, [
       `without --life, ${call.command.name} acts for no writer`,
@@ -40,7 +40,7 @@ export function jobOfLife(call: Call): Job | undefined {
   return undefined;
 }
 
-/** Collects what was voided, for the result, and warns of it at once. */
+/** Collects what was voided for the result, and prints a warning at once. */
 export class VoidedWarnings {
   readonly #call: Call;
   readonly #found: VoidedDeliveries[] = [];
@@ -49,7 +49,7 @@ export class VoidedWarnings {
     this.#call = call;
   }
 
-  /** Whether the event was one of these. */
+  /** Returns whether the event was such a warning. */
   take(event: ProgressEvent): boolean {
     if (event.type !== 'voided') return false;
     this.#found.push(event);

@@ -1,4 +1,4 @@
-/** What `--json` prints. Field names are documented in docs/cli.md and kept. */
+/** Output of `--json`. Field names are stable, and documented in docs/cli.md. */
 
 import type { CheckpointError, CheckpointId, CheckpointSummary } from '@holdfast/core/contract';
 
@@ -10,7 +10,7 @@ export interface JsonObject {
 }
 
 /**
- * An array that may be long: its items are made while it is printed. Only a field of the outermost
+ * A possibly long array: its items are generated while it is printed. Only a field of the outermost
  * object may be one.
  */
 export class JsonRows {
@@ -21,12 +21,12 @@ export class JsonRows {
   }
 }
 
-/** A number where a JSON reader keeps it exactly, else its digits. */
+/** A number if JSON readers keep it exactly, otherwise its digits. */
 export function jsonVersion(version: bigint): number | string {
   return version <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(version) : String(version);
 }
 
-/** ISO 8601 in UTC, or `null` where there is no time. */
+/** ISO 8601 in UTC, or `null` if there is no time. */
 export function jsonTime(atMs: number): string | null {
   return atMs > 0 ? isoTime(atMs) : null;
 }
@@ -69,7 +69,10 @@ export function jsonError(error: CheckpointError, advice: readonly string[]): Js
   };
 }
 
-/** Any value as JSON: integers beyond 2^53 as strings, what JSON has no form for as text. */
+/**
+ * Any value as JSON: integers beyond 2^53 become strings, and values without a form in JSON become
+ * text.
+ */
 export function toJson(value: unknown): JsonValue {
   if (typeof value === 'bigint') return jsonVersion(value);
   if (value === null || value === undefined) return null;

@@ -1,12 +1,13 @@
 /**
- * What a job's launcher tells each of its processes. Only what is clear is understood:
- * - torchrun and everything that follows its names: `RANK` of `WORLD_SIZE`.
- * - Slurm: `SLURM_PROCID` of `SLURM_NTASKS`, and the job with its restart count and its step as the
- *   attempt: each `srun` of a job starts the program anew. A script that calls no `srun` is in no
- *   step.
+ * Reads what a job's launcher tells each of its processes. Only clear cases are recognised:
+ * - torchrun and all launchers with its variable names: `RANK` of `WORLD_SIZE`.
+ * - Slurm: `SLURM_PROCID` of `SLURM_NTASKS`. The attempt is the job with its restart count and its
+ *   step, because each `srun` of a job starts the program anew. A script that calls no `srun` is in
+ *   no step.
  *
- * torchrun's run id and restart count are no attempt: after a failure the count may differ between
- * nodes. Nor is Slurm's job then, because torchrun starts its workers again within one Slurm job.
+ * torchrun's run id and restart count cannot identify an attempt: after a failure the count may
+ * differ between nodes. Under torchrun, Slurm's job cannot either, because torchrun restarts its
+ * workers within one Slurm job.
  */
 
 import { CheckpointError, type WriterPosition } from '@holdfast/core/contract';
@@ -19,8 +20,8 @@ export function underTorchrun(env: Environment): boolean {
 }
 
 /**
- * Writer index and count; `null` where no launcher speaks. `InvalidConfig` names the variables when
- * they contradict each other.
+ * Writer index and count; `null` without a launcher. `InvalidConfig` names the variables if they
+ * contradict each other.
  */
 export function launcherWriter(env: Environment): Sourced<WriterPosition> | null {
   return writerFrom(env, 'RANK', 'WORLD_SIZE') ?? writerFrom(env, 'SLURM_PROCID', 'SLURM_NTASKS');
@@ -29,10 +30,10 @@ export function launcherWriter(env: Environment): Sourced<WriterPosition> | null
 function writerFrom(env: Environment, indexName: string, countName: string): Sourced<WriterPosition> | null {
   const index = env[indexName];
   const count = env[countName];
-  // a script of Slurm that no `srun` has started has the index 0 alone
+  // A Slurm script that no `srun` has started has only the index 0.
   if (!index || (!count && /^0*$/.test(index))) return null;
   const source = `${indexName} and ${countName}`;
-  // As writer 0 of 1, each rank would commit its share alone as a whole checkpoint.
+  // As writer 0 of 1, each rank would commit its share as a complete checkpoint.
   if (!count)
     throw new CheckpointError(
       'InvalidConfig',
@@ -52,8 +53,7 @@ function wholeNumber(name: string, text: string): number {
 }
 
 /**
- * The id of this start of the job, the same in all its processes; `null` where the launcher has
- * none.
+ * The id of this start of the job, the same in all its processes; `null` if the launcher has none.
  */
 export function launcherAttempt(env: Environment): Sourced<string> | null {
   const job = env['SLURM_JOB_ID'];

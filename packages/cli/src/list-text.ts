@@ -11,8 +11,7 @@ export interface ListTextOptions {
 }
 
 /**
- * A table of the checkpoints of a run, and what they are together. Stored bytes are told where some
- * file is shared.
+ * A table of the checkpoints of a run, and their totals. Shows stored bytes if files are shared.
  */
 export function listText(summaries: readonly CheckpointSummary[], options: ListTextOptions): string {
   if (summaries.length === 0) return 'no checkpoint yet';
@@ -47,7 +46,7 @@ function footer(summaries: readonly CheckpointSummary[], isShared: boolean): str
   return `${formatPlural(summaries.length, 'version')} · ${total((each) => each.sizeBytes)}${stored}`;
 }
 
-/** Then objects that were sent for versions which are not listed any more are stored, too. */
+/** True if the total includes objects that were uploaded for versions no longer listed. */
 function sharesWithRemoved(summaries: readonly CheckpointSummary[]): boolean {
   const nameOf = ({ lineage, epoch, version }: CheckpointId) => `${lineage}.${epoch}.${version}`;
   const there = new Set(summaries.map(({ id }) => nameOf(id)));

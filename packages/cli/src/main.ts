@@ -8,14 +8,14 @@ import { askAtTerminal } from './confirm.ts';
 import { listenForInterrupt } from './interrupt.ts';
 import { runCli } from './run-cli.ts';
 
-// What is loaded later (the engine, a store's SDK) is compiled once per machine, not once per call.
-module.enableCompileCache?.(); // from Node 22.8 on
+// Caches the compiled code of modules loaded later (the engine, a store's SDK): once per machine,
+// not per call.
+module.enableCompileCache?.(); // From Node 22.8 on.
 
-// Libraries that find credentials write down what they send, secrets included, where these tell
-// them to.
+// These variables make libraries that find credentials log what they send, including secrets.
 for (const name of ['AZURE_LOG_LEVEL', 'DEBUG', 'GOOGLE_SDK_NODE_LOGGING']) delete process.env[name];
 
-// A reader that has seen enough (`holdfast list … | head -1`) is no error.
+// A reader that closes early (`holdfast list … | head -1`) is not an error.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EPIPE') throw error;
@@ -32,13 +32,13 @@ process.exitCode = await runCli(process.argv.slice(2), {
   listenForInterrupt,
 });
 
-// What was written to a pipe is to arrive. What a library has left behind, such as a process that
-// was to give credentials, is not waited for.
+// Wait until all output has reached the pipe. Do not wait for leftovers of a library, such as a
+// process that was to provide credentials.
 const written = [process.stdout, process.stderr].map(
   (stream) => new Promise<void>((resolve) => stream.write('', () => resolve())),
 );
 await Promise.all(written);
 
-// With nothing left to do Node ends by itself. To leave in the middle of its own compilations can
-// hang Node 24 for ever, so that is for leftovers alone.
+// Node ends by itself when nothing is left. Exiting during its own compilations can hang Node 24
+// for ever, so exit only if there are leftovers.
 setTimeout(() => process.exit(), 50).unref();

@@ -1,12 +1,12 @@
 /**
- * What the command says besides its result: to standard error, between the lines of the progress.
+ * Messages of a command besides its result: to standard error, between the lines of the progress.
  */
 export interface Messages {
-  /** Dropped with `--quiet`. */
+  /** Hidden with `--quiet`. */
   note(text: string): void;
   /** Only with `--verbose`. */
   detail(text: string): void;
-  /** Always. */
+  /** Always shown. */
   warn(text: string): void;
 }
 

@@ -23,19 +23,24 @@ import type { Job } from './env.ts';
 import { printable } from './format.ts';
 import { repeatNotes } from './repeat-notes.ts';
 
-/** Somebody waits at the screen. A job that saves has more patience: the engine's default. */
+/** A person waits at the screen. A job that saves is more patient: the engine's default. */
 export const LOOK_TIMEOUT_MS = 60_000;
-/** Shorter, so that a store which is down is told as that, and not as a look that took too long. */
+/**
+ * Shorter, so that an unavailable store is reported as that, and not as a timeout of the whole
+ * call.
+ */
 const LOOK_RETRY_TIMEOUT_MS = 45_000;
-/** What a call that was stopped waits for its manager to close. */
+/** How long an aborted call waits for its manager to close. */
 const CLOSE_TIMEOUT_MS = 2000;
 
 /**
- * Opens the manager of a run, gives it to `use`, and closes it whatever happens. `job`: only for a
- * command that writes. `rules`: become those of the run. `isPatient`: it does work that may take
- * hours, and does not give up after a minute; default: with a job. `closeUntilMs`: from then on, by
- * the call's clock that does not go back, nobody waits for the manager to close. `settings`: other
- * than by default.
+ * Opens the manager of a run, passes it to `use`, and always closes it.
+ * - `job`: only for a command that writes.
+ * - `rules`: become those of the run.
+ * - `isPatient`: the command may take hours, and does not give up after a minute. Default: true
+ *   with a job.
+ * - `closeUntilMs`: limit for closing the manager, by the call's monotonic clock.
+ * - `settings`: those that differ from the defaults.
  */
 export async function withRun<T>(
   call: Call,
@@ -52,7 +57,7 @@ export async function withRun<T>(
   use: (manager: CheckpointManager) => Promise<T>,
 ): Promise<T> {
   const { uri, job, rules, isPatient = job !== undefined } = options;
-  // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
+  // The engine is loaded here, so that `--help` and `--version` do not wait for it.
   const { openCheckpointManager } = await import('@holdfast/stores');
   const tellRepeat = repeatNotes(call.clock, call.messages);
   const manager = await openCheckpointManager(uri, {
@@ -70,12 +75,12 @@ export async function withRun<T>(
     logger: {
       log: (level, message, details) => {
         if (level === 'info')
-          tellRepeat(message); // the engine's word for repeats
+          tellRepeat(message); // The engine's message about a repeated request.
         else call.messages.detail(logLine(level, message, details));
       },
     },
   });
-  call.subject.uri = uri; // not before: one that is not accepted may hold a secret
+  call.subject.uri = uri; // Only now: a URI that was not accepted may hold a secret.
   try {
     throwIfAborted(call.signal);
     return await use(manager);
@@ -90,8 +95,8 @@ export async function withRun<T>(
 }
 
 /**
- * Closing may take a while, for retention that a commit has begun; what is left of it then goes on
- * while the result is printed.
+ * Closing may take a while because of retention that a commit has started. After the limit the rest
+ * continues while the result is printed.
  */
 export async function closeUntil(
   manager: Pick<CheckpointManager, 'close'>,
@@ -100,7 +105,7 @@ export async function closeUntil(
 ): Promise<void> {
   const isClosed = new AbortController();
   const leftMs = Math.max(0, untilMs - clock.monotonicMs());
-  // it was closed before
+  // It was closed before.
   const deadline = clock.sleep(leftMs, isClosed.signal).catch(() => undefined);
   try {
     await Promise.race([manager.close(), deadline]);
@@ -131,8 +136,8 @@ function logLine(level: string, message: string, details: Record<string, unknown
 }
 
 /**
- * The checkpoints of a run that is there. A run begins with its first writer, so an empty one may
- * still be one that nothing has been committed to. `NotFound`: there is no run.
+ * The checkpoints of an existing run. A run begins with its first writer, so a run may be empty.
+ * `NotFound`: there is no run.
  */
 export async function listRun(
   manager: CheckpointManager,
@@ -144,10 +149,7 @@ export async function listRun(
   return summaries;
 }
 
-/**
- * `NotFound` if nothing was ever begun under this URI. Where there is no run, its neighbours are
- * looked at for the message.
- */
+/** Throws `NotFound` if no run was ever begun under this URI. The message names runs nearby. */
 export async function requireRun(
   manager: CheckpointManager,
   uri: string,
@@ -155,9 +157,9 @@ export async function requireRun(
 ): Promise<void> {
   const entries = await manager.log({ limit: 1, signal });
   if (entries.length > 0) return;
-  // Which tells a catalog that is lost from one that never was.
+  // This call distinguishes a lost catalog from a run that never existed.
   if ((await manager.latest({ signal })) !== null) return;
-  // Only the message depends on it: whatever goes wrong, there is no run here.
+  // Only the message depends on it. Even if it fails, there is no run here.
   const runsBelow = await manager.runsBelow({ signal }).catch(() => []);
   const names = runsBelow.length === 0 ? '' : `; below it are ${runsBelow.map(printable).join(', ')}`;
   throw new CheckpointError('NotFound', `no run at ${uri}${names}`, {
@@ -165,7 +167,7 @@ export async function requireRun(
   });
 }
 
-/** Runs a call; where it finds nothing and there is no run at all, that is the error. */
+/** Runs a call; if it finds nothing and there is no run at all, that is the error. */
 export async function expectingRun<T>(
   call: Call,
   manager: CheckpointManager,
@@ -180,8 +182,8 @@ export async function expectingRun<T>(
 }
 
 /**
- * Why `latest` finds nothing in a run that is there: nothing was ever committed to it, or nothing
- * of that can be loaded (`Corrupt`). A restart may begin anew only after the former (`NotFound`).
+ * Explains why `latest` finds nothing in an existing run: nothing was ever committed (`NotFound`),
+ * or nothing committed can be loaded (`Corrupt`). Only after `NotFound` may a restart begin anew.
  */
 export async function nothingToLoad(
   manager: Pick<CheckpointManager, 'list'>,
@@ -189,7 +191,7 @@ export async function nothingToLoad(
   { signal }: CallOptions,
 ): Promise<CheckpointError> {
   const there = await manager.list({ signal });
-  // One that was committed after the caller's look explains nothing.
+  // A checkpoint that was committed after the caller's query explains nothing.
   if (!there.some(({ isLatest }) => !isLatest)) return emptyRun(uri);
   const retired = there.find(({ state, isLeftBehind }) => state === 'retiring' && !isLeftBehind);
   const left = there.find(({ state, isLeftBehind }) => state === 'live' && isLeftBehind);
@@ -204,8 +206,8 @@ export async function nothingToLoad(
 }
 
 /**
- * Why `get` finds nothing: there is no such version, or it is quarantined. `given`: as it was asked
- * for.
+ * Explains why `get` finds nothing: there is no such version, or it is quarantined. `given`: the
+ * version as requested.
  */
 export async function versionNotGot(
   manager: Pick<CheckpointManager, 'list'>,

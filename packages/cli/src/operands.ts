@@ -1,4 +1,4 @@
-/** Which operand is the run's URI, and what the others are. */
+/** Separates the run's URI from the other operands. */
 
 import type { Command } from './command.ts';
 import { uriFromEnvironment } from './env.ts';
@@ -12,8 +12,8 @@ export interface Operands {
 }
 
 /**
- * `URI OTHER...`, as many others as `otherNames` has; with HOLDFAST_URI set the first may be left
- * out.
+ * `URI OTHER...`, with as many others as `otherNames` has. With HOLDFAST_URI set the first may be
+ * omitted.
  */
 export function takeUriFirst(
   command: Command,
@@ -33,7 +33,7 @@ export function takeUriFirst(
   return { uri, rest: operands, isUriFromEnvironment: true };
 }
 
-/** `OTHER... URI`, at least one other; with HOLDFAST_URI set the URI may be left out. */
+/** `OTHER... URI`, with at least one other. With HOLDFAST_URI set the URI may be omitted. */
 export function takeUriLast(
   command: Command,
   operands: readonly string[],
@@ -52,7 +52,7 @@ export function takeUriLast(
   return { uri, rest: operands, isUriFromEnvironment: true };
 }
 
-/** For a command without operands, or with one that is no URI. */
+/** For a command without operands, or with one that is not a URI. */
 export function takeOperands(
   command: Command,
   operands: readonly string[],
@@ -64,8 +64,8 @@ export function takeOperands(
 }
 
 /**
- * A path that begins as a URI does is written with `./` before it. Not repeated: a URI that nobody
- * has looked at may hold a secret.
+ * A path that looks like a URI must be written with `./` before it. The message does not repeat it:
+ * a URI that was not checked may hold a secret.
  */
 function noUris(command: Command, operands: readonly string[]): readonly string[] {
   if (!operands.some(isUri)) return operands;
@@ -76,8 +76,8 @@ function noUris(command: Command, operands: readonly string[]): readonly string[
 }
 
 /**
- * With one slash it is a typing error, or what joining paths has made of a URI. A single letter may
- * be a drive.
+ * With one slash it is a typing error, or a URI changed by joining paths. A single letter may be a
+ * drive.
  */
 export const isUri = (text: string | undefined): boolean => /^[a-z][a-z0-9+.-]+:\//i.test(text ?? '');
 

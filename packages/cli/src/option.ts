@@ -1,23 +1,25 @@
-/** One option of a command: how it is written, read from text, and named in the environment. */
+/** One option of a command: its flags, its parser, and its environment variable. */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { BadValue } from './values.ts';
 
 export interface Option<T> {
-  /** As commander takes it: `--timeout <duration>`. */
+  /** In commander's form: `--timeout <duration>`. */
   readonly flags: string;
   /** `timeout`. */
   readonly name: string;
   /** `HOLDFAST_TIMEOUT`. */
   readonly envName: string;
   readonly help: string;
-  /** `flag-or-word`: a flag, which may have a word behind `=`, and never takes the next one. */
+  /**
+   * `flag-or-word`: a flag with an optional word after `=`, which never takes the next argument.
+   */
   readonly kind: 'flag' | 'flag-or-word' | 'value' | 'list';
-  /** What its value may be, where that is a short list; for the shell's completion. */
+  /** The possible values if there are few; for the shell's completion. */
   readonly choices: readonly string[];
-  /** The value of one occurrence. Throws `BadValue`. */
+  /** Parses one occurrence. Throws `BadValue`. */
   readonly parse: (text: string) => unknown;
-  /** Only for the type: what a command reads. */
+  /** Only for the type of the value that a command reads. */
   readonly type?: T;
 }
 
@@ -27,25 +29,26 @@ function describe<T>(
   rest: Pick<Option<T>, 'kind' | 'parse' | 'choices'>,
 ): Option<T> {
   const name = /--([a-z-]+)/.exec(flags)?.[1] as string;
-  // HOLDFAST_VERSION would look like the version of the program, and images do set such variables.
+  // HOLDFAST_VERSION would look like the version of the program, and container images do set such
+  // variables.
   const word = name === 'version' ? 'checkpoint-version' : name;
   return { flags, name, envName: `HOLDFAST_${word.replaceAll('-', '_').toUpperCase()}`, help, ...rest };
 }
 
-/** On or not there. */
+/** A flag without a value. */
 export function flag(flags: string, help: string): Option<boolean> {
   return describe(flags, help, { kind: 'flag', parse: parseFlag, choices: [] });
 }
 
 /**
- * On or not there, or with a word: `--name=word`. `parse` knows "yes", which stands for a bare one.
- * In the environment: as a flag, or the word.
+ * A flag with an optional word: `--name=word`. `parse` accepts "yes", which stands for the plain
+ * flag. In the environment: as a flag, or the word.
  */
 export function flagOrWord<T>(flags: string, help: string, parse: (text: string) => T): Option<T> {
   return describe(flags, help, { kind: 'flag-or-word', parse, choices: [] });
 }
 
-/** With one value; given again, the last one counts. */
+/** An option with one value; if repeated, the last one counts. */
 export function value<T>(
   flags: string,
   help: string,
@@ -55,7 +58,7 @@ export function value<T>(
   return describe(flags, help, { kind: 'value', parse, choices });
 }
 
-/** With a value each time it is given. In the environment: one per line. */
+/** An option that collects the values of all occurrences. In the environment: one per line. */
 export function list<T>(flags: string, help: string, parse: (text: string) => T): Option<readonly T[]> {
   return describe(flags, help, { kind: 'list', parse, choices: [] });
 }
@@ -68,8 +71,8 @@ export function parseFlag(text: string): boolean {
 }
 
 /**
- * The value of one occurrence. `InvalidArgument`, or `InvalidConfig` for the environment, names
- * where it stood.
+ * Parses one occurrence. `InvalidArgument`, or `InvalidConfig` for the environment, names the
+ * source.
  */
 export function readOption(
   option: Option<unknown>,
@@ -83,7 +86,7 @@ export function readOption(
   return checked(code, label, () => option.parse(text));
 }
 
-/** Runs `parse`, and turns a `BadValue` into the error that names its place. */
+/** Runs `parse`, and turns a `BadValue` into the error that names its source. */
 export function checked<T>(code: 'InvalidArgument' | 'InvalidConfig', label: string, parse: () => T): T {
   try {
     return parse();

@@ -2,7 +2,7 @@ import { formatDuration, formatRate } from './format.ts';
 
 const RATE_FROM_BYTES = 1024 * 1024;
 
-/** How long it took, and how fast it was where there was enough to measure. */
+/** The elapsed time, and the rate if there was enough to measure. */
 export function elapsedAndRate(durationMs: number, sizeBytes: number): string[] {
   const elapsed = formatDuration(durationMs);
   return sizeBytes < RATE_FROM_BYTES

@@ -1,12 +1,12 @@
-/** `--life parent`: the process that started this one, by a name that no other process ever has. */
+/** `--life parent`: identifies the parent process by a name that is never reused. */
 
 import { readFileSync, readlinkSync } from 'node:fs';
 import { CheckpointError } from '@holdfast/core/contract';
 
-/** What the system tells of processes. */
+/** Access to the system's information about processes. */
 export interface ProcessTable {
   readonly parentPid: number;
-  /** Both as of `node:fs`. */
+  /** Both as in `node:fs`. */
   readText(path: string): string;
   readLink(path: string): string;
 }
@@ -19,14 +19,14 @@ export const thisSystem: ProcessTable = {
   readLink: (path) => readlinkSync(path),
 };
 
-/** Of what stands behind the program's name in `/proc/PID/stat`. */
+/** Index among the fields after the program's name in `/proc/PID/stat`. */
 const START_TIME_AT = 19;
 
 /**
- * Boot of the machine, namespace of process ids, id and start time of the parent: together never
- * used again. `InvalidArgument`, `InvalidConfig` (where it stood in the environment): the parent is
- * the machine's or the container's first process, or one outside the container, so it need not be
- * the trainer. `Unsupported`: the system does not tell.
+ * Boot of the machine, namespace of process ids, id and start time of the parent: the combination
+ * is never reused. Throws `InvalidArgument`, or `InvalidConfig` if it came from the environment, if
+ * the parent may not be the trainer: it is the first process of the machine or container, or lies
+ * outside the container. `Unsupported`: the system does not report it.
  */
 export function parentLife(system: ProcessTable, from: string): string {
   const pid = system.parentPid;
@@ -44,7 +44,7 @@ export function parentLife(system: ProcessTable, from: string): string {
   try {
     const boot = system.readText('/proc/sys/kernel/random/boot_id').trim();
     const namespace = /\[(\d+)\]/.exec(system.readLink('/proc/self/ns/pid'))?.[1];
-    // The name stands in parentheses and may hold some itself.
+    // The name is in parentheses and may contain some itself.
     const [, behindName = ''] = /^.*\) (.*)$/s.exec(system.readText(`/proc/${pid}/stat`)) ?? [];
     const startTime = behindName.split(' ')[START_TIME_AT];
     if (!/^[0-9a-f-]{8,64}$/.test(boot) || !namespace || !/^\d+$/.test(startTime ?? ''))

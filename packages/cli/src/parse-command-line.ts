@@ -1,4 +1,4 @@
-/** From the arguments to the command that is meant, or to a text that answers them. */
+/** Parses the arguments to a command, or to a text to print. */
 
 import { Command as CommanderCommand, type CommanderError, Option as CommanderOption, Help } from 'commander';
 import type { Command } from './command.ts';
@@ -11,7 +11,7 @@ import type { Environment, Sourced } from './sourced.ts';
 import { usageError } from './usage-error.ts';
 
 export type ParsedCommandLine =
-  /** Help, or the version: to be printed, exit 0. */
+  /** Help, or the version: printed with exit status 0. */
   | { readonly kind: 'text'; readonly text: string }
   | {
       readonly kind: 'call';
@@ -24,8 +24,8 @@ export type ParsedCommandLine =
 export type OptionValues = ReadonlyMap<string, Sourced<unknown>>;
 
 /**
- * `InvalidArgument`: an unknown command or option (with the nearest one), too many operands, or a
- * value that is refused.
+ * Throws `InvalidArgument` for an unknown command or option (with the nearest one), too many
+ * operands, or an invalid value.
  */
 export function parseCommandLine(
   argv: readonly string[],
@@ -43,11 +43,11 @@ export function parseCommandLine(
   return { kind: 'call', command, operands, values: optionValues(command, levels, env) };
 }
 
-/** What parsing comes to. */
+/** Result of the parsing. */
 interface Outcome {
   printed: string;
   chosen: Chosen | null;
-  /** The words before which it ended without a call: of a command, of a family, or none. */
+  /** The words before which parsing ended without a call: a command, a family, or empty. */
   endedAt: string;
 }
 
@@ -64,7 +64,7 @@ function createProgram(programVersion: string): { program: CommanderCommand; out
     outcome.printed += text;
   };
   const program = new CommanderCommand('holdfast')
-    // `--version` is the program's own before the command, and the checkpoint's after it
+    // `--version` before the command is the program's, after it the checkpoint's.
     .enablePositionalOptions()
     .version(`holdfast ${programVersion}`, '-V, --version')
     .exitOverride()
@@ -74,7 +74,7 @@ function createProgram(programVersion: string): { program: CommanderCommand; out
   return { program, outcome };
 }
 
-/** Under what a command hangs: the program, or the family that its first word names. */
+/** Parent of a command: the program, or the family named by its first word. */
 function parentOf(command: Command, program: CommanderCommand, outcome: Outcome): CommanderCommand {
   const family = familyOf(command);
   if (family === null) return program;
@@ -139,7 +139,7 @@ function addOptions(parsed: CommanderCommand, options: readonly Option<unknown>[
   }
 }
 
-/** commander would take what follows a bare `--replace` for its word. */
+/** commander would take the argument after a plain `--replace` for its word. */
 function takeWordsApart(parsed: CommanderCommand, options: readonly Option<unknown>[]): void {
   const bare = new Set(options.filter(({ kind }) => kind === 'flag-or-word').map(({ name }) => `--${name}`));
   if (bare.size === 0) return;
@@ -157,7 +157,7 @@ function answer(thrown: unknown, { printed, endedAt }: Outcome): ParsedCommandLi
     case 'commander.version':
     case 'commander.helpDisplayed':
       return { kind: 'text', text: printed };
-    case 'commander.help': // asked for with `help`, or no command is given
+    case 'commander.help': // Requested with `help`, or no command was given.
       return {
         kind: 'text',
         text: printed || (endedAt === '' ? programHelp(COMMANDS) : familyHelp(endedAt, COMMANDS)),
@@ -179,13 +179,13 @@ function explained(error: CommanderError, endedAt: string): Error {
   return usageError(what, [...near, list]);
 }
 
-/** Of a word that is none of ours: a URI, or what follows a `=`, may hold a secret. */
+/** Shortens an unknown word: a URI, or the text after a `=`, may hold a secret. */
 function nameAlone(word: string): string {
   const [name = ''] = word.split('=');
   return /^-{0,2}[a-z][a-z-]*$/.test(name) ? ` '${name}'` : '';
 }
 
-// What stands before the command's name counts as well; an option wins over the environment.
+// Options before the command's name count as well; an option overrides the environment.
 function optionValues(command: Command, levels: readonly CommanderCommand[], env: Environment): OptionValues {
   const values = new Map<string, Sourced<unknown>>();
   for (const option of [...command.options, ...GLOBAL_OPTIONS]) {

@@ -1,8 +1,10 @@
-/** A result on standard output: in pieces, so that a long one is never in memory as one text. */
+/**
+ * Prints a result to standard output in pieces, so that a long one is never in memory as one text.
+ */
 
 import { type JsonObject, JsonRows, type JsonValue } from './json.ts';
 
-/** Long enough that writes are few. */
+/** Large enough to keep the number of writes small. */
 const PIECE_CHARACTERS = 65_536;
 
 interface Out {
@@ -14,7 +16,7 @@ export function printLines(out: Out, lines: Iterable<string>): void {
   printPieces(out, newlineAfterEach(lines));
 }
 
-/** One object on one line. `JsonRows` are made while they are printed. */
+/** One object on one line. `JsonRows` are generated while they are printed. */
 export function printJson(out: Out, object: JsonObject): void {
   printPieces(out, jsonPieces(object));
 }
@@ -26,7 +28,7 @@ function* newlineAfterEach(lines: Iterable<string>): Iterable<string> {
 function* jsonPieces(object: JsonObject): Iterable<string> {
   let before = '{';
   for (const [name, value] of Object.entries(object)) {
-    if (value === undefined) continue; // as JSON.stringify does
+    if (value === undefined) continue; // As JSON.stringify does.
     yield `${before}${JSON.stringify(name)}:`;
     if (value instanceof JsonRows) yield* arrayPieces(value.rows());
     else yield JSON.stringify(value);

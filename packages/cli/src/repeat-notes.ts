@@ -5,8 +5,8 @@ import type { Messages } from './messages.ts';
 const NOTE_EVERY_MS = 10_000;
 
 /**
- * Tells that a request is repeated, and why: the first at once, so that nobody looks at a silent
- * screen, then one every ten seconds. With `--verbose` all of them.
+ * Reports that a request is repeated, and why. The first note appears at once, so that the screen
+ * is not silent, then one every ten seconds. With `--verbose` all are shown.
  */
 export function repeatNotes(clock: Clock, messages: Messages): (why: string) => void {
   let toldAtMs = Number.NEGATIVE_INFINITY;

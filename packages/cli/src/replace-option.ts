@@ -1,5 +1,5 @@
 /**
- * What of a directory that is there may be lost: `--replace`, and the question that
+ * What may be lost of an existing directory: `--replace`, and the question that
  * `--replace=everything` asks.
  */
 
@@ -27,9 +27,9 @@ export function tellLeft(call: Call, { path, reason }: LeftDirectory): void {
 const OTHERWISE = 'pass --apply too if all of it may go';
 
 /**
- * What may be replaced, for `LocalFiles.openTarget`. Where files would go that Holdfast has not put
- * there, it says how many, and asks. `InvalidArgument`: there is no terminal, or the directory is
- * never replaced. `Aborted`: the answer was no.
+ * What may be replaced, for `LocalFiles.openTarget`. If files would be lost that Holdfast has not
+ * written, it reports their number and asks. `InvalidArgument`: there is no terminal, or the
+ * directory is never replaced. `Aborted`: the answer was no.
  */
 export async function confirmedReplace(
   call: Call,

@@ -3,8 +3,8 @@ import { printable } from './format.ts';
 import type { Style } from './style.ts';
 
 /**
- * The error for people: what, why and what to do, then code and exit status. `stack`: with stacks,
- * those of the causes too.
+ * Formats the error for people: what, why and what to do, then code and exit status. `stack`:
+ * includes stacks, also those of the causes.
  */
 export function renderError(
   error: CheckpointError,
@@ -20,15 +20,15 @@ export function renderError(
   return [...lines, ...(options.stack ? stackLines(error) : [])].join('\n');
 }
 
-// What the advice says in a line of its own is cut from the end of the message.
+// Removes from the end of the message what the advice says in its own line.
 function headlineOf(error: CheckpointError, advice: readonly string[]): string {
   const repeated = advice.find((line) => error.message.endsWith(`; ${line}`));
   return repeated === undefined ? error.message : error.message.slice(0, -`; ${repeated}`.length);
 }
 
 /**
- * Codes whose cause comes from outside, where its own words help. What refuses an argument has said
- * it all itself.
+ * Codes whose cause is external, so that the cause's message helps. An invalid argument is fully
+ * explained by its own message.
  */
 const EXPLAINED_BY_CAUSE: ReadonlySet<ErrorCode> = new Set([
   'Denied',

@@ -1,5 +1,5 @@
 /**
- * The rules of a run as options: the same for `save`, which sets them, and `gc`, which applies some
+ * The rules of a run as options: the same for `save`, which sets them, and `gc`, which applies them
  * once.
  */
 
@@ -42,15 +42,15 @@ export const grace = value(
 export const RETENTION_OPTIONS: readonly Option<unknown>[] = [keep, keepEvery, keepFor, keepBest, grace];
 
 /**
- * What the options say: rules, without one of which everything is kept, or `undefined` where none
- * is given; then a grace stands alone.
+ * Rules from the options, where no keep rule means keep everything. `undefined` if no rule is
+ * given; then there may still be a grace.
  */
 export interface GivenRetention {
   readonly rules: RetentionPolicy | undefined;
   readonly graceMs: number | undefined;
 }
 
-/** `InvalidArgument`: the options do not go together. */
+/** Throws `InvalidArgument` if the options contradict each other. */
 export function givenRetention(call: Pick<Call, 'get'>): GivenRetention {
   const kept = call.get(keep);
   const graceMs = call.get(grace);
@@ -71,7 +71,7 @@ export function givenRetention(call: Pick<Call, 'get'>): GivenRetention {
 }
 
 /**
- * The rules that a save gives its run; `undefined`: it leaves them as they are. `InvalidArgument`:
+ * The rules that a save sets for its run; `undefined`: the rules stay unchanged. `InvalidArgument`:
  * a grace without a rule.
  */
 export function rulesToSet(call: Pick<Call, 'get'>): RetentionPolicy | undefined {

@@ -34,14 +34,14 @@ export interface OutputStream extends ProgressStream {
   readonly isTTY?: boolean | undefined;
 }
 
-/** What the program has of its surroundings. */
+/** The parts of the environment that the program uses. */
 export interface Surroundings {
   readonly env: Environment;
   readonly stdout: OutputStream;
   readonly stderr: OutputStream;
   readonly clock: Clock;
   readonly programVersion: string;
-  /** `null`: nobody sits at a terminal. */
+  /** `null`: there is no terminal. */
   readonly ask: Ask | null;
   readonly listenForInterrupt: (onFirst: () => void) => Interrupt;
 }
@@ -64,7 +64,7 @@ export async function runCli(argv: readonly string[], surroundings: Surroundings
   }
 }
 
-/** How to speak. */
+/** How to print. */
 interface Manners {
   readonly isJson: boolean;
   readonly isQuiet: boolean;
@@ -136,7 +136,8 @@ function sayWhatTheEnvironmentGave(values: OptionValues, call: Call): void {
 }
 
 /**
- * The result of a command whose one decision has taken effect, although its call could not say so.
+ * The result of a command whose one decision has taken effect, although its call could not report
+ * that.
  */
 function decidedAfterAll(thrown: unknown, { command, subject, style, reporter }: Call): CommandResult | null {
   const asked = isCheckpointError(thrown) ? askedOf(thrown) : null;
@@ -181,8 +182,8 @@ function conclude(result: CommandResult, ending: Ending, command: Command): numb
 }
 
 /**
- * Tells the error to people on standard error, and with `--json` to programs on standard output,
- * beside what was found.
+ * Prints the error for people on standard error, and with `--json` for programs on standard output,
+ * together with the findings.
  */
 function report(thrown: unknown, ending: Ending, found: JsonObject = {}): number {
   const { command, subject, reporter, manners, surroundings } = ending;
@@ -216,8 +217,7 @@ function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings):
 }
 
 /**
- * For a command line that is no call of a command: the flags that change how its text or error is
- * printed are looked for one by one.
+ * For a command line that could not be parsed: finds the flags that affect the output, one by one.
  */
 function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Manners {
   const end = argv.indexOf('--');
@@ -234,7 +234,7 @@ function isSetInEnvironment(option: Option<boolean>, env: Environment): boolean 
   try {
     return optionFromEnvironment(option, env) !== null;
   } catch {
-    // a value that is refused is the error being reported, or will be once this one is gone
+    // An invalid value is the error being reported, or will be after this one is corrected.
     return false;
   }
 }

@@ -1,9 +1,9 @@
-/** What a setting of the command line may come from. */
+/** Source of a setting of the command line. */
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * A value and where it came from, in words: `--attempt`, `HOLDFAST_ATTEMPT`, `SLURM_JOB_ID and
+ * A value and its source as text: `--attempt`, `HOLDFAST_ATTEMPT`, `SLURM_JOB_ID and
  * SLURM_RESTART_COUNT`.
  */
 export interface Sourced<T> {

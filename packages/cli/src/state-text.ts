@@ -2,8 +2,8 @@ import type { CheckpointSummary } from '@holdfast/core/contract';
 import { formatRoughDuration, printable } from './format.ts';
 
 /**
- * What is special about a checkpoint: `latest, best loss, pinned: paper`. `isBrief`: of a retired
- * one how long it can be taken back, and no reasons.
+ * Notable facts about a checkpoint: `latest, best loss, pinned: paper`. `isBrief`: without reasons;
+ * for a retired one, only how long it can be undeleted.
  */
 export function stateText(
   summary: CheckpointSummary,

@@ -1,4 +1,4 @@
-/** Schemes that a user adds: each file exports `stores`, an adapter for each scheme. */
+/** Loads schemes that a user adds: each file exports `stores`, with an adapter for each scheme. */
 
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,7 +8,7 @@ import { registerStore, type StoreAdapter } from '@holdfast/stores';
 const ACCEPTED =
   'it exports `stores`, such as { tape: { form: "tape://library", open: async (uri, env) => store } }';
 
-/** `InvalidConfig`: a file that cannot be loaded, or that exports no stores. */
+/** Throws `InvalidConfig` for a file that cannot be loaded, or that exports no stores. */
 export async function addStores(files: readonly string[]): Promise<void> {
   for (const file of files) {
     for (const [scheme, adapter] of Object.entries(await storesOf(file))) {

@@ -2,7 +2,7 @@ import { styleText } from 'node:util';
 
 export type StyleName = 'bold' | 'dim' | 'green' | 'red' | 'yellow' | 'cyan';
 
-/** Colours a text, or leaves it alone where there is to be no colour. */
+/** Colours a text, or returns it unchanged if colour is off. */
 export type Style = (name: StyleName, text: string) => string;
 
 export const plainStyle: Style = (_, text) => text;

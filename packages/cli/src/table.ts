@@ -8,16 +8,16 @@ export interface Column {
 type Row = readonly string[];
 
 /**
- * Lines of a table without rules: a line of titles, then one per row, columns apart by two or three
- * spaces. Every row has one cell per column; wide characters count as the two places they take.
+ * Lines of a table: a line of titles, then one per row, with two or three spaces between columns.
+ * Every row has one cell per column; wide characters count as two columns.
  */
 export function renderTable(columns: readonly Column[], rows: readonly Row[]): string[] {
   return [...tableLines(columns, rows, (row) => row)];
 }
 
 /**
- * The same for any number of items: their rows are made twice, for the widths and for the lines,
- * and none is kept.
+ * The same for any number of items. It generates the rows twice, for the widths and for the lines,
+ * and keeps none in memory.
  */
 export function* tableLines<T>(
   columns: readonly Column[],

@@ -1,5 +1,5 @@
 /**
- * Variables whose name begins as ours do and that nothing reads: most likely a typing error, which
+ * Finds variables that begin like ours and that no code reads: most likely typing errors, which
  * would otherwise go unnoticed.
  */
 
@@ -8,10 +8,7 @@ import { GLOBAL_OPTIONS } from './common-options.ts';
 import type { Environment } from './sourced.ts';
 
 const PREFIX = 'HOLDFAST_';
-/**
- * Read by the stores, by the programs around the command, or by other commands than the one at
- * hand.
- */
+/** Read by the stores, by other programs around the command, or by other commands. */
 const OTHER_NAMES = [
   'HOLDFAST_URI',
   'HOLDFAST_CACHE',
@@ -21,12 +18,12 @@ const OTHER_NAMES = [
   'HOLDFAST_AZURE_CUSTOMER_KEY',
 ];
 const TEST_PREFIX = 'HOLDFAST_TEST_';
-/** With more changes than these, two names are not alike. */
+/** Names with more differences than these are not similar. */
 const CHANGES_MAX = 3;
 
 /**
- * One line for each such variable, with the name that was probably meant. Values are never shown:
- * they may be secrets.
+ * One line for each such variable, with the most similar known name. Values are never shown: they
+ * may be secrets.
  */
 export function unknownVariables(env: Environment): string[] {
   const known = knownNames();
@@ -44,7 +41,7 @@ function knownNames(): ReadonlySet<string> {
   return new Set([...OTHER_NAMES, ...options.map((option) => option.envName)]);
 }
 
-/** The name with all its words and more, else the one that the fewest changes lead to. */
+/** The known name that contains all its words, otherwise the one with the fewest differences. */
 function nearestName(name: string, known: ReadonlySet<string>): string | null {
   const words = name.slice(PREFIX.length).split('_');
   const longer = [...known].find((each) => {
@@ -59,7 +56,7 @@ function nearestName(name: string, known: ReadonlySet<string>): string | null {
   return near[0]?.each ?? null;
 }
 
-/** How many letters must be put in, taken out or replaced: the distance of Levenshtein. */
+/** Levenshtein distance: the number of letters to insert, delete or replace. */
 function changesBetween(a: string, b: string): number {
   let above = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let row = 1; row <= a.length; row += 1) {

@@ -1,5 +1,5 @@
 /**
- * Option values, from text. Strict: what is not clearly meant is refused, with what is accepted.
+ * Parses option values. Strict: ambiguous text is rejected, and the error says what is accepted.
  * Pure.
  */
 
@@ -13,7 +13,7 @@ import {
   type WriterPosition,
 } from '@holdfast/core/contract';
 
-/** The reason why a value is refused; whoever knows the option's name turns it into the error. */
+/** The reason why a value is rejected. The caller knows the option's name and creates the error. */
 export class BadValue extends Error {}
 
 const VERSION_MAX = 2n ** 63n - 1n;
@@ -29,7 +29,7 @@ export function parseVersion(text: string): bigint {
 
 const LINEAGE_MAX = 2 ** 32 - 1;
 
-/** A checkpoint: a version, or with the lineage of its commit, such as `7@2`. */
+/** A checkpoint: a version, optionally with the lineage of its commit, such as `7@2`. */
 export function parseReference(text: string): CheckpointReference {
   const [, version, lineage] = /^([^@]*)@(.*)$/.exec(text) ?? [];
   if (version === undefined || lineage === undefined) return parseVersion(text);
@@ -64,13 +64,13 @@ export const parseDuration = durationBetween(0, SPAN_MS_MAX);
 
 const RULE_MS_MIN = 1000;
 
-/** The same from one second on. */
+/** Like `parseDuration`, but at least one second. */
 export const parseLongDuration = durationBetween(RULE_MS_MIN, SPAN_MS_MAX);
 
-/** The same up to one day: a time that somebody waits for. */
+/** Like `parseLongDuration`, but at most one day: a time that a person waits. */
 export const parseDeadline = durationBetween(RULE_MS_MIN, DAY_MS);
 
-/** The same within these limits, both included. */
+/** Parser of durations within these limits, both inclusive. */
 export function durationBetween(minMs: number, maxMs: number): (text: string) => number {
   return (text) => {
     const ms = text === '0' ? 0 : millisecondsOf(text);
@@ -94,7 +94,7 @@ function limitText(ms: number): string {
   return `${ms / unitMs}${unit}`;
 }
 
-/** Each so many versions, or each span of so many milliseconds. */
+/** Every so many versions, or every so many milliseconds. */
 export type Interval =
   | { readonly versions: bigint; readonly ms?: undefined }
   | { readonly ms: number; readonly versions?: undefined };
@@ -113,7 +113,7 @@ export function parseInterval(text: string): Interval {
   return { versions };
 }
 
-const KEEP_COUNT_MAX = 2 ** 32 - 1; // uint32, as the records hold it
+const KEEP_COUNT_MAX = 2 ** 32 - 1; // A uint32, as in the records.
 
 /** How many of the newest, 1 to 4,294,967,295, or `all`. */
 export function parseKeepCount(text: string): number | 'all' {
@@ -125,7 +125,7 @@ export function parseKeepCount(text: string): number | 'all' {
   }
 }
 
-/** `loss:min:3`: the name may hold colons of its own. */
+/** Parses `loss:min:3`. The name may contain colons. */
 export function parseKeepBest(text: string): KeepBest {
   const match = /^(.+):(min|max):(\d{1,15})$/.exec(text);
   const count = Number(match?.[3] ?? 0);
@@ -146,8 +146,8 @@ const SIZE_UNITS: Readonly<Record<string, number>> = {
 };
 
 /**
- * Bytes of `256MiB`, `1.5GiB`, `65536B`. Decimal units are refused: they are nearly always binary
- * ones misspelt.
+ * Bytes of `256MiB`, `1.5GiB`, `65536B`. Decimal units are rejected: they are nearly always
+ * misspelt binary ones.
  */
 export function parseSize(text: string): number {
   const match = /^(\d{1,15}(?:\.\d{1,6})?)\s?([A-Za-z]+)$/.exec(text);
@@ -163,7 +163,7 @@ export function parseSize(text: string): number {
   throw new BadValue(`${reason}; write it like 65536B, 64KiB, 256MiB or 1GiB`);
 }
 
-/** Bytes in a second of `50MiB/s`: a size, `/s` behind it. At least one. */
+/** Bytes per second of `50MiB/s`: a size followed by `/s`. At least one. */
 export function parseRate(text: string): number {
   const match = /^(.+)\/s$/.exec(text);
   if (match === null) throw new BadValue(`"${text}" is not a rate; write it like 512KiB/s or 50MiB/s`);
@@ -181,7 +181,7 @@ export function parseWriter(text: string): WriterPosition {
   return checkedWriter(Number(match[1]), Number(match[2]));
 }
 
-/** The same from two numbers. */
+/** The writer position from two numbers. */
 export function checkedWriter(index: number, count: number): WriterPosition {
   if (count < 1) throw new BadValue(`there is no writer ${index} of ${count}; at least one process writes`);
   if (count > WORLD_SIZE_MAX)
@@ -250,14 +250,14 @@ export function parseMeta(text: string): readonly [string, string] {
   return splitPair(text, 'job=4711');
 }
 
-/** A glob; the engine knows which. */
+/** A glob; the engine checks it. */
 export function parseGlob(text: string): string {
   if (text === '' || text === '!')
     throw new BadValue(`"${text}" is not a glob; write it like "*.pt" or "layer-{1,2}/**"`);
   return text;
 }
 
-/** Pairs as a record; a name given twice is refused. */
+/** Pairs as a record; a repeated name is rejected. */
 export function pairsToRecord<T>(pairs: readonly (readonly [string, T])[]): Record<string, T> {
   const names = new Set<string>();
   for (const [name] of pairs) {

@@ -4,8 +4,8 @@ import { formatRoughDuration } from './format.ts';
 const SILENCE_MS = 2000;
 
 /**
- * Shows for how long something has gone on that tells nothing else: `collecting   12 s`. What ends
- * soon needs no line.
+ * Shows the elapsed time of work without other progress: `collecting   12 s`. Short work shows no
+ * line.
  */
 export function watchElapsed(call: Call, doing: string): Promise<void> {
   const beganMs = call.clock.monotonicMs();

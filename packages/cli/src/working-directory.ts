@@ -1,11 +1,11 @@
 import { CheckpointError } from '@holdfast/core/contract';
 
-/** What Node names the call that finds the working directory. */
+/** Node's name for the system call that finds the working directory. */
 const SYSCALL = 'uv_cwd';
 
 /**
- * `NotFound` in place of an error that says, itself or by its causes, that the working directory is
- * gone: no relative path leads anywhere then. `null`: it says something else.
+ * A `NotFound` error to replace one that reports, itself or in its causes, that the working
+ * directory is gone: no relative path can be resolved then. `null`: it is another error.
  */
 export function workingDirectoryGone(thrown: unknown): CheckpointError | null {
   for (let at = thrown; at instanceof Error; at = at.cause) {

@@ -108,7 +108,7 @@ export function objectError(
 }
 
 export interface Judgement {
-  /** What was attempted, with the subject after it: "read", "create". */
+  /** The attempted action, with the subject after it: "read", "create". */
   readonly action: string;
   readonly subject: StoreSubject;
   readonly code: ErrorCode;

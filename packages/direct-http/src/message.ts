@@ -1,4 +1,4 @@
-/** Where the body of a 200 or 206 goes. */
+/** Destination of the body of a 200 or 206. */
 export interface Into {
   /**
    * Exactly the bytes that may be written, from the first on; the rest of its ArrayBuffer is not

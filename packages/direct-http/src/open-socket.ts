@@ -15,7 +15,7 @@ export interface ReadInto {
   callback(bytes: number, view: Uint8Array): boolean;
 }
 
-/** Where connections go, and the state that one TLS connection leaves for the next. */
+/** Server of the connections, and the state that one TLS connection leaves for the next. */
 export interface Endpoint {
   readonly protocol: 'http:' | 'https:';
   readonly hostname: string;

@@ -14,7 +14,7 @@ export interface ScannedFile {
 }
 
 export interface FileSourceOptions {
-  /** Where the file must be. Default: where `path` leads. */
+  /** Required location of the file. Default: the one that `path` leads to. */
   readonly scanned?: ScannedFile | undefined;
   readonly nowMs?: (() => number) | undefined;
 }

@@ -16,7 +16,7 @@ export interface ListedBlob {
 
 export interface Listing {
   readonly blobs: readonly ListedBlob[];
-  /** Where the next page begins; undefined on the last one. */
+  /** Start of the next page; undefined on the last one. */
   readonly nextMarker: string | undefined;
 }
 

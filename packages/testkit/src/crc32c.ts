@@ -1,6 +1,6 @@
 /**
- * CRC-32C (Castagnoli, RFC 3720 B.4) by the book, one byte at a time: the measure that checks
- * compare with, so it shares no code with the engine's.
+ * CRC-32C (Castagnoli, RFC 3720 B.4) as in the specification, one byte at a time. Checks compare
+ * with it, so it shares no code with the engine's.
  */
 export function crc32c(bytes: Uint8Array): number {
   let crc = 0xffffffff;

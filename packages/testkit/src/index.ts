@@ -1,5 +1,5 @@
 /**
- * Checks for stores, stores that misbehave on purpose, and time and chance that a test controls.
+ * Checks for stores, stores with deliberate faults, and time and randomness under a test's control.
  */
 
 export type { Check } from './conformance/check.ts';

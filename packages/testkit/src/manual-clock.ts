@@ -1,12 +1,11 @@
 import { abortError, type Clock } from '@holdfast/core/contract';
 
 export interface ManualClockOptions {
-  /** Wall clock at the beginning. Default: 2026-01-01. */
+  /** Initial wall-clock time. Default: 2026-01-01. */
   nowMs?: number | undefined;
   /**
-   * Time goes on by itself, at once, when all that is left to do is sleeping: timeouts run out
-   * without waiting. It cannot see I/O under way, so it suits stores that answer without any (the
-   * memory store).
+   * Time advances by itself, at once, when only sleepers are left: timeouts expire without waiting.
+   * It cannot see pending I/O, so it suits only stores without I/O (the memory store).
    */
   autoAdvance?: boolean | undefined;
 }
@@ -16,8 +15,8 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-// Turns of the event loop without a new sleeper or a woken one after which nothing else is taken to
-// run.
+// After this many turns of the event loop without a new or woken sleeper, the program counts as
+// idle.
 const IDLE_TURNS = 2;
 
 /**
@@ -45,7 +44,7 @@ export class ManualClock implements Clock {
     return this.#elapsedMs;
   }
 
-  /** Sleeps that nothing has ended yet. */
+  /** Number of pending sleeps. */
   get sleeperCount(): number {
     return this.#sleepers.size;
   }
@@ -72,8 +71,8 @@ export class ManualClock implements Clock {
   }
 
   /**
-   * Moves both clocks on. Who wakes on the way runs at its own time, and may sleep again within the
-   * span.
+   * Advances both clocks. Each sleeper that wakes on the way runs at its own time, and may sleep
+   * again within the span.
    */
   async advance(ms: number): Promise<void> {
     const endMs = this.#elapsedMs + ms;
@@ -85,7 +84,7 @@ export class ManualClock implements Clock {
     this.#elapsedMs = Math.max(this.#elapsedMs, endMs);
   }
 
-  /** What a person does who sets the date: the wall clock jumps, nobody wakes. */
+  /** Simulates setting the date: the wall clock jumps, and no sleeper wakes. */
   setWallClock(nowMs: number): void {
     this.#wallOffsetMs = nowMs - this.#elapsedMs;
   }
@@ -108,7 +107,7 @@ export class ManualClock implements Clock {
     }
   }
 
-  /** The earliest; of several at one time, the one that slept first. */
+  /** The earliest sleeper; at equal times, the one that slept first. */
   #next(): Sleeper | undefined {
     let next: Sleeper | undefined;
     for (const sleeper of this.#sleepers) {
@@ -128,7 +127,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets every continuation that waits for nothing but promises run. */
+/** Runs all continuations that wait only for promises. */
 function eventLoopTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

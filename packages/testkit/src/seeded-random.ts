@@ -1,16 +1,15 @@
 import type { Random } from '@holdfast/core/contract';
 
 /**
- * Random numbers that one seed replays. Generator: sfc32 by Chris Doty-Humphrey (PractRand), 128
- * bits of state, seeded by splitmix32. Good enough for names that must not repeat within a test,
- * and for nothing secret.
+ * Reproducible random numbers. Generator: sfc32 by Chris Doty-Humphrey (PractRand), 128 bits of
+ * state, seeded by splitmix32. Good enough for unique names within a test, but not for secrets.
  */
 export class SeededRandom implements Random {
-  /** What replays it. */
+  /** Reproduces the numbers. */
   readonly seed: number;
   readonly #state: Uint32Array;
 
-  /** `seed`: a whole number; its low 53 bits count. */
+  /** `seed`: a whole number; its low 53 bits are used. */
   constructor(seed: number) {
     this.seed = seed;
     const next = splitmix32((seed ^ Math.imul(Math.floor(seed / 2 ** 32), 0x9e3779b1)) >>> 0);
@@ -66,7 +65,8 @@ export class SeededRandom implements Random {
   }
 
   /**
-   * A generator of its own, so that what one part of a test draws does not shift another's numbers.
+   * An independent generator, so that numbers drawn in one part of a test do not shift those of
+   * another.
    */
   fork(): SeededRandom {
     return new SeededRandom(this.uint32() * 2 ** 21 + (this.uint32() >>> 11));

@@ -5,7 +5,7 @@ import {
   registerConformance,
 } from './conformance/register-conformance.ts';
 
-/** The conformance suite as tests of the file that calls this. */
+/** Registers the conformance suite as tests of the calling file. */
 export function storeConformance(
   name: string,
   make: () => Promise<ConformanceTarget> | ConformanceTarget,

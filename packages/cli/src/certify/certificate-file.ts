@@ -1,4 +1,4 @@
-/** The file that keeps a certificate. */
+/** Writes the certificate to a file. */
 
 import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -6,13 +6,13 @@ import { CheckpointError, type ErrorCode, type RestoreTarget } from '@holdfast/c
 
 export interface CertificateFile {
   readonly path: string;
-  /** A file that is there already may go. */
+  /** An existing file may be replaced. */
   readonly replaces: boolean;
 }
 
 /**
- * Says at once what would keep the certificate from being written after minutes of work:
- * `TargetExists`, `InvalidArgument`.
+ * Finds at once what would prevent writing the certificate after minutes of work. Throws
+ * `TargetExists` or `InvalidArgument`.
  */
 export async function assertWritable({ path, replaces }: CertificateFile): Promise<void> {
   await assertPlace(path);
@@ -21,7 +21,7 @@ export async function assertWritable({ path, replaces }: CertificateFile): Promi
 }
 
 async function openFile({ path, replaces }: CertificateFile): Promise<RestoreTarget> {
-  // Only now, so that `--help` and `--version` do not wait for it.
+  // Loaded here, so that `--help` and `--version` do not wait for it.
   const { openTargetFile } = await import('@holdfast/local-files');
   return openTargetFile(path, { replace: replaces });
 }
@@ -34,9 +34,9 @@ async function assertPlace(path: string): Promise<void> {
     throw refusal('InvalidArgument', path, 'is to be in a directory that is not there');
 }
 
-/** Puts it there whole; a file that is there stays as it is until then, or for good. */
+/** Writes the file atomically; an existing file stays until then, or for good on failure. */
 export async function writeCertificate({ path, replaces }: CertificateFile, text: string): Promise<void> {
-  await assertPlace(path); // it may have vanished meanwhile
+  await assertPlace(path); // It may have vanished meanwhile.
   const bytes = new TextEncoder().encode(text);
   const target = await openFile({ path, replaces });
   try {

@@ -1,4 +1,4 @@
-/** What `certify` has to show: kept, and documented in docs/cli.md. Pure. */
+/** The result of `certify`: a stable format, documented in docs/cli.md. Pure. */
 
 import { CheckpointError, type ErrorCode, type StoreCapabilities } from '@holdfast/core/contract';
 import type { Finding } from '../doctor/check.ts';
@@ -8,10 +8,10 @@ import { formatPlural } from '../format.ts';
 import { type JsonObject, toJson } from '../json.ts';
 import type { CheckResult } from './suite.ts';
 
-/** A field that changes its meaning, or goes, makes another number. */
+/** Increased when a field is removed or changes its meaning. */
 const FORMAT_VERSION = 1;
 
-/** `unknown`: something could not be looked at. */
+/** `unknown`: something could not be tested. */
 export type CertificateVerdict = 'certified' | 'refused' | 'unknown';
 
 export interface Certificate {
@@ -23,9 +23,9 @@ export interface Certificate {
   readonly prefix: string;
   readonly seed: number;
   readonly capabilities: StoreCapabilities;
-  /** Of access, clock and settings, as `doctor` has them. */
+  /** Findings on access, clock and settings, as in `doctor`. */
   readonly findings: readonly Finding[];
-  /** One for each promise of the suite. */
+  /** One for each check of the suite. */
   readonly checks: readonly CheckResult[];
 }
 
@@ -35,7 +35,7 @@ export function certificateVerdict({ findings, checks }: Certificate): Certifica
   return failed.length > 0 || checks.some(({ status }) => status === 'not-run') ? 'unknown' : 'certified';
 }
 
-/** What the command ends with; `null` where the store is certified. */
+/** Error with which the command ends; `null` if the store is certified. */
 export function certificateError(certificate: Certificate): CheckpointError | null {
   const { uri, findings, checks } = certificate;
   const ofAccess = accessErrorOf(findings, uri);

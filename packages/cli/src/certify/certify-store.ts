@@ -1,4 +1,4 @@
-/** From a store to its certificate. */
+/** Tests a store and makes its certificate. */
 
 import {
   abortError,
@@ -18,20 +18,19 @@ import type { Certificate } from './certificate.ts';
 import { type CheckResult, notRun, Suite } from './suite.ts';
 
 /**
- * What is asked before the suite, which would fail everywhere and leave objects behind where these
- * do.
+ * Checks before the suite. If one fails, the suite would fail everywhere and leave objects behind.
  */
 const FIRST = ['reachable', 'may-list', 'may-create', 'may-read', 'may-delete', 'clock', 'settings'];
 
-/** Of each of them. */
+/** Limit of each of them. */
 const FIRST_TIMEOUT_MS = 30_000;
-/** However much a large suite that was cut off has left. */
+/** Limit for removing the leftovers of an interrupted suite, however many there are. */
 const REMOVAL_MS_MAX = 120_000;
 
 export interface CertifyOptions {
-  /** A new client of the store, as another process would open it. */
+  /** Opens a new client of the store, as another process would. */
   readonly open: () => Promise<ObjectStore>;
-  /** Of the store, for the certificate. */
+  /** Facts about the store, for the certificate. */
   readonly facts: Pick<Certificate, 'holdfastVersion' | 'uri' | 'capabilities'>;
   readonly clock: Clock;
   readonly random: Random;
@@ -39,7 +38,8 @@ export interface CertifyOptions {
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   /**
-   * Now it is this one's turn. `index`: among the checks of the suite; `null`: before and after.
+   * Called when a check begins. `index`: among the checks of the suite; `null`: before and after
+   * it.
    */
   readonly onStart: (name: string, index: number | null) => void;
   readonly onFinding: (finding: Finding) => void;
@@ -49,8 +49,8 @@ export interface CertifyOptions {
 export const PROMISE_COUNT = conformanceChecks.length;
 
 /**
- * Access, clock and settings first; the suite if these allow it. Rejects only when the signal
- * fires, with its reason, and after removing all.
+ * Checks access, clock and settings, and then runs the suite if these allow it. Rejects only when
+ * the signal fires, with its reason, and after removing everything.
  */
 export async function certifyStore(prefix: string, options: CertifyOptions): Promise<Certificate> {
   const { facts, clock, random, signal, onStart, onFinding, onResult } = options;
@@ -81,7 +81,7 @@ export async function certifyStore(prefix: string, options: CertifyOptions): Pro
 
 async function lookFirst(prefix: string, options: CertifyOptions): Promise<Finding[]> {
   const { onStart, onFinding } = options;
-  // The suite tells of its own removal, which comes later.
+  // The suite reports its own removal later.
   const isNews = ({ id, status }: Finding) => id !== 'clean-up' || status !== 'ok';
   const { findings } = await examine({
     ...options,

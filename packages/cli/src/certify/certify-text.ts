@@ -1,4 +1,4 @@
-/** What people see of the suite: a line for each group, and what failed. Pure. */
+/** Text about the suite for people: a line for each group, and what failed. Pure. */
 
 import type { Finding } from '../doctor/check.ts';
 import { findingText } from '../doctor/finding-text.ts';
@@ -7,19 +7,19 @@ import type { Style } from '../style.ts';
 import type { Certificate, CertificateVerdict } from './certificate.ts';
 import type { CheckResult } from './suite.ts';
 
-/** One promise by itself. */
+/** A line about a single check. */
 export function promiseText({ status, group, name, seen }: CheckResult, style: Style): string {
   const shown = status === 'passed' ? 'ok' : status;
   const meaning = status === 'failed' ? withoutLongWords(seen) : '';
   return findingText({ status: shown, title: group, seen: name, meaning }, style);
 }
 
-/** Keys of a thousand characters say nothing to people. */
+/** Shortens keys of a thousand characters, which people cannot use. */
 function withoutLongWords(text: string): string {
   return text.replace(/\S{61,}/g, (word) => `${word.slice(0, 40)}…${word.slice(-16)}`);
 }
 
-/** All of one group, once they have been run. */
+/** A line about all checks of one group, once they have run. */
 export function groupText(results: readonly CheckResult[], style: Style): string {
   const count = (status: CheckResult['status']) =>
     results.filter((result) => result.status === status).length;

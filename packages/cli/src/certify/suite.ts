@@ -1,6 +1,6 @@
 /**
- * The conformance suite on somebody's store: every check once, and again if it could not be carried
- * out for a while.
+ * Runs the conformance suite on a user's store: every check once, and again after temporary
+ * failures.
  */
 
 import {
@@ -18,25 +18,30 @@ import { type Removal, removeBelow } from '../doctor/removal.ts';
 
 const ATTEMPTS_MAX = 3;
 const RETRY_DELAY_MS = 2000;
-/** Less than a check has to end once it is stopped. */
+/** Shorter than the time a stopped check has to end. */
 const BEGINNING_MS_MAX = 1500;
-/** A store that looks first and writes then lets two in about once in ten rounds. */
+/**
+ * A store that checks first and then writes lets two creates succeed in about one of ten rounds.
+ */
 const RACE_ROUNDS = 100;
-/** So many checks in a row that could not be carried out for a while: the store is gone. */
+/**
+ * After this many consecutive checks that temporarily could not run, the store counts as
+ * unavailable.
+ */
 const FAILURES_IN_A_ROW_MAX = 3;
 
 export interface CheckResult {
   readonly group: string;
   readonly name: string;
   readonly status: 'passed' | 'failed' | 'not-run';
-  /** Of all attempts. */
+  /** Sum of all attempts. */
   readonly durationMs: number;
-  /** 0: it was not run. More than 1: the store was busy or could not be reached before. */
+  /** 0: not run. More than 1: the store was busy or unreachable before. */
   readonly attempts: number;
-  /** What was expected and what was found; empty where it passed. */
+  /** The expectation and the observation; empty if it passed. */
   readonly seen: string;
   /**
-   * `Unsupported`: the promise is broken. Another: of the error that kept the check from telling.
+   * `Unsupported`: the store breaks the contract. Other codes: the error that prevented the check.
    * `null`: it passed, or was not run.
    */
   readonly code: ErrorCode | null;
@@ -44,25 +49,25 @@ export interface CheckResult {
 
 export interface SuiteOptions {
   readonly checks: readonly ConformanceCheck[];
-  /** A new client of the store, as another process would open it. */
+  /** Opens a new client of the store, as another process would. */
   readonly open: () => Promise<ObjectStore>;
-  /** Never used before; ends in a slash. Everything happens below it. */
+  /** A unique prefix that ends in a slash. Everything happens below it. */
   readonly prefix: string;
-  /** Replays bytes and order of calls. */
+  /** Reproduces the bytes and the order of calls. */
   readonly seed: number;
   readonly clock: Clock;
-  /** For each attempt of a check. */
+  /** Limit of each attempt of a check. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   readonly onStart: (check: ConformanceCheck, index: number) => void;
   readonly onResult: (result: CheckResult) => void;
 }
 
-/** Runs checks, and removes what those leave behind that are stopped. */
+/** Runs checks, and removes what stopped checks leave behind. */
 export class Suite {
   readonly #options: SuiteOptions;
   #store: Promise<ObjectStore> | undefined;
-  /** Of uploads that no check is known to have ended. */
+  /** Tokens of uploads that may not have been ended. */
   readonly #uploadTokens: string[] = [];
 
   constructor(options: SuiteOptions) {
@@ -70,8 +75,8 @@ export class Suite {
   }
 
   /**
-   * One result for each check, in order. When the signal fires it ends soon, with what is known by
-   * then.
+   * Resolves to one result for each check, in order. When the signal fires it ends soon, with the
+   * results so far.
    */
   async run(): Promise<CheckResult[]> {
     const { checks, signal, onStart, onResult } = this.#options;
@@ -92,13 +97,13 @@ export class Suite {
     return results;
   }
 
-  /** Takes away what is left below the prefix. Never rejects. */
+  /** Removes what is left below the prefix. Never rejects. */
   async remove(random: Random, signal: AbortSignal): Promise<Removal> {
     const { clock, prefix } = this.#options;
     try {
       const store = await this.#client();
       const end = async (token: string) => (await store.resumeUpload(token, { signal })).abort({ signal });
-      // one that is gone, or cannot be found, keeps nobody
+      // Ignore an upload that is gone or cannot be found.
       await Promise.allSettled(this.#uploadTokens.map(end));
       return await removeBelow(store, [], { clock, random, prefix, signal, onRepeat: () => undefined });
     } catch (error) {
@@ -109,7 +114,7 @@ export class Suite {
   /** Never rejects. */
   async close(): Promise<void> {
     const store = this.#store;
-    this.#store = undefined; // whoever goes on has a new one
+    this.#store = undefined; // The next check opens a new one.
     await Promise.allSettled([store?.then((opened) => opened.close())]);
   }
 
@@ -122,7 +127,7 @@ export class Suite {
       if (signal.aborted) return null;
       const code = error === null ? null : codeOf(error);
       if (mayPass(code) && attempts < ATTEMPTS_MAX) {
-        // the loop sees the signal
+        // The loop checks the signal.
         await clock.sleep(RETRY_DELAY_MS * attempts, signal).catch(() => undefined);
         continue;
       }
@@ -134,8 +139,7 @@ export class Suite {
   }
 
   /**
-   * Resolves to the error, or `null`. One that is stopped finds its clients closed, and so ends
-   * soon.
+   * Resolves to the error, or `null`. A stopped check ends soon, because its clients are closed.
    */
   async #attempt(check: ConformanceCheck, index: number): Promise<unknown> {
     const { prefix, seed } = this.#options;
@@ -168,7 +172,7 @@ export class Suite {
   }
 }
 
-/** What one attempt has opened and begun, besides the client of the suite. */
+/** Clients and uploads of one attempt, besides the client of the suite. */
 class Clients {
   readonly uploadTokens: string[] = [];
   readonly #options: Pick<SuiteOptions, 'open' | 'clock'>;
@@ -194,8 +198,8 @@ class Clients {
   }
 
   /**
-   * An upload whose beginning was cut off could be ended by nobody: it is waited for, and not for
-   * ever. Never rejects.
+   * Waits, with a limit, for uploads that are beginning: an upload whose beginning was interrupted
+   * could not be aborted. Never rejects.
    */
   async stop(): Promise<void> {
     const { clock } = this.#options;
@@ -207,7 +211,7 @@ class Clients {
   }
 }
 
-/** Errors that say nothing about the promise: it could not be looked at. */
+/** Errors that say nothing about the contract: the check could not run. */
 const KEPT_FROM_LOOKING: readonly ErrorCode[] = [
   'Denied',
   'ReadOnly',
@@ -218,12 +222,12 @@ const KEPT_FROM_LOOKING: readonly ErrorCode[] = [
   'TimedOut',
 ];
 
-/** Of those, the ones that may be gone a moment later. */
+/** Tells whether the failure may be temporary. */
 function mayPass(code: ErrorCode | null): boolean {
   return code === 'Throttled' || code === 'Unavailable' || code === 'TimedOut';
 }
 
-/** The store's own error lies below that of the check. */
+/** The store's own error is a cause of the check's error. */
 function codeOf(error: unknown): ErrorCode {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (isCheckpointError(cause) && KEPT_FROM_LOOKING.includes(cause.code)) return cause.code;
@@ -231,7 +235,7 @@ function codeOf(error: unknown): ErrorCode {
   return 'Unsupported';
 }
 
-/** `seen`: why. */
+/** `seen`: the reason. */
 export function notRun({ group, name }: ConformanceCheck, seen: string): CheckResult {
   return { group, name, status: 'not-run', durationMs: 0, attempts: 0, seen, code: null };
 }

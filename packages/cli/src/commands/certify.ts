@@ -48,12 +48,12 @@ export const certify: Command = {
 
 async function runCertify(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
+  // The engine is loaded here, so that `--help` and `--version` do not wait for it.
   const { openStore } = await import('@holdfast/stores');
   const { certifyStore, PROMISE_COUNT } = await import('../certify/certify-store.ts');
   const file = fileOf(call);
   if (file !== null) await assertWritable(file);
-  const store = await openStore(uri, call.env); // a URI that cannot be right is no finding
+  const store = await openStore(uri, call.env); // An invalid URI is an error, not a finding.
   call.subject.uri = uri;
   await store.close();
   const prefix = `certify-${systemRandom.hex(16)}/`;
@@ -79,12 +79,12 @@ function fileOf(call: Call): CertificateFile | null {
   return path === undefined ? null : { path, replaces: call.get(replace) ?? false };
 }
 
-/** Of a name that is longer the beginning is shown. */
+/** Longer names are truncated. */
 const NAME_LENGTH_MAX = 44;
 
 /**
- * What is seen on the way: a line for each finding, each group, and each promise that is broken;
- * with `--verbose` for every one.
+ * Shows progress: a line for each finding, each group, and each failed check; with `--verbose` for
+ * every check.
  */
 async function showing(
   call: Call,
@@ -117,7 +117,7 @@ async function showing(
   };
 }
 
-/** The certificate is written whatever it says: of what was found, that is. */
+/** Writes the certificate whatever its verdict. */
 async function conclude(
   certificate: Certificate,
   file: CertificateFile | null,

@@ -4,7 +4,7 @@ import { takeOperands } from '../operands.ts';
 import { checked } from '../option.ts';
 import { parseChoice } from '../values.ts';
 
-/** `commands`: all there are, this one too; asked for when the script is made. */
+/** `commands`: all commands, including this one; called when the script is made. */
 export function completionCommand(commands: () => readonly Command[]): Command {
   return {
     name: 'completion',

@@ -34,11 +34,11 @@ export const doctor: Command = {
 
 async function runDoctor(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
-  // The engine is loaded only now, so that `--help` and `--version` do not wait for it.
+  // The engine is loaded here, so that `--help` and `--version` do not wait for it.
   const { openStore } = await import('@holdfast/stores');
   const { examine } = await import('../doctor/examine.ts');
   const { CHECKS } = await import('../doctor/checks.ts');
-  await (await openStore(uri, call.env)).close(); // a URI that cannot be right is no finding
+  await (await openStore(uri, call.env)).close(); // An invalid URI is an error, not a finding.
   call.subject.uri = uri;
   const prefix = `doctor-${systemRandom.hex(16)}/`;
   call.messages.note(`checking ${uri}\n  below ${prefix}, which is removed in the end`);
@@ -84,7 +84,7 @@ const IN_WORDS: Readonly<Record<Verdict, string>> = {
   unknown: 'cannot be called safe for checkpoints',
 };
 
-/** What was not printed on the way. */
+/** The part of the text that was not printed on the way. */
 function textOf(
   findings: readonly Finding[],
   { verdict, repeatCount, durationMs }: { verdict: Verdict; repeatCount: number; durationMs: number },

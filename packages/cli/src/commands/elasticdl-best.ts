@@ -10,7 +10,7 @@ import { value } from '../option.ts';
 import { type Column, renderTable } from '../table.ts';
 import { usageError } from '../usage-error.ts';
 
-/** The best, and what came second and third. */
+/** The best, the second and the third. */
 const SHOWN_MAX = 3;
 
 const metric = value(

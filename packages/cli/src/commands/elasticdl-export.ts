@@ -73,7 +73,7 @@ async function runExport(call: Call): Promise<CommandResult> {
   });
 }
 
-/** `undefined`: `--best` is not given. */
+/** `undefined`: no `--best`. */
 function chooseBest(call: Call): ((manager: CheckpointManager) => Promise<CheckpointId>) | undefined {
   const by = call.get(best);
   if (by === undefined) return undefined;

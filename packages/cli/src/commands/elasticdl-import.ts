@@ -142,7 +142,7 @@ function nothingImported(from: string, skippedCount: number): CheckpointError {
   });
 }
 
-/** Before and after the time it took. */
+/** The text before and after the elapsed time. */
 function totalText({ imported, skipped }: ImportAllResult, sizeBytes: number): [string, ...string[]] {
   const presentCount = imported.filter(({ wasCommittedBefore }) => wasCommittedBefore).length;
   const count = imported.length - presentCount;

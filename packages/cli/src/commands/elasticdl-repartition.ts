@@ -87,7 +87,7 @@ function wantedShards(call: Call): Omit<Division, 'directory'> {
   return { count, index: only, naming: call.get(layout) ?? 'code' };
 }
 
-/** By its name, as ElasticDL takes it; else what its files say. */
+/** The version from its name, as ElasticDL reads it; otherwise from its files. */
 async function versionOf(call: Call, { version, shards: [first] }: ShardSet): Promise<bigint> {
   if (version !== null || first === undefined) return version ?? 0n;
   const { readShardLayout } = await import('@holdfast/elasticdl');

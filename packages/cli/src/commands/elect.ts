@@ -10,9 +10,7 @@ import { usageError } from '../usage-error.ts';
 import { BadValue, parseDuration, parseLongDuration } from '../values.ts';
 
 const NOT_ELECTED = 7;
-/**
- * A renewal by the holder is seen at the next look; looking more often gains nothing but requests.
- */
+/** The next poll sees a renewal by the holder; polling more often only costs requests. */
 const LOOK_EVERY_MS = 5000;
 const FOR_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 
@@ -63,7 +61,7 @@ interface Request {
 async function runElect(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const request = requestOf(call);
-  // Loaded only now, so that `--help` does not wait for it.
+  // Loaded here, so that `--help` does not wait for it.
   const [{ openStore }, { checkTrainerId, StoreElection }] = await Promise.all([
     import('@holdfast/stores'),
     import('@holdfast/training'),
@@ -96,14 +94,14 @@ function requestOf(call: Call): Request {
 
 interface Answer {
   readonly isElected: boolean;
-  /** When the call began that said so, by the wall clock: the time of --for counts from then. */
+  /** Wall-clock time when the call that answered began: the time of --for counts from then. */
   readonly askedAtMs: number;
   readonly waitedMs: number;
 }
 
 /**
- * Asks once, then again and again while --wait lasts, with one election: what it has seen stays in
- * it.
+ * Asks once, and then repeatedly while --wait lasts, with the same election object, which keeps
+ * what it has seen.
  */
 async function ask(call: Call, election: StoreElection, request: Request): Promise<Answer> {
   const { clock, signal } = call;
@@ -146,16 +144,16 @@ function describe(call: Call, election: StoreElection, request: Request, answer:
   };
 }
 
-/** How to replace a trainer that died. */
+/** Advice for replacing a trainer that died. */
 function waitAdvice(call: Call, { newest, patienceMs }: StoreElection, request: Request): string {
   if (newest === null || request.waitMs >= patienceMs) return '';
-  // It has seen the grant only since its first answer.
+  // It has observed the grant only since its first answer.
   const waitFor = optionTime(Math.ceil((patienceMs + LOOK_EVERY_MS) / 1000) * 1000);
   const words = ['elect', call.subject.uri as string, '--id', request.trainerId].map(shellQuote).join(' ');
   return `\n  if that trainer is gone: \`holdfast ${words} --for ${optionTime(request.blockMs)} --wait ${waitFor}\` replaces it`;
 }
 
-/** As `parseDuration` reads it. */
+/** In the form that `parseDuration` reads. */
 function optionTime(ms: number): string {
   if (ms % 60_000 === 0) return `${ms / 60_000}m`;
   return ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;

@@ -49,7 +49,7 @@ async function runFork(call: Call): Promise<CommandResult> {
         const result = await target.forkFrom(source, { version, signal, onProgress });
         return describe(result, ends, call, call.clock.monotonicMs() - beganMs);
       } catch (error) {
-        // so that the advice names the right run
+        // So that the advice names the right run.
         if (isCheckpointError(error, 'NotFound')) call.subject.uri = from;
         throw error;
       }
@@ -57,7 +57,7 @@ async function runFork(call: Call): Promise<CommandResult> {
   });
 }
 
-/** `URI@V`. A URI may hold an @ of its own. */
+/** Splits `URI@V`. The URI may contain an @ itself. */
 export function splitVersion(operand: string): { uri: string; version: bigint | undefined } {
   const match = /^(.*)@(\d+)$/s.exec(operand);
   if (match === null) return { uri: operand, version: undefined };

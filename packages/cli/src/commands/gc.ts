@@ -59,7 +59,7 @@ async function runGc(call: Call): Promise<CommandResult> {
   );
 }
 
-/** What the command line says wins over what the environment says. */
+/** The command line overrides the environment. */
 function modeOf(call: Call): Mode {
   const modes = [
     { option: plan, mode: 'plan' },
@@ -77,7 +77,7 @@ function modeOf(call: Call): Mode {
   return first?.mode ?? 'ask';
 }
 
-/** `undefined`: the rules of the run. A grace alone goes with them. */
+/** `undefined`: the rules of the run. A grace without rules is combined with them. */
 async function policyOf(
   manager: RetentionCalls,
   given: GivenRetention,
@@ -103,7 +103,7 @@ async function collect(
 ): Promise<CommandResult> {
   const isForced = call.get(force) === true;
   const shown = planText(isForced ? { ...planned, needsForce: false } : planned, plainStyle);
-  // A plan that is refused without --force is for `collect` to refuse: there is nothing to ask.
+  // `collect` rejects a plan that needs --force, so there is nothing to ask.
   if (ask === null || (planned.needsForce && !isForced)) call.messages.note(shown);
   else {
     call.messages.warn(shown);

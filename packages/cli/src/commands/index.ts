@@ -32,7 +32,7 @@ import { unpin } from './unpin.ts';
 import { verify } from './verify.ts';
 import { versionCommand } from './version.ts';
 
-/** All commands, in the order in which they are listed. */
+/** All commands, in the order of their listing. */
 export const COMMANDS: readonly Command[] = [
   save,
   commit,

@@ -126,7 +126,7 @@ function tableOf(leases: readonly Lease[], call: Call): string {
   return [call.style('bold', titles as string), ...rows].join('\n');
 }
 
-/** By the store's clock alone: this machine's may be wrong. */
+/** Uses only the store's clock, because this machine's may be wrong. */
 function stateOf({ createdAtMs, ageMs, expiresAtMs, isExpired }: Lease): string {
   if (expiresAtMs === null) return 'unreadable: counts until it is released';
   const leftMs = expiresAtMs - createdAtMs - ageMs;

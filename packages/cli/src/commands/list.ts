@@ -28,13 +28,13 @@ export const list: Command = {
 async function runList(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const shownMax = call.get(limit);
-  // One more than is shown tells whether it is all.
+  // One more than is shown, to find out whether there are more.
   const atMost = shownMax === undefined ? undefined : shownMax + 1;
   const found = await withRun(call, { uri }, (manager) =>
     listRun(manager, call.subject.uri as string, { signal: call.signal, limit: atMost }),
   );
   const summaries = found.slice(0, shownMax);
-  // Which is the best of a run is known only where all of it was read.
+  // The best of a run is known only if the whole list was read.
   const best = summaries.length === found.length ? bestMetrics(summaries) : NONE;
   const total = (of: (each: CheckpointSummary) => number) =>
     summaries.reduce((sum, each) => sum + of(each), 0);

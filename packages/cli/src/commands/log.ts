@@ -9,7 +9,7 @@ import { renderTable } from '../table.ts';
 import { parseWhole } from '../values.ts';
 
 const LIMIT_DEFAULT = 50;
-/** The engine's own. */
+/** The engine's own limit. */
 const LIMIT_MAX = 1000;
 const limit = value(
   '--limit <n>',
@@ -71,8 +71,8 @@ function textOf(entries: readonly LogEntry[], call: Call): string {
 }
 
 /**
- * Collection takes hundreds at once: how many, and which as far as they fit. Those of another
- * lineage than the decision's are shown with it.
+ * Collection affects hundreds at once: show their number, and as many as fit. Versions of another
+ * lineage than the decision's show theirs.
  */
 export function versionsText(ids: LogEntry['checkpoints'], lineage: number): string {
   const ascending = ids.toSorted((a, b) => (a.version < b.version ? -1 : 1));
@@ -81,7 +81,7 @@ export function versionsText(ids: LogEntry['checkpoints'], lineage: number): str
   return `${formatPlural(names.length, 'version')}: ${formatVersions(names)}`;
 }
 
-// A drawn attempt is 128 bits of hex: its beginning tells it from the others.
+// A random attempt id is 128 bits of hex: its beginning identifies it.
 function shorten(attempt: string): string {
   return attempt.startsWith('drawn-') ? `${attempt.slice(0, 'drawn-'.length + 8)}…` : attempt;
 }

@@ -69,7 +69,7 @@ async function runMirror(call: Call): Promise<CommandResult> {
   });
 }
 
-/** As they may be shown. */
+/** The two URIs in a form that may be shown. */
 interface Ends {
   readonly from: string;
   readonly to: string;
@@ -97,7 +97,7 @@ function optionsOf(call: Call): MirrorOptions {
   };
 }
 
-/** What an error is about, so that the advice names the right run. */
+/** Adds the run that an error concerns, so that the advice names it. */
 async function knowingWhere<T>(call: Call, ends: Ends, mirroring: () => Promise<T>): Promise<T> {
   try {
     return await mirroring();
@@ -107,7 +107,7 @@ async function knowingWhere<T>(call: Call, ends: Ends, mirroring: () => Promise<
   }
 }
 
-/** Each version is told of as soon as it is there: a mirror may take days, or never end. */
+/** Reports each version as soon as it is copied: a mirror may take days, or never end. */
 function progressOf(call: Call): (event: ProgressEvent) => void {
   let planned: Extract<ProgressEvent, { type: 'planned' }> | undefined;
   let beganMs = 0;

@@ -10,7 +10,7 @@ import { showWaiting } from '../preempt/show-waiting.ts';
 import { HURRIED_SETTINGS, type Waited, waitForBegun } from '../preempt/wait-for-begun.ts';
 import { parseDeadline } from '../values.ts';
 
-/** Kubernetes gives 30 s after SIGTERM, and the process has to start and end within them. */
+/** Kubernetes allows 30 s after SIGTERM, including the start and the end of this process. */
 const DEADLINE_MS = 25_000;
 
 const deadline = value(
@@ -46,7 +46,7 @@ async function runPreempt(call: Call): Promise<CommandResult> {
   const { uri } = takeUriFirst(call.command, call.operands, call.env);
   const deadlineMs = call.get(deadline) ?? DEADLINE_MS;
   const given = call.get(version);
-  // Whoever takes the machine away may tell this process too.
+  // The system that stops the machine may also send SIGTERM to this process.
   const time = formatRoughDuration(deadlineMs);
   call.outlastSigterm(deadlineMs, `holdfast: SIGTERM: it goes on until its deadline of ${time}`);
   const bounds = { beganMs, untilMs: beganMs + deadlineMs };

@@ -14,7 +14,7 @@ const EXIT_CODES: Readonly<Record<RecoveredOutcome, number>> = {
   unknown: TRY_AGAIN_EXIT_CODE,
 };
 
-/** Of a version. */
+/** Outcomes for a version. */
 const COMMIT_IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
   committed: 'committed',
   'not-committed': 'not committed, and never will be',
@@ -22,7 +22,7 @@ const COMMIT_IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
   unknown: 'cannot be known any more',
 };
 
-/** Of anything else that was to be decided. */
+/** Outcomes for any other decision. */
 const DECISION_IN_WORDS: Readonly<Record<RecoveredOutcome, string>> = {
   committed: 'took effect',
   'not-committed': 'did not take effect, and never will',

@@ -61,7 +61,7 @@ function runRestore(call: Call): Promise<CommandResult> {
   return restoreInto(call, (directory) => confirmedReplace(call, directory));
 }
 
-/** For commands that take `URI DIR`. `replaceOf`: what of the directory may be replaced. */
+/** For commands with the operands `URI DIR`. `replaceOf`: what may be replaced in the directory. */
 export async function restoreInto(
   call: Call,
   replaceOf: (directory: string) => Promise<Replace>,
@@ -99,7 +99,7 @@ export async function restoreInto(
   return { text, json: { ...json, life: job?.life?.value ?? null, voided: voided.json } };
 }
 
-/** Finds out what an error needs to be explained: what could be restored instead. */
+/** Finds out what could be restored instead, to explain an error. */
 async function explainFailure<T>(
   call: Call,
   manager: CheckpointManager,
@@ -110,8 +110,7 @@ async function explainFailure<T>(
   } catch (error) {
     if (isCheckpointError(error, 'Corrupt') && call.get(onCorrupt) !== 'fallback') {
       const damaged = error.context.version;
-      // Only advice depends on it: if the list cannot be read now, the damage is still what is to
-      // be told.
+      // Only the advice depends on it: if the list cannot be read, the damage is still reported.
       const others = await manager.list(call).catch(() => []);
       const alternative = others.find(
         (each) =>

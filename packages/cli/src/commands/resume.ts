@@ -41,8 +41,8 @@ async function runResume(call: Call): Promise<CommandResult> {
 }
 
 /**
- * By what the store has shown: a run that has no checkpoint, or nothing at all at its place,
- * manifests included.
+ * True if the store has shown that the run has no checkpoint, or that nothing exists at its place,
+ * including manifests.
  */
 function isFirstStart(error: unknown): error is CheckpointError {
   if (!isCheckpointError(error, 'NotFound')) return false;

@@ -131,8 +131,8 @@ async function runSave(call: Call): Promise<CommandResult> {
 }
 
 /**
- * Whoever ends a job sends SIGTERM to all its processes, and leaves them some time: enough,
- * perhaps, for this save.
+ * A scheduler that ends a job sends SIGTERM to all its processes and then waits, perhaps long
+ * enough for this save.
  */
 function outlastSigterm(call: Call): void {
   const forMs = call.get(afterSigterm);
@@ -172,7 +172,7 @@ function saveOptions(call: Call, job: Job): SaveOptions {
   };
 }
 
-/** One directory, or files by their own names. */
+/** One directory, or files by name. */
 function sourcesOf(paths: readonly string[]): Pick<SaveOptions, 'dir' | 'files'> {
   const found = paths.map((path) => ({ path, stats: statOf(path) }));
   const directory = found.find(({ stats }) => stats.isDirectory());

@@ -53,8 +53,8 @@ async function read(
 }
 
 /**
- * Who committed it; `null` once the catalog no longer keeps that entry, or cannot read those
- * before: only this line needs them.
+ * Finds the writer that committed it; `null` if the catalog no longer has that entry, or cannot
+ * read earlier entries. Only this line of the output needs them.
  */
 async function findCommit(
   manager: CheckpointManager,

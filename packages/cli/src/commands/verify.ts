@@ -124,7 +124,7 @@ function comparedText({ level, fileCount, storedChecksumCount }: VerifyResult): 
   return level === 1 ? `samples, ${checksums}` : checksums;
 }
 
-/** What has become of it, and what to do. */
+/** What happened to the checkpoint, and what to do. */
 function adviceOf({ id, recorded, latest }: VerifyResult, call: Call): string[] {
   const version = foundText(call.get(checkpointOrLatest), id);
   const uri = shellQuote(call.subject.uri as string);

@@ -1,4 +1,4 @@
-/** Can it be reached, and what is allowed there? */
+/** Checks that the store can be reached, and what the credentials allow. */
 
 import { type CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import { formatBriefDuration } from '../format.ts';
@@ -55,7 +55,7 @@ export const accessChecks: readonly Check[] = [
   },
 ];
 
-/** A refusal is an answer too; the checks that follow say what is refused. */
+/** A refusal is an answer too; the following checks report what is refused. */
 async function reach(probe: Probe): Promise<Outcome> {
   const beganMs = probe.clock.monotonicMs();
   const client = await probe.client();
@@ -96,7 +96,7 @@ async function createNew(client: Client, key: string, bytes: Uint8Array): Promis
   );
 }
 
-/** Where nothing may be created it deletes what is not there, which needs the same permission. */
+/** Without permission to create, it deletes a missing object, which needs the same permission. */
 async function remove(probe: Probe): Promise<Outcome> {
   const client = await probe.client();
   const key = probe.key('object');

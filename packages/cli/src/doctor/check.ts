@@ -1,38 +1,38 @@
-/** What a check is, and what it finds. */
+/** Defines checks and their findings. */
 
 import type { ErrorCode, StoreFact } from '@holdfast/core/contract';
 import type { Probe } from './probe.ts';
 
-/** One thing that is asked of a store. */
+/** One check of a store. */
 export interface Check {
-  /** Kept: programs know the check by it. */
+  /** Stable: programs identify the check by it. */
   readonly id: string;
   /** For people; at most 17 characters. */
   readonly title: string;
-  /** Ids of earlier checks without which this one tells nothing. */
+  /** Ids of earlier checks that this one depends on. */
   readonly needs: readonly string[];
-  /** What it means if the store breaks this promise. */
+  /** Consequence if the store fails the check. */
   readonly meaning: string;
   /** What to do about it. */
   readonly advice: string;
-  /** What it means if the credentials do not allow it. */
+  /** Consequence if the credentials do not allow it. */
   readonly whenDenied?: string;
-  /** A store that fails it is slow or costly, and checkpoints in it are as safe as in any other. */
+  /** A store that fails it is slow or costly, but checkpoints in it are safe. */
   readonly isAboutComfort?: true;
-  /** Takes seconds; `--quick` leaves it out. */
+  /** Takes seconds; `--quick` skips it. */
   readonly isLong?: true;
   /** Throws `BrokenPromise`, `ChangedOnTheWay`, or the store's error. */
   readonly run: (probe: Probe) => Promise<Outcome>;
 }
 
-/** What was seen of a store that keeps the promise. */
+/** Observations of a store that passes the check. */
 export interface Outcome {
   readonly seen: string;
-  /** Measurements, with their units in their names. */
+  /** Measurements; their names contain the units. */
   readonly figures?: Readonly<Record<string, number>>;
-  /** It keeps the promise, but: makes the finding `degraded`. */
+  /** The check passes with a reservation, so the finding is `degraded`. */
   readonly concern?: { readonly meaning: string; readonly advice: string };
-  /** What the store tells of its settings: a finding for each, in place of the one of the check. */
+  /** Facts about the store's settings: each becomes a finding, instead of the check's own. */
   readonly facts?: readonly StoreFact[];
 }
 
@@ -42,24 +42,21 @@ export interface Finding {
   readonly id: string;
   readonly title: string;
   readonly status: FindingStatus;
-  /** What was seen; of a check that was not run, why. */
+  /** The observation; for a check that was not run, the reason. */
   readonly seen: string;
-  /** What that means; empty where all is well. */
+  /** Consequence; empty if all is well. */
   readonly meaning: string;
-  /** What to do; empty where all is well. */
+  /** What to do; empty if all is well. */
   readonly advice: string;
-  /**
-   * Of the error that the check ended with; `Unsupported` if the store broke the promise; else
-   * `null`.
-   */
+  /** Code of the check's error; `Unsupported` if the store broke the contract; otherwise `null`. */
   readonly code: ErrorCode | null;
-  /** The title of the check because of which this one was not run; else `null`. */
+  /** Title of the check that prevented this one; otherwise `null`. */
   readonly because: string | null;
   readonly durationMs: number;
   readonly figures: Readonly<Record<string, number>>;
 }
 
-/** The store does not do what it must. The message is what was seen. */
+/** The store breaks the contract. The message is what was observed. */
 export class BrokenPromise extends Error {
   override readonly name = 'BrokenPromise';
 }

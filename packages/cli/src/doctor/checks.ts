@@ -9,7 +9,7 @@ import { settingsChecks } from './settings-checks.ts';
 import { speedChecks } from './speed-checks.ts';
 import { uploadChecks } from './upload-checks.ts';
 
-/** All that is asked of a store, in the order in which it is asked. */
+/** All checks of a store, in order. */
 export const CHECKS: readonly Check[] = [
   ...accessChecks,
   ...createChecks,

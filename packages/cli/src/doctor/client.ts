@@ -15,11 +15,14 @@ import { expectThat } from './check.ts';
 import { type Patience, patiently } from './patience.ts';
 import { isSame } from './read-back.ts';
 
-/** What the clients of one check share. */
+/** Shared by the clients of one check. */
 export interface Surroundings extends Patience {
-  /** Told of every key and upload before the store is: what is there in the end is to go. */
+  /**
+   * Called with every key and upload before the store is, so that all of them are removed in the
+   * end.
+   */
   readonly onKey: (key: string) => void;
-  /** Told of a key if one create of it is refused for good. */
+  /** Called with a key if one create of it failed permanently. */
   readonly onNoKey: (key: string) => void;
   readonly onUpload: (upload: Upload) => void;
 }
@@ -27,8 +30,8 @@ export interface Surroundings extends Patience {
 export type CreateOutcome = 'created' | 'exists';
 
 /**
- * One client of the store, patient with temporary errors; its calls end with the check that makes
- * them.
+ * A client of the store that retries after temporary errors; its calls end with the check that
+ * makes them.
  */
 export class Client {
   readonly capabilities: StoreCapabilities;
@@ -42,8 +45,8 @@ export class Client {
   }
 
   /**
-   * Create-if-absent. `bytes` must be nobody else's: after a lost reply one's own object is told by
-   * them. Default of `checksum`: the right one.
+   * Create-if-absent. `bytes` must be unique: after a lost reply they identify objects this process
+   * created. Default of `checksum`: the correct one.
    */
   create(key: string, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<CreateOutcome> {
     return this.#create(key, bytes, checksum, async (attempt) => {
@@ -51,12 +54,12 @@ export class Client {
     });
   }
 
-  /** A reading that differs is done once more: its bytes may have been changed on the way. */
+  /** Reads again if the bytes differ: they may have been changed on the way. */
   async #holds(key: string, bytes: Uint8Array): Promise<boolean> {
     return isSame(await this.bytesOf(key), bytes) || isSame(await this.bytesOf(key), bytes);
   }
 
-  /** The same where there is an object already: `bytes` may be its bytes. */
+  /** Creates over an existing object; `bytes` may be the object's bytes. */
   createAgain(key: string, bytes: Uint8Array): Promise<CreateOutcome> {
     return this.#create(key, bytes, crc32c(bytes), async () => 'exists');
   }
@@ -82,8 +85,8 @@ export class Client {
   }
 
   /**
-   * Of an object that was created: that it is not there is a broken promise, and so for the next
-   * two.
+   * For an object that was created: if it is missing, the store breaks the contract. The same holds
+   * for the next two.
    */
   head(key: string): Promise<ObjectInfo> {
     const { signal } = this.#surroundings;
@@ -98,7 +101,7 @@ export class Client {
     return (await this.get(key)).bytes;
   }
 
-  /** Fewer than `length` only where the object ends. */
+  /** Returns fewer than `length` bytes only at the end of the object. */
   async range(key: string, offsetBytes: number, length: number): Promise<Uint8Array> {
     const buffer = new Uint8Array(length);
     return buffer.subarray(0, await this.readInto(key, offsetBytes, buffer));
@@ -115,7 +118,7 @@ export class Client {
     return found;
   }
 
-  /** `null`: there is none. */
+  /** `null`: no such object. */
   find(key: string): Promise<StoredObject | null> {
     return this.#patiently(() => this.#get(key)).catch(orNull);
   }
@@ -124,7 +127,7 @@ export class Client {
     return this.#store.get(key, { maxBytes: 2 ** 30, signal: this.#surroundings.signal });
   }
 
-  /** `null`: the store listed without a page. */
+  /** `null`: the listing ended without a page. */
   firstPage(prefix: string): Promise<ListPage | null> {
     return this.#patiently(async () => {
       for await (const page of this.#store.list(prefix, { signal: this.#surroundings.signal })) return page;
@@ -151,7 +154,7 @@ export class Client {
     });
   }
 
-  /** Without the signal: an upload whose beginning was cut off could be ended by nobody. */
+  /** Without the signal, because an upload whose beginning was aborted could not be ended. */
   async beginUpload(key: string, partSizeBytes: number, sizeBytes?: number): Promise<Upload> {
     const { signal, onKey, onUpload } = this.#surroundings;
     onKey(key);
@@ -164,13 +167,13 @@ export class Client {
     return upload;
   }
 
-  /** Default of `checksum`: the right one. */
+  /** Default of `checksum`: the correct one. */
   putPart(upload: Upload, index: number, bytes: Uint8Array, checksum = crc32c(bytes)): Promise<PartReceipt> {
     const { signal } = this.#surroundings;
     return this.#patiently(() => upload.putPart(index, bytes, { crc32c: checksum, signal }));
   }
 
-  // Sent once: a repeat that finds no upload cannot be told from a failure without looking at the
+  // Sent once: if a retry finds no upload, success and failure look alike without reading the
   // object.
   complete(
     upload: Upload,
@@ -195,7 +198,7 @@ export class Client {
     return this.#patiently(() => upload.abort({ signal }));
   }
 
-  /** `null`: this kind of store has no settings that it could tell. */
+  /** `null`: this kind of store reports no settings. */
   async inspect(): Promise<readonly StoreFact[] | null> {
     const { signal } = this.#surroundings;
     return this.#patiently(async () => (await this.#store.inspect?.({ signal })) ?? null);
@@ -206,7 +209,7 @@ export class Client {
   }
 }
 
-/** A permanent error of a write, as the contract has it. */
+/** A permanent error of a write, as the contract defines it. */
 function hadNoEffect(error: unknown): boolean {
   return isCheckpointError(error) && error.status === 'permanent' && error.code !== 'Aborted';
 }

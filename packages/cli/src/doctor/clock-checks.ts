@@ -1,4 +1,4 @@
-/** The store's clock against this machine's. No promise rests on it. */
+/** Compares the store's clock with this machine's. No guarantee depends on it. */
 
 import { CheckpointError } from '@holdfast/core/contract';
 import { formatBriefDuration } from '../format.ts';
@@ -24,7 +24,7 @@ export const clockChecks: readonly Check[] = [
 interface Sample {
   /** The store's clock minus ours; positive: the store is ahead. */
   readonly skewMs: number;
-  /** It is wrong by at most this. */
+  /** Largest possible error of the measurement. */
   readonly errorMs: number;
 }
 
@@ -62,7 +62,7 @@ async function takeSample({ clock, prefix }: Probe, client: Client): Promise<Sam
   const roundTripMs = clock.monotonicMs() - beganMs;
   if (page === null) throw new CheckpointError('Unexpected', 'a listing without a page tells no time');
   const { storeTimeMs } = page;
-  // HTTP dates are cut to whole seconds, other times to milliseconds.
+  // HTTP dates have whole seconds, other times milliseconds.
   const cutMs = storeTimeMs % 1000 === 0 ? 1000 : 1;
   return {
     skewMs: storeTimeMs + cutMs / 2 - (sentAtMs + roundTripMs / 2),

@@ -1,4 +1,4 @@
-/** What every commit rests on: of all who create one key, exactly one succeeds. */
+/** Every commit depends on this: of concurrent creates of one key, exactly one succeeds. */
 
 import { isCheckpointError } from '@holdfast/core/contract';
 import { formatPlural } from '../format.ts';
@@ -11,19 +11,20 @@ const TWO_WINNERS =
   'two writers could both commit: each would be told that its checkpoint is saved, and one of them would be lost';
 const OTHER_STORE = 'use a store that carries out create-if-absent atomically';
 
-/** As a store may say that it does not like an object for what it is. */
+/** Codes by which a store may reject an object for its content. */
 const REFUSALS = ['InvalidArgument', 'Unsupported', 'Unexpected'] as const;
 
 const CLIENTS = 4;
-const RACE_BYTES = 4096; // about a catalog entry with a few checkpoints
+const RACE_BYTES = 4096; // About the size of a catalog entry with a few checkpoints.
 
 /** Many at once, as when all writers of a job finish a version together. */
 const CROWD = { racers: 32, roundsMin: 10, roundsMax: 10, ms: 0 } as const;
 
 /**
- * A store that looks first and writes then lets two in only if the second looks before the first
- * has written: in the gap of about a millisecond at the beginning of a round. versitygw does so in
- * one round of ten, however many race; so rounds count, not racers.
+ * A store that checks first and then writes lets two creates succeed only if the second checks
+ * before the first has written. That gap lasts about a millisecond at the beginning of a round.
+ * versitygw fails so in one of ten rounds, however many creates race. So the number of rounds
+ * matters, not of racers.
  */
 const FEW = { racers: CLIENTS, roundsMin: 40, roundsMax: 100, ms: 5000 } as const;
 
@@ -107,7 +108,10 @@ async function race(probe: Probe): Promise<Outcome> {
   };
 }
 
-/** At least `roundsMin` rounds, and then as many as there is time for. Resolves to how many. */
+/**
+ * Runs at least `roundsMin` rounds, and then as many as there is time for. Resolves to their
+ * number.
+ */
 async function raceFor(
   probe: Probe,
   clients: readonly Client[],
@@ -140,7 +144,7 @@ async function raceOnce(
     const outcome = ended[n];
     return outcome?.status === 'fulfilled' && outcome.value === 'created';
   });
-  // Two winners say more than whatever else went wrong.
+  // Two winners are the most important failure, whatever else went wrong.
   expectThat(winners.length < 2, `${where}, ${winners.length} of ${racers} creates of one key succeeded`);
   const failed = ended.find((outcome) => outcome.status === 'rejected');
   if (failed !== undefined) throw failed.reason;

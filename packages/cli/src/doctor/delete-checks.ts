@@ -1,4 +1,4 @@
-/** What is deleted is gone, and nothing else is. */
+/** Checks that deletes remove the given objects, and no others. */
 
 import { formatPlural } from '../format.ts';
 import { type Check, expectThat, type Outcome } from './check.ts';
@@ -32,7 +32,7 @@ async function deleteSome(probe: Probe): Promise<Outcome> {
     await writer.create(probe.key(name), probe.bytes(8));
   const keys = NAMES.map((name) => probe.key(name));
   await writer.delete([...keys, probe.key('never-created')]);
-  await writer.delete(keys); // again: what is gone counts as deleted
+  await writer.delete(keys); // Again: a missing object counts as deleted.
   for (const key of keys)
     expectThat((await reader.find(key)) === null, 'an object is still there after it was deleted');
   for (const name of ['a-stays', 'dir/c-stays'])
@@ -45,7 +45,7 @@ async function listAfterDelete(probe: Probe): Promise<Outcome> {
   for (let round = 1; round <= LIST_ROUNDS; round += 1) {
     const [gone, stays] = [probe.key(`${round}/gone`), probe.key(`${round}/stays`)];
     for (const key of [gone, stays]) await writer.create(key, probe.bytes(8));
-    // what it shows now must not be remembered by anybody
+    // List before the delete, so that a cached listing would fail the check.
     await reader.keys(probe.key(`${round}/`));
     await writer.delete([gone]);
     const keys = await reader.keys(probe.key(`${round}/`));

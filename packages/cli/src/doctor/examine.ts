@@ -9,25 +9,25 @@ import { Visit, type VisitOptions } from './visit.ts';
 
 export interface ExamineOptions extends VisitOptions {
   readonly checks: readonly Check[];
-  /** For each check. */
+  /** Limit of each check. */
   readonly timeoutMs: number;
-  /** Stops it; what was put into the store is removed nevertheless. */
+  /** Stops the examination; what it put into the store is removed nevertheless. */
   readonly signal: AbortSignal;
   readonly onStart?: (check: Check) => void;
-  /** Told of each finding as soon as it is known. */
+  /** Called with each finding as soon as it is known. */
   readonly onFinding?: (finding: Finding) => void;
 }
 
 export interface Examination {
-  /** In the order of the checks; the last one says whether all was removed. */
+  /** In the order of the checks; the last one tells whether everything was removed. */
   readonly findings: readonly Finding[];
-  /** Requests that were repeated because of temporary errors. */
+  /** Requests repeated because of temporary errors. */
   readonly repeatCount: number;
 }
 
 /**
- * Asks a store everything, one check after the other. Rejects only when the signal fires, with its
- * reason, and after removing all.
+ * Runs all checks, one after the other. Rejects only when the signal fires, with its reason, and
+ * after removing everything.
  */
 export async function examine(options: ExamineOptions): Promise<Examination> {
   const visit = new Visit(options);
@@ -60,7 +60,7 @@ function notRun(check: Check, findings: readonly Finding[]): Finding | null {
   return { ...headOf(check), status: 'not-run', seen: `"${because}" failed`, because, ...rest };
 }
 
-/** One finding, or one for each fact. None: it was interrupted. */
+/** One finding, or one for each fact; empty if it was interrupted. */
 async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Promise<Finding[]> {
   options.onStart?.(check);
   const { clock } = options;
@@ -77,7 +77,7 @@ async function runCheck(check: Check, visit: Visit, options: ExamineOptions): Pr
   return facts.map((fact) => ({ ...headOf(fact), ...judgeOutcome(fact), ...rest }));
 }
 
-/** However short the checks are to be: what they left is to go. */
+/** Limit of the removal, however short the checks are. */
 const CLEAN_UP_MS_MAX = 30_000;
 
 type Judged = Omit<Finding, 'id' | 'title' | 'because' | 'durationMs'>;
@@ -94,7 +94,7 @@ function judgeOutcome({
 function judgeError(check: Check, error: unknown): Judged {
   const status = check.isAboutComfort === true ? 'degraded' : 'failed';
   const { code, message, advice } = toCheckpointError(error);
-  // A store that says that it cannot is no better than one that does not.
+  // A store that rejects the operation fails the check too.
   if (error instanceof BrokenPromise || code === 'Unsupported') {
     const { meaning, advice } = check;
     return { status, seen: message, meaning, advice, code: 'Unsupported', figures: {} };

@@ -4,7 +4,7 @@ import { printable } from '../format.ts';
 import type { Style, StyleName } from '../style.ts';
 import type { Finding, FindingStatus } from './check.ts';
 
-const COLUMNS = 79; // a line that fills the last place wraps on some terminals
+const COLUMNS = 79; // A full line wraps on some terminals.
 const STATUS_WIDTH = 8;
 const TITLE_WIDTH = 17;
 const DETAIL_INDENT = STATUS_WIDTH + 2;
@@ -12,7 +12,7 @@ const SEEN_INDENT = DETAIL_INDENT + TITLE_WIDTH + 2;
 
 const TO_DO = 'to do';
 
-/** Of checks that were not run. */
+/** Limit for naming checks that were not run. */
 const NAMED_MAX = 8;
 
 const WORDS: Readonly<Record<FindingStatus, readonly [word: string, color: StyleName]>> = {
@@ -22,7 +22,7 @@ const WORDS: Readonly<Record<FindingStatus, readonly [word: string, color: Style
   'not-run': ['not run', 'dim'],
 };
 
-/** One line where all is well; else what was seen and what it means. */
+/** One line if all is well; otherwise what was observed and what it means. */
 export function findingText(
   { status, title, seen, meaning }: Pick<Finding, 'status' | 'title' | 'seen' | 'meaning'>,
   style: Style,
@@ -35,7 +35,7 @@ export function findingText(
   ].join('\n');
 }
 
-/** What to do about all that is not well, each thing once. */
+/** What to do about all problems, each advice once. */
 export function toDoText(findings: readonly Finding[], style: Style): string[] {
   const byAdvice = Map.groupBy(
     findings.filter(({ status, advice }) => (status === 'failed' || status === 'degraded') && advice !== ''),
@@ -48,7 +48,7 @@ export function toDoText(findings: readonly Finding[], style: Style): string[] {
   });
 }
 
-/** Those that were not run, together by what kept them. */
+/** Checks that were not run, grouped by what prevented them. */
 export function notRunText(findings: readonly Finding[], style: Style): string[] {
   const byCause = Map.groupBy(
     findings.filter(({ status }) => status === 'not-run'),
@@ -75,7 +75,7 @@ function indented(text: string): string[] {
   return wrap(text, COLUMNS - DETAIL_INDENT).map((line) => ' '.repeat(DETAIL_INDENT) + line);
 }
 
-/** Lines of whole words; a word longer than a line has one for itself. */
+/** Wraps whole words; a word longer than a line gets its own line. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';

@@ -1,17 +1,13 @@
-/** An end to what may not end by itself. */
+/** Limits the time of operations that may not end by themselves. */
 
 import { abortError, CheckpointError, type Clock } from '@holdfast/core/contract';
 import { formatDuration } from '../format.ts';
 
-/**
- * Long enough for calls that were stopped to end, so that they put nothing there after all was
- * removed.
- */
+/** Time for aborted calls to end, so that they create nothing after the removal. */
 export const ENDING_MS_MAX = 2000;
 
 /**
- * Runs it until it ends, or its time is up, or everything is to stop; whatever it does then, this
- * ends.
+ * Runs it until it ends, its time is up, or the signal fires; returns then even if it continues.
  */
 export async function inTime<T>(
   { clock, timeoutMs, signal }: { clock: Clock; timeoutMs: number; signal?: AbortSignal },
@@ -25,7 +21,7 @@ export async function inTime<T>(
   });
   void clock.sleep(timeoutMs, timer.signal).then(
     () => deadline.abort(new CheckpointError('TimedOut', `not done within ${formatDuration(timeoutMs)}`)),
-    () => undefined, // it ended in time
+    () => undefined, // It ended in time.
   );
   const running = run(stop);
   try {
@@ -38,7 +34,7 @@ export async function inTime<T>(
   }
 }
 
-/** Waits for the end of it, whichever it is, and not for ever. Leaves no timer behind. */
+/** Waits until it settles, at most for this time. Leaves no timer behind. */
 export async function atMost(ms: number, clock: Clock, ending: Promise<unknown>): Promise<void> {
   const ended = new AbortController();
   const quietly = () => undefined;

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../json.ts';
 import type { Finding } from './check.ts';
 
-/** As docs/cli.md has it. */
+/** In the format of docs/cli.md. */
 export function jsonFinding(finding: Finding): JsonObject {
   const { id, title, status, seen, meaning, advice, code, because, durationMs, figures } = finding;
   return {

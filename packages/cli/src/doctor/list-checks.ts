@@ -1,4 +1,6 @@
-/** Listings show every object that was created, in order, and of the prefix only. */
+/**
+ * Checks that listings show every object that was created, in order, and only those of the prefix.
+ */
 
 import { formatPlural } from '../format.ts';
 import { type Check, expectThat, type Outcome } from './check.ts';
@@ -8,8 +10,8 @@ import type { Probe } from './probe.ts';
 const ROUNDS = 10;
 
 /**
- * In the order of their UTF-8 bytes, in which UTF-16 would change the last two; those of a
- * directory lie between those beside it.
+ * In the order of their UTF-8 bytes; UTF-16 would swap the last two. The contents of a directory
+ * sort between its neighbours.
  */
 const ORDERED = ['a+b c', 'b', 'dir-1', 'dir/1', 'dir/2/3', 'dir0', 'ä', '\u{ff5e}', '\u{1f600}'];
 

@@ -7,12 +7,12 @@ export interface Patience {
   readonly clock: Clock;
   readonly random: Random;
   readonly signal: AbortSignal;
-  /** Told before each repeat. */
+  /** Called before each repeat. */
   readonly onRepeat: () => void;
 }
 
 /**
- * Repeats what failed for a while, as the engine does: a busy store is no broken one. `attempt`
+ * Retries temporary failures, as the engine does: a busy store is not a broken one. `attempt`
  * counts from 0.
  */
 export async function patiently<T>(

@@ -4,7 +4,7 @@ import type { Visit } from './visit.ts';
 
 const KIB = 1024;
 
-/** What one check works with: clients of the store, and a place of its own. */
+/** Resources of one check: clients of the store, and a prefix of its own. */
 export class Probe {
   readonly clock: Clock;
   /** Ends in a slash. */
@@ -23,7 +23,7 @@ export class Probe {
     return this.prefix + name;
   }
 
-  /** Client `number`, from 0: each stands for a process of its own. */
+  /** Client `number`, from 0: each represents a separate process. */
   async client(number = 0): Promise<Client> {
     const { clock, random } = this.#visit;
     return new Client(await this.#visit.store(number), {
@@ -37,7 +37,7 @@ export class Probe {
     });
   }
 
-  /** Bytes that nobody else has: nothing on the way can guess, compress or share them. */
+  /** Unique random bytes, so that nothing on the way can compress or deduplicate them. */
   bytes(count: number): Uint8Array {
     const bytes = new Uint8Array(count);
     for (let at = 0; at < count; at += 64 * KIB) crypto.getRandomValues(bytes.subarray(at, at + 64 * KIB));
@@ -45,7 +45,7 @@ export class Probe {
   }
 }
 
-/** The nearest part size that the store takes. */
+/** The closest part size that the store accepts. */
 export function partSizeNear(wantedBytes: number, { capabilities }: Client): number {
   return Math.min(capabilities.maxPartBytes, Math.max(capabilities.minPartBytes, wantedBytes));
 }

@@ -1,6 +1,6 @@
 /**
- * Reading back what was created. One reading that differs says nothing of the store yet: bytes are
- * changed on the way, too.
+ * Reads back what was created. A single difference does not prove a fault of the store: bytes may
+ * also be changed on the way.
  */
 
 import { BrokenPromise } from './check.ts';
@@ -10,29 +10,29 @@ export const CHANGED_MEANING =
 export const CHANGED_ADVICE =
   'look for what changes them: a proxy, the network, or the memory of this machine; then run it again';
 
-/** What was read twice was not the same twice. The message is what was seen. */
+/** Two readings of the same object differed. The message is what was observed. */
 export class ChangedOnTheWay extends Error {
   override readonly name = 'ChangedOnTheWay';
 }
 
 export interface Expected {
   readonly bytes: Uint8Array;
-  /** For the message: what is read. */
+  /** The object that is read, for the message. */
   readonly what: string;
-  /** Of creates that were told that there is an object already. */
+  /** Bytes of creates that were answered with "exists already". */
   readonly refused?: readonly Uint8Array[];
 }
 
 /**
- * `BrokenPromise`: `read` gives the same other bytes twice, or once those of a create that was
- * refused. `ChangedOnTheWay`: what it gives differs from one time to the next.
+ * Throws `BrokenPromise` if `read` returns the same wrong bytes twice, or once those of a rejected
+ * create. Throws `ChangedOnTheWay` if two readings differ.
  */
 export async function expectRead(read: () => Promise<Uint8Array>, expected: Expected): Promise<void> {
   const found = await read();
   if (isSame(found, expected.bytes)) return;
-  const first = found.slice(); // readings may share a buffer
+  const first = found.slice(); // Readings may share a buffer.
   const second = await read();
-  // No bit that is changed makes the bytes of another create.
+  // Bit errors cannot turn the bytes into those of another create.
   const isRefused = expected.refused?.some((other) => isSame(first, other) || isSame(second, other));
   if (isRefused === true)
     throw new BrokenPromise(`${expected.what} holds the bytes of a create that was refused`);

@@ -1,4 +1,4 @@
-/** What was created is there for everybody, and any part of it can be read. */
+/** Checks that every client sees a created object, and that any part of it can be read. */
 
 import { formatPlural } from '../format.ts';
 import { type Check, expectThat, type Outcome } from './check.ts';
@@ -32,7 +32,7 @@ async function readAfterWrite(probe: Probe): Promise<Outcome> {
   for (let round = 1; round <= READ_ROUNDS; round += 1) {
     const key = probe.key(`object-${round}`);
     const bytes = probe.bytes(64);
-    // That it was not there a moment ago must not be remembered by anybody.
+    // Read before the create, so that a cached "not found" would fail the check.
     expectThat((await reader.find(key)) === null, 'a key never used before is found');
     await writer.create(key, bytes);
     const read = async () => {

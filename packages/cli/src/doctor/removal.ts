@@ -1,4 +1,4 @@
-/** Taking away what a look at a store has put there. */
+/** Removes what the checks have put into a store. */
 
 import {
   type CheckpointError,
@@ -14,7 +14,7 @@ import { patiently } from './patience.ts';
 export interface Removal {
   /** Objects that may still be there. */
   readonly leftCount: number;
-  /** Why; `null`: nothing is left. */
+  /** The reason; `null`: nothing is left. */
   readonly error: CheckpointError | null;
 }
 
@@ -27,8 +27,8 @@ export interface RemovalOptions {
 }
 
 /**
- * Deletes all below the prefix, and what else is noted. What was never created counts as removed.
- * Never rejects.
+ * Deletes all below the prefix, and all other noted keys. A key that was never created counts as
+ * removed. Never rejects.
  */
 export async function removeBelow(
   store: ObjectStore,
@@ -43,7 +43,7 @@ export async function removeBelow(
     leftCount = keys.length;
     const results = await patiently(options, () => store.deleteMany(keys, { signal }));
     const failed = results.filter((result) => result.error !== undefined);
-    // Without permission to list, the keys that were noted must do.
+    // Without permission to list, use the noted keys.
     const unseen = noted.length === 0 ? found.error : null;
     return { leftCount: failed.length, error: failed[0]?.error ?? unseen };
   } catch (error) {
@@ -51,7 +51,7 @@ export async function removeBelow(
   }
 }
 
-/** Also what was given up and has landed nevertheless. */
+/** Includes objects of calls that were given up but took effect. */
 async function listed(
   store: ObjectStore,
   { prefix, signal }: RemovalOptions,
@@ -62,9 +62,9 @@ async function listed(
     for await (const page of store.list(prefix, { signal }))
       listedKeys.push(...page.objects.map((object) => object.key));
   } catch (thrown) {
-    error = toCheckpointError(thrown); // what was listed so far is still worth removing
+    error = toCheckpointError(thrown); // The keys listed so far can still be removed.
   }
-  // A store that lists what does not belong there must not make us delete it.
+  // A store that lists foreign keys must not make us delete them.
   return { keys: listedKeys.filter((key) => key.startsWith(prefix)), error };
 }
 

@@ -1,4 +1,4 @@
-/** What the store says of its own settings. No verdict rests on it. */
+/** Reports the store's own settings. The verdict does not depend on them. */
 
 import type { Check, Outcome } from './check.ts';
 import type { Probe } from './probe.ts';

@@ -1,4 +1,4 @@
-/** How long an answer takes, and how many bytes go each way. */
+/** Measures latency, and throughput in both directions. */
 
 import { crc32c } from '@holdfast/core';
 import type { PartReceipt, Upload } from '@holdfast/core/contract';
@@ -14,8 +14,8 @@ const ROUND_TRIPS = 20;
 const ROUND_TRIPS_MS_MAX = 3000;
 const SLOW_CREATE_MS = 1000;
 /**
- * Within one region a read takes tens of milliseconds; from another continent it cannot take less
- * than this.
+ * Within one region a read takes tens of milliseconds; from another continent it takes at least
+ * this long.
  */
 const FAR_GET_MS = 150;
 
@@ -24,7 +24,7 @@ const EACH_WAY_BYTES_MAX = 256 * MIB;
 const PART_BYTES = 8 * MIB;
 const IN_FLIGHT_MAX = 8;
 const SLOW_BYTES_PER_SECOND = 1 * MIB;
-/** Less says nothing: it is over before it is under way. */
+/** Shorter measurements are useless: they end before the transfer is at full speed. */
 const TELLING_MS = 1000;
 
 export const speedChecks: readonly Check[] = [
@@ -83,12 +83,12 @@ async function timed({ clock }: Probe, call: () => Promise<unknown>): Promise<nu
   return clock.monotonicMs() - beganMs;
 }
 
-/** Of an odd count the middle one, else the higher of the two. */
+/** For an even count, the higher of the two middle values. */
 function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 }
 
-/** To microseconds. */
+/** Rounds to microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }
@@ -127,10 +127,7 @@ interface Measured<T> {
   readonly durationMs: number;
 }
 
-/**
- * Does one thing after the other for some seconds, `inFlight` at a time, each of these with its own
- * doer.
- */
+/** Repeats an operation for some seconds, `inFlight` at a time, each lane with its own worker. */
 async function measure<T>(
   { probe, inFlight, partCountMax }: { probe: Probe; inFlight: number; partCountMax: number },
   newDoer: () => (index: number) => Promise<T>,
@@ -192,12 +189,12 @@ function outcomeOf({ upRate, downRate, inFlight, partSizeBytes }: Rates, isTelli
   };
 }
 
-// The part of `WebAssembly` that is used; its types are not among those of the language.
+// Declares the used part of `WebAssembly`, which the language's own types lack.
 declare const WebAssembly: {
   readonly Memory: new (pages: { initial: number; maximum: number }) => { readonly buffer: ArrayBuffer };
 };
 
-/** Memory that begins on a page, as stores that read and write without a copy like it. */
+/** Page-aligned memory, as stores without copies prefer it. */
 function pagesOf(sizeBytes: number): Uint8Array {
   const pages = Math.ceil(sizeBytes / (64 * 1024));
   return new Uint8Array(new WebAssembly.Memory({ initial: pages, maximum: pages }).buffer, 0, sizeBytes);

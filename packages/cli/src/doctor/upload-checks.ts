@@ -1,4 +1,4 @@
-/** Large files go in parts. */
+/** Checks uploads of large files in parts. */
 
 import { crc32c } from '@holdfast/core';
 import { isCheckpointError, type PartReceipt } from '@holdfast/core/contract';

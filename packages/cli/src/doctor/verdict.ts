@@ -1,7 +1,7 @@
 import { CheckpointError, type ErrorCode } from '@holdfast/core/contract';
 import type { Finding } from './check.ts';
 
-/** `unknown`: something that matters could not be looked at. */
+/** `unknown`: an important check could not be carried out. */
 export type Verdict = 'safe' | 'unsafe' | 'unknown';
 
 export function verdictOf(findings: readonly Finding[]): Verdict {
@@ -10,12 +10,12 @@ export function verdictOf(findings: readonly Finding[]): Verdict {
   return failed.some(isBroken) ? 'unsafe' : 'unknown';
 }
 
-/** A promise that is broken counts more than what could not be looked at. */
+/** A broken contract outweighs a check that could not be carried out. */
 function isBroken({ code }: Finding): boolean {
   return code === 'Unsupported';
 }
 
-/** What the command ends with; `null` where the store is safe. `uri`: without credentials. */
+/** Error with which the command ends; `null` if the store is safe. `uri`: without credentials. */
 export function errorOf(findings: readonly Finding[], uri: string): CheckpointError | null {
   const failed = findings.filter(({ status }) => status === 'failed');
   const worst = failed.find(isBroken) ?? failed[0];

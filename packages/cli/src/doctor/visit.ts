@@ -8,22 +8,22 @@ import {
 import { type Removal, removeBelow } from './removal.ts';
 
 export interface VisitOptions {
-  /** A new client of the store, as another process would open it. */
+  /** Opens a new client of the store, as another process would. */
   readonly open: () => Promise<ObjectStore>;
   readonly clock: Clock;
   readonly random: Random;
-  /** Never used before; ends in a slash. Everything happens below it. */
+  /** A unique prefix that ends in a slash. Everything happens below it. */
   readonly prefix: string;
 }
 
-/** One look at a store: its clients, everything it puts there, and the removal of that. */
+/** One examination of a store: its clients, all that it creates, and the removal of that. */
 export class Visit {
   readonly clock: Clock;
   readonly random: Random;
   readonly prefix: string;
   readonly #open: () => Promise<ObjectStore>;
   readonly #stores: Promise<ObjectStore>[] = [];
-  /** With how many creates of each may have had an effect. */
+  /** For each key, the number of creates that may have taken effect. */
   readonly #keys = new Map<string, number>();
   readonly #uploads: Upload[] = [];
   #repeatCount = 0;
@@ -35,12 +35,12 @@ export class Visit {
     this.#open = open;
   }
 
-  /** Requests that were repeated because of temporary errors. */
+  /** Requests repeated because of temporary errors. */
   get repeatCount(): number {
     return this.#repeatCount;
   }
 
-  /** Opened when it is first asked for. */
+  /** Opened on first use. */
   store(number: number): Promise<ObjectStore> {
     this.#stores[number] ??= this.#open();
     return this.#stores[number];
@@ -64,17 +64,17 @@ export class Visit {
     this.#uploads.push(upload);
   }
 
-  /** Keys under which something was to be created. */
+  /** Number of keys under which an object may have been created. */
   get keyCount(): number {
     return this.#keys.size;
   }
 
-  /** Takes away all that the visit has put into the store. Never rejects. */
+  /** Removes all that the visit has put into the store. Never rejects. */
   async remove(signal: AbortSignal): Promise<Removal> {
     if (this.#keys.size === 0) return { leftCount: 0, error: null };
     try {
       const store = await this.store(0);
-      // An upload that cannot be aborted is no reason to keep the rest.
+      // If an upload cannot be aborted, still remove the rest.
       await Promise.allSettled(this.#uploads.map((upload) => upload.abort({ signal })));
       const { clock, random, prefix } = this;
       const onRepeat = () => this.noteRepeat();
@@ -84,7 +84,7 @@ export class Visit {
     }
   }
 
-  /** Closes the clients. Never rejects: what they were opened for is done. */
+  /** Closes the clients. Never rejects: their work is done. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#stores.map(async (store) => (await store).close()));
   }

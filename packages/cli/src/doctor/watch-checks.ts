@@ -2,11 +2,11 @@ import type { Call } from '../command.ts';
 import { formatRoughDuration } from '../format.ts';
 
 export interface Current {
-  /** `null`: none is running. Its line is to fit 80 columns. */
+  /** `null`: no check is running. Its line must fit 80 columns. */
   check: { readonly title: string; readonly beganMs: number } | null;
 }
 
-/** A line that says which check is running, where the terminal or the log is to move. */
+/** Shows which check is running, on a terminal or in a log. */
 export async function watchChecks(call: Call): Promise<Current> {
   const current: Current = { check: null };
   const line = (nowMs: number) =>

@@ -1,4 +1,4 @@
-/** What the files of a checkpoint of ElasticDL hold, each by itself and together. Pure. */
+/** Summary of the files of an ElasticDL checkpoint, each by itself and together. Pure. */
 
 import type {
   Dtype,
@@ -18,11 +18,11 @@ export interface ShardSummary {
   readonly name: string;
   readonly sizeBytes: number;
   readonly form: Form;
-  /** `null`: nothing tells. */
+  /** `null`: unknown. */
   readonly numbering: DtypeNumbering | null;
   readonly version: number;
   readonly variableCount: number;
-  /** Of all its tables. */
+  /** Rows of all its tables. */
   readonly rowCount: number;
 }
 
@@ -46,13 +46,13 @@ export interface TableSummary {
   readonly rowCount: number;
   /** One for each file, in their order. */
   readonly rowCounts: readonly number[];
-  /** Of the values; the ids come on top. */
+  /** Bytes of the values; the ids are not included. */
   readonly sizeBytes: number;
 }
 
 export interface ModelSummary {
   readonly version: number;
-  /** By name. As they were found, since there may be millions of them. */
+  /** By name. In their original form, since there may be millions of them. */
   readonly variables: readonly Part<TensorPlace>[];
   /** By name. */
   readonly tables: readonly TableSummary[];

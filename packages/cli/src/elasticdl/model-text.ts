@@ -1,4 +1,4 @@
-/** What a checkpoint of ElasticDL holds, for people. Pure. */
+/** Text about an ElasticDL checkpoint, for people. Pure. */
 
 import type { WriterState } from '@holdfast/core/contract';
 import type { Form } from '@holdfast/elasticdl';
@@ -23,22 +23,20 @@ const WRITTEN_BY: Readonly<Record<Form, string>> = {
 const LABEL_WIDTH = 10;
 
 export interface Inspected {
-  /** Where it was found. */
+  /** Its path or URI. */
   readonly where: string;
-  /** By the name or the catalog; `null`: neither tells. */
+  /** From the name or the catalog; `null`: unknown. */
   readonly version: bigint | null;
-  /**
-   * What the writers of a run said about the moment of their bytes. Empty for files outside a run.
-   */
+  /** Reports of a run's writers about the moment of their bytes. Empty for files outside a run. */
   readonly writers: readonly WriterState[];
   readonly shards: readonly ShardSummary[];
-  /** `null`: the shards are no one checkpoint. */
+  /** `null`: the shards do not form one checkpoint. */
   readonly model: ModelSummary | null;
-  /** In words, what looks as if a file had been cut off. */
+  /** Signs that a file may be truncated, as text. */
   readonly suspicions: readonly string[];
 }
 
-/** Line by line: a shard may have millions of variables. */
+/** Yields lines, because a shard may have millions of variables. */
 export function* inspectedText(inspected: Inspected, style: Style): Iterable<string> {
   const { shards, model } = inspected;
   const rows = factsOf(inspected);

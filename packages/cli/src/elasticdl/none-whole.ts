@@ -1,17 +1,20 @@
-/** What is said where a version of ElasticDL cannot be used: why, and whether there is another. */
+/**
+ * Errors for an ElasticDL version that cannot be used: the reason, and whether there is another
+ * version.
+ */
 
 import { CheckpointError, isCheckpointError } from '@holdfast/core/contract';
 import type { Place } from '@holdfast/elasticdl';
 import { formatPlural } from '../format.ts';
 
-/** A version that is of no use, and why. */
+/** A version that cannot be used, and the reason. */
 export interface Skipped {
   readonly version: bigint;
   readonly folder: string;
   readonly reason: string;
 }
 
-/** A message stays readable; the context has them all. */
+/** Limit for the message, so that it stays readable; the context has all reasons. */
 const REASONS_MAX = 3;
 
 export function noneWhole(place: Place, skipped: readonly Skipped[]): CheckpointError {
@@ -24,7 +27,10 @@ export function noneWhole(place: Place, skipped: readonly Skipped[]): Checkpoint
   });
 }
 
-/** For its advice: the newest other version at the place that is whole; `null`: there is none. */
+/**
+ * Adds the version to advise: the newest other complete version at the place; `null`: there is
+ * none.
+ */
 export function tellingOther(error: unknown, wholeVersion: bigint | null): unknown {
   if (!isCheckpointError(error, 'Corrupt')) return error;
   const context = { ...error.context, wholeVersion };

@@ -1,6 +1,6 @@
 /**
- * Where the commands for ElasticDL find shards: a directory, a run, or what ElasticDL has written
- * into a store.
+ * Finds shards for the ElasticDL commands: in a directory, in a run, or in a store that ElasticDL
+ * has written to.
  */
 
 import { stat } from 'node:fs/promises';
@@ -26,17 +26,17 @@ export interface OpenShardsOptions {
   /** See `withRun`. */
   readonly isPatient: boolean;
   /**
-   * Chooses among the checkpoints of a run; only a run will do then. Default: that of `--version`,
-   * or the latest.
+   * Chooses among the checkpoints of a run; then FROM must be a run. Default: the one of
+   * `--version`, or the latest.
    */
   readonly choose?: ((manager: CheckpointManager) => Promise<CheckpointReference>) | undefined;
 }
 
 /**
- * Opens the shards that FROM names, gives them to `use`, and closes them. Of several versions it is
- * that of `--version`, or the newest whole one. A file is a checkpoint too, unless it is one shard
- * of several (`InvalidArgument`). `NotFound`: nothing is there. `Corrupt`: what is there is no
- * whole checkpoint.
+ * Opens the shards that FROM names, gives them to `use`, and closes them. Among several versions it
+ * takes the one of `--version`, or the newest complete one. A single file is a checkpoint too,
+ * unless it is one shard of several (`InvalidArgument`). `NotFound`: nothing exists there.
+ * `Corrupt`: there is no complete checkpoint.
  */
 export async function withShards<T>(
   call: Call,
@@ -63,8 +63,8 @@ function noRunToChooseFrom(from: string): CheckpointError {
 }
 
 /**
- * What lies at a path or under a URI, taken as files of ElasticDL; `file`: the one that was named.
- * Errors as `withShards`; `InvalidArgument` if a run is there, too.
+ * Opens the ElasticDL files at a path or under a URI. `file`: the one that was named. Errors: as
+ * for `withShards`; also `InvalidArgument` if a run exists there.
  */
 export async function withForeignPlace<T>(
   call: Call,
@@ -80,7 +80,7 @@ export async function withForeignPlace<T>(
   ]);
 }
 
-/** `null`: no run is there. */
+/** `null`: there is no run. */
 async function withRunAt<T>(
   call: Call,
   from: string,
@@ -122,7 +122,7 @@ async function shardsOf(
   return openCheckpointShards(checkpoint, { where, openOther, signal: call.signal });
 }
 
-/** The next older live one, else the next newer one; `null`: there is none. */
+/** The next older live checkpoint, otherwise the next newer one; `null`: there is none. */
 async function openOtherOf(
   call: Call,
   manager: CheckpointManager,
@@ -143,22 +143,22 @@ interface NamedFile {
   readonly name: string;
 }
 
-/** Of an object, that tells a file from a prefix. */
+/** Distinguishes the name of an object from a prefix. */
 const FILE_NAME = /\.ch?kpt([?#]|$)/;
 
-/** `null`: it is no file. `NotFound`: there is nothing at this path. */
+/** `null`: not a file. Throws `NotFound` if the path does not exist. */
 export async function fileAt(from: string): Promise<NamedFile | null> {
   const path = localPath(from);
   if (path !== null) {
     return (await isFile(path)) ? { directory: dirname(path), name: basename(path) } : null;
   }
   if (!FILE_NAME.test(from)) return null;
-  // The settings after a `?` are the store's.
+  // The settings after a `?` belong to the store.
   const [, directory = from, name = '', settings = ''] = /^(.*)\/([^/?#]*)([?#].*)?$/.exec(from) ?? [];
   return { directory: directory + settings, name };
 }
 
-/** Errors as `openShardFile`. */
+/** Errors: as for `openShardFile`. */
 export async function withFile<T>(
   call: Call,
   { directory, name }: NamedFile,
@@ -171,7 +171,7 @@ export async function withFile<T>(
   });
 }
 
-/** Errors as `openShardFile`; `NotFound`: it is not of the version of `--version`. */
+/** Errors: as for `openShardFile`; `NotFound` if it is not of the version of `--version`. */
 export async function openFileAt(
   call: Call,
   place: Place,
@@ -184,7 +184,7 @@ export async function openFileAt(
   return matching(set, given);
 }
 
-/** Files of ElasticDL at a path or under a URI, whatever else is there. */
+/** Opens the ElasticDL files at a path or under a URI, whatever else exists there. */
 export async function withPlace<T>(call: Call, from: string, use: (place: Place) => Promise<T>): Promise<T> {
   const { directoryPlace, prefixPlace } = await import('@holdfast/elasticdl');
   const path = localPath(from);
@@ -200,9 +200,9 @@ export async function withPlace<T>(call: Call, from: string, use: (place: Place)
 }
 
 /**
- * The shards at a place that is one version, or holds some; then that of `--version`, or the newest
- * whole one. Errors as `withShards`. `onSkipped`: told of each newer version that is of no use,
- * with the reason; default: a note says it.
+ * Opens the shards of a place that is one version or contains some: those of `--version`, or of the
+ * newest complete one. Errors: as for `withShards`. `onSkipped`: called with each newer version
+ * that cannot be used and the reason; by default it becomes a note.
  */
 export async function openVersionAt(
   call: Call,
@@ -237,7 +237,7 @@ export async function openVersionAt(
   return set;
 }
 
-/** Files of ElasticDL are of no lineage: only a run can go back. */
+/** ElasticDL's files have no lineage: only a run can roll back. */
 function givenVersion(call: Call): bigint | 'latest' {
   const given = call.get(checkpointOrLatest) ?? 'latest';
   if (given === 'latest') return given;
@@ -266,27 +266,27 @@ async function matching(set: ShardSet, given: bigint | 'latest'): Promise<ShardS
   });
 }
 
-/** `null`: it is in no file system of this machine. */
+/** `null`: it is not in a file system of this machine. */
 export function localPath(from: string): string | null {
   if (!isUri(from)) return from;
   if (!/^file:/i.test(from)) return null;
   try {
     return fileURLToPath(from.replace(/[?#].*$/, ''));
   } catch {
-    return null; // whoever opens it says what is wrong with it
+    return null; // The function that opens it reports the error.
   }
 }
 
-/** Whether a local path is a file. `NotFound`: nothing is there. */
+/** Tells whether a local path is a file. Throws `NotFound` if it does not exist. */
 async function isFile(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isFile();
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    // whoever opens it says what is wrong
+    // The function that opens it reports the error.
     if (code !== 'ENOENT' && code !== 'ENOTDIR') return false;
     const { isPath } = await import('@holdfast/stores');
-    // What does not begin like a path may be anything, also a URI with a secret in it.
+    // Text that does not begin like a path may be a URI that holds a secret.
     if (!isPath(path))
       throw new CheckpointError(
         'NotFound',

@@ -1,11 +1,11 @@
-/** Values of options that only the commands for ElasticDL have. Pure. */
+/** Values of options that only the ElasticDL commands have. Pure. */
 
 import type { RankedMetric } from '@holdfast/elasticdl';
 import { BadValue } from '../values.ts';
 
 /**
- * `auc`, `auc:max`, `loss:min`: without a mode, the highest is best. The name may hold colons of
- * its own.
+ * Parses `auc`, `auc:max` or `loss:min`. Without a mode, the highest value is best. The name may
+ * contain colons.
  */
 export function parseRankedMetric(text: string): RankedMetric {
   const match = /^(.+?)(?::(min|max))?$/.exec(text);
@@ -13,16 +13,19 @@ export function parseRankedMetric(text: string): RankedMetric {
   return { metric: match[1] as string, mode: (match[2] ?? 'max') as 'min' | 'max' };
 }
 
-/** The same with the mode said: what is written stays, and a wrong guess would mislead. */
+/**
+ * Like `parseRankedMetric`, but requires the mode: the result is stored, and a wrong guess would
+ * mislead.
+ */
 export function parseDecidedMetric(text: string): RankedMetric {
   if (/^.+:(min|max)$/.test(text)) return parseRankedMetric(text);
   throw new BadValue(`"${text}" does not say what is best; write it like auc:max or loss:min`);
 }
 
-/** As many as 32 bits can name. */
+/** The number of ids of 32 bits. */
 const ROW_COUNT_MAX = 2 ** 32;
 
-/** Rows of dense tables: a number, or `highest`, one more than the highest id. */
+/** Rows of dense tables: a number, or `highest`, which is one more than the highest id. */
 export function parseRowCount(text: string): number | 'highest' {
   if (text === 'highest') return text;
   const rowCount = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
@@ -30,7 +33,7 @@ export function parseRowCount(text: string): number | 'highest' {
   throw new BadValue(`"${text}" is neither a whole number from 0 to ${ROW_COUNT_MAX} nor "highest"`);
 }
 
-/** `embedding=300000`: the name may hold `=` of its own. */
+/** Parses `embedding=300000`. The name may contain `=`. */
 export function parseTableRows(text: string): readonly [table: string, rowCount: number] {
   const at = text.lastIndexOf('=');
   const rowCount = /^\d{1,10}$/.test(text.slice(at + 1)) ? Number(text.slice(at + 1)) : Number.NaN;

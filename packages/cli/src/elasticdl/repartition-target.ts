@@ -1,6 +1,6 @@
 /**
- * Where repartition writes: a whole version as one directory, or one server's shard as one file in
- * it.
+ * Opens the target of a repartition: a directory for a complete version, or a file in it for one
+ * server's shard.
  */
 
 import { join } from 'node:path';
@@ -11,17 +11,17 @@ import { confirmedReplace, replace, tellLeft } from '../replace-option.ts';
 import { usageError } from '../usage-error.ts';
 
 export interface Division {
-  /** Of the new shards. */
+  /** Number of the new shards. */
   readonly count: number;
-  /** Only this one; `undefined`: all. */
+  /** Writes only this shard; `undefined`: all. */
   readonly index: number | undefined;
   readonly naming: Naming;
-  /** Of the version. */
+  /** Directory of the version. */
   readonly directory: string;
 }
 
 /**
- * Errors as of `LocalFiles.openTarget` and `openTargetFile`; `TargetExists` also as
+ * Errors: as for `LocalFiles.openTarget` and `openTargetFile`; also `TargetExists` as for
  * `assertSameDivision`.
  */
 export function openRepartitionTarget(call: Call, division: Division): Promise<RestoreTarget> {
@@ -34,7 +34,7 @@ async function wholeVersion(call: Call, { directory }: Division): Promise<Restor
     import('@holdfast/elasticdl'),
     import('@holdfast/local-files'),
   ]);
-  // By their names: as a rule ElasticDL itself has written what is there.
+  // By their names, because ElasticDL itself has usually written the existing files.
   const isOwn = (name: string) => parseShardFile(name) !== null;
   return localFiles.openTarget(directory, {
     replace: await confirmedReplace(call, directory, isOwn),
@@ -44,7 +44,7 @@ async function wholeVersion(call: Call, { directory }: Division): Promise<Restor
   });
 }
 
-/** The shards of other servers stay: each server writes its own, perhaps into one directory. */
+/** Keeps the shards of other servers: each server writes its own, perhaps into one directory. */
 async function oneShard(
   call: Call,
   { directory, count, naming }: Division,
@@ -66,8 +66,8 @@ async function oneShard(
 }
 
 /**
- * `TargetExists`: the directory holds shards for another number of servers, or this one under
- * another name.
+ * Throws `TargetExists` if the directory holds shards for another number of servers, or this one
+ * under another name.
  */
 async function assertSameDivision(
   call: Call,

@@ -1,14 +1,12 @@
 import type { Call } from '../command.ts';
 import { printable } from '../format.ts';
 
-/** On stderr, also with --quiet: a file may have been cut off. */
+/** Warns on stderr, also with --quiet, that a file may be truncated. */
 export function tellSuspicion(call: Call, reason: string): void {
   call.messages.warn(`suspicious   ${printable(reason)}`);
 }
 
-/**
- * For a call that learns of suspicions one by one: tells each at once, and keeps it for `--json`.
- */
+/** Reports each suspicion at once, and keeps it for `--json`. */
 export function suspicionTeller(call: Call): {
   readonly suspicions: readonly string[];
   readonly onSuspicion: (reason: string) => void;

@@ -1,4 +1,4 @@
-/** What a collection has done, for people. Pure. */
+/** Result of a collection, for people. Pure. */
 
 import {
   type CollectResult,
@@ -12,7 +12,7 @@ import type { Style } from '../style.ts';
 const HELD_SHOWN_MAX = 10;
 
 /**
- * What waits, what the store held on to, what the bucket's settings mean, and last what was done.
+ * First what waits, what the store kept, and what the bucket's settings mean; last what was done.
  */
 export function collectText(result: CollectResult, style: Style): string {
   const { swept } = result;

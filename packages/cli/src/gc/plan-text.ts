@@ -1,4 +1,4 @@
-/** What a collection would do, for people: on one screen, or version by version. Pure. */
+/** Plan of a collection, for people: on one screen, or version by version. Pure. */
 
 import { checkpointName, type RetentionPlan, type RetentionVerdict } from '@holdfast/core/contract';
 import { formatBytes, formatCount, formatVersions, printable } from '../format.ts';
@@ -9,7 +9,7 @@ type Verdict = RetentionVerdict['verdict'];
 
 const VERDICTS: readonly Verdict[] = ['keep', 'retire', 'wait', 'remove'];
 
-/** Rules, how many versions meet which end, and what that frees. */
+/** The rules, the number of versions for each outcome, and the space that is freed. */
 export function planText(plan: RetentionPlan, style: Style): string {
   const [titles, ...rows] = renderTable(
     [
@@ -31,7 +31,7 @@ export function planText(plan: RetentionPlan, style: Style): string {
   return [rulesLine(plan), style('bold', titles as string), ...rows, ...consequences(plan)].join('\n');
 }
 
-/** Every version, newest first, with what becomes of it and why. */
+/** Every version, newest first, with its outcome and the reason. */
 export function explainText(plan: RetentionPlan, style: Style): string {
   const [titles, ...rows] = renderTable(
     [
@@ -64,7 +64,7 @@ function consequences(plan: RetentionPlan): string[] {
   const removed = of(plan, 'remove');
   const retired = of(plan, 'retire');
   const isAtOnce = plan.policy?.graceMs === 0;
-  // What is retired already keeps the grace that it was retired with.
+  // A retired version keeps the grace that it was retired with.
   const later = [...(isAtOnce ? [] : retired), ...of(plan, 'wait')];
   const gone = isAtOnce ? retired : [];
   const share = `${formatBytes(plan.droppedBytes)} of ${formatBytes(plan.totalBytes)}`;
@@ -84,7 +84,10 @@ function consequences(plan: RetentionPlan): string[] {
   ];
 }
 
-/** Why more stays than the rules say: one line for each reason, however many versions have it. */
+/**
+ * Why more versions stay than the rules require: one line for each reason, with the number of
+ * versions.
+ */
 function beyondRules(plan: RetentionPlan): string[] {
   const beyond = of(plan, 'keep').filter((each) => each.isBeyondRules);
   const byReason = Map.groupBy(beyond.toReversed(), ({ reasons }) => reasons.join('; '));

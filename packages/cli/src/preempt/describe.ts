@@ -1,4 +1,4 @@
-/** What is said of versions under way, and of what became of them. Pure. */
+/** Texts about versions in progress and their outcome. Pure. */
 
 import { type BegunVersion, CheckpointError, type CheckpointSummary } from '@holdfast/core/contract';
 import {
@@ -16,11 +16,11 @@ import { type JsonObject, jsonSummary, jsonVersion } from '../json.ts';
 import type { Waited, WatchedVersion } from './wait-for-begun.ts';
 
 export interface Circumstances {
-  /** As it may be shown. */
+  /** In a form that may be shown. */
   readonly uri: string;
   readonly deadlineMs: number;
   readonly nowMs: number;
-  /** The only one that was waited for. */
+  /** The only version to wait for. */
   readonly version: bigint | undefined;
 }
 
@@ -41,7 +41,7 @@ export function lackText({ begun, refusal, fate }: WatchedVersion): string {
   return `all have delivered; ${reason}`;
 }
 
-/** One line of what is durable, where nothing was lost. */
+/** One line about what is durable, if nothing was lost. */
 export function durableText(durable: CheckpointSummary, waited: Waited, about: Circumstances): string {
   const passedOver = waited.versions.filter(({ fate }) => fate === 'passed-over');
   const size = `${formatBytes(durable.sizeBytes)} in ${formatPlural(durable.fileCount, 'file')}`;
@@ -63,7 +63,7 @@ function waitText({ versions, waitedMs }: Waited, { version }: Circumstances): s
 
 const DETAILS_MAX = 8;
 
-/** `Incomplete`, with everything that is known of what was lost. */
+/** An `Incomplete` error, with all that is known about the lost versions. */
 export function lossError(waited: Waited, about: Circumstances): CheckpointError {
   const lost = waited.versions.filter(isLost);
   const { context, headline } = headlineOf(lost, about);
@@ -129,7 +129,7 @@ function finishLines(lost: readonly WatchedVersion[], uri: string): string[] {
   return [`\`${command}\` finishes it if its writers still deliver before the job is started again`];
 }
 
-/** What `--json` prints, whether something was lost or not. */
+/** Output of `--json`, whether something was lost or not. */
 export function waitedJson(waited: Waited, { uri }: Circumstances): JsonObject {
   const { durable, versions, waitedMs } = waited;
   const of = (wanted: WatchedVersion['fate']) =>

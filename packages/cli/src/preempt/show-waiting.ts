@@ -1,4 +1,4 @@
-/** Shows on standard error what is waited for. */
+/** Shows on standard error which versions the command waits for. */
 
 import type { Call } from '../command.ts';
 import { formatBytes, formatRoughDuration, formatWriters } from '../format.ts';
@@ -9,7 +9,7 @@ const SILENCE_MS = 2000;
 const LINES_MAX = 8;
 const EVENT_EVERY_MS = 1000;
 
-/** Resolves to what is to be called after each look. */
+/** Resolves to a function to call after each poll. */
 export async function showWaiting(
   call: Call,
   { beganMs, untilMs }: { beganMs: number; untilMs: number },
@@ -50,7 +50,7 @@ function lineOf({ version, begun }: WatchedVersion): string {
   return `version ${version}   waiting for ${formatWriters(missing)} of ${begun.worldSize}${arrived}`;
 }
 
-/** A line that stays when a version is first seen, and the events of `--progress json`. */
+/** Prints a permanent line when a version is first seen, and the events of `--progress json`. */
 function teller(
   call: Call,
   { beganMs, untilMs }: { beganMs: number; untilMs: number },

@@ -1,7 +1,4 @@
-/**
- * Waits until nothing is under way in a run any more, by looking again and again, and never beyond
- * the deadline.
- */
+/** Polls until no version of a run is in progress, at most until the deadline. */
 
 import {
   type BegunVersion,
@@ -18,50 +15,50 @@ import {
 import { formatRoughDuration } from '../format.ts';
 
 /**
- * `open`: it may become durable yet. `passed-over`: a higher version was committed, with which
- * nothing is lost. `over`: it was begun, and nobody can commit it any more, since the run was taken
- * over or rolled back.
+ * `open`: it may still become durable. `passed-over`: a higher version was committed, so nothing is
+ * lost. `over`: it was begun, but no writer can commit it any more, because the run was taken over
+ * or rolled back.
  */
 export type Fate = 'open' | 'committed' | 'passed-over' | 'over';
 
 export interface WatchedVersion {
   readonly version: bigint;
   fate: Fate;
-  /** As it was last seen; `null`: nothing of it was ever there. */
+  /** State at the last poll; `null`: it never existed. */
   begun: BegunVersion | null;
-  /** It was open at some look. */
+  /** It was open at some poll. */
   wasOpen: boolean;
-  /** All had delivered at the look before this one. */
+  /** All writers had delivered at the previous poll. */
   wasComplete: boolean;
-  /** Why this process cannot commit it; others may. */
+  /** Why this process cannot commit it; other processes may be able to. */
   refusal: CheckpointError | null;
 }
 
 export interface Waited {
-  /** What a restart would load, as last seen; `null`: there is nothing. */
+  /** What a restart would load, at the last poll; `null`: nothing. */
   readonly durable: CheckpointSummary | null;
-  /** All that were under way at some time, lowest first. */
+  /** All versions that were in progress at some time, lowest first. */
   readonly versions: readonly WatchedVersion[];
   readonly waitedMs: number;
-  /** The store has not answered for some seconds: since when, and why, as far as that is known. */
+  /** Set if the store has not answered for some seconds: since when, and why, if that is known. */
   readonly silent: { readonly forMs: number; readonly error: CheckpointError | null } | null;
 }
 
 export interface WaitForBegunOptions {
-  /** Only this one, also if nothing of it is there yet. */
+  /** Waits only for this version, even if it does not exist yet. */
   readonly version: bigint | undefined;
   readonly clock: Clock;
-  /** When it began, and when it ends, by `monotonicMs` of the clock. */
+  /** Start and deadline, by the clock's `monotonicMs`. */
   readonly beganMs: number;
   readonly untilMs: number;
   readonly signal: AbortSignal;
-  /** Called after each look that the store has answered. */
+  /** Called after each poll that the store has answered. */
   readonly onLook: (versions: readonly WatchedVersion[]) => void;
 }
 
 /**
- * There are seconds, of which none is to be slept away when the store is back; a request that hangs
- * is sent again while there is time.
+ * Only seconds are left, so backoff must not delay a request once the store is back. A request that
+ * hangs is sent again while there is time.
  */
 export const HURRIED_SETTINGS = {
   retryDelayMsMax: 1000,
@@ -71,16 +68,16 @@ export const HURRIED_SETTINGS = {
 const POLL_MS_MIN = 200;
 const POLL_MS_MAX = 1000;
 /**
- * The last look is to be over at the deadline: it begins so much earlier as two like the one before
- * it take, within these bounds.
+ * The last poll must end before the deadline. It begins earlier by twice the duration of the
+ * previous one, within these bounds.
  */
 const RESERVE_MS_MIN = 250;
 const RESERVE_MS_MAX = 2000;
-/** As long as two answers may be apart. */
+/** Longest normal time between two answers. */
 const SILENT_FROM_MS = POLL_MS_MAX + RESERVE_MS_MAX;
 
 /**
- * Rejects if the store refuses (`NotFound`: there is no run), if nothing was answered until the
+ * Rejects if the store refuses (`NotFound`: there is no run), if it answered nothing until the
  * deadline (`TimedOut`), or with `signal`.
  */
 export async function waitForBegun(
@@ -91,7 +88,7 @@ export async function waitForBegun(
   const [deadline, over] = [new AbortController(), new AbortController()];
   clock.sleep(Math.max(0, untilMs - clock.monotonicMs()), over.signal).then(
     () => deadline.abort(new CheckpointError('TimedOut', 'the deadline has passed')),
-    () => undefined, // it was over before
+    () => undefined, // It was over before.
   );
   try {
     return await new Watch(manager, options).run(AbortSignal.any([signal, deadline.signal]));
@@ -106,7 +103,7 @@ class Watch {
   readonly #versions = new Map<bigint, WatchedVersion>();
   #durable: CheckpointSummary | null = null;
   #answeredMs: number | null = null;
-  /** Of the last look, which the store did not answer; `undefined`: it did. */
+  /** Error of the last poll, or `undefined` if the store answered. */
   #unanswered: { readonly error: CheckpointError | null } | undefined;
 
   constructor(manager: CheckpointManager, options: WaitForBegunOptions) {
@@ -133,10 +130,10 @@ class Watch {
     return this.#waited();
   }
 
-  /** A store that cannot be asked for a while is asked again. */
+  /** A store that temporarily cannot be reached is asked again. */
   async #tryLook(isLast: boolean, until: AbortSignal): Promise<Looked | 'unanswered'> {
     try {
-      // What hangs is left behind: closing the manager stops it.
+      // Do not wait for a hanging poll: closing the manager aborts it.
       const looked = await unlessAborted(this.#look(isLast, until), until);
       this.#unanswered = undefined;
       return looked;
@@ -152,7 +149,8 @@ class Watch {
   async #look(isLast: boolean, signal: AbortSignal): Promise<Looked> {
     const isFirst = this.#answeredMs === null;
     const begun = await this.#begun(signal);
-    // Listed after them: what is not under way any more is either here or was given up.
+    // List after the versions: a version that is no longer in progress is then either listed or
+    // abandoned.
     const summaries = await this.#manager.list({ signal });
     this.#answeredMs = this.#options.clock.monotonicMs();
     this.#durable = summaries.find(({ isLatest }) => isLatest) ?? null;
@@ -170,7 +168,8 @@ class Watch {
     try {
       return (await this.#manager.begun({ signal })).filter((each) => each.version === version);
     } catch (error) {
-      if (isCheckpointError(error, 'NotFound')) return []; // it may be the first of the run
+      // It may be the first version of the run.
+      if (isCheckpointError(error, 'NotFound')) return [];
       throw error;
     }
   }
@@ -201,8 +200,8 @@ class Watch {
   }
 
   /**
-   * The writers commit by themselves: only where that does not happen from one look to the next, or
-   * there is no other, it is done here.
+   * The writers commit by themselves. This process commits only if that did not happen between two
+   * polls, or if there is no further poll.
    */
   async #commitWhatIsDue(
     open: readonly WatchedVersion[],

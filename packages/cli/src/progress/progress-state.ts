@@ -1,4 +1,4 @@
-/** What is known of a save, restore or verification under way: the fold of its events. */
+/** State of a running save, restore or verification, computed from its events. */
 
 import type { ProgressEvent, WriterPosition } from '@holdfast/core/contract';
 
@@ -6,7 +6,7 @@ export interface FileProgress {
   readonly name: string;
   totalBytes: number;
   doneBytes: number;
-  /** When its first bytes were done; `null` before. */
+  /** Time when its first bytes were done; `null` before. */
   startedAtMs: number | null;
   isDone: boolean;
   readonly pace: Pace;
@@ -33,7 +33,7 @@ export class ProgressState {
   readonly files = new Map<string, FileProgress>();
   readonly pace = new Pace();
 
-  /** `nowMs`: of a clock that does not go back. */
+  /** `nowMs`: of a monotonic clock. */
   apply(event: ProgressEvent, nowMs: number): void {
     switch (event.type) {
       case 'joined':
@@ -74,8 +74,7 @@ export class ProgressState {
     }
   }
 
-  // A restore that falls back plans again, for another version: what was counted of the damaged one
-  // goes.
+  // A restore that falls back plans again, for another version: drop the counts of the damaged one.
   #plan(event: Extract<ProgressEvent, { type: 'planned' }>, nowMs: number): void {
     this.phase = 'transferring';
     this.version = event.version;
@@ -112,7 +111,7 @@ const PACE_WINDOW_MS = 5000;
 const PACE_STEP_MS = 200;
 
 /**
- * Bytes per second over the last five seconds: long enough to be calm, short enough to show a
+ * Bytes per second over the last five seconds: long enough to be steady, short enough to show a
  * stall.
  */
 export class Pace {
@@ -135,7 +134,7 @@ export class Pace {
       this.#samples.shift();
   }
 
-  /** `null` while too little is known. */
+  /** `null` while there is too little data. */
   bytesPerSecond(nowMs: number): number | null {
     const first = this.#samples[0];
     const last = this.#samples.at(-1);

@@ -1,4 +1,4 @@
-/** The moving picture of a terminal, as lines. Pure. */
+/** Draws progress on a terminal, as lines. Pure. */
 
 import stringWidth from 'fast-string-width';
 import {
@@ -19,17 +19,14 @@ export interface Screen {
 
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉'] as const;
 
-/** A bar of `width` places, exact to an eighth of one, with spaces to its right. */
+/** A bar of `width` columns, exact to an eighth of one, padded with spaces. */
 export function renderBar(fraction: number, width: number): string {
   const eighths = Math.round(Math.min(1, Math.max(0, fraction)) * width * 8);
   const bar = '█'.repeat(Math.floor(eighths / 8)) + EIGHTHS[eighths % 8];
   return bar + ' '.repeat(width - bar.length);
 }
 
-/**
- * Lines that are redrawn in place; none is wider than the screen, and there are fewer than it has
- * rows.
- */
+/** Lines that are redrawn in place. They are no wider than the screen, and fewer than its rows. */
 export function renderBars(state: ProgressState, verb: string, nowMs: number, screen: Screen): string[] {
   const lines = linesOf(state, verb, nowMs, screen);
   return lines.map((line) => cut(line, screen.columns - 1));
@@ -74,7 +71,7 @@ function transferLines(state: ProgressState, verb: string, nowMs: number, screen
   return [...lines, totalLine(state, verb, nowMs)];
 }
 
-/** All of them while there is room; then those under way, the oldest first. */
+/** All files if there is room; otherwise the active ones, oldest first. */
 function chooseFiles(files: FileProgress[], room: number): FileProgress[] {
   if (files.length <= room) return files;
   const underWay = files.filter((file) => file.startedAtMs !== null && !file.isDone);
@@ -116,7 +113,7 @@ export function paceText(pace: Pace, leftBytes: number, nowMs: number): string {
   return `${formatRate(rate).padStart(10)}${left}`;
 }
 
-/** Exactly `width` places; of a long name the end tells more than the beginning. */
+/** Exactly `width` columns. A long name keeps its end, which tells more than its beginning. */
 function fitName(text: string, width: number): string {
   const missing = width - stringWidth(text);
   if (missing >= 0) return text + ' '.repeat(missing);

@@ -1,4 +1,4 @@
-/** The progress as one plain line for a log; empty where nothing goes on. Pure. */
+/** The progress as one plain line for a log; empty if nothing is in progress. Pure. */
 
 import { formatPlural, formatRoughDuration, formatShare, formatWriters } from '../format.ts';
 import type { ProgressState } from './progress-state.ts';

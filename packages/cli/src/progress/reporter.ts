@@ -5,7 +5,7 @@ import { ProgressState } from './progress-state.ts';
 import { renderBars, type Screen } from './render-bars.ts';
 import { renderLine } from './render-line.ts';
 
-/** Standard error, as far as the progress needs it. */
+/** The used part of standard error. */
 export interface ProgressStream {
   write(text: string): unknown;
   readonly columns?: number | undefined;
@@ -13,19 +13,19 @@ export interface ProgressStream {
 }
 
 /**
- * `bars` move; `plain` is a line every ten seconds; `json` is a line for every event; `none` shows
- * nothing.
+ * `bars` are redrawn; `plain` is a line every ten seconds; `json` is a line for every event; `none`
+ * shows nothing.
  */
 export type ProgressMode = 'bars' | 'plain' | 'json' | 'none';
 
 export interface Task {
-  /** What is being done to the bytes: `saved`, `restored`, `verified`. */
+  /** The operation on the bytes: `saved`, `restored`, `verified`. */
   readonly verb: string;
-  /** A line to keep on the screen for this event, if it deserves one. */
+  /** A permanent line for this event, or `null`. */
   readonly headline: (event: ProgressEvent, state: ProgressState) => string | null;
 }
 
-/** What a call shows while it runs. */
+/** Display of a running call. */
 export interface Picture {
   /** Lines of a terminal that are redrawn in place. */
   readonly bars: (nowMs: number, screen: Screen) => string[];
@@ -33,20 +33,20 @@ export interface Picture {
   readonly line: (nowMs: number) => string;
 }
 
-/** Shows one long call, and lets messages through between its lines. */
+/** Shows the progress of one long call, and prints messages between its lines. */
 export interface Reporter {
   readonly state: ProgressState;
   begin(task: Task): Promise<void>;
-  /** The same for a call that moves no files: `picture` is all there is to see. */
+  /** For a call that moves no files: only `picture` is shown. */
   watch(picture: Picture): Promise<void>;
   /** For `--progress json` only. */
   event(event: JsonObject): void;
   readonly onProgress: (event: ProgressEvent) => void;
-  /** A line of its own that stays. */
+  /** Prints a permanent line. */
   write(line: string): void;
-  /** Moving lines are out of the way while `print` runs. */
+  /** Hides redrawn lines while `print` runs. */
   aside(print: () => void): void;
-  /** Takes moving lines away. Safe to repeat. */
+  /** Removes redrawn lines. Safe to repeat. */
   end(): void;
 }
 
@@ -88,7 +88,7 @@ export function createReporter(options: ReporterOptions): Reporter {
   };
 }
 
-/** The same whatever is being saved. */
+/** The same for every operation. */
 function resumedLine(event: ProgressEvent): string | null {
   if (event.type !== 'resumed') return null;
   return `resumed   ${printable(event.name)}   ${formatBytes(event.keptBytes)} were there already, left by an interrupted save`;
@@ -142,7 +142,7 @@ class PlainView implements View {
 const BYTES_EVENT_EVERY_MS = 200;
 
 /**
- * One JSON object per line. Of a file's bytes at most five events a second, and always the last
+ * One JSON object per line. At most five events a second about a file's bytes, and always the last
  * one.
  */
 class EventView implements View {
@@ -236,7 +236,7 @@ class BarView implements View {
   }
 }
 
-// A pseudo terminal that nobody gave a size says 0.
+// A pseudo terminal without a size reports 0.
 function screenOf(stream: ProgressStream): Screen {
   return { columns: stream.columns || 80, rows: stream.rows || 24 };
 }

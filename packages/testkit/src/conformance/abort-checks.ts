@@ -5,14 +5,14 @@ import { expectBytes, expectEqual, expectRejection, fail, pause, settle } from '
 import { putPart } from './upload-checks.ts';
 
 const MIB = 1024 * 1024;
-/** What the caller writes into its memory as soon as it has it back. */
+/** The caller writes this into its memory as soon as the memory is its own again. */
 const REUSED = 0x5a;
 /**
- * When the signal fires, after the call: at once, in the same turn of the event loop, in the next,
- * and some time later.
+ * Delays from the call to the signal: at once, in the same turn of the event loop, in the next, and
+ * later.
  */
 const DELAYS_MS: readonly (number | null)[] = [null, 0, 0.1, 1, 2, 4, 8, 16];
-/** For how long a store is watched that may still be busy with memory it has given back. */
+/** How long to watch for a store that still uses memory it has given back. */
 const WATCH_MS = 40;
 
 export const abortChecks: readonly Check[] = [
@@ -83,7 +83,7 @@ export const abortChecks: readonly Check[] = [
     }
     await pause(WATCH_MS);
     for (const round of DELAYS_MS.keys()) {
-      // It may have had its effect, but then with the bytes that were sent.
+      // The call may have taken effect, but then with the bytes that were sent.
       const found = await settle(t.store.get(t.key(`round-${round}`), { maxBytes: bytes.byteLength }));
       if (found.status === 'fulfilled')
         expectBytes(found.value.bytes, bytes, 'an object whose create was stopped');
@@ -171,8 +171,8 @@ export const abortChecks: readonly Check[] = [
 ];
 
 /**
- * Fires the signal under way. Resolves to whether the call succeeded nevertheless; otherwise it
- * must be Aborted.
+ * Fires the signal of a pending call. Resolves to whether the call succeeded nevertheless;
+ * otherwise it must throw Aborted.
  */
 async function stopped(
   delayMs: number | null,

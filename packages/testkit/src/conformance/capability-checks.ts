@@ -4,8 +4,8 @@ import { expectBytes, expectEqual, expectRejection, expectTrue } from './expect.
 import type { Scratch } from './scratch.ts';
 
 /**
- * A create larger than this is not tried: no store needs so much in one request, and the machine
- * may not have the memory.
+ * Larger creates are not tested: no store needs so much in one request, and the machine may not
+ * have the memory.
  */
 const TRIED_BYTES_MAX = 256 * 1024 * 1024;
 

@@ -2,13 +2,13 @@ import { SeededRandom } from '../seeded-random.ts';
 import { ConformanceError, fail } from './expect.ts';
 import { type CheckContext, Scratch } from './scratch.ts';
 
-/** One promise of a store. */
+/** One requirement of the store contract. */
 export interface Check {
-  /** The promise, in words. */
+  /** The requirement, as a sentence. */
   readonly name: string;
   /**
-   * Throws `ConformanceError` with what was expected and what was found. Works below a prefix of
-   * its own, which it empties again, also when it fails.
+   * Throws `ConformanceError` with what was expected and what was found. Works below its own
+   * prefix, which it empties again, also when it fails.
    */
   run(context: CheckContext): Promise<void>;
 }
@@ -22,7 +22,7 @@ async function runInScratch(context: CheckContext, body: (scratch: Scratch) => P
   try {
     await body(scratch);
   } catch (error) {
-    // A store that broke a promise may well fail to tidy up; what it did first is the news.
+    // A store that broke the contract may also fail to clean up; report the first failure.
     await Promise.allSettled([scratch.remove()]);
     if (error instanceof ConformanceError) throw error;
     fail('a call of the check', 'success', String(error), error);

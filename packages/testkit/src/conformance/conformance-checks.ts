@@ -24,13 +24,13 @@ const GROUPS: Readonly<Record<string, readonly Check[]>> = {
   races: raceChecks,
 };
 
-/** One of the suite. Group and name are kept: programs know it by them. */
+/** A check of the suite. Group and name are stable: programs identify checks by them. */
 export interface ConformanceCheck extends Check {
-  /** One word; the checks of a group stand together. */
+  /** One word; checks of a group are adjacent. */
   readonly group: string;
 }
 
-/** Every promise of `ObjectStore`, as a function that throws when a store breaks it. */
+/** The full contract of `ObjectStore`, as functions that throw if a store breaks it. */
 export const conformanceChecks: readonly ConformanceCheck[] = Object.entries(GROUPS).flatMap(
   ([group, checks]) => checks.map((check) => ({ ...check, group })),
 );

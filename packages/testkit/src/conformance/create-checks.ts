@@ -8,8 +8,8 @@ import type { Scratch } from './scratch.ts';
 const MIB = 1024 * 1024;
 
 /**
- * CRC-32Cs whose highest bit is set, and whose first byte is zero: where signs and leading zeros
- * get lost.
+ * Data whose CRC-32C has the highest bit set, or zero as the first byte: signs and leading zeros
+ * are easily lost.
  */
 const CHECKSUM_SAMPLES: readonly Uint8Array[] = [
   new Uint8Array(),
@@ -109,7 +109,7 @@ export const createChecks: readonly Check[] = [
       for await (const page of t.store.list(t.key('a'))) {
         views.push(...(page.objects as typeof views));
         const ageMs = page.storeTimeMs - createdAtMs;
-        // Some providers tell whole seconds only.
+        // Some providers report whole seconds only.
         expectTrue(
           ageMs > -2000 && ageMs < 10 * 60_000,
           'age of a new object by storeTimeMs',
@@ -140,7 +140,7 @@ async function expectSeen(t: Scratch, store: ObjectStore, name: string, bytes: U
   expectTrue(again.status === 'rejected', 'another create by another client', 'AlreadyExists', again.status);
 }
 
-/** The first number, as four bytes, whose checksum is as wanted. */
+/** Finds the first number whose four bytes have the wanted checksum. */
 function findBytes(isWanted: (crc: number) => boolean): Uint8Array {
   for (let n = 0; ; n++) {
     const bytes = new Uint8Array(Uint32Array.of(n).buffer);

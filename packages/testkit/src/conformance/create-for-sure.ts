@@ -5,9 +5,9 @@ import { pause } from './expect.ts';
 const ATTEMPTS_MAX = 10;
 
 /**
- * Repeats a create after temporary errors (a busy provider has them) until the outcome is sure.
- * `bytes` must be nobody else's: by them one's own object is told from another's. Throws what is
- * neither success, nor `AlreadyExists`, nor temporary.
+ * Repeats a create after temporary errors (a busy provider has them) until the outcome is certain.
+ * `bytes` must be unique: they identify objects this process created. Throws any error but
+ * `AlreadyExists` and temporary ones.
  */
 export async function createForSure(
   store: ObjectStore,

@@ -1,7 +1,7 @@
 import { type Check, check } from './check.ts';
 import { expectEqual, expectRejection } from './expect.ts';
 
-/** A store that deletes more in one request is not tried beyond this. */
+/** Larger deletes in one request are not tested. */
 const KEYS_MAX = 2000;
 
 export const deleteChecks: readonly Check[] = [

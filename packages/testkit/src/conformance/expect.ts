@@ -1,6 +1,6 @@
 import { CheckpointError, type ErrorCode, isCheckpointError } from '@holdfast/core/contract';
 
-/** A store broke a promise: what was expected of it, and what it did. */
+/** A store broke the contract: what was expected, and what it did. */
 export class ConformanceError extends Error {
   override readonly name = 'ConformanceError';
 }
@@ -35,7 +35,7 @@ export function expectBytes(found: Uint8Array, expected: Uint8Array, what: strin
   fail(what, `byte ${expected[offset]} at offset ${offset}`, `byte ${found[offset]}`);
 }
 
-/** Resolves to the error that `call` ends with; its code must be one of `codes`. */
+/** Resolves to the error of `call`; its code must be one of `codes`. */
 export async function expectRejection(
   call: Promise<unknown> | (() => Promise<unknown>),
   codes: ErrorCode | readonly ErrorCode[],
@@ -54,7 +54,7 @@ export async function expectRejection(
 /** Long enough for any provider that still answers. */
 const SOON_MS = 30_000;
 
-/** How the call ended. It must end within half a minute. */
+/** Resolves to the outcome of the call, which must settle within half a minute. */
 export async function settle<T>(call: Promise<T> | (() => Promise<T>)): Promise<PromiseSettledResult<T>> {
   const ended = Promise.allSettled([typeof call === 'function' ? Promise.resolve().then(call) : call]);
   let timer: NodeJS.Timeout | undefined;
@@ -68,18 +68,18 @@ export async function settle<T>(call: Promise<T> | (() => Promise<T>)): Promise<
   fail('a call', late, 'none', new CheckpointError('TimedOut', `${late} was expected`));
 }
 
-/** The value of a call that has ended, or its error again. */
+/** Returns the value of a settled call, or throws its error. */
 export function unsettle<T>(outcome: PromiseSettledResult<T>): T {
   if (outcome.status === 'rejected') throw outcome.reason;
   return outcome.value;
 }
 
-/** A copy in the order in which a listing shows keys. */
+/** A copy in the order of a listing. */
 export function inOrder(names: readonly string[]): string[] {
   return [...names].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 }
 
-/** Real time: what a store does behind the caller's back cannot be hurried. */
+/** Waits in real time, because the background work of a store takes real time. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -3,7 +3,7 @@ import { type Check, check } from './check.ts';
 import { expectBytes, expectEqual, expectRejection, expectTrue, inOrder } from './expect.ts';
 import type { Scratch } from './scratch.ts';
 
-/** Names that a careless URL, XML or path treatment changes. */
+/** Names that careless handling of URLs, XML or paths would change. */
 const UNUSUAL_NAMES: readonly string[] = [
   'with space',
   ' leading and trailing ',
@@ -26,7 +26,7 @@ const UNUSUAL_NAMES: readonly string[] = [
   'a/deep/er/path.with.dots/file.bin',
 ];
 
-/** Pairs that become one where something decodes, normalises or folds names. */
+/** Pairs that become equal if a store decodes, normalises or case-folds names. */
 const LOOK_ALIKES: readonly (readonly [string, string])[] = [
   ['a b', 'a+b'],
   ['c d', 'c%20d'],
@@ -81,7 +81,7 @@ export const keyChecks: readonly Check[] = [
   check('keys: segments of 255 bytes and keys of 1,024 bytes are taken', async (t) => {
     const segment = 'ä'.repeat(127);
     const deep = deepName(t, (await longestKeyBytes(t)) - 1);
-    // Pairs that differ in the last byte: nothing may be cut off.
+    // Pairs that differ only in the last byte: a store must not truncate them.
     const names = [`${segment}x`, `${segment}y`, `${deep}x`, `${deep}y`];
     for (const name of names) await roundTrip(t, name);
     expectEqual(await t.listNames(), inOrder(names), 'a listing of long keys');
@@ -144,13 +144,16 @@ export const keyChecks: readonly Check[] = [
   }),
 ];
 
-/** The store's own prefix counts too; none of ours is longer. */
+/**
+ * The limit of a key includes the store's own prefix. No adapter of ours accepts a longer prefix
+ * than this.
+ */
 const KEY_BYTES_MAX = 1024;
 const OWN_PREFIX_BYTES_MAX = 512;
 
 /**
- * As it is known, or as the store has it: what it refuses as too long is refused before anything is
- * sent.
+ * Longest key that the store accepts: given, or found by trying. A store rejects a key that is too
+ * long before it sends anything.
  */
 async function longestKeyBytes(t: Scratch): Promise<number> {
   if (t.keyBytesMax !== undefined) return t.keyBytesMax;

@@ -1,13 +1,13 @@
 import { type Check, check } from './check.ts';
 import { expectEqual, expectTrue, inOrder, settle, unsettle } from './expect.ts';
 
-/** A store with larger pages than this is listed, but not over the edge of a page. */
+/** For a store with larger pages, listings across the end of a page are not tested. */
 const OBJECTS_MAX = 2000;
 
 export const listChecks: readonly Check[] = [
   check('list: keys come in the order of their UTF-8 bytes', async (t) => {
-    // '-' and '.' come before '/', '0' after it; U+FFFD before U+10000, which UTF-16 puts the other
-    // way round.
+    // '-' and '.' sort before '/', '0' after it. U+FFFD sorts before U+10000; UTF-16 reverses these
+    // two.
     const names = [
       'a',
       'a-b',
@@ -108,8 +108,8 @@ export const listChecks: readonly Check[] = [
       ['p/', 'p/b', ['p/c']],
       ['p/', 'p/c', []],
       ['p/', 'p/', ['p/a', 'p/b', 'p/c']],
-      ['p/', 'a', ['p/a', 'p/b', 'p/c']], // before the prefix
-      ['p/', 'q', []], // behind it
+      ['p/', 'a', ['p/a', 'p/b', 'p/c']], // Before the prefix.
+      ['p/', 'q', []], // After the prefix.
       ['p', 'p/b', ['p/c']],
       ['', 'p/b', ['p/c', 'q/a']],
       ['', 'p/zzz', ['q/a']],
@@ -142,7 +142,7 @@ export const listChecks: readonly Check[] = [
   check('list: what was created before its first page is shown, whoever created it', async (t) => {
     const other = await t.open();
     for (let round = 0; round < 10; round++) {
-      const listing = t.store.list(t.prefix); // nothing is asked yet
+      const listing = t.store.list(t.prefix); // Nothing is requested yet.
       const key = t.key(`round-${round}`);
       await other.create(key, t.creatableBytes(8));
       const keys: string[] = [];

@@ -10,14 +10,14 @@ interface Watch {
 }
 
 /**
- * Looks at an object that is being made, in every way and as often as it can: it must be absent, or
- * whole.
+ * Reads an object that is being created, in every way and as often as possible: it must be absent
+ * or complete.
  */
 export async function watchForParts({ store, key, bytes, until }: Watch): Promise<void> {
   let isMade = false;
   const made = until.then(
     () => (isMade = true),
-    () => (isMade = true), // the caller sees to the error
+    () => (isMade = true), // The caller handles the error.
   );
   const watch = async (look: () => Promise<void>) => {
     while (!isMade) {

@@ -4,10 +4,10 @@ import { expectEqual, expectRejection, expectTrue } from './expect.ts';
 import type { Scratch } from './scratch.ts';
 import { complete, putPart } from './upload-checks.ts';
 
-/** Clocks differ, and a listing may tell the time of whoever began the upload. */
+/** Clocks differ, and a listing may report the time of the client that began the upload. */
 const AGE_MS_MAX = 60 * 60_000;
 
-/** A store without `listUploads` has nothing to keep here. */
+/** Passes for a store without `listUploads`. */
 export const openUploadChecks: readonly Check[] = [
   check(
     'listUploads: an upload is shown from when it was begun until it is completed or aborted',
@@ -89,7 +89,7 @@ export const openUploadChecks: readonly Check[] = [
   }),
 ];
 
-/** Uploads that the store shows under keys which start so. */
+/** Uploads that the store lists under keys with this prefix. */
 async function found(t: Scratch, prefix: string, store: ObjectStore = t.store): Promise<OpenUpload[]> {
   const uploads: OpenUpload[] = [];
   for await (const upload of store.listUploads?.(t.key(prefix)) ?? []) uploads.push(upload);

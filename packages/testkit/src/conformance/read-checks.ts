@@ -5,15 +5,15 @@ import type { Scratch } from './scratch.ts';
 import { complete, putPart } from './upload-checks.ts';
 
 const MIB = 1024 * 1024;
-/** What untouched memory holds. */
+/** Content of memory that must stay untouched. */
 const GUARD = 0xa5;
-/** Memory around a buffer that a careless store would hit. */
+/** Memory around a buffer that a careless store would overwrite. */
 const GUARD_BYTES = 4096;
 
 export const readChecks: readonly Check[] = [
   check('head, get, readInto: an object that does not exist is NotFound', async (t) => {
     await t.create('dir/file');
-    // A name that only begins others is no object, also where it is a directory.
+    // A prefix of other names is not an object, even if it is a directory.
     for (const name of ['missing', 'dir/missing', 'dir', 'dir/fil', 'dir/file/below', 'missing/below']) {
       const key = t.key(name);
       await expectRejection(() => t.store.head(key), 'NotFound', `head of ${name}`);
@@ -109,13 +109,13 @@ export const readChecks: readonly Check[] = [
       [half, size - half],
       [half, 1],
       [size - 1, 1],
-      [size - 1, 100], // across the end
+      [size - 1, 100], // Across the end.
       [half, size],
       [0, size + 1],
       [0, 4 * size],
-      [size, 1], // at the end
+      [size, 1], // At the end.
       [size, 100],
-      [size + 1, 100], // past it
+      [size + 1, 100], // Past the end.
       [size + MIB, 100],
       [0, 0],
       [half, 0],
@@ -198,7 +198,7 @@ async function readsRange(t: Scratch, bytes: Uint8Array, offset: number, length:
 }
 
 interface GuardedRange {
-  /** Of the buffer in memory, after the guard: 0 is aligned to a page. */
+  /** Address of the buffer in memory, after the guard: 0 is aligned to a page. */
   readonly address: number;
   readonly offset: number;
   readonly length: number;
@@ -224,9 +224,7 @@ interface WasmMemory {
   readonly buffer: ArrayBuffer;
 }
 
-/**
- * The part of `WebAssembly` that is used; the platform's types are not among those of the language.
- */
+/** Declares the used part of `WebAssembly`, which the language's own types lack. */
 declare const WebAssembly: {
   readonly Memory: new (limits: { initial: number; maximum: number }) => WasmMemory;
 };
@@ -234,8 +232,7 @@ declare const WebAssembly: {
 const WASM_PAGE_BYTES = 64 * 1024;
 
 /**
- * At least `sizeBytes`, page-aligned as the engine's own buffers are, and as they cannot be
- * detached.
+ * At least `sizeBytes`, page-aligned like the engine's own buffers, and like them not detachable.
  */
 function alignedMemory(sizeBytes: number): Uint8Array {
   const pages = Math.ceil(sizeBytes / WASM_PAGE_BYTES);

@@ -3,36 +3,37 @@ import { SeededRandom } from '../seeded-random.ts';
 import type { Check } from './check.ts';
 import { conformanceChecks } from './conformance-checks.ts';
 
-/** A place with a store in it, for the length of a test file. */
+/** A place for a store, for the duration of a test file. */
 export interface ConformanceTarget {
-  /** A new client of the store; all see the same objects. */
+  /** Opens a new client of the store; all clients share the objects. */
   open(): Promise<ObjectStore>;
-  /** Removes the place, after the last test. */
+  /** Removes the place after the last test. */
   remove?(): Promise<void>;
 }
 
 export interface ConformanceOptions {
   /**
-   * Replays the bytes and the order of calls of an earlier run. Default: drawn; a failure tells it.
+   * Reproduces the bytes and the order of calls of an earlier run of the suite. Default: random; a
+   * failure reports it.
    */
   readonly seed?: number | undefined;
   readonly raceRounds?: number | undefined;
   /**
-   * Promises the store is known to break (an emulator's faults), by the check's name, each with the
-   * reason and what will let us remove the entry. Such a check must fail; once it passes, the entry
-   * is an error.
+   * Known deviations of the store (such as an emulator's faults), by the check's name. Each has the
+   * reason, and when the entry can be removed. Such a check must fail; if it passes, the entry is
+   * an error.
    */
   readonly deviations?: Readonly<Record<string, string>> | undefined;
   /**
-   * The store has a prefix of its own, which counts towards the length of a key: the longest is
-   * looked for. Default false.
+   * The store has its own prefix, which counts towards the length of a key: the limit is found by
+   * trying. Default false.
    */
   readonly hasPrefix?: boolean | undefined;
-  /** Of one check. Default 60 s. */
+  /** Limit of one check. Default 60 s. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** The part of vitest that is used. */
+/** The used part of vitest. */
 export interface TestApi {
   describe(name: string, body: () => void): unknown;
   test(name: string, body: () => Promise<void>, timeoutMs: number): unknown;
@@ -40,7 +41,7 @@ export interface TestApi {
   afterAll(body: () => Promise<void>): unknown;
 }
 
-/** Of a store that is opened without a prefix of its own. */
+/** For a store without its own prefix. */
 const KEY_BYTES_MAX = 1024;
 
 /** Registers one test per check under `name`. `make` is called once, before the first. */

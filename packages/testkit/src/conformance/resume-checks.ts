@@ -69,7 +69,7 @@ export const resumeChecks: readonly Check[] = [
   }),
 ];
 
-/** A store that cannot resume must say so, with a token of its own as with any. */
+/** A store that cannot resume must report that, for its own tokens as for any other. */
 async function refusesToResume(t: Scratch, store: ObjectStore, token: string): Promise<boolean> {
   if (t.capabilities.resumesUploads) return false;
   await expectRejection(
@@ -80,7 +80,7 @@ async function refusesToResume(t: Scratch, store: ObjectStore, token: string): P
   return true;
 }
 
-/** As the engine stores it. */
+/** Passes a token through text, as the engine stores it. */
 function throughText(token: string): string {
   return JSON.parse(new TextDecoder().decode(new TextEncoder().encode(JSON.stringify(token)))) as string;
 }

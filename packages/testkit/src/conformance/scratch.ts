@@ -13,25 +13,28 @@ import type { SeededRandom } from '../seeded-random.ts';
 const KIB = 1024;
 
 export interface CheckContext {
-  /** A client of the store. Left open. */
+  /** A client of the store. The check does not close it. */
   readonly store: ObjectStore;
-  /** Another client of the same objects, as another process would open it. The check closes it. */
+  /** Opens another client of the same objects, as another process would. The check closes it. */
   open(): Promise<ObjectStore>;
   readonly random: Random;
-  /** Everything happens below it; ends in a slash. Default: the root of the store. */
+  /** Prefix of everything that the check does; ends in a slash. Default: the root of the store. */
   readonly prefix?: string | undefined;
   /**
-   * Told of each upload as it is being begun: one that the check does not end because it was
-   * stopped is still to be aborted.
+   * Called when an upload begins. If the check is stopped before it ends the upload, the caller
+   * still has to abort it.
    */
   readonly onUpload?: ((upload: Promise<Upload>) => void) | undefined;
-  /** The longest key that the store takes: 1,024 bytes less its own prefix. Default: found out. */
+  /**
+   * The longest key that the store accepts: 1,024 bytes less its own prefix. Default: found by
+   * trying.
+   */
   readonly keyBytesMax?: number | undefined;
-  /** Rounds of a race, each of 32 committers. Default 10. */
+  /** Rounds of a race, each with 32 committers. Default 10. */
   readonly raceRounds?: number | undefined;
 }
 
-/** Where one check works: a prefix of its own, and what it leaves behind. */
+/** Working area of one check: its own prefix, and all that it has to clean up. */
 export class Scratch {
   readonly store: ObjectStore;
   readonly random: SeededRandom;
@@ -49,7 +52,7 @@ export class Scratch {
     this.random = random;
     this.raceRounds = context.raceRounds ?? 10;
     this.keyBytesMax = context.keyBytesMax;
-    // Not by the seed: a run that is replayed must not meet what the first one left behind.
+    // Not derived from the seed: a replayed check must not find leftovers of the first one.
     this.prefix = `${context.prefix ?? ''}conformance-${systemRandom.hex(16)}/`;
   }
 
@@ -57,7 +60,7 @@ export class Scratch {
     return this.store.capabilities;
   }
 
-  /** A part size that the store takes: 64 KiB where it may be. */
+  /** A part size that the store accepts: 64 KiB if possible. */
   get partSizeBytes(): number {
     const { minPartBytes, maxPartBytes } = this.capabilities;
     return Math.min(maxPartBytes, Math.max(minPartBytes, 64 * KIB));
@@ -67,14 +70,14 @@ export class Scratch {
     return this.prefix + name;
   }
 
-  /** A second client; closed at the end. */
+  /** Opens a second client, which is closed at the end. */
   async open(): Promise<ObjectStore> {
     const store = await this.#context.open();
     this.#clients.push(store);
     return store;
   }
 
-  /** Random bytes, or fewer than `count` where one create takes no more. */
+  /** Random bytes; fewer than `count` if one create accepts no more. */
   creatableBytes(count: number): Uint8Array {
     return this.random.bytes(Math.min(count, this.capabilities.maxCreateBytes));
   }
@@ -83,7 +86,7 @@ export class Scratch {
     return this.store.create(this.key(name), bytes, { crc32c: crc32c(bytes) });
   }
 
-  /** Creates objects of one byte each, some at a time. */
+  /** Creates objects of one byte each, several at a time. */
   async createAll(names: readonly string[]): Promise<void> {
     const one = Uint8Array.of(1);
     const AT_A_TIME = 32;
@@ -98,7 +101,10 @@ export class Scratch {
     return upload;
   }
 
-  /** The same by a client that the check closes, and so is not asked to end it. */
+  /**
+   * Begins an upload with a client that the check closes itself; the upload is not ended by the
+   * check.
+   */
   async beginUploadAt(
     store: ObjectStore,
     name: string,
@@ -110,7 +116,7 @@ export class Scratch {
     return upload;
   }
 
-  /** Keys below the scratch prefix that a listing shows, without the prefix, page by page. */
+  /** Keys below the scratch prefix in a listing, without the prefix, page by page. */
   async listPages(
     prefix = '',
     options: { startAfter?: string; store?: ObjectStore } = {},
@@ -131,7 +137,7 @@ export class Scratch {
     return (await this.listPages(prefix, options)).flat();
   }
 
-  /** Ends uploads, deletes objects, closes second clients. */
+  /** Aborts uploads, deletes objects, closes second clients. */
   async remove(): Promise<void> {
     await Promise.all(this.#uploads.map((upload) => upload.abort()));
     const keys: string[] = [];

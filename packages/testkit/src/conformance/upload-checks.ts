@@ -5,7 +5,7 @@ import { expectBytes, expectEqual, expectRejection, expectTrue } from './expect.
 import { watchForParts } from './observe-object.ts';
 import type { Scratch } from './scratch.ts';
 
-/** What one check sends at most: with parts of 5 MiB, 12 of them. */
+/** Limit of the bytes that one check sends: with parts of 5 MiB, 12 of them. */
 const SENT_BYTES_MAX = 64 * 1024 * 1024;
 
 export const uploadChecks: readonly Check[] = [
@@ -197,7 +197,7 @@ export const uploadChecks: readonly Check[] = [
     const sending = Promise.allSettled([0, 1, 2].map((index) => putPart(upload, index, bytes)));
     await upload.abort();
     const receipts = (await sending).flatMap((sent) => (sent.status === 'fulfilled' ? [sent.value] : []));
-    await upload.abort(); // frees parts that arrived after the first one
+    await upload.abort(); // Frees parts that arrived after the first one.
     await expectRejection(() => complete(upload, receipts, bytes), 'NotFound', 'complete after abort');
     await expectInvisible(t, 'a', t.store);
   }),
@@ -235,7 +235,7 @@ function indexAndSize(part: PartReceipt): [number, number] {
   return [part.index, part.sizeBytes];
 }
 
-/** The object is there, whole, as `info` says it is, for the reader given. */
+/** Checks that the object exists, is complete, and matches `info`, as seen by this reader. */
 export async function expectObject(
   t: Scratch,
   name: string,

@@ -2,7 +2,7 @@ import type { StoreOperation } from '@holdfast/core/store';
 import type { SeededRandom } from '../seeded-random.ts';
 import { FAULTS, type Fault, type FaultName, type FaultPlan, type PlannedCall } from './fault.ts';
 
-/** The fault at the call of this number, and nowhere else. */
+/** Applies the fault to the call of this number only. */
 export function faultAt(number: number, fault: Fault): FaultPlan {
   return (call) => (call.number === number ? fault : undefined);
 }
@@ -13,15 +13,15 @@ export interface ScriptStep {
   readonly operation?: StoreOperation | readonly StoreOperation[] | undefined;
   /** The whole key, or a pattern. Default: any. */
   readonly key?: string | RegExp | undefined;
-  /** Calls that match and are let pass first. Default 0. */
+  /** Number of matching calls that pass first. Default 0. */
   readonly skip?: number | undefined;
-  /** Calls that are hit after those. Default 1. */
+  /** Number of calls that fail after those. Default 1. */
   readonly times?: number | undefined;
 }
 
 /**
- * Faults by a script: a call is hit by the first step that matches it and is not used up. A plan
- * counts its calls: use it once.
+ * Faults by a script: the first step that matches a call and is not used up applies to it. A plan
+ * counts its calls, so use it only once.
  */
 export function scriptedFaults(...steps: readonly ScriptStep[]): FaultPlan {
   const states = steps.map((step) => ({ step, skip: step.skip ?? 0, times: step.times ?? 1 }));
@@ -50,13 +50,13 @@ export interface SeededFaultsOptions {
   /** Probability of each fault, per call; together at most 1. */
   readonly rates: Partial<Readonly<Record<FaultName, number>>>;
   /**
-   * Late effects land before one of this many next calls, drawn evenly. Absent: when the test
-   * releases them.
+   * Late effects take place before one of this many following calls, uniformly distributed. Absent:
+   * when the test releases them.
    */
   readonly lateAfterCallsMax?: number | undefined;
 }
 
-/** Faults by chance, the same for the same seed and the same calls. */
+/** Random faults, the same for the same seed and the same calls. */
 export function seededFaults(random: SeededRandom, options: SeededFaultsOptions): FaultPlan {
   const rates = Object.entries(options.rates) as [FaultName, number][];
   const total = rates.reduce((sum, [, rate]) => sum + rate, 0);
@@ -66,8 +66,7 @@ export function seededFaults(random: SeededRandom, options: SeededFaultsOptions)
     );
   }
   return () => {
-    // Both are drawn for every call, so that one call's fault does not shift the numbers of the
-    // next.
+    // Draw both for every call, so that one call's fault does not shift the numbers of the next.
     const draw = random.fraction();
     const lateness = random.fraction();
     const name = nameAt(rates, draw);

@@ -25,20 +25,19 @@ import type { Fault, FaultPlan, PlannedCall } from './fault.ts';
 import { LateEffects } from './late-effects.ts';
 
 /**
- * What calls of a stopped process end with, where they end at all. No `CheckpointError`: no code
- * may handle it.
+ * Rejects the calls of a stopped process, if they settle at all. It is not a `CheckpointError`, so
+ * that no code handles it.
  */
 export class ProcessStopped extends Error {
   override readonly name = 'ProcessStopped';
 }
 
 export interface FaultyStoreOptions {
-  /** Shared by the processes of one test. Default: its own. */
+  /** Shared by the processes of one test. Default: a new one. */
   readonly lateEffects?: LateEffects | undefined;
   /**
-   * What the calls of a stopped process do. `hang`, the default, is what death looks like: no code
-   * after the call runs. `reject`: they end with `ProcessStopped`, for tests that wait for the
-   * caller's end.
+   * What calls of a stopped process do. `hang`, the default, simulates death: no code after the
+   * call runs. `reject`: they throw `ProcessStopped`, for tests that wait for the caller's end.
    */
   readonly whenStopped?: 'hang' | 'reject' | undefined;
 }
@@ -55,25 +54,24 @@ interface Request<T> {
   readonly signal?: AbortSignal | undefined;
   readonly send: () => Promise<T>;
   /**
-   * The same request without signal and with copies of the caller's bytes. Absent: it only reads.
+   * Makes the same request without signal, with copies of the caller's bytes. Absent: it only
+   * reads.
    */
   readonly freeze?: () => () => Promise<unknown>;
 }
 
-/**
- * The store as one process sees it, with a plan of what goes wrong. Calls that the plan leaves
- * alone pass unchanged.
- */
+/** A store as one process sees it, with a plan of faults. Calls without a fault pass unchanged. */
 export class FaultyStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
   readonly lateEffects: LateEffects;
   readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
   /**
-   * Every call made, in order; a listing is one call for each page, one of uploads a single call.
+   * Every call made, in order. Each page of a listing counts as one call; a listing of uploads is a
+   * single call.
    */
   readonly calls: CallRecord[] = [];
-  /** Resolves when the process has died and what it still had an effect on is done. */
+  /** Resolves when the process is dead and its last effects are done. */
   readonly stopped: Promise<void>;
 
   readonly #store: ObjectStore;
@@ -102,7 +100,7 @@ export class FaultyStore implements ObjectStore {
     return this.#isStopped;
   }
 
-  /** Kills the process between two calls. Calls under way may still have their effect. */
+  /** Kills the process between two calls. Pending calls may still take effect. */
   stop(): void {
     this.#isStopped = true;
     this.#resolveStopped();
@@ -158,8 +156,8 @@ export class FaultyStore implements ObjectStore {
     try {
       for (let pageCount = 0; ; pageCount++) {
         await this.#beforeRequest(options?.signal);
-        // Fetched before the plan is asked: a read that the plan then refuses has changed nothing,
-        // and the end of the pages is no call.
+        // Fetch before asking the plan: a read that the plan then rejects has changed nothing, and
+        // the end of the pages is not a call.
         const fetched = await settle(() => pages.next());
         if (pageCount > 0 && fetched.status === 'fulfilled' && fetched.value.done === true) return;
         const send = () => unsettle(fetched);
@@ -198,7 +196,7 @@ export class FaultyStore implements ObjectStore {
     yield* await this.#request({ operation: 'listUploads', key: prefix, signal, send });
   }
 
-  /** Of the store below, whatever the process's state: it is the test that tidies up. */
+  /** Closes the underlying store, even if the process is stopped, so that the test can clean up. */
   close(): Promise<void> {
     return this.#store.close();
   }
@@ -226,14 +224,14 @@ export class FaultyStore implements ObjectStore {
     const fault = this.#plan(call);
     this.calls.push({ ...call, fault });
     if (fault === undefined) return unsettle(await this.#aliveAfter(settle(request.send)));
-    // before the effect: what else is under way gets no answer either
+    // Before the effect: other pending calls get no answer either.
     if (fault.reply === 'stop') this.#isStopped = true;
     const settled = await this.#applyEffect(request, fault);
     if (fault.reply === 'stop') this.#resolveStopped();
     return this.#reply(request, fault, await this.#aliveAfter(settled));
   }
 
-  /** What the provider answered to each time it carried the request out at once. */
+  /** The provider's answer for each time that it carried the request out at once. */
   async #applyEffect<T>(request: Request<T>, fault: Fault): Promise<PromiseSettledResult<T>[]> {
     const isLate = fault.effect === 'late' || fault.effect === 'once-and-late';
     const late = isLate ? request.freeze?.() : undefined;
@@ -265,7 +263,7 @@ export class FaultyStore implements ObjectStore {
     return Promise.race([aborted, this.stopped.then(() => this.#death())]);
   }
 
-  /** A dead process learns nothing, also of a request that was under way when it died. */
+  /** A dead process learns nothing, even of a request that was pending when it died. */
   async #aliveAfter<R>(answer: R | Promise<R>): Promise<R> {
     const result = await answer;
     if (this.#isStopped) await this.#death();

@@ -2,13 +2,13 @@ import { isCheckpointError } from '@holdfast/core/contract';
 
 interface LateEffect {
   readonly apply: () => Promise<unknown>;
-  /** `undefined`: only by hand. */
+  /** `undefined`: only released by hand. */
   callsLeft: number | undefined;
 }
 
 /**
- * Requests that linger in the network after their callers gave up or died. Processes of one test
- * may share it.
+ * Requests that stay in the network after their callers gave up or died. Processes of one test may
+ * share it.
  */
 export class LateEffects {
   readonly #waiting: LateEffect[] = [];
@@ -25,7 +25,7 @@ export class LateEffects {
     this.#waiting.push({ apply, callsLeft: afterCalls });
   }
 
-  /** A call is about to be made: what is due lands before it. */
+  /** Called before each call: applies the effects that are due. */
   async tick(): Promise<void> {
     for (const effect of [...this.#waiting]) {
       if (effect.callsLeft === undefined) continue;
@@ -34,7 +34,7 @@ export class LateEffects {
     }
   }
 
-  /** Lets one land, by default the oldest. */
+  /** Applies one effect, by default the oldest. */
   async releaseOne(index = 0): Promise<void> {
     const effect = this.#waiting[index];
     if (effect === undefined) throw new Error(`there is no late effect ${index}; ${this.count} are waiting`);
@@ -52,7 +52,8 @@ export class LateEffects {
     try {
       await effect.apply();
     } catch (error) {
-      // The provider's refusal is sent to nobody. What is no such refusal is a bug, and the test's.
+      // No caller receives the provider's refusal. Any other error is a bug, and the test must see
+      // it.
       if (!isCheckpointError(error)) throw error;
     }
   }

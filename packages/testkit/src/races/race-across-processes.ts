@@ -24,7 +24,7 @@ export interface ProcessRaceReport {
 /**
  * In each round all committers of all processes create the same key. Throws `ConformanceError`
  * unless exactly one wins, all others learn that they lost, and every process then reads the
- * winner's bytes. What the race wrote is deleted, unless it fails.
+ * winner's bytes. Deletes what the race wrote, unless it fails.
  */
 export async function raceAcrossProcesses(options: ProcessRaceOptions): Promise<ProcessRaceReport> {
   const { random, processCount = 8, committersPerProcess = 4, rounds = 50 } = options;
@@ -81,7 +81,7 @@ async function raceForKey(workers: readonly RaceWorker[], key: string, committer
   return winner.index;
 }
 
-/** A child process, asked one thing at a time. */
+/** A child process that handles one order at a time. */
 class RaceWorker {
   readonly index: number;
   readonly #child: ChildProcess;
@@ -100,7 +100,7 @@ class RaceWorker {
     });
   }
 
-  /** An error if the worker failed, or ended without an answer. */
+  /** Throws if the worker failed, or ended without an answer. */
   async ask(order: RaceOrder): Promise<RaceAnswer> {
     const answered = new Promise<RaceAnswer>((resolve) =>
       this.#child.once('message', (answer) => resolve(answer as RaceAnswer)),

@@ -1,6 +1,6 @@
-/** What the parent of a race and its workers say to each other. */
+/** Messages between the parent of a race and its workers. */
 
-/** Where a worker gets its store from. */
+/** Module from which a worker gets its store. */
 export interface StoreModule {
   /** URL of a module. */
   readonly module: string;

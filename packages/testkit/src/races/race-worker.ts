@@ -1,6 +1,6 @@
 /**
- * One process of a race. It does what its parent orders, one order at a time, and ends when it is
- * told to close.
+ * One process of a race. It carries out its parent's orders one at a time, and ends when ordered to
+ * close.
  */
 
 import type { ObjectStore } from '@holdfast/core/contract';
