@@ -61,9 +61,9 @@ export interface StaleOptions {
   onStale?: 'warn' | 'fail' | 'off' | undefined;
   /**
    * Globs of the files that training changes; one that begins with `!` excludes. Such a file is
-   * suspect if it is byte for byte the file of the last checkpoint. Without globs, the files are
-   * suspect only if all of them are unchanged. With or without globs, they are suspect if every
-   * file has more than doubled or halved its size.
+   * suspect if it is byte for byte the file of the last checkpoint. Without globs, unchanged files
+   * are suspect only if all files are unchanged. With or without globs, the files are suspect if
+   * every file that the last checkpoint has too has more than doubled or halved its size.
    */
   shouldChange?: readonly string[] | undefined;
 }

@@ -9,7 +9,10 @@ export interface Annotation {
   readonly metadata: Readonly<Record<string, string>>;
 }
 
-/** The checkpoint with the annotation: the last value of a name stands. The same object where it says all of it already. */
+/**
+ * The checkpoint with the annotation added: the last value of a name counts. Returns the same
+ * object if nothing changes.
+ */
 export function annotated(
   checkpoint: CatalogCheckpoint,
   { metrics, metadata }: Annotation,
@@ -26,7 +29,10 @@ export function annotated(
   };
 }
 
-/** Why the catalog does not take so much for one checkpoint; `undefined`: it does. Each of its entries repeats it. */
+/**
+ * Why the annotations exceed the limits for one checkpoint; `undefined`: they do not. There are
+ * limits because each entry repeats them.
+ */
 export function annotationProblem({ metrics, annotatedMetadata }: CatalogCheckpoint): string | undefined {
   const metricCount = Object.keys(metrics).length;
   if (metricCount > METRIC_COUNT_MAX)
@@ -36,7 +42,7 @@ export function annotationProblem({ metrics, annotatedMetadata }: CatalogCheckpo
   return `its annotated metadata would have ${sizeBytes} bytes; a checkpoint takes at most ${ANNOTATED_METADATA_BYTES_MAX}`;
 }
 
-/** Names and values together, UTF-8 bytes as JSON writes them. */
+/** Names and values together, UTF-8 bytes as JSON. */
 export function metadataBytes(metadata: Readonly<Record<string, string>>): number {
   return new TextEncoder().encode(JSON.stringify(metadata)).length;
 }
@@ -45,7 +51,7 @@ export function isEmptyAnnotation({ metrics, metadata }: Annotation): boolean {
   return Object.keys(metrics).length + Object.keys(metadata).length === 0;
 }
 
-/** What of `said` is not in `before` with the same values. */
+/** The part of `said` that is not in `before` with the same values. */
 export function annotationBeyond(before: Annotation, said: Annotation): Annotation {
   return {
     metrics: changedEntries(before.metrics, said.metrics),
@@ -70,7 +76,7 @@ function changedEntries<T>(
   return merged({}, Object.fromEntries(Object.entries(after).filter(([name, value]) => !has(name, value))));
 }
 
-/** Without a prototype, `metrics['constructor']` is a metric or nothing. */
+/** Has no prototype, so `metrics['constructor']` is a metric or `undefined`. */
 function merged<T>(a: Readonly<Record<string, T>>, b: Readonly<Record<string, T>>): Record<string, T> {
   return Object.assign(Object.create(null) as Record<string, T>, a, b);
 }

@@ -1,6 +1,6 @@
 /**
- * The guard of a commit. Presence is asked before anything else: a finaliser whose reply was lost must learn that it
- * succeeded, whatever has happened to epoch and version since.
+ * The guard of a commit. Presence is asked before anything else: a finaliser whose reply was lost
+ * must learn that it succeeded, whatever has happened to epoch and version since.
  */
 
 import { referenceText } from '../contract/reference.ts';
@@ -18,8 +18,8 @@ import { findById, incarnationOf, isAbandoned } from './state.ts';
 import type { Commit, WriterLife } from './transaction.ts';
 
 /**
- * What is known before there is a manifest: `undefined` means that the version can still be committed.
- * The same clauses, in the same order, as the guard of the commit itself.
+ * The verdict that is possible before there is a manifest. `undefined`: the version can still be
+ * committed. It applies the same clauses, in the same order, as the guard of the commit itself.
  */
 export function precheckCommit(
   state: State,
@@ -86,7 +86,10 @@ export function applyCommit(state: State, txn: Commit): Applied | CommitAnswer {
   return { kind: 'applied', state: committed(state, txn) };
 }
 
-/** Retiring is as good as live: remove asks the leases first, and the writer holds one. */
+/**
+ * A retiring base is accepted like a live one: removal checks the leases first, and the writer
+ * holds one.
+ */
 function isBase(state: State, id: CheckpointId): boolean {
   const base = findById(state, id);
   return base !== undefined && base.state !== 'QUARANTINED';
@@ -101,7 +104,7 @@ function committed(state: State, txn: Commit): State {
   };
 }
 
-/** What the catalog holds of a checkpoint right after its commit. */
+/** What the catalog holds about a checkpoint right after its commit. */
 export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
   return {
     id: txn.checkpoint,
@@ -116,7 +119,8 @@ export function committedCheckpoint(txn: Commit): CatalogCheckpoint {
     pins: [],
     verified: false,
     suspect: txn.suspicions.length > 0,
-    reason: boundedReason(txn.suspicions.join('; ')), // the receipts say it all
+    // The receipts hold the full text.
+    reason: boundedReason(txn.suspicions.join('; ')),
     committedAtMs: txn.atMs,
     bases: txn.bases,
     rolledBack: false,

@@ -1,4 +1,7 @@
-/** Decisions about checkpoints that exist: verified, quarantined, pinned, annotated, retired, taken back, removed. */
+/**
+ * Decisions about existing checkpoints: verify, quarantine, pin, annotate, retire, undelete,
+ * remove.
+ */
 
 import { referenceText } from '../contract/reference.ts';
 import { type CatalogCheckpoint, type CheckpointId, idEquals, type State } from '../format/index.ts';
@@ -7,7 +10,7 @@ import { type Decision, type Rejected, rejected } from './decision.ts';
 import { findById, hasOtherLive, newestLive, pushBounded, REMOVED_RING_LENGTH } from './state.ts';
 import type { Annotate, Pin, Quarantine, Remove, Retire, Unretire, Verify } from './transaction.ts';
 
-/** On one checkpoint: each entry or page repeats them. */
+/** Maximum pins of one checkpoint: each entry or page repeats them. */
 export const PINS_MAX = 64;
 
 export function applyKeeping(
@@ -34,7 +37,10 @@ export function applyKeeping(
   }
 }
 
-/** One after the other, each on the state that the one before has left; the first that is rejected rejects them all. */
+/**
+ * Applies changes one after the other, each to the state that the previous one produced. If one is
+ * rejected, all are.
+ */
 function allOf(
   state: State,
   ids: readonly CheckpointId[],
@@ -74,7 +80,10 @@ function retire(state: State, id: CheckpointId, txn: Retire, seq: number): Decis
   });
 }
 
-/** Those that were newer may have been quarantined since: then this one is what a restart is to load. */
+/**
+ * Newer checkpoints may have been quarantined since. Then this one becomes the latest, which a
+ * restart loads.
+ */
 function unretire(state: State, id: CheckpointId): Decision {
   const fields = { state: 'LIVE', retiringSeq: 0, retiringAtMs: 0, graceMs: 0, reason: '' } as const;
   const changed = change(state, id, ['RETIRING'], fields);
@@ -91,7 +100,8 @@ function remove(state: State, id: CheckpointId, retiringSeq: number | undefined)
   if (found.state !== 'RETIRING' || found.retiringSeq !== retiringSeq) {
     return rejected('refused', 'it was taken back or retired again since its leases were listed');
   }
-  // All that were live may have been quarantined since: then this one is to be taken back.
+  // All live checkpoints may have been quarantined since. Then this one must be undeleted, not
+  // removed.
   if (!hasOtherLive(state, found)) {
     return rejected('refused', `version ${referenceText(id)} cannot be removed: no other checkpoint is live`);
   }
@@ -119,7 +129,10 @@ function verify(state: State, id: CheckpointId): Decision {
   return change(state, id, ['LIVE', 'RETIRING'], { verified: true });
 }
 
-/** Nothing but a rollback lowers `top`: a quarantined version is never written again. */
+/**
+ * Leaves `top` unchanged, which only a rollback lowers: a quarantined version is never written
+ * again.
+ */
 function quarantine(state: State, id: CheckpointId, reason: string): Decision {
   const changed = change(state, id, ['LIVE'], { state: 'QUARANTINED', verified: false, reason });
   if (changed.kind !== 'applied') return changed;

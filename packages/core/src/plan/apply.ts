@@ -1,6 +1,7 @@
 /**
- * Every decision about a run: one pure function from the newest state and a transaction to the next state or a rejection.
- * Each clause is a rule of docs/format.md; the order of the clauses matters, most of all in `commit`.
+ * Every decision about a run: one pure function from the newest state and a transaction to the next
+ * state or a rejection. Each clause is a rule of docs/format.md; the order of the clauses matters,
+ * most of all in `commit`.
  */
 
 import { referenceText } from '../contract/reference.ts';
@@ -40,7 +41,7 @@ function decide(state: State, txn: Decided, seq: number): Decision {
     case 'rollback':
       return rollback(state, txn);
     default: {
-      // Everything but takeover and rollback needs the lineage and epoch of its issuer to be current.
+      // Except for takeover and rollback, the lineage and epoch of the issuer must be current.
       return inEpochProblem(state, txn) ?? decideInEpoch(state, txn, seq);
     }
   }
@@ -109,7 +110,8 @@ function abandon(state: State, txn: Abandon): Decision {
   if (state.abandoned.some((other) => idEquals(other, id))) return { kind: 'already' };
   if (isUncommittable(state, id))
     return rejected('refused', `version ${referenceText(id)} is decided already`);
-  // An entry may go only when another clause covers it; by age alone a late commit would pass.
+  // An id may only be dropped if another clause rejects it. If its age alone decided, a late commit
+  // would be accepted.
   const held = state.abandoned.filter((other) => !isUncommittable({ ...state, abandoned: [] }, other));
   if (held.length >= ABANDONED_LENGTH) {
     return rejected(

@@ -1,6 +1,6 @@
 /**
- * From the receipts of all writers to the one manifest. Pure: whoever builds it writes the same
- * bytes.
+ * Assembles the one manifest from the receipts of all writers. Pure: every process that builds it
+ * gets the same bytes.
  */
 
 import { METRIC_COUNT_MAX } from '../contract/ranges.ts';
@@ -23,12 +23,12 @@ import { type RecordLimits, receiptRef } from './file-lists.ts';
 import { incarnationOf } from './state.ts';
 import { totalBytes } from './stored-file.ts';
 
-/** A receipt as it lies in the store. */
+/** A receipt in the store. */
 export interface StoredReceipt {
   readonly key: string;
   readonly sha256: Uint8Array;
   readonly receipt: Receipt;
-  /** Of the record. */
+  /** Size of the record. */
   readonly recordBytes: number;
 }
 
@@ -37,20 +37,20 @@ export interface AssembledManifest {
   readonly bytes: Uint8Array;
   readonly sha256: Uint8Array;
   readonly sizeBytes: number;
-  /** Of `sizeBytes`: what lies in objects of this checkpoint, not in those of its bases. */
+  /** The part of `sizeBytes` in objects of this checkpoint, not in those of its bases. */
   readonly storedBytes: number;
   readonly fileCount: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly bases: readonly CheckpointId[];
-  /** For the catalog. */
+  /** As many as the catalog accepts. */
   readonly suspicions: readonly string[];
-  /** Whose receipts it is made of, in writer order. */
+  /** Writers whose receipts it consists of, in writer order. */
   readonly writers: readonly WriterLife[];
 }
 
 /**
- * Of the receipts listed (as writer and incarnation), those that count: the current incarnation of
- * each writer 0 to n - 1. `missing`: writers without one.
+ * Selects the receipts that count from a listing (of writer and incarnation): those of the current
+ * incarnation of each writer 0 to n - 1. `missing`: writers without one.
  */
 export function chooseReceipts<T extends { writer: number; incarnation: number }>(
   listed: readonly T[],
@@ -72,7 +72,7 @@ export function chooseReceipts<T extends { writer: number; incarnation: number }
 }
 
 /**
- * Why a receipt does not belong where it lies, in checkpoint `id` of a run with `worldSize`
+ * Why a receipt does not belong under its key, in checkpoint `id` of a run with `worldSize`
  * writers; `undefined`: it does.
  */
 export function receiptProblem(
@@ -91,8 +91,8 @@ export function receiptProblem(
 }
 
 /**
- * Puts a manifest together while receipts come in, in writer order; each was checked by the
- * functions above. Holds their files only while the manifest may repeat them.
+ * Assembles a manifest while receipts arrive, in writer order; the functions above have checked
+ * each. It holds their files only while the manifest may repeat them.
  */
 export class Assembly {
   readonly #id: CheckpointId;
@@ -100,7 +100,7 @@ export class Assembly {
   readonly #limits: RecordLimits;
   readonly #refs: ReceiptRef[] = [];
   readonly #union = new Union();
-  /** `undefined`: they are too many. */
+  /** `undefined`: there are too many. */
   #shares: WriterShare[] | undefined = [];
   #recordBytes = 0;
   #storedBytes = 0;
@@ -120,11 +120,11 @@ export class Assembly {
     const share = { writer, incarnation, receiptKey: key, receiptSha256, files, taken, directories };
     if (isSmall) this.#shares?.push(share);
     else this.#shares = undefined;
-    // What the manifest does not repeat need not be held either.
+    // Metadata that the manifest does not repeat need not be held.
     this.#union.add(this.#shares ? receipt : { ...receipt, metadata: {} });
   }
 
-  /** All files of all receipts, in any order. */
+  /** Adds files of all receipts, in any order. */
   addFiles(files: readonly FileRecord[]): void {
     const prefix = checkpointPrefix(this.#id);
     this.#storedBytes += totalBytes(files.filter(({ key }) => key.startsWith(prefix)));
@@ -156,17 +156,20 @@ export class Assembly {
 
 const NOTHING_REPEATED = { writers: [], bases: [], metrics: {}, metadata: {}, suspicions: [] };
 
-/** In the catalog, characters. One writer has two at most, of at most three names each. */
+/**
+ * Maximum characters of suspicions in the catalog. One writer has at most two, of at most three
+ * names each.
+ */
 const SUSPICIONS_LENGTH_MAX = 8000;
 
-/** What the receipts of a checkpoint say together, beside their files. */
+/** The combined content of a checkpoint's receipts, apart from their files. */
 export class Union {
   readonly #bases = new Map<string, CheckpointId>();
   readonly #suspicions = new Set<string>();
   readonly metrics: Record<string, number> = Object.create(null);
   readonly metadata: Record<string, string> = Object.create(null);
 
-  /** In writer order: where two have the same name, the lowest writer's value stands. */
+  /** Call it in writer order: if names clash, the lowest writer's value counts. */
   add(said: Pick<Receipt, 'bases' | 'suspicions' | 'metrics' | 'metadata'>): void {
     for (const base of said.bases) this.#bases.set(idText(base), base);
     for (const suspicion of said.suspicions) this.#suspicions.add(suspicion);
@@ -184,7 +187,7 @@ export class Union {
     return [...this.#suspicions];
   }
 
-  /** As many as the catalog repeats, which holds them for as long as the checkpoint lives. */
+  /** As many as the catalog repeats: it holds them for the life of the checkpoint. */
   get fewSuspicions(): string[] {
     const few: string[] = [];
     let length = 0;

@@ -1,27 +1,27 @@
-/** What the catalog answers to a transaction. */
+/** The catalog's answers to a transaction. */
 
 import type { CatalogCheckpoint, State } from '../format/index.ts';
 
 export type RejectReason =
-  /** The epoch or the attempt has passed. Final. */
+  /** The epoch or the attempt is no longer current. Final. */
   | 'fenced'
-  /** The lineage has passed. Final. */
+  /** The lineage is no longer current. Final. */
   | 'rolled-back'
   /** A newer life of the same writer is registered. Final. */
   | 'superseded'
-  /** The version is not above the highest committed, and this id is not among the committed. Final. */
+  /** The version is not above the highest committed one, and this id is not committed. Final. */
   | 'stale'
   /** The id was abandoned. Final. */
   | 'abandoned'
-  /** A checkpoint that it refers to is removed or quarantined. Final for this version. */
+  /** A checkpoint it refers to is removed or quarantined. Final for this version. */
   | 'base-gone'
-  /** The world size is not the registered one. Final. */
+  /** The world size differs from the registered one. Final. */
   | 'world-size'
   /** A receipt is of a former life of its writer: list the receipts again. Not final. */
   | 'receipts-changed'
-  /** It may have been committed and removed since; the catalog no longer tells. */
+  /** It may have been committed and removed since; the catalog does not remember. */
   | 'unknown'
-  /** The guard of a command does not hold; the message says which. */
+  /** The guard of a command failed; the message says which. */
   | 'refused';
 
 export interface Applied {
@@ -29,18 +29,18 @@ export interface Applied {
   readonly state: State;
 }
 
-/** It holds already, by somebody's doing. */
+/** The requested state exists already, whichever process made it. */
 export interface Already {
   readonly kind: 'already';
 }
 
-/** The id is in the catalog. Whether with the asker's files, its manifest tells. */
+/** The id is in the catalog. Its manifest tells whether it holds the caller's files. */
 export interface Present {
   readonly kind: 'present';
   readonly checkpoint: CatalogCheckpoint;
 }
 
-/** It was committed with this very manifest, and has been removed since. */
+/** It was committed with exactly this manifest, and has been removed since. */
 export interface PresentRemoved {
   readonly kind: 'present-removed';
 }
@@ -55,7 +55,7 @@ export function rejected(reason: RejectReason, message: string): Rejected {
   return { kind: 'rejected', reason, message };
 }
 
-/** What is answered to a commit that is not applied. */
+/** The answer to a commit that is not applied. */
 export type CommitAnswer = Present | PresentRemoved | Rejected;
 
 export type Decision = Applied | Already | CommitAnswer;

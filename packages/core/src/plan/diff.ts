@@ -1,11 +1,11 @@
-/** In what two checkpoints differ, as far as their records and the headers of their files tell. Pure. */
+/** How two checkpoints differ, judged by their records and the headers of their files. Pure. */
 
 import type { FileChange, FileDiff, TensorChange, TensorDiff } from '../contract/history.ts';
 import { compareUtf8 } from '../contract/object-key.ts';
 import { bytesEqual, type FileRecord } from '../format/index.ts';
 import type { ReadTensor } from './safetensors.ts';
 
-/** A file of both, or of one of them. */
+/** A file of both checkpoints, or of one of them. */
 export interface FilePair {
   readonly name: string;
   readonly change: FileChange;
@@ -13,7 +13,7 @@ export interface FilePair {
   readonly after: FileRecord | undefined;
 }
 
-/** All files of both, in the order of their names. */
+/** All files of both checkpoints, sorted by name. */
 export function pairFiles(before: readonly FileRecord[], after: readonly FileRecord[]): FilePair[] {
   const later = new Map(after.map((file) => [file.name, file]));
   const pairs = before.map((file): FilePair => {
@@ -29,7 +29,7 @@ export function pairFiles(before: readonly FileRecord[], after: readonly FileRec
   return pairs.sort((a, b) => compareUtf8(a.name, b.name));
 }
 
-/** By the strongest hash that both have. */
+/** Compares by the strongest hash that both have. */
 function sameBytes(a: FileRecord, b: FileRecord): boolean {
   if (a.sizeBytes !== b.sizeBytes || a.crc32c !== b.crc32c) return false;
   const haveStrong = a.blake3.length > 0 && b.blake3.length > 0;
@@ -50,12 +50,12 @@ export function fileDiff(
   };
 }
 
-/** Worth looking into: both are there and differ, and the name says that there are tensors. */
+/** True if it is worth reading: both files exist and differ, and the name indicates tensors. */
 export function mayHoldTensors({ name, change }: FilePair): boolean {
   return change === 'changed' && name.endsWith('.safetensors');
 }
 
-/** All tensors of both, in the order of their names. */
+/** All tensors of both files, sorted by name. */
 export function diffTensors(
   before: ReadonlyMap<string, ReadTensor>,
   after: ReadonlyMap<string, ReadTensor>,

@@ -1,4 +1,7 @@
-/** Whether a writer still owns its place: what each of its decisions asks, and what a process asks when it joins. */
+/**
+ * Whether a writer still owns its position. Each of its decisions checks this, and so does a
+ * process that joins.
+ */
 
 import type { State } from '../format/index.ts';
 import { type Rejected, rejected } from './decision.ts';

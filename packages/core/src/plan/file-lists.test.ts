@@ -91,7 +91,7 @@ describe('what a manifest says of a receipt', () => {
       ...{ incarnation: 0, sha256: digest, fileCount: 3, sizeBytes: 12, firstName: 'a', lastName: 'c' },
       directoryCount: 2,
     });
-    // An older writer counts none of them.
+    // An older writer does not count directories.
     const older = { ...receiptRef({ receipt, sha256: digest }, 1), directoryCount: 0 };
     expect(referenceProblem({ id, worldSize: 1 }, 0, older, receipt)).toBe(undefined);
   });

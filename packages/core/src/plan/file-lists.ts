@@ -1,7 +1,7 @@
 /**
- * Records that hold many files are cut, so that no checkpoint is too large for one: the files of a
- * writer go into lists beside its receipt, and a manifest refers to receipts instead of repeating
- * them. Pure.
+ * Splits records that hold many files, so that a checkpoint of any size fits its records. The files
+ * of a writer go into lists beside its receipt, and a manifest refers to receipts instead of
+ * repeating them. Pure.
  */
 
 import { compareUtf8 } from '../contract/object-key.ts';
@@ -21,24 +21,24 @@ import { totalBytes } from './stored-file.ts';
 const MIB = 1024 * 1024;
 
 export interface RecordLimits {
-  /** A receipt or file list whose files take more is cut; one file alone may take more. */
+  /** A receipt or file list whose files take more bytes is split; one file alone may take more. */
   readonly filesBytesMax: number;
   /**
-   * A manifest repeats receipts while they have together at most so many bytes. Part of the format:
-   * all who build it agree.
+   * A manifest repeats receipts while they have together at most this many bytes. Part of the
+   * format: all processes that build a manifest must use the same value.
    */
   readonly repeatedBytesMax: number;
 }
 
 export const RECORD_LIMITS: RecordLimits = { filesBytesMax: MIB, repeatedBytesMax: 4 * MIB };
 
-/** Names of a record's fields, punctuation, and numbers of usual length. */
+/** Field names, punctuation, and numbers of usual length. */
 const FILE_BYTES = 150;
 
-/** The time of modification. */
+/** The modification time. */
 const TIME_BYTES = 28;
 
-/** About what a file takes in a record. Never less, but for quotes in its name. */
+/** Approximate bytes of a file in a record. An upper bound, except for quotes in its name. */
 function recordedBytes({ name, key, partCrc32c, blake3, mtimeMs }: FileRecord): number {
   const base64Bytes = (4 / 3) * (partCrc32c.byteLength + blake3.byteLength);
   const fixedBytes = FILE_BYTES + (mtimeMs > 0 ? TIME_BYTES : 0);
@@ -46,8 +46,8 @@ function recordedBytes({ name, key, partCrc32c, blake3, mtimeMs }: FileRecord): 
 }
 
 /**
- * `files` in their order, cut so that each slice takes at most `bytesMax` in a record, or holds one
- * file.
+ * `files` in their order, split so that each slice takes at most `bytesMax` in a record, or holds
+ * one file.
  */
 export function sliceFiles(files: readonly FileRecord[], bytesMax: number): (readonly FileRecord[])[] {
   const slices: (readonly FileRecord[])[] = [];
@@ -73,7 +73,7 @@ export function fileListRef(files: readonly FileRecord[], sha256: Uint8Array): F
   return { sha256, fileCount: files.length, sizeBytes: totalBytes(files), firstName, lastName };
 }
 
-/** How many files a receipt speaks of, and how large they are together. */
+/** The number of files of a receipt, and their total size. */
 export function countOf({ files, fileLists }: Pick<Receipt, 'files' | 'fileLists'>): {
   readonly fileCount: number;
   readonly sizeBytes: number;
@@ -82,7 +82,7 @@ export function countOf({ files, fileLists }: Pick<Receipt, 'files' | 'fileLists
   return { fileCount: files.length + listedCount, sizeBytes: totalBytes(files) + totalBytes(fileLists) };
 }
 
-/** What a manifest says of a receipt. */
+/** A manifest's reference to a receipt. */
 export function receiptRef(
   { receipt, sha256 }: { readonly receipt: Receipt; readonly sha256: Uint8Array },
   worldSize: number,
@@ -95,33 +95,31 @@ export function receiptRef(
   return { incarnation, sha256, ...countOf(receipt), firstName, lastName, directoryCount };
 }
 
-/** Bytes of a manifest that may go into the names of all its writers; two for each. */
+/** Bytes of a manifest available for the names of all its writers; two names for each. */
 const NAMES_BYTES = MIB;
 
 function nameBytesMax(worldSize: number): number {
   return Math.floor(NAMES_BYTES / 2 / worldSize);
 }
 
-/** The beginning of `name`: whole characters, at most so many bytes of UTF-8. */
+/** The beginning of `name`: whole characters, at most `bytesMax` bytes of UTF-8. */
 function cut(name: string, bytesMax: number): string {
   if (name.length * 3 <= bytesMax) return name;
   const bytes = new TextEncoder().encodeInto(name, new Uint8Array(bytesMax));
   return name.slice(0, bytes.read);
 }
 
-/** Names from the first to the last, both of which may be cut. */
+/** A range of names from first to last; both may be cut. */
 export type NameRange = Pick<ReceiptRef, 'fileCount' | 'firstName' | 'lastName'>;
 
-/** Whether one of the files may have a name that begins so. */
+/** True if the range may hold a name that begins with `start`. */
 export function mayHold({ fileCount, firstName, lastName }: NameRange, start: string): boolean {
   const isBelow = compareUtf8(lastName, start) < 0 && !start.startsWith(lastName);
   const isAbove = compareUtf8(firstName, start) > 0 && !firstName.startsWith(start);
   return fileCount > 0 && !isBelow && !isAbove;
 }
 
-/**
- * Why a receipt is not the one that the manifest refers to as that of `writer`; `undefined`: it is.
- */
+/** Why a receipt is not the one that the manifest refers to for `writer`; `undefined`: it is. */
 export function referenceProblem(
   manifest: Pick<Manifest, 'id' | 'worldSize'>,
   writer: number,
@@ -141,7 +139,7 @@ export function referenceProblem(
   return isSaid ? orderProblem(receipt) : 'it has other files than the manifest says';
 }
 
-/** Why the files of a receipt do not follow each other by their names; `undefined`: they do. */
+/** Why the files of a receipt are not in the order of their names; `undefined`: they are. */
 export function orderProblem({ files, fileLists }: Pick<Receipt, 'files' | 'fileLists'>): string | undefined {
   const ranges = [...files.map(({ name }) => ({ firstName: name, lastName: name })), ...fileLists];
   const wrong = ranges.find(({ firstName, lastName }, index) => {
@@ -151,7 +149,7 @@ export function orderProblem({ files, fileLists }: Pick<Receipt, 'files' | 'file
   return wrong && `"${wrong.firstName}" is not in the order of the names`;
 }
 
-/** Why the files of a list are not those that its receipt says; `undefined`: they are. */
+/** Why the files of a list differ from what its receipt says; `undefined`: they do not. */
 export function listProblem(ref: FileListRef, files: readonly FileRecord[]): string | undefined {
   const said = fileListRef(files, ref.sha256);
   const isSaid =
@@ -162,12 +160,12 @@ export function listProblem(ref: FileListRef, files: readonly FileRecord[]): str
   return isSaid ? undefined : 'it has other files than its receipt says';
 }
 
-/** Whether the files of a checkpoint are not in its manifest itself. */
+/** True if the files of a checkpoint are outside its manifest. */
 export function refersToReceipts({ receipts }: Pick<Manifest, 'receipts'>): boolean {
   return receipts.length > 0;
 }
 
-/** Where a writer's receipt lies. */
+/** The key of a writer's receipt. */
 export interface ReceiptPlace extends WriterLife {
   readonly key: string;
   readonly sha256: Uint8Array;

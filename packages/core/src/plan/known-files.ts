@@ -1,4 +1,4 @@
-/** Files that lie in the store already: what is like one of them need not be sent. Pure. */
+/** Files that are already in the store: a file equal to one of them need not be sent. Pure. */
 
 import {
   bytesEqual,
@@ -11,13 +11,15 @@ import { partCrc } from './ranges.ts';
 import type { StoredFile } from './stored-file.ts';
 
 export interface KnownFile extends StoredFile {
-  /** Of the whole file. */
+  /** Hash of the whole file. */
   readonly blake3: Uint8Array;
-  /** The checkpoint whose manifest lists it. Its object may lie under the key of an older one. */
+  /**
+   * The checkpoint whose manifest lists it. Its object may be under the key of an older checkpoint.
+   */
   readonly base: CheckpointId;
 }
 
-/** What tells whether two files are the same one. */
+/** The values that decide whether two files are the same. */
 export type Likeness = Pick<KnownFile, 'sizeBytes' | 'crc32c' | 'blake3'>;
 
 export function isLike(known: KnownFile, file: Likeness): boolean {
@@ -28,7 +30,7 @@ export function isLike(known: KnownFile, file: Likeness): boolean {
   );
 }
 
-/** By size, then by CRC32C; of several that are alike the one given first. */
+/** Indexed by size, then by CRC32C. Among equal files, the one given first is returned. */
 export class KnownFiles {
   readonly #bySize = new Map<number, Map<number, KnownFile[]>>();
 
@@ -51,7 +53,7 @@ export class KnownFiles {
   }
 }
 
-/** Known files that are like a file in parts as far as it was read. */
+/** Known files that match the parts of a file that were read so far. */
 export class Candidates {
   readonly #partSizeBytes: number;
   #files: KnownFile[];
@@ -65,7 +67,7 @@ export class Candidates {
     return this.#files.length === 0;
   }
 
-  /** One that was checksummed in parts of another size stays: only the whole can tell. */
+  /** Keeps a file with checksums for another part size: only the whole file can be compared. */
   keepThoseWith(part: number, crc32c: number): void {
     this.#files = this.#files.filter(
       (file) => file.partSizeBytes !== this.#partSizeBytes || partCrc(file, part) === crc32c,
@@ -77,16 +79,19 @@ export class Candidates {
   }
 }
 
-/** A checkpoint that was found damaged. Which of its objects are is not told apart here. */
+/** A damaged checkpoint. It is not recorded which of its objects are damaged. */
 export interface Distrusted {
   readonly id: CheckpointId;
-  /** `undefined`: they are too many to look at. */
+  /** `undefined`: there are too many to check. */
   readonly files: readonly FileRecord[] | undefined;
-  /** Objects of older checkpoints are among its own. */
+  /** Its files include objects of older checkpoints. */
   readonly refersToOthers: boolean;
 }
 
-/** What a save may refer to: files of the `bases`, newest first. Not those that a distrusted checkpoint lists too, or may list. */
+/**
+ * Files that a save may refer to: those of the `bases`, newest first. Excludes files that a
+ * distrusted checkpoint lists too, or may list.
+ */
 export function knownFiles(
   bases: readonly { readonly id: CheckpointId; readonly files: readonly FileRecord[] }[],
   distrusted: readonly Distrusted[],
@@ -98,14 +103,15 @@ export function knownFiles(
     for (const file of files) {
       if (file.blake3.byteLength === 0 || passedOver.has(file.key)) continue;
       if (large.some((checkpoint) => mayList(checkpoint, file.key))) continue;
-      passedOver.add(file.key); // an older one may list it too, but the newest is the base
+      // An older checkpoint may list it too, but the newest is the base.
+      passedOver.add(file.key);
       known.push({ ...file, base: id });
     }
   }
   return new KnownFiles(known);
 }
 
-/** Without a look at its files: its own objects, and any that may have been there before it. */
+/** Judged without its list of files: its own objects, and any that may have existed before it. */
 function mayList({ id, refersToOthers }: Distrusted, key: string): boolean {
   const other = parseCheckpointPrefix(key);
   if (other === null) return true;

@@ -1,4 +1,7 @@
-/** What a mirror copies, what is there already, and what an interrupted one has left to go on with. Pure. */
+/**
+ * Selects what a mirror copies, and finds what is already copied or left by an interrupted mirror.
+ * Pure.
+ */
 
 import type { MirrorSelection } from '../contract/checkpoint-manager.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -16,14 +19,14 @@ import { type Annotation, annotationBeyond, isEmptyAnnotation } from './annotati
 import { Union } from './assemble.ts';
 import { latestOf, onPath } from './state.ts';
 
-/** Of a nonce, which has 32 at most. */
+/** Digits of a nonce used for the tag; a nonce has at most 32. */
 const TAG_DIGITS = 16;
-/** After the tag: fresh each time, as in any nonce. */
+/** Digits after the tag: random, as in any nonce. */
 export const DRAWN_DIGITS = 16;
 
 /**
- * The live checkpoints that are wanted, ascending. `NotFound`: one that was asked for by its version is not there, or not live.
- * `InvalidArgument`: more than one way of choosing.
+ * The selected live checkpoints, ascending. `NotFound`: a version that was asked for does not
+ * exist, or is not live. `InvalidArgument`: more than one selection option.
  */
 export function selectForMirror(state: State, selection: MirrorSelection): CatalogCheckpoint[] {
   const { versions, since, latest } = selection;
@@ -48,11 +51,14 @@ export function selectForMirror(state: State, selection: MirrorSelection): Catal
   });
 }
 
-/** What a reader would notice of a checkpoint, gone through file by file. Memory: a digest for each writer. */
+/**
+ * The content of a checkpoint as readers see it, accumulated file by file. Memory: one digest for
+ * each writer.
+ */
 export class Content {
   readonly worldSize: number;
   readonly union = new Union();
-  /** Of names, sizes and checksums in their order, by writer. */
+  /** Digests over names, sizes and checksums in order, by writer. */
   readonly #digests = new Map<number, string>();
 
   constructor(worldSize: number) {
@@ -60,8 +66,8 @@ export class Content {
   }
 
   /**
-   * In the order of the writers, and of one writer in the order of its names. Each call of one writer
-   * says the same empty directories.
+   * Call it in the order of the writers, and for one writer in the order of its names. Each call
+   * for one writer passes the same empty directories.
    */
   add(
     writer: number,
@@ -91,7 +97,7 @@ function digestOver(start: string, facts: readonly (readonly (string | number)[]
   return digest;
 }
 
-/** In what a copy says something else; `undefined`: in nothing that a reader would notice. */
+/** How a copy differs from its source; `undefined`: a reader would notice no difference. */
 export function differenceOf(source: Content, copy: Content): string | undefined {
   if (source.worldSize !== copy.worldSize) return `${source.worldSize} writers, not ${copy.worldSize}`;
   for (let writer = 0; writer < source.worldSize; writer++) {
@@ -103,8 +109,9 @@ export function differenceOf(source: Content, copy: Content): string | undefined
 }
 
 /**
- * What the original was annotated with since its commit and the copy lacks; `undefined`: nothing. `saved`: the metrics of the
- * original's commit, so that a value which the copy alone was annotated with stays.
+ * Annotations that the original received since its commit and the copy lacks; `undefined`: none.
+ * `saved`: the metrics of the original's commit. They are excluded, so that a value with which only
+ * the copy was annotated stays.
  */
 export function missingAnnotation(
   source: CatalogCheckpoint,
@@ -116,7 +123,7 @@ export function missingAnnotation(
   return isEmptyAnnotation(missing) ? undefined : missing;
 }
 
-/** Whether nothing was annotated between two looks at one checkpoint. */
+/** True if nothing was annotated between two readings of one checkpoint. */
 export function isAnnotatedAlike(a: CatalogCheckpoint, b: CatalogCheckpoint): boolean {
   return sameEntries(a.metrics, b.metrics) && sameEntries(a.annotatedMetadata, b.annotatedMetadata);
 }
@@ -130,15 +137,19 @@ function sameEntries<T>(a: Readonly<Record<string, T>>, b: Readonly<Record<strin
   return names.length === Object.keys(b).length && names.every((name) => Object.is(a[name], b[name]));
 }
 
-/** What a mirror copies from. Within one lineage a version is committed once, so the three together name one checkpoint. */
+/**
+ * The source of a mirror. Within one lineage a version is committed once, so run, lineage and
+ * version name one checkpoint.
+ */
 export interface MirrorOrigin {
   readonly runId: string;
   readonly lineage: number;
 }
 
 /**
- * The attempt of mirrors of one run. While it owns the destination, whoever mirrors the same run again goes on with it as a new life of
- * its writer, and so with what it has left; `nonce` makes another once it has passed.
+ * The attempt id of mirrors of one run. While it owns the destination, another mirror of the same
+ * run continues it as a new life of its writer, and so uses the objects it has left. Once it has
+ * passed, `nonce` makes a new attempt id.
  */
 export function mirrorAttempt(origin: MirrorOrigin, nonce: string): string {
   return `${attemptPrefix(origin)}${nonce}`;
@@ -153,8 +164,9 @@ function attemptPrefix({ runId, lineage }: MirrorOrigin): string {
 }
 
 /**
- * How the nonces of a mirror's payloads begin: with what they are copies of. An object appears whole or not at all, and only after every
- * byte of it was compared with that manifest: whoever finds one with this tag knows what is in it.
+ * The start of the nonces of a mirror's payloads: it identifies the copied manifest. An object
+ * appears whole or not at all, and only after every byte was compared with that manifest. So a
+ * process that finds an object with this tag knows its content.
  */
 export function payloadTag({ manifestSha256 }: Pick<CatalogCheckpoint, 'manifestSha256'>): string {
   return toHex(manifestSha256).slice(0, TAG_DIGITS);

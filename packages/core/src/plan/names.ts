@@ -1,25 +1,28 @@
 /**
- * The names of all files and empty directories of a checkpoint, whichever writer they are of.
- * Memory: the names. Pure.
+ * The names of all files and empty directories of a checkpoint, across its writers. Memory: the
+ * names. Pure.
  */
 
-/** Two files of one name, or one file where another, or an empty directory, needs a directory. */
+/**
+ * Two files with one name, or a file with a name that another file or an empty directory needs as a
+ * directory.
+ */
 export interface NameClash {
   readonly writers: readonly [number, number];
   readonly name: string;
   /**
-   * The file whose directory `name` is, or an empty directory, with a '/' at its end; `undefined`:
-   * both files have this name.
+   * The file that needs `name` as its directory, or such an empty directory, with a '/' at its end.
+   * `undefined`: both files have this name.
    */
   readonly below: string | undefined;
 }
 
 export class NameOwners {
   readonly #owners = new Map<string, number>();
-  /** With a '/' at the end: of these too, all before a '/' is to be a directory. */
+  /** With a '/' at the end. As with files, every name before a '/' must be a directory. */
   readonly #directories = new Map<string, number>();
 
-  /** Of one writer; resolves to the first that another file has already. */
+  /** Adds files of one writer; returns the first clash with another file. */
   add(files: readonly { readonly name: string }[], writer: number): NameClash | undefined {
     for (const { name } of files) {
       const other = this.#owners.get(name);
@@ -29,12 +32,14 @@ export class NameOwners {
     return undefined;
   }
 
-  /** Empty ones of one writer. Others may have them too, and files in them. */
+  /**
+   * Adds empty directories of one writer. Other writers may have the same ones, and files in them.
+   */
   addDirectories(directories: readonly { readonly name: string }[], writer: number): void {
     for (const { name } of directories) this.#directories.set(`${name}/`, writer);
   }
 
-  /** When all are added: the first file that has the name of a directory. */
+  /** Call it when all are added: returns the first file that has the name of a directory. */
   findDirectory(): NameClash | undefined {
     return this.#findAbove(this.#owners) ?? this.#findAbove(this.#directories);
   }

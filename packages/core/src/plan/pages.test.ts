@@ -22,13 +22,13 @@ import {
 } from './state.ts';
 import type { Decided, Txn } from './transaction.ts';
 
-/** A catalog whose pages lie in a map: what the store is to the engine. */
+/** A catalog whose pages are in a map, which replaces the store. */
 class PagedCatalog {
   readonly pages = new Map<string, OpenPage['checkpoints']>();
   readonly entryCheckpointsMax: number;
   state: State = EMPTY_STATE;
   seq = 0;
-  /** Pages that the last question had to read. */
+  /** Pages that the last query had to read. */
   lastRead = 0;
 
   constructor(entryCheckpointsMax: number) {
@@ -100,7 +100,7 @@ function commitOf(state: State, version: bigint): Decided {
 
 type Step = readonly [kind: string, at: number];
 
-/** Which decision a step asks for: of the checkpoint that is `at` of all from the newest on. */
+/** The decision that a step requests, for the checkpoint at index `at`, counted from the newest. */
 function decisionOf(plain: State, [kind, at]: Step, attempt: number): Decided | undefined {
   const { lineage, epoch, checkpoints } = plain;
   if (kind === 'takeover') {
@@ -150,7 +150,7 @@ const STEP = fc.tuple(
 
 const texts = (checkpoints: readonly CatalogCheckpoint[]) => checkpoints.map(({ id }) => idText(id));
 
-/** Every question gets the same answer whether the checkpoints lie in pages or not. */
+/** Every query gives the same answer whether or not the checkpoints are in pages. */
 function expectSameAnswers(paged: PagedCatalog, plain: State): void {
   const whole = paged.ask((state) => allCheckpoints(state));
   expect(whole).toEqual(plain.checkpoints);
@@ -195,7 +195,8 @@ describe('I0: pages change no decision and no answer', () => {
           }
           plain = expected.state;
           const inEntry = paged.state.checkpoints.length;
-          expect(inEntry).toBeLessThanOrEqual(max + 2); // beside those there is room for: latest and resumedFrom
+          // The latest and `resumedFrom` may come in addition.
+          expect(inEntry).toBeLessThanOrEqual(max + 2);
         }
         expectSameAnswers(paged, plain);
       }),

@@ -1,12 +1,14 @@
 /**
- * Older checkpoints lie in pages: immutable records that the state of the catalog refers to. Pure.
+ * Older checkpoints are in pages: immutable records that the state of the catalog refers to. Pure.
  *
- * A state from an entry is *closed*: it holds the newest checkpoints and references to pages. A question that a closed page could answer
- * throws `PageFault`. Whoever asks reads those pages, opens them (`openPages`) and asks again. So no question is answered from half of the
- * checkpoints, and a question that concerns the newest ones reads no page at all.
+ * A state from an entry is *closed*: it holds the newest checkpoints and references to pages. A
+ * query that a closed page could answer throws `PageFault`. The caller reads those pages, opens
+ * them (`openPages`) and repeats the query. So no query is answered from part of the checkpoints,
+ * and a query about the newest ones reads no page at all.
  *
- * A decision is made on a state whose pages are open as far as the decision needs them. `closePages` puts what it left back into pages:
- * a page in which nothing changed keeps its reference, and any other becomes a new page under the number of the entry to be written.
+ * A decision is made on a state in which the pages it needs are open. `closePages` puts its result
+ * back into pages. A page without a change keeps its reference; any other becomes a new page under
+ * the number of the entry to be written.
  */
 
 import {
@@ -19,7 +21,7 @@ import {
   type State,
 } from '../format/index.ts';
 
-/** The pages that a question needs. */
+/** The pages that a query needs. */
 export class PageFault extends Error {
   readonly pages: readonly PageRef[];
 
@@ -41,34 +43,39 @@ export interface OpenPage {
   readonly checkpoints: readonly CatalogCheckpoint[];
 }
 
-/** A page to be created before the entry that refers to it. */
+/** A page to create before the entry that refers to it. */
 export interface NewPage {
   readonly key: string;
   readonly bytes: Uint8Array;
 }
 
 export interface PageSizes {
-  /** An entry holds at most so many checkpoints itself, but for those that must stay in it. */
+  /** Maximum number of checkpoints in an entry itself, not counting those that must stay in it. */
   readonly entryCheckpointsMax: number;
 }
 
-/** An entry or page is cut where its checkpoints have about so many bytes, however few they are. */
+/**
+ * An entry or page is split when its checkpoints reach about this many bytes, however few they are.
+ */
 const PAGE_BYTES_MAX = 1024 * 1024;
 const ENTRY_BYTES_MAX = 2 * PAGE_BYTES_MAX;
-/** A changed page with less than this share of what it may hold is merged with a neighbour that has room. */
+/**
+ * A changed page is sparse if it is filled to less than 1 / `SPARSE_SHARE`. A sparse page is merged
+ * with a neighbour that has room.
+ */
 const SPARSE_SHARE = 4;
 
 export function pageKeyOf({ seq, sha256 }: Pick<PageRef, 'seq' | 'sha256'>): string {
   return pageKey(seq, sha256);
 }
 
-/** The order of commits: within a lineage versions grow, and later lineages come later. */
+/** The order of commits: by lineage, then by version, which grows within a lineage. */
 export function compareCommits(a: CheckpointId, b: CheckpointId): number {
   if (a.lineage !== b.lineage) return a.lineage - b.lineage;
   return a.version === b.version ? 0 : a.version < b.version ? -1 : 1;
 }
 
-/** Whether the checkpoint, if it is in a page at all, is in this one. */
+/** True if this page would be the one that holds the checkpoint. */
 export function covers({ first, last }: PageRef, id: CheckpointId): boolean {
   return isWithin(id, first, last);
 }
@@ -77,7 +84,10 @@ function isWithin(id: CheckpointId, first: CheckpointId, last: CheckpointId): bo
   return compareCommits(first, id) <= 0 && compareCommits(id, last) <= 0;
 }
 
-/** The state with these pages open: their checkpoints stand among the others, in order of commit. */
+/**
+ * The state with these pages open: their checkpoints are merged into the others, in order of
+ * commit.
+ */
 export function openPages(state: State, open: readonly OpenPage[]): State {
   if (open.length === 0) return state;
   const keys = new Set(open.map(({ ref }) => pageKeyOf(ref)));
@@ -90,8 +100,9 @@ export function openPages(state: State, open: readonly OpenPage[]): State {
 }
 
 /**
- * The state as an entry holds it, and the pages to create before. `state`: with the pages `open` open. `seq`: the number of that entry.
- * `PageFault`: other pages are to be opened first. Cost: one pass over the checkpoints of the entry and of the open pages.
+ * The state as an entry holds it, and the pages to create before that entry. `state`: with the
+ * pages `open` open. `seq`: the number of that entry. `PageFault`: other pages must be opened
+ * first. Cost: one pass over the checkpoints of the entry and of the open pages.
  */
 export function closePages(
   state: State,
@@ -115,7 +126,10 @@ export function closePages(
   return { state: { ...state, checkpoints: staying, pages: all }, pages };
 }
 
-/** What the entry keeps, and what goes into pages. Readers are offered the latest, so it never leaves the entry; nor does `resumedFrom`. */
+/**
+ * Separates what stays in the entry from what moves into pages. The latest never leaves the entry,
+ * because readers get it from there; nor does `resumedFrom`.
+ */
 function splitEntry(
   state: State,
   open: readonly OpenPage[],
@@ -130,7 +144,7 @@ function splitEntry(
   const weights = staying.map(weightOf);
   const isFull = staying.length > entryCheckpointsMax || sum(weights) > ENTRY_BYTES_MAX;
   if (!isFull) return { staying, moving };
-  // One too many leaves exactly one full page.
+  // One checkpoint more than fits makes exactly one full page.
   const keptMax = entryCheckpointsMax + 1 - pageCount;
   let count = 0;
   let bytes = 0;
@@ -141,19 +155,22 @@ function splitEntry(
   });
   const keeps = new Set(kept);
   const leaving = staying.filter((each) => !keeps.has(each));
-  // One that came back into the entry long ago goes into the page that it came from.
+  // A checkpoint that returned to the entry long ago goes back into the page it came from.
   demandPages(state.pages.filter((ref) => leaving.some(({ id }) => covers(ref, id))));
   return { staying: kept.reverse(), moving: [...moving, ...leaving] };
 }
 
-/** Checkpoints that belong into one page, or into several beside each other. */
+/** Checkpoints for one page, or for several adjacent pages. */
 interface Segment {
   readonly items: readonly CatalogCheckpoint[];
-  /** The page that holds exactly these. */
+  /** The page that holds exactly these checkpoints. */
   readonly unchanged?: OpenPage | undefined;
 }
 
-/** One for each open page that still has something, and one for what the entry has no room for; in order of commit. */
+/**
+ * One segment for each open page that is not empty, and one for the checkpoints that the entry has
+ * no room for; in order of commit.
+ */
 function segmentsOf(
   state: State,
   open: readonly OpenPage[],
@@ -185,8 +202,9 @@ function segmentsOf(
 }
 
 /**
- * Joins neighbours where both fit into one page and one of them is changed and sparse, so that the references stay few however many
- * checkpoints are removed. `closed`: pages between which they lie; `PageFault` names one that a sparse neighbour is to be joined with.
+ * Joins neighbours if both fit into one page and one of them is changed and sparse. This keeps the
+ * number of references low, however many checkpoints are removed. `closed`: pages between which
+ * they lie. `PageFault` names one that must be joined with a sparse neighbour.
  */
 function mergeSegments(
   segments: readonly Segment[],
@@ -232,7 +250,7 @@ function fitsOnePage(items: readonly CatalogCheckpoint[], pageCount: number): bo
   return items.length <= pageCount && sum(items.map(weightOf)) <= PAGE_BYTES_MAX;
 }
 
-/** As few pages as hold them, each about as full as the others. */
+/** Splits into as few pages as possible, filled about equally. */
 function chunksOf(items: readonly CatalogCheckpoint[], pageCount: number): CatalogCheckpoint[][] {
   const bytes = sum(items.map(weightOf));
   const parts = Math.ceil(Math.max(items.length / pageCount, bytes / PAGE_BYTES_MAX));
@@ -251,7 +269,7 @@ function newPage(
   return { key: pageKeyOf(ref), bytes, ref };
 }
 
-/** What a reference says of its page. `checkpoints`: at least one, in order of commit. */
+/** A reference's summary of its page. `checkpoints`: at least one, in order of commit. */
 export function summaryOfPage(checkpoints: readonly CatalogCheckpoint[]): Omit<PageRef, 'seq' | 'sha256'> {
   const [first, last] = [checkpoints[0], checkpoints.at(-1)] as [CatalogCheckpoint, CatalogCheckpoint];
   const live = checkpoints.filter(({ state }) => state === 'LIVE');
@@ -273,7 +291,7 @@ function highestVersion(checkpoints: readonly CatalogCheckpoint[]): bigint {
   return highest;
 }
 
-/** About as many bytes as the checkpoint has in a record. */
+/** Approximate size of the checkpoint in a record, in bytes. */
 function weightOf(checkpoint: CatalogCheckpoint): number {
   const { manifestKey, metrics, annotatedMetadata, pins, reason, bases } = checkpoint;
   const names = Object.keys(metrics);

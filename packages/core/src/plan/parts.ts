@@ -1,8 +1,10 @@
 /**
- * Into how many requests a file is cut. Pure arithmetic; every part but the last of a file has the same size.
+ * Splits a file into requests. Pure arithmetic; every part but the last of a file has the same
+ * size.
  *
- * A part must fit half of the byte budget: two of them are then always in reach, so one can be read while the other is sent, and the
- * pool can promise room for one (see `transfer/buffer-pool.ts`). Where nothing forces it higher, a part takes a quarter at most.
+ * A part must fit half of the byte budget, so that two parts always fit. One can then be read while
+ * the other is sent, and the pool can guarantee room for one (see `transfer/buffer-pool.ts`).
+ * Unless a limit forces it higher, a part takes at most a quarter.
  */
 
 import { CheckpointError, type Settings, type StoreCapabilities } from '../contract/index.ts';
@@ -11,17 +13,28 @@ const KIB = 1024;
 const MIB = 1024 * KIB;
 const TIB = 1024 * 1024 * MIB;
 
-/** Parts start on pages, so that memory and offsets suit direct I/O whatever the store's `alignmentBytes` (512 to 4,096). */
+/**
+ * Parts start at pages, so that memory and offsets suit direct I/O for any `alignmentBytes` of a
+ * store (512 to 4,096).
+ */
 const PAGE_BYTES = 4096;
-/** One page of a WebAssembly.Memory, of which the pool is made. */
+/** One page of a WebAssembly.Memory; the pool consists of such pages. */
 const WASM_PAGE_BYTES = 64 * KIB;
-/** A file is cut into about so many parts: enough to keep all connections busy, few enough for every store's limit of 10,000. */
+/**
+ * Approximate number of parts of a file: enough to keep all connections busy, and below every
+ * store's limit of 10,000.
+ */
 const PART_COUNT_WANTED = 4000;
-/** Larger parts only cost memory: 64 MiB already takes most of a second on one connection. */
+/** Larger parts only cost memory: 64 MiB already take most of a second on one connection. */
 const PART_BYTES_PREFERRED_MAX = 64 * MIB;
-/** A stream of unknown length gets parts with which at least this much fits, where memory allows. */
+/**
+ * Parts of a stream of unknown length are sized so that at least this much fits, if memory allows.
+ */
 const STREAM_BYTES_WANTED = TIB;
-/** Streams are filled at the pace of their producers and hold their memory meanwhile: smaller parts, so that several may be open. */
+/**
+ * A stream is filled at the pace of its producer and holds its memory meanwhile. Smaller parts
+ * allow several open streams.
+ */
 const STREAM_PART_BYTES_MAX = 32 * MIB;
 
 export type PartSettings = Pick<Settings, 'bufferBytes' | 'partSizeBytesMin'>;
@@ -43,9 +56,12 @@ export interface StreamPlan {
   readonly partSizeBytes: number;
   /** Longest stream that fits `maxParts`. */
   readonly sizeBytesMax: number;
-  /** A stream of at most so many bytes is sent by one `create`. */
+  /** A stream of at most this many bytes is sent by one `create`. */
   readonly wholeBytesMax: number;
-  /** So many can be filled at the same time: they share the upper half of the pool. At least 1. */
+  /**
+   * Number of streams that can be filled at the same time: they share the upper half of the pool.
+   * At least 1.
+   */
   readonly streamCountMax: number;
 }
 
@@ -60,8 +76,9 @@ export function partBytesMax(settings: PartSettings): number {
 }
 
 /**
- * Part size of a file of known size: clamp(power of two above size / 4,000, `partSizeBytesMin`, 64 MiB or a quarter of the budget), and
- * above that only as far as the store's `maxParts` demands. `Unsupported` if no part size fits store and budget.
+ * Part size of a file of known size: clamp(power of two above size / 4,000, `partSizeBytesMin`, 64
+ * MiB or a quarter of the budget). It is larger only if the store's `maxParts` requires it.
+ * `Unsupported` if no part size fits store and budget.
  */
 export function planParts(sizeBytes: number, settings: PartSettings, store: PartCapabilities): PartPlan {
   if (sizeBytes === 0) return { partSizeBytes: 0, partCount: 0, isWhole: true };
@@ -74,8 +91,9 @@ export function planParts(sizeBytes: number, settings: PartSettings, store: Part
 }
 
 /**
- * As `planParts`, each part being whole parts of a file that was checksummed in parts of `unitBytes`: so they can be compared before they
- * are sent. Where store or budget leave no room for that: as `planParts`.
+ * As `planParts`, for a file that was checksummed in parts of `unitBytes`: each part consists of
+ * whole such parts, so they can be compared before they are sent. If store or budget leave no room
+ * for that, the result is that of `planParts`.
  */
 export function planWholeParts(
   { sizeBytes, unitBytes }: { sizeBytes: number; unitBytes: number },
@@ -91,8 +109,9 @@ export function planWholeParts(
 }
 
 /**
- * Part size of a stream: parts are equal and its length is not known, so `maxParts` of them should hold 1 TiB. That yields to memory: 32 MiB
- * at most, and four parts fit the half of the pool that streams may occupy. `sizeBytesMax` says what comes of it.
+ * Part size of a stream. Parts are equal and the length is not known, so `maxParts` of them should
+ * hold 1 TiB. Memory limits this: at most 32 MiB, and four parts must fit the half of the pool that
+ * streams may occupy. `sizeBytesMax` is the resulting limit.
  */
 export function planStream(settings: PartSettings, store: PartCapabilities): StreamPlan {
   const wanted = nextPowerOfTwo(Math.ceil(STREAM_BYTES_WANTED / store.maxParts));
@@ -110,7 +129,10 @@ function preferredMax(settings: PartSettings): number {
   return Math.min(PART_BYTES_PREFERRED_MAX, roundDown(partBytesMax(settings) / 2, PAGE_BYTES));
 }
 
-/** The wanted size within what is preferred; setting and store have the last word, the budget over both. */
+/**
+ * Limits the wanted size to the preferred maximum. The minima of setting and store override that,
+ * and the budget overrides both.
+ */
 function clampPart(
   wanted: number,
   preferred: number,
@@ -124,7 +146,10 @@ function clampPart(
   return partSizeBytes;
 }
 
-/** For very large files: the power of two that needs at most `maxParts` parts, or the smallest size that does where that is too large. */
+/**
+ * For very large files: the power of two that needs at most `maxParts` parts. If that is too large,
+ * the largest permitted size, which is still sufficient.
+ */
 function partSizeForCount(sizeBytes: number, settings: PartSettings, store: PartCapabilities): number {
   const needed = Math.ceil(sizeBytes / store.maxParts);
   if (needed > storePartMax(store)) {

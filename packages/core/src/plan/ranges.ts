@@ -1,8 +1,9 @@
 /**
- * What to read of a stored file so that every byte can be compared before it is used. Pure.
+ * Plans the reads of a stored file so that every byte can be compared before it is used. Pure.
  *
- * A record may be damaged or hostile: everything in it is checked before anything is read or allocated. Small parts are read several at
- * a time; a part that is larger than the memory for it (the writer had a larger budget) is read in pieces, see `transfer/read.ts`.
+ * A record may be damaged or hostile, so everything in it is checked before anything is read or
+ * allocated. Several small parts are read at once. A part that exceeds the memory for it (the
+ * writer had a larger budget) is read in pieces, see `transfer/read.ts`.
  */
 
 import { crc32cCombine } from '../contract/crc32c-combine.ts';
@@ -48,14 +49,17 @@ export function countParts(file: StoredFile): number {
 }
 
 export function partCrc(file: StoredFile, part: number): number {
-  // Byte by byte: a view of a small array costs more than reading it.
+  // Byte by byte: creating a view of a small array costs more than reading it.
   let crc = 0;
   for (let byte = 0; byte < CRC_BYTES; byte += 1)
     crc = crc * 256 + (file.partCrc32c[part * CRC_BYTES + byte] as number);
   return crc;
 }
 
-/** Reads of the whole file in order, each of about `readBytes` but at least one part. The file is checked (`checkStoredFile`). */
+/**
+ * Reads of the whole file in order, each of about `readBytes` but at least one part. The file has
+ * passed `checkStoredFile`.
+ */
 export function* planRanges(file: StoredFile, readBytes: number): Generator<FileRange> {
   const partCount = countParts(file);
   const partsPerRead = Math.max(1, Math.floor(readBytes / Math.max(1, file.partSizeBytes)));
@@ -65,8 +69,8 @@ export function* planRanges(file: StoredFile, readBytes: number): Generator<File
 }
 
 /**
- * Reads of the first part, the last one, and one by chance of each 64 in between, or of what is left of them. `draw` gives numbers in
- * [0, 1). The file is checked.
+ * Reads of the first part, the last one, and one random part of every 64 in between (the last group
+ * may be smaller). `draw` returns numbers in [0, 1). The file has passed `checkStoredFile`.
  */
 export function* planSamples(file: StoredFile, draw: () => number): Generator<FileRange> {
   const last = countParts(file) - 1;
@@ -78,7 +82,10 @@ export function* planSamples(file: StoredFile, draw: () => number): Generator<Fi
   if (last > 0) yield rangeOf(file, last, 1);
 }
 
-/** The whole parts that these bytes are; `undefined`: they are none. The file is checked. */
+/**
+ * The whole parts that exactly cover these bytes; `undefined`: there are none. The file has passed
+ * `checkStoredFile`.
+ */
 export function wholeParts(file: StoredFile, startBytes: number, lengthBytes: number): FileRange | undefined {
   const { partSizeBytes, sizeBytes } = file;
   const endBytes = startBytes + lengthBytes;
@@ -98,7 +105,9 @@ export function hexCrc(crc32c: number): string {
   return crc32c.toString(16).padStart(8, '0');
 }
 
-/** So many whole parts. The file is checked, and has them. */
+/**
+ * The range of `partCount` whole parts. The file has passed `checkStoredFile`, and has these parts.
+ */
 export function rangeOf(file: StoredFile, firstPart: number, partCount: number): FileRange {
   const startBytes = firstPart * file.partSizeBytes;
   const lengthBytes = Math.min(partCount * file.partSizeBytes, file.sizeBytes - startBytes);

@@ -1,7 +1,8 @@
 /**
- * What was read of a part before anybody could compare it, so that it can be proven later: for each reading its range and its CRC32C,
- * which is a claim about what the part holds. Claims that lie one after the other become one, whoever made them; so a part that was read
- * in order is one claim. Pure.
+ * Records what was read of a part before it could be compared, so that it can be verified later.
+ * Each reading has a range and a CRC32C, which is a claim about the content of the part. Adjoining
+ * claims become one, whichever reads made them. So a part that was read in order is one claim.
+ * Pure.
  */
 
 import { crc32cCombine } from '../contract/crc32c-combine.ts';
@@ -15,10 +16,10 @@ export interface Reading {
 
 /** The readings of one part. */
 export class PartReadings {
-  /** No two begin at the same byte, and no two end at the same. They may overlap all the same. */
+  /** No two start at the same byte, and no two end at the same byte. They may still overlap. */
   readonly #byStart = new Map<number, Reading>();
   readonly #byEnd = new Map<number, Reading>();
-  /** Those that begin or end where another one does. */
+  /** Readings that start or end where another one does. */
   readonly #repeats = new Map<string, Reading>();
   #addCount = 0;
 
@@ -27,7 +28,7 @@ export class PartReadings {
     return this.#addCount;
   }
 
-  /** Of at least one byte. Takes the same time however many there are. */
+  /** Adds a reading of at least one byte. Takes constant time. */
   add(reading: Reading): void {
     this.#addCount += 1;
     const { startBytes, endBytes, crc32c } = reading;
@@ -44,7 +45,7 @@ export class PartReadings {
     this.#byEnd.set(joined.endBytes, joined);
   }
 
-  /** All, by their first byte. */
+  /** All readings, sorted by first byte. */
   inOrder(): Reading[] {
     const all = [...this.#byStart.values(), ...this.#repeats.values()];
     return all.sort((a, b) => a.startBytes - b.startBytes);
@@ -62,15 +63,18 @@ export class PartReadings {
   }
 }
 
-/** A piece of a part for which what was read has to be proven as a whole. */
+/** A piece of a part whose readings must be verified together. */
 export interface Section {
   readonly startBytes: number;
   readonly endBytes: number;
-  /** None: nobody has read it. One: all of it. Several: each overlaps another, so none of them can stand for the piece. */
+  /**
+   * Empty: not read. One reading: it covers the whole section. Several: they overlap, so no single
+   * one covers the section.
+   */
   readonly readings: readonly Reading[];
 }
 
-/** Cuts a part, in order and without a gap. `readings`: all of it, by their first byte. */
+/** Splits a part, in order and without a gap. `readings`: all of it, sorted by first byte. */
 export function* sectionsOf(
   part: { readonly startBytes: number; readonly endBytes: number },
   readings: readonly Reading[],
@@ -91,15 +95,19 @@ export function* sectionsOf(
   if (at < part.endBytes) yield { startBytes: at, endBytes: part.endBytes, readings: [] };
 }
 
-/** Where the checksum so far has to be noted, to tell from it what each of the readings should have been. In order, each once. */
+/**
+ * Offsets at which the running checksum must be noted, to compute the expected checksum of each
+ * reading. Ascending, without duplicates.
+ */
 export function cutsOf(section: Section): number[] {
   const cuts = section.readings.flatMap(({ startBytes, endBytes }) => [startBytes, endBytes]);
   return [...new Set(cuts)].sort((a, b) => a - b);
 }
 
 /**
- * The first reading that differs from what lies there, and the checksum that it should have had. `crcAt`: of the section's bytes up to a
- * cut. From two of those follows that of the bytes between them: what `crc32cCombine` does to the first, it takes away again.
+ * The first reading that differs from the stored bytes, and its expected checksum. `crcAt`:
+ * checksum of the section's bytes up to a cut. Two such checksums give that of the bytes between
+ * the cuts: `crc32cCombine` is its own inverse here, because it XORs the shifted first checksum.
  */
 export function firstDifferent(
   section: Section,

@@ -1,8 +1,8 @@
-/** Catalog entries repeat reasons, so each has an end, however much there is to say. Pure. */
+/** Catalog entries repeat reasons, so each has a maximum length. Pure. */
 
 const REASON_LENGTH_MAX = 1000;
 
-/** As much of the text as a catalog entry takes. */
+/** The text, cut to what a catalog entry accepts. */
 export function boundedReason(whole: string): string {
   return whole.length <= REASON_LENGTH_MAX
     ? whole

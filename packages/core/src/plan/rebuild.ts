@@ -1,18 +1,24 @@
 /**
- * A catalog out of manifests, where the catalog itself is gone. Pure.
+ * Rebuilds a catalog from manifests if the catalog itself is lost. Pure.
  *
- * A manifest proves that every writer had delivered, not that it was committed. But whoever builds one has just read a catalog in which the
- * id was current and its version above `top`. From that follows which of them were never committed:
+ * A manifest proves that every writer had delivered, but not that it was committed. The process
+ * that builds a manifest has just read a catalog in which the id was current and its version above
+ * `top`. From this follows which manifests were never committed:
  *
- * - Of two manifests of one id, one has receipts of later lives. It was built after those lives had registered, on a state that did not list
- *   the id; and from their registration on the older one could not be committed. So the older one never was.
- * - In one lineage only a commit moves `top`, upwards, and a takeover keeps it. Whoever built a manifest of version w in epoch F has seen
- *   `top` < w. So of an earlier epoch nothing from w on had been committed; nor could it be later, its epoch having passed.
- * - A later lineage begins with a rollback to a version below all that it writes. What lies above that in earlier lineages was gone back
- *   before, and is kept as rolled back. Where the later lineage began to write is all that is known: what lies between the version gone
- *   back to and the first that was written after it looks as if it had stayed.
+ * - If there are two manifests of one id, one has receipts of later lives. It was built after those
+ *   lives had registered, on a state that did not list the id. After their registration the older
+ *   manifest could not be committed. So the older one never was.
+ * - In one lineage only a commit changes `top`, upwards, and a takeover keeps it. A process that
+ *   built a manifest of version w in epoch F has read `top` < w. So no version from w on of an
+ *   earlier epoch was committed by then. It could not be committed later either, because its epoch
+ *   had passed.
+ * - A later lineage begins with a rollback to a version below all that it writes. Versions above
+ *   that in earlier lineages were left behind by the rollback, and are kept as rolled back. Only
+ *   the first version written in the later lineage is known. Versions between the target of the
+ *   rollback and that first version therefore look as if they had stayed on the path.
  *
- * What remains may still hold a checkpoint whose commit failed last. All of its bytes are there, so it is kept, and is not verified.
+ * The remaining manifests may still include a checkpoint whose last commit attempt failed. All of
+ * its bytes are there, so it is kept, unverified.
  */
 
 import { TIME_MS_MAX } from '../contract/ranges.ts';
@@ -32,32 +38,35 @@ import { receiptPlaces } from './file-lists.ts';
 import { EMPTY_STATE } from './state.ts';
 import { totalBytes } from './stored-file.ts';
 
-/** Of the transaction of an entry that begins a rebuilt catalog. */
+/** Transaction kind of the entry that begins a rebuilt catalog. */
 export const REBUILD_KIND = 'rebuild';
-/** A run begins with this entry. The key also holds the mark of a rebuild. */
+/** A run begins with this entry. Its key also holds the mark of a rebuild. */
 export const FIRST_SEQ = 1;
 
-/** `entry`, found as number `seq`, is to become the first entry of a rebuilt catalog: the rebuild is under way, or was interrupted. */
+/**
+ * True if `entry`, found as number `seq`, is meant as the first entry of a rebuilt catalog: the
+ * rebuild is in progress, or was interrupted.
+ */
 export function isRebuildMark(entry: CatalogEntry, seq: number): boolean {
   return seq === FIRST_SEQ && entry.seq > FIRST_SEQ && entry.transaction.kind === REBUILD_KIND;
 }
 
 export interface FoundManifest {
   readonly key: string;
-  /** That of the key, which the manifest repeats. */
+  /** The id in the key, which the manifest repeats. */
   readonly id: CheckpointId;
-  /** Of its bytes. */
+  /** SHA-256 of the manifest's bytes. */
   readonly sha256: Uint8Array;
-  /** When the store's own clock says it was created. */
+  /** Creation time by the store's own clock. */
   readonly createdAtMs: number;
   readonly manifest: Manifest;
-  /** Of all its files. */
+  /** Totals over all its files. */
   readonly inventory: Inventory;
-  /** What of its files is not there; `undefined`: all is. */
+  /** Which of its files are missing; `undefined`: none. */
   readonly problem: string | undefined;
 }
 
-/** What a catalog says of the files of a checkpoint, counted while they are gone through. */
+/** What a catalog holds about the files of a checkpoint, accumulated file by file. */
 export class Inventory {
   readonly union = new Union();
   readonly #prefix: string;
@@ -82,7 +91,7 @@ export interface Chosen {
   readonly leftOut: readonly { readonly key: string; readonly reason: string }[];
 }
 
-/** `unreadable`: ids whose manifest is there and cannot be read; they too were built. */
+/** `unreadable`: ids whose manifest exists but cannot be read; they too were built. */
 export function chooseManifests(
   found: readonly FoundManifest[],
   unreadable: readonly CheckpointId[],
@@ -120,7 +129,10 @@ function whySkipped(
   return whyRefuted(id, built) ?? manifest.problem;
 }
 
-/** Why a manifest of this id was never committed, as the ids of all that were built tell; `undefined`: it may have been. */
+/**
+ * Why a manifest of this id was never committed, judged by the ids of all manifests that were
+ * built; `undefined`: it may have been.
+ */
 export function whyRefuted(id: CheckpointId, built: readonly CheckpointId[]): string | undefined {
   const refuting = built.find(
     (other) => other.lineage === id.lineage && other.epoch > id.epoch && other.version <= id.version,
@@ -129,7 +141,9 @@ export function whyRefuted(id: CheckpointId, built: readonly CheckpointId[]): st
   return `it was never committed: ${idText(refuting)} was written later, which takes a catalog without it`;
 }
 
-/** Its receipts are of the same lives or later ones, and at least one of a later. */
+/**
+ * True if its receipts are of the same lives or later ones, and at least one is of a later life.
+ */
 function isLater({ manifest: a }: FoundManifest, { manifest: b }: FoundManifest): boolean {
   const others = receiptPlaces(b);
   const ages = receiptPlaces(a).map((life, index) => life.incarnation - (others[index]?.incarnation ?? 0));
@@ -155,7 +169,7 @@ function checkpointOf(found: FoundManifest, rolledBack: boolean): CatalogCheckpo
   return { ...checkpoint, rolledBack };
 }
 
-/** Nobody has joined it: the next writer takes it over, whatever its attempt. */
+/** No attempt has joined this state: the next writer takes the run over, whatever its attempt. */
 export function rebuiltState(
   checkpoints: readonly CatalogCheckpoint[],
   at: {

@@ -1,4 +1,7 @@
-/** The retention rules of a run together: what callers give, what records hold, and how they read in words. Pure. */
+/**
+ * The retention rules of a run as a whole: as callers give them, as records hold them, and as text.
+ * Pure.
+ */
 
 import { plainObject } from '../contract/checks.ts';
 import { CheckpointError } from '../contract/errors.ts';
@@ -10,7 +13,7 @@ import { durationText } from './time-text.ts';
 
 const GRACE_MS_DEFAULT = 60 * 60_000;
 
-/** No rules at all: everything is kept. What is retired already has the default grace. */
+/** No rules: everything is kept. Checkpoints that are already retired have the default grace. */
 export const NO_RULES: Policy = {
   ...forEachRule((name) => RULES[name].absent),
   graceMs: GRACE_MS_DEFAULT,
@@ -18,7 +21,10 @@ export const NO_RULES: Policy = {
 
 const BEST_MEMBERS: ReadonlySet<string> = new Set<keyof KeepBestRecord>(['metric', 'highest', 'count']);
 
-/** The rules as a record holds them, with the default grace. `InvalidArgument` names a rule that does not exist, or one out of its range. */
+/**
+ * The rules as a record holds them, with the default grace. `InvalidArgument` names a rule that
+ * does not exist, or one out of its range.
+ */
 export function policyRecord(policy: RetentionPolicy): Policy {
   plainObject('the policy', policy);
   const names = [...RULE_NAMES, 'graceMs'];
@@ -42,8 +48,8 @@ function recorded<Name extends RuleName>(name: Name, given: RetentionPolicy[Name
 }
 
 /**
- * The rules of a record. `null`: there are none, so that everything is kept. `UnsupportedFormat`: see `assertKnownRules`; such rules cannot
- * be told whole.
+ * The rules of a record. `null`: there are none, so everything is kept. `UnsupportedFormat`: a rule
+ * is unknown, so the rules cannot be represented completely; see `assertKnownRules`.
  */
 export function policyOf(record: Policy | undefined): RetentionPolicy | null {
   if (record === undefined) return null;
@@ -58,12 +64,12 @@ function givenOf<Name extends RuleName>(record: Policy, name: Name): NonNullable
   return RULES[name].given(record[name]);
 }
 
-/** As `policyRecord`; `null` means none. */
+/** As `policyRecord`; `null` means no rules. */
 export function toPolicyRecord(policy: RetentionPolicy | null): Policy {
   return policy === null ? NO_RULES : policyRecord(policy);
 }
 
-/** A rule that this version of Holdfast does not know counts: it may be the only one. */
+/** A rule that this version of Holdfast does not know counts too: it may be the only one. */
 export function hasRules(record: Policy): boolean {
   return unknownMembers(record).length > 0 || RULE_NAMES.some((name) => isSet(record, name));
 }
@@ -72,7 +78,10 @@ export function hasTimedRules(record: Policy): boolean {
   return RULE_NAMES.some((name) => RULES[name].isTimed && isSet(record, name));
 }
 
-/** The same rules, in the same order where a rule is a list, with the same grace. Rules that are not known here are never the same. */
+/**
+ * True for the same rules and the same grace; lists must be in the same order. Unknown rules are
+ * never the same.
+ */
 export function samePolicy(a: Policy, b: Policy): boolean {
   if (unknownMembers(a).length > 0 || unknownMembers(b).length > 0) return false;
   return a.graceMs === b.graceMs && RULE_NAMES.every((name) => isSame(a[name], b[name]));
@@ -88,8 +97,8 @@ function isSameBest(a: KeepBestRecord, b: KeepBestRecord | undefined): boolean {
 }
 
 /**
- * `UnsupportedFormat`: a newer Holdfast set a rule that this one does not know. What that rule keeps would be taken for what no rule keeps,
- * so nothing may be retired by these rules here.
+ * `UnsupportedFormat`: a newer Holdfast set a rule that this one does not know. Checkpoints that
+ * only that rule keeps would be retired by mistake, so nothing may be retired here.
  */
 export function assertKnownRules(record: Policy): void {
   const names = unknownMembers(record);
@@ -122,7 +131,7 @@ function keptByRule<Name extends RuleName>(record: Policy, name: Name, candidate
   return isSet(record, name) ? RULES[name].keeps(record[name], candidates) : [];
 }
 
-/** Why each rule does not keep the newest checkpoint, where rules keep nothing at all. */
+/** Why each rule does not keep the newest checkpoint, for rules that keep nothing at all. */
 export function missTexts(record: Policy): string[] {
   return RULE_NAMES.map((name) => missText(record, name)).filter((text) => text !== null);
 }
@@ -131,7 +140,10 @@ function missText<Name extends RuleName>(record: Policy, name: Name): string | n
   return isSet(record, name) ? RULES[name].missText(record[name]) : null;
 }
 
-/** "newest 3, multiples of 1000, best 2 by loss (lowest)": every rule but the grace; empty without any. */
+/**
+ * "newest 3, multiples of 1000, best 2 by loss (lowest)": every rule but the grace; empty without
+ * rules.
+ */
 export function rulesText(record: Policy): string {
   return RULE_NAMES.flatMap((name) => ruleTexts(record, name)).join(', ');
 }

@@ -1,6 +1,7 @@
 /**
- * The rules of retention: one table says for each rule which values it takes, how a record holds it, how it reads in words and which
- * checkpoints it keeps. Nothing else in the engine names a rule. Pure.
+ * The retention rules. One table defines for each rule which values it takes, how a record holds
+ * it, how it is written as text and which checkpoints it keeps. Nothing else in the engine names a
+ * rule. Pure.
  */
 
 import { plainObject, shown } from '../contract/checks.ts';
@@ -12,11 +13,11 @@ import { durationText, timeText } from './time-text.ts';
 
 export type RuleName = Exclude<keyof RetentionPolicy, 'graceMs'>;
 
-/** What a rule chooses from. */
+/** The checkpoints that a rule chooses from. */
 export interface Candidates {
   /** In order of commit. */
   readonly live: readonly CatalogCheckpoint[];
-  /** Of these, the ones that no rollback left behind. */
+  /** Those of `live` that no rollback left behind. */
   readonly path: readonly CatalogCheckpoint[];
   readonly storeNowMs: number;
 }
@@ -25,20 +26,23 @@ export interface Candidates {
 type Kept = readonly [checkpoint: CatalogCheckpoint, reason: string];
 
 export interface RetentionRule<Name extends RuleName> {
-  /** What a record holds where the rule is not set. */
+  /** The value in a record if the rule is not set. */
   readonly absent: Policy[Name];
-  /** Does its choice depend on the store's clock? */
+  /** True if its choice depends on the store's clock. */
   readonly isTimed: boolean;
   isSet(recorded: Policy[Name]): boolean;
-  /** As a record holds it. `InvalidArgument`: the rule does not take this value. */
+  /** The value as a record holds it. `InvalidArgument`: the rule does not take this value. */
   record(given: NonNullable<RetentionPolicy[Name]>): Policy[Name];
-  /** As a caller gave it. */
+  /** The value as a caller gave it. */
   given(recorded: Policy[Name]): NonNullable<RetentionPolicy[Name]>;
-  /** One text, or one for each part of a list. */
+  /** One text, or one for each element of a list. */
   texts(recorded: Policy[Name]): string[];
-  /** Called only where the rule is set. */
+  /** Called only if the rule is set. */
   keeps(recorded: Policy[Name], candidates: Candidates): Kept[];
-  /** Why the newest checkpoint is not kept, for the error that nothing is; `null`: the rule keeps something whenever there is a checkpoint. */
+  /**
+   * Why the newest checkpoint is not kept, for the error that nothing is kept. `null`: the rule
+   * always keeps something if there is a checkpoint.
+   */
   missText(recorded: Policy[Name]): string | null;
 }
 
@@ -51,7 +55,7 @@ const lastText = (count: number) => `newest ${count}`;
 const youngText = (spanMs: number) => `younger than ${durationText(spanMs)}`;
 const bestText = ({ metric, count }: KeepBestRecord) => `best ${count} by ${metric}`;
 
-/** In the order in which people are told of them. */
+/** In the order in which texts list them. */
 export const RULES: { readonly [Name in RuleName]: RetentionRule<Name> } = {
   keepLast: {
     ...numeric('keepLast', 1, COUNT_MAX),
@@ -107,7 +111,7 @@ export const RULES: { readonly [Name in RuleName]: RetentionRule<Name> } = {
 
 export const RULE_NAMES = Object.keys(RULES) as readonly RuleName[];
 
-/** What the rules whose value is a count or a span have in common. */
+/** Common parts of the rules whose value is a count or a span. */
 function numeric(name: RuleName, least: number, most: number) {
   return {
     absent: 0,
@@ -153,7 +157,10 @@ function bestRecords(rules: readonly KeepBest[]): KeepBestRecord[] {
   });
 }
 
-/** What `choose` takes of those on the path, and what of the others it takes of all. */
+/**
+ * What `choose` selects among those on the path, and the rolled-back ones that it selects among
+ * all.
+ */
 function chosen(
   { live, path }: Candidates,
   choose: (pool: readonly CatalogCheckpoint[]) => CatalogCheckpoint[],
@@ -162,7 +169,7 @@ function chosen(
   return [...choose(path), ...choose(live).filter((checkpoint) => checkpoint.rolledBack)];
 }
 
-/** By the time of the commit; of several at one time, the one that was committed first. */
+/** By commit time; among several with the same time, the first one committed. */
 function firstOfSpans(pool: readonly CatalogCheckpoint[], spanMs: number): CatalogCheckpoint[] {
   const first = new Map<number, CatalogCheckpoint>();
   for (const checkpoint of pool) {
@@ -181,7 +188,7 @@ function keptBest(rule: KeepBestRecord, candidates: Candidates): Kept[] {
   ]);
 }
 
-/** Of equal ones the later is better: it has learnt more. */
+/** Among equal ones the later is better, because it was trained longer. */
 function best(
   pool: readonly CatalogCheckpoint[],
   { metric, highest, count }: KeepBestRecord,

@@ -257,7 +257,8 @@ test('only rules by time, a grace, and what waits for one depend on the time', (
   ]);
 });
 
-// Random runs: versions on the path ascend; some were rolled back, retired, quarantined, pinned, verified.
+// Random runs: versions on the path ascend; some were rolled back, retired, quarantined, pinned,
+// verified.
 const anyCheckpoint = fc.record({
   gap: fc.integer({ min: 1, max: 4 }),
   minutes: fc.integer({ min: 0, max: 90 }),
@@ -309,7 +310,7 @@ const anyPolicy: fc.Arbitrary<RetentionPolicy> = fc.record(
   { requiredKeys: [] },
 );
 
-/** `null`: the rules are refused. */
+/** `null`: the rules are rejected. */
 function tryPlan(state: State, policy: RetentionPolicy): RetentionPlan | null {
   try {
     return plan(state, policy);
@@ -395,7 +396,8 @@ describe('in any run, under any rules', () => {
         if (before?.policy == null || !after) return;
         const dropped = idsOf(before, 'retire');
         for (const id of idsOf(after, 'retire')) {
-          // Which of the verified ones is the last depends on what the rules keep: the newer one then stands for the older.
+          // The rules decide which verified checkpoint is the last: a newer one may take the place
+          // of an older one.
           const found = state.checkpoints.find((each) => idEquals(each.id, id));
           if (found?.verified) continue;
           expect(dropped.map(idText)).toContain(idText(id));

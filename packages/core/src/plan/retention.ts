@@ -1,9 +1,10 @@
 /**
- * Which checkpoints go, and why. Pure: from the catalog, the rules and the store's time alone, so that every process that plans on the same
- * entry plans the same.
+ * Decides which checkpoints to retire, and why. Pure: the result depends only on the catalog, the
+ * rules and the store's time. So every process that plans on the same entry gets the same plan.
  *
- * A rolled-back checkpoint never takes the place of one on the path: where rules choose among checkpoints, those on the path compete with
- * each other, and a rolled-back one is kept if it wins against all.
+ * A rolled-back checkpoint never takes the place of one on the path. When rules choose among
+ * checkpoints, those on the path compete with each other. A rolled-back one is kept only if it wins
+ * against all.
  */
 
 import type { CheckpointStateName } from '../contract/checkpoint-manager.ts';
@@ -24,16 +25,17 @@ import {
 import { allCheckpoints } from './state.ts';
 import { durationText, timeText } from './time-text.ts';
 
-/** Decided of one checkpoint. */
+/** The decision for one checkpoint. */
 type Judgement = Pick<RetentionVerdict, 'verdict' | 'reasons'> & { readonly isBeyondRules?: boolean };
-/** Why a checkpoint is kept; by checkpoint, each rule's reason in the order of the rules. */
+/** Why checkpoints are kept: by checkpoint, the reason of each rule in the order of the rules. */
 type Kept = Map<CatalogCheckpoint, string[]>;
 
 /**
- * The verdict on every checkpoint of the catalog. Those to retire, together and in any order, pass the guard of the catalog.
- * `graceMs`: for those that are retired already, in place of what each was retired with.
- * `InvalidArgument`: the rules keep no checkpoint at all, or name a metric that none has. `UnsupportedFormat`: a newer Holdfast set a rule
- * that this one does not know. Cost: n log n.
+ * The verdict on every checkpoint of the catalog. The guard of the catalog accepts the retirement
+ * of those to retire, together and in any order. `graceMs`: for checkpoints that are already
+ * retired, instead of the grace they were retired with. `InvalidArgument`: the rules keep no
+ * checkpoint at all, or name a metric that no checkpoint has. `UnsupportedFormat`: a newer Holdfast
+ * set a rule that this one does not know. Cost: n log n.
  */
 export function planRetention(
   state: State,
@@ -75,7 +77,7 @@ export function planRetention(
   };
 }
 
-/** Whether the plan depends on the time, so that a wrong clock could do harm. */
+/** True if the plan depends on the time, so that a wrong clock could do harm. */
 export function dependsOnTime(state: State, policy: Policy, graceMs?: number): boolean {
   if (hasTimedRules(policy) || (hasRules(policy) && policy.graceMs > 0)) return true;
   return allCheckpoints(state).some((each) => each.state === 'RETIRING' && (graceMs ?? each.graceMs) > 0);
@@ -98,14 +100,16 @@ function judgeLive(
   }
   if (kept.size === 0 && live.length > 0) throw keepsNothing(live, policy, storeNowMs);
   const byRule = new Set(kept.keys());
-  // What the catalog guards for its own sake: as if there were another that is live and verified.
+  // Checkpoints that the catalog's guard protects anyway: judged as if another one were live and
+  // verified.
   const [first] = live;
   const beside: State = { ...state, checkpoints: first ? [{ ...first, verified: true }] : [] };
   for (const checkpoint of live) {
     const problem = retireProblem(beside, checkpoint);
     if (problem !== undefined) addReason(kept, checkpoint, problem);
   }
-  // It also guards the last live and the last verified one: of those that stay, one of each is enough to know.
+  // The guard also protects the last live and the last verified checkpoint. One witness of each
+  // among the kept ones is sufficient.
   const stays = [...kept.keys()];
   const witnesses = [...stays.slice(0, 1), ...stays.filter(({ verified }) => verified).slice(0, 1)];
   const left: State = { ...state, checkpoints: witnesses };
@@ -163,7 +167,7 @@ function judgeOther(
   };
 }
 
-/** The latest would stay all the same, but rules that keep nothing are rules that somebody got wrong. */
+/** The latest would be kept anyway, but rules that keep nothing are a mistake of the caller. */
 function keepsNothing(
   live: readonly CatalogCheckpoint[],
   policy: Policy,
@@ -180,7 +184,7 @@ function keepsNothing(
   );
 }
 
-/** A record that says none of the three is refused when it is read. */
+/** A record with none of the three states is rejected when it is read. */
 function stateName({ state }: CatalogCheckpoint): CheckpointStateName {
   return state.toLowerCase() as CheckpointStateName;
 }

@@ -15,7 +15,7 @@ function fileOf(header: unknown, data: Uint8Array = new Uint8Array(0)): Uint8Arr
   return file;
 }
 
-/** Pushed in pieces of so many bytes; as it is when it wants no more. */
+/** The scan after the bytes were pushed in pieces of this size, until it wants no more. */
 function scan(
   file: Uint8Array,
   { pieceBytes = file.byteLength, withSums = false, headerBytesMax = HEADER_MAX } = {},

@@ -1,9 +1,10 @@
 /**
- * Reads a file in the safetensors format as its bytes go by: 8 bytes little-endian with the length of the header, a header in JSON that
- * says type, shape and place of each tensor, and then their bytes without gaps (https://huggingface.co/docs/safetensors). Pure.
+ * Reads a file in the safetensors format as a stream: 8 bytes little-endian with the length of the
+ * header, a JSON header with type, shape and offsets of each tensor, and then the tensors' bytes
+ * without gaps (https://huggingface.co/docs/safetensors). Pure.
  *
- * A header may be hostile: its length is checked before anything is kept, and the number of its values before it is parsed. What is wrong
- * is told, never thrown.
+ * A header may be hostile: its length is checked before anything is kept, and the number of its
+ * values before it is parsed. Problems are returned, never thrown.
  */
 
 import type { TensorShape } from '../contract/history.ts';
@@ -12,7 +13,10 @@ import { crc32c } from '../format/checksum.ts';
 /** The format's own limit. */
 const HEADER_BYTES_MAX = 100_000_000;
 const LENGTH_BYTES = 8;
-/** Brackets, commas and colons; a tensor has about a dozen. Each stands for a value that the parsed header keeps in memory. */
+/**
+ * Limit on brackets, commas and colons; a tensor has about a dozen. Each stands for a value that
+ * the parsed header keeps in memory.
+ */
 const STRUCTURE_MAX = 2_000_000;
 const DIMENSIONS_MAX = 64;
 const METADATA = '__metadata__';
@@ -20,28 +24,31 @@ const DTYPE = /^[A-Z][A-Z0-9_]{0,15}$/;
 const STRUCTURE: ReadonlySet<number> = new Set([...'[{,:'].map((character) => character.charCodeAt(0)));
 
 export interface ReadTensor extends TensorShape {
-  /** Of its bytes; `undefined` where they were not to be read. */
+  /** CRC32C of its bytes; `undefined` if they were not read. */
   readonly crc32c: number | undefined;
 }
 
 export interface ScanOptions {
-  /** Of the whole file. */
+  /** Size of the whole file. */
   readonly fileBytes: number;
-  /** A longer header is refused; the format's own limit holds as well. */
+  /** A longer header is rejected; the format's own limit applies as well. */
   readonly headerBytesMax: number;
-  /** Also compute the checksum of each tensor: the whole file is wanted then. */
+  /** Also compute the checksum of each tensor, which requires the whole file. */
   readonly withSums: boolean;
 }
 
 interface Place {
   readonly name: string;
   readonly shape: TensorShape;
-  /** From the end of the header. */
+  /** Relative to the end of the header. */
   readonly startBytes: number;
   readonly endBytes: number;
 }
 
-/** `push` the bytes in order until `wantsMore` is false; then there is either a `problem` or the `tensors`. */
+/**
+ * Call `push` with the bytes in order until `wantsMore` is false. Then there is either a `problem`
+ * or the `tensors`.
+ */
 export class SafetensorsScan {
   readonly #options: ScanOptions;
   /** The length of the header, then the header. */
@@ -63,7 +70,7 @@ export class SafetensorsScan {
     return !this.#isDone;
   }
 
-  /** Why it is not what its name says; `undefined`: it is. */
+  /** Why it is not a safetensors file; `undefined`: it is. */
   get problem(): string | undefined {
     return this.#problem;
   }
@@ -169,7 +176,7 @@ class TensorSums {
   }
 }
 
-/** In the order of their bytes, or what is wrong. */
+/** The tensors in the order of their bytes, or the problem. */
 function parseHeader(bytes: Uint8Array, dataBytes: number): Place[] | string {
   if (structureOf(bytes) > STRUCTURE_MAX) {
     return `its header has more than ${STRUCTURE_MAX} brackets, commas and colons`;
@@ -210,7 +217,10 @@ function placeOf(name: string, entry: unknown): Place | undefined {
   return { name, shape: { dtype, shape, sizeBytes: endBytes - startBytes }, startBytes, endBytes };
 }
 
-/** Tensors that overlapped would be read many times over; a gap holds bytes that nobody could compare. */
+/**
+ * Rejects overlaps and gaps: overlapping tensors would be read many times, and bytes in a gap would
+ * never be compared.
+ */
 function gapIn(places: readonly Place[], dataBytes: number): string | undefined {
   let at = 0;
   for (const { name, startBytes, endBytes } of places) {

@@ -4,11 +4,12 @@ type Content = Pick<FileRecord, 'name' | 'sizeBytes' | 'crc32c'>;
 type Directory = Pick<DirectoryRecord, 'name'>;
 
 /**
- * What one writer saves: the same names with the same bytes, as far as sizes and CRC32C tell, and the
- * same empty directories. Order does not matter. The files of the other side come a few at a time.
+ * Compares the content that one writer saves: the same names with the same bytes, judged by sizes
+ * and CRC32C, and the same empty directories. Order does not matter. The other side's files arrive
+ * a few at a time.
  */
 export class SameContent {
-  /** Not met yet. */
+  /** Files without a counterpart so far. */
   readonly #rest: Map<string, Content>;
   readonly #directories: ReadonlySet<string>;
   #hasOther = false;
@@ -26,7 +27,7 @@ export class SameContent {
     }
   }
 
-  /** All that the other side has. */
+  /** All empty directories of the other side. */
   compareDirectories(directories: readonly Directory[]): void {
     const names = new Set(directories.map(({ name }) => name));
     const isSame =
@@ -34,7 +35,7 @@ export class SameContent {
     if (!isSame) this.#hasOther = true;
   }
 
-  /** All files of both were compared, and each has its like. */
+  /** True once all files of both sides were compared and are equal. */
   get isSame(): boolean {
     return !this.#hasOther && this.#rest.size === 0;
   }

@@ -1,4 +1,4 @@
-/** Which checkpoint and which files a restore takes. Pure. */
+/** Selects the checkpoint and the files of a restore. Pure. */
 
 import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
@@ -18,8 +18,8 @@ import {
 } from './state.ts';
 
 /**
- * The checkpoint asked for, or the latest. `NotFound` says what there is instead. `Corrupt`: it is
- * quarantined, or the latest is asked for and no checkpoint that is there can be loaded.
+ * The requested checkpoint, or the latest. `NotFound` says what exists instead. `Corrupt`: it is
+ * quarantined, or the latest is requested and no existing checkpoint can be loaded.
  */
 export function chooseCheckpoint(state: State, wanted: Reference | 'latest'): CatalogCheckpoint {
   const found = wanted === 'latest' ? latestOf(state) : findReferredTo(state, wanted);
@@ -69,7 +69,7 @@ export function requireById(state: State, id: CheckpointId): CatalogCheckpoint {
   });
 }
 
-/** `NotFound`, with what became of it, unless readers are still offered it. */
+/** `NotFound`, with the reason, unless the checkpoint is live. */
 export function requireLive(checkpoint: CatalogCheckpoint): CatalogCheckpoint {
   const { id, state, reason } = checkpoint;
   if (state === 'LIVE') return checkpoint;
@@ -79,15 +79,15 @@ export function requireLive(checkpoint: CatalogCheckpoint): CatalogCheckpoint {
   });
 }
 
-/** As far back as the catalog remembers. */
+/** True if the catalog remembers that it was removed; it remembers a limited number. */
 export function wasRemoved(state: State, { version, lineage }: Reference): boolean {
   const isMeant = (id: CheckpointId) => lineage === undefined || id.lineage === lineage;
   return state.removedRing.some(({ id }) => id.version === version && isMeant(id));
 }
 
 /**
- * The checkpoint of this version that a rollback may go back to. `NotFound`: it is not there any more, or not on the way to the latest.
- * `Conflict`: readers are not offered it.
+ * The checkpoint of this version that a rollback may go back to. `NotFound`: it no longer exists,
+ * or is not on the path to the latest. `Conflict`: it is not live.
  */
 export function requireRollbackTarget(state: State, wanted: Reference): CatalogCheckpoint {
   const { version } = wanted;
@@ -108,21 +108,25 @@ export function requireRollbackTarget(state: State, wanted: Reference): CatalogC
   if (wasRemoved(state, wanted)) {
     throw new CheckpointError('NotFound', `version ${name} was removed`, { context });
   }
-  return chooseCheckpoint(state, wanted); // says what there is instead
+  // Throws an error that says what exists instead.
+  return chooseCheckpoint(state, wanted);
 }
 
-/** The newest live checkpoint committed before `damaged`; `undefined` when there is none. */
+/** The newest live checkpoint committed before `damaged`; `undefined` if there is none. */
 export function nextOlder(state: State, damaged: CheckpointId): CatalogCheckpoint | undefined {
   const found = findById(state, damaged);
   return newestLive(state, found && !found.rolledBack ? damaged : undefined);
 }
 
-/** Whether a name matches one of the globs. */
+/** Matches names against the globs; one match is sufficient. */
 export function nameMatcher(globs: readonly string[]): (name: string) => boolean {
   return picomatch([...globs], { dot: true, nonegate: true });
 }
 
-/** How names begin that match one of the globs: with what stands before the first character that may mean something to a glob. */
+/**
+ * Prefixes of the names that match one of the globs: the text before the first character with a
+ * meaning in globs.
+ */
 export function nameStarts(globs: readonly string[]): string[] {
   return globs.map((glob) => {
     const [start = ''] = /^[^*?[\]{}()!@+|\\]*/.exec(glob.replace(/^(?:\.\/)+/, '')) ?? [];
@@ -130,7 +134,7 @@ export function nameStarts(globs: readonly string[]): string[] {
   });
 }
 
-/** `names`: some of those there are; `count`: of all. */
+/** `names`: some of the existing names; `count`: the number of all. */
 export function noMatch(globs: readonly string[], names: readonly string[], count: number): CheckpointError {
   const wanted = globs.map((glob) => `"${glob}"`).join(' or ');
   const some = names.length > 0 ? names.join(', ') : 'none whose name begins so';
@@ -138,7 +142,10 @@ export function noMatch(globs: readonly string[], names: readonly string[], coun
   return new CheckpointError('NotFound', `no file matches ${wanted}; there are: ${some}${more}`);
 }
 
-/** Which names, of files and of directories, the globs leave out. `InvalidArgument` names the one that is no glob. */
+/**
+ * A predicate for names, of files and of directories, that the globs exclude. `InvalidArgument`
+ * names an invalid glob.
+ */
 export function excluding(globs: readonly string[]): (name: string) => boolean {
   const wrong = globs.find((glob) => glob.trim() === '' || glob.startsWith('!'));
   if (wrong !== undefined) {

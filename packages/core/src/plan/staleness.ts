@@ -1,13 +1,13 @@
 /**
- * Whether files look as if nobody had written them since the last checkpoint: a trainer that saves the same directory again and again
- * although it has stopped filling it, or fills it with something else. Pure.
+ * Detects files that look unchanged since the last checkpoint: a trainer may save the same
+ * directory again and again although it no longer writes to it, or writes something else. Pure.
  */
 
 import picomatch from 'picomatch';
 import { CheckpointError } from '../contract/errors.ts';
 import { bytesEqual, type FileRecord } from '../format/index.ts';
 
-/** What is compared of a file. */
+/** The compared properties of a file. */
 export type Compared = Pick<
   FileRecord,
   'name' | 'sizeBytes' | 'crc32c' | 'partSizeBytes' | 'partCrc32c' | 'blake3'
@@ -16,15 +16,17 @@ export type Compared = Pick<
 const NAMES_MAX = 3;
 const SIZE_FACTOR_MAX = 2;
 
-/** A file now, and the one of that name in the last checkpoint. */
+/** A file now, and the file of that name in the last checkpoint. */
 interface Pair {
   readonly now: Compared;
   readonly before: Compared | undefined;
 }
 
 /**
- * In words, what is suspicious about the files of one writer. `before`: all files of checkpoint `version`, the last one. `shouldChange`: globs
- * of files that are suspect one by one; without any, they are only if all are as they were. At most two, at least none.
+ * Texts for what is suspicious about the files of one writer, at most two. `before`: all files of
+ * checkpoint `version`, the last one. `shouldChange`: globs of files that are suspect individually.
+ * Without globs, unchanged files are suspect only if all are unchanged. With or without globs,
+ * files are suspect if all that existed before have more than doubled or halved their sizes.
  */
 export function findSuspicions(
   files: readonly Compared[],
@@ -41,7 +43,7 @@ export function findSuspicions(
   return [unchanged, allResized(pairs, since)].filter((suspicion) => suspicion !== null);
 }
 
-/** `InvalidArgument` names the one that is no glob. */
+/** `InvalidArgument` names an invalid glob. */
 export function checkGlobs(globs: readonly string[]): void {
   for (const glob of globs) {
     if (typeof glob !== 'string' || bare(glob) === '')
@@ -56,7 +58,10 @@ function bare(glob: string): string {
   return glob.startsWith('!') ? glob.slice(1) : glob;
 }
 
-/** Some globs include, those that begin with `!` exclude; if none includes, all files are. */
+/**
+ * Globs include, and those that begin with `!` exclude. If no glob includes, all files are
+ * included.
+ */
 function matcherOf(globs: readonly string[]): (name: string) => boolean {
   const options = { dot: true, nonegate: true };
   const excluding = globs.filter((glob) => glob.startsWith('!'));
@@ -101,7 +106,10 @@ function isResized({ now, before }: Pair): boolean {
   return Math.max(...sizes) > SIZE_FACTOR_MAX * Math.min(...sizes);
 }
 
-/** By BLAKE3; where one of them has none, by CRC32C, of the parts as well where they are equally long. */
+/**
+ * Compares by BLAKE3. If one file has none, compares by CRC32C, and by that of the parts if both
+ * have the same part size.
+ */
 function isUnchanged({ now, before }: Pair): boolean {
   if (before === undefined || now.sizeBytes !== before.sizeBytes || now.crc32c !== before.crc32c)
     return false;

@@ -1,8 +1,8 @@
 /**
- * The catalog's state and questions about it. Pure.
+ * The catalog's state and queries on it. Pure.
  *
- * Only the functions here look at `state.checkpoints` and `state.pages`. Each throws `PageFault` (see pages.ts) where a page that is not
- * open could change the answer.
+ * Only the functions here look at `state.checkpoints` and `state.pages`. Each throws `PageFault`
+ * (see pages.ts) if a page that is not open could change the answer.
  */
 
 import type { CheckpointStateName } from '../contract/checkpoint-facts.ts';
@@ -20,13 +20,13 @@ import {
 } from '../format/index.ts';
 import { compareCommits, covers, demandPages } from './pages.ts';
 
-/** How much the catalog remembers; docs/format.md says what each bound means for those who come later. */
+/** How much the catalog remembers; docs/format.md says what each bound means for later requests. */
 export const TXN_RING_LENGTH = 256;
 export const REMOVED_RING_LENGTH = 256;
 export const ABANDONED_LENGTH = 256;
 export const PAST_ATTEMPTS_LENGTH = 4096;
 
-/** Before the first entry. */
+/** The state before the first entry. */
 export const EMPTY_STATE: State = {
   lineage: 1,
   epoch: 0,
@@ -54,12 +54,15 @@ export function allCheckpoints(state: State): readonly CatalogCheckpoint[] {
   return state.checkpoints;
 }
 
-/** The newest ones, which the entry holds itself, and those of open pages; in order of commit. Needs no page. */
+/**
+ * The newest ones, which the entry itself holds, and those of open pages; in order of commit. Needs
+ * no page.
+ */
 export function checkpointsAtHand(state: State): readonly CatalogCheckpoint[] {
   return state.checkpoints;
 }
 
-/** The newest `limit`, in order of commit. Needs as many pages as that takes. */
+/** The newest `limit` checkpoints, in order of commit. Needs only the pages that hold them. */
 export function newestCheckpoints(state: State, limit: number): readonly CatalogCheckpoint[] {
   const missing: PageRef[] = [];
   for (const ref of state.pages.toReversed()) {
@@ -71,19 +74,22 @@ export function newestCheckpoints(state: State, limit: number): readonly Catalog
   return state.checkpoints.slice(-limit);
 }
 
-/** How many checkpoints there are, and the newest, whatever their states. Needs no page. */
+/** The number of checkpoints, and the newest one, in any state. Needs no page. */
 export function countCheckpoints(state: State): { count: number; newest: CheckpointId | undefined } {
   const count = state.pages.reduce((total, page) => total + page.count, state.checkpoints.length);
   const newest = [state.checkpoints.at(-1)?.id, state.pages.at(-1)?.last].filter((id) => id !== undefined);
   return { count, newest: newest.sort(compareCommits).at(-1) };
 }
 
-/** Checkpoints on the path that `latest` and `get` look at: not those that a rollback went back before. In order of commit. Needs every page. */
+/**
+ * Checkpoints on the path, where `latest` and `get` look: without those that a rollback left
+ * behind. In order of commit. Needs every page.
+ */
 export function onPath(state: State): CatalogCheckpoint[] {
   return allCheckpoints(state).filter((checkpoint) => !checkpoint.rolledBack);
 }
 
-/** Those on the path above a version. Needs the pages that have one. */
+/** Checkpoints on the path above a version. Needs the pages that hold one. */
 export function onPathAbove(state: State, version: bigint): CatalogCheckpoint[] {
   demandPages(state.pages.filter(({ topOnPath }) => topOnPath > version));
   return state.checkpoints.filter(({ id, rolledBack }) => !rolledBack && id.version > version);
@@ -95,21 +101,27 @@ export function findById(state: State, id: CheckpointId): CatalogCheckpoint | un
   return found;
 }
 
-/** The checkpoint of this version on the present path, whatever its state. Versions do not repeat there. */
+/**
+ * The checkpoint of this version on the present path, in any state. A version occurs there at most
+ * once.
+ */
 export function findByVersion(state: State, version: bigint): CatalogCheckpoint | undefined {
   const found = state.checkpoints.find(({ id, rolledBack }) => !rolledBack && id.version === version);
   if (!found) demandPages(state.pages.filter((ref) => version <= ref.topOnPath && mayHold(ref, version)));
   return found;
 }
 
-/** All of this version, those on the present path before those that a rollback left behind, newest first. */
+/**
+ * All checkpoints of this version: first those on the present path, then those that a rollback left
+ * behind, newest first.
+ */
 export function allOfVersion(state: State, version: bigint): CatalogCheckpoint[] {
   demandPages(state.pages.filter((ref) => mayHold(ref, version)));
   const found = state.checkpoints.filter(({ id }) => id.version === version).reverse();
   return found.sort((a, b) => Number(a.rolledBack) - Number(b.rolledBack));
 }
 
-/** All that a reference may mean, the likeliest first. */
+/** All checkpoints that a reference may mean, the most likely first. */
 export function allReferredTo(state: State, { version, lineage }: Reference): CatalogCheckpoint[] {
   if (lineage === undefined) return allOfVersion(state, version);
   const found = state.checkpoints.find(({ id }) => id.lineage === lineage && id.version === version);
@@ -117,24 +129,33 @@ export function allReferredTo(state: State, { version, lineage }: Reference): Ca
   return found ? [found] : [];
 }
 
-/** What readers get for it: with a lineage also one that a rollback left behind. Whatever its state. */
+/**
+ * The checkpoint that readers get for a reference, in any state. With a lineage it may be one that
+ * a rollback left behind.
+ */
 export function findReferredTo(state: State, reference: Reference): CatalogCheckpoint | undefined {
   const { version, lineage } = reference;
   return lineage === undefined ? findByVersion(state, version) : allReferredTo(state, reference)[0];
 }
 
-/** Versions begin anew with each lineage. */
+/** Versions start again in each lineage, so a page of several lineages may hold any version. */
 function mayHold({ first, last }: PageRef, version: bigint): boolean {
   if (first.lineage !== last.lineage) return true;
   return first.version <= version && version <= last.version;
 }
 
-/** What readers are offered; `undefined` when there is nothing. Needs no page: an entry holds it itself. */
+/**
+ * The checkpoint that readers get as the latest; `undefined` if there is none. Needs no page: the
+ * entry itself holds it.
+ */
 export function latestOf(state: State): CatalogCheckpoint | undefined {
   return state.latest && findById(state, state.latest);
 }
 
-/** What contradicts itself in the state of an entry, with no page open; `undefined`: nothing does. Cost: one pass over `checkpoints`. */
+/**
+ * A contradiction in the state of an entry without open pages; `undefined`: there is none. Cost:
+ * one pass over `checkpoints`.
+ */
 export function stateProblem({ latest, checkpoints }: State): string | undefined {
   const isOffered = ({ state, rolledBack }: CatalogCheckpoint) => state === 'LIVE' && !rolledBack;
   for (const [index, { id }] of checkpoints.entries()) {
@@ -153,7 +174,9 @@ export function stateProblem({ latest, checkpoints }: State): string | undefined
     : `its latest, ${idText(latest)}, is not live, or was left behind by a rollback`;
 }
 
-/** Newest live checkpoint on the path; with `before`, of those committed before that one. */
+/**
+ * Newest live checkpoint on the path; with `before`, only among those committed before that one.
+ */
 export function newestLive(state: State, before?: CheckpointId): CatalogCheckpoint | undefined {
   const isWanted = (id: CheckpointId) => before === undefined || compareCommits(id, before) < 0;
   const found = state.checkpoints.findLast(
@@ -166,19 +189,19 @@ export function newestLive(state: State, before?: CheckpointId): CatalogCheckpoi
 
 const STATE_NAMES = { LIVE: 'live', RETIRING: 'retiring', QUARANTINED: 'quarantined' } as const;
 
-/** As callers see it. */
+/** The state's name for callers. */
 export function stateNameOf({ id, state }: CatalogCheckpoint): CheckpointStateName {
   if (state !== 'CHECKPOINT_STATE_UNSPECIFIED') return STATE_NAMES[state];
   throw new CheckpointError('Corrupt', `the catalog does not say the state of ${idText(id)}`);
 }
 
-/** How many are live on the path. Needs no page. */
+/** Number of live checkpoints on the path. Needs no page. */
 export function countLivePath(state: State): number {
   const inPages = state.pages.reduce((total, { livePathCount }) => total + livePathCount, 0);
   return inPages + state.checkpoints.filter((each) => !each.rolledBack && each.state === 'LIVE').length;
 }
 
-/** Whether another checkpoint than this one is live, and verified if that is asked. Needs no page. */
+/** True if another checkpoint is live, and verified if `isVerified` is set. Needs no page. */
 export function hasOtherLive(state: State, but: CatalogCheckpoint, isVerified = false): boolean {
   if (state.pages.some((page) => (isVerified ? page.liveVerifiedCount : page.liveCount) > 0)) return true;
   return state.checkpoints.some(
@@ -191,7 +214,7 @@ export function incarnationOf(state: State, writer: number): number {
   return state.incarnations[writer] ?? 0;
 }
 
-/** How a past attempt is remembered: the first 8 bytes of its SHA-256, hex. */
+/** The form in which a past attempt is remembered: the first 8 bytes of its SHA-256, hex. */
 export function attemptHash(attempt: string): string {
   return toHex(sha256(new TextEncoder().encode(attempt)).subarray(0, 8));
 }
@@ -204,14 +227,14 @@ export function isAbandoned(state: State, id: CheckpointId): boolean {
   return state.abandoned.some((abandoned) => idEquals(abandoned, id));
 }
 
-/** Once true of an id it stays true: nothing can commit it any more. */
+/** Once true for an id, it stays true: no process can commit that id any more. */
 export function isUncommittable(state: State, id: CheckpointId): boolean {
   return (
     id.lineage < state.lineage || id.epoch < state.epoch || id.version <= state.top || isAbandoned(state, id)
   );
 }
 
-/** Appends and drops the oldest beyond `length`. */
+/** Appends `item` and drops the oldest items beyond `length`. */
 export function pushBounded<T>(ring: readonly T[], item: T, length: number): T[] {
   return [...ring, item].slice(-length);
 }

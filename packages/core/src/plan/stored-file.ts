@@ -1,4 +1,4 @@
-/** What the records say of one file: enough to read it back and to compare every byte. */
+/** What the records hold about one file: enough to read it back and to compare every byte. */
 export interface StoredFile {
   /** Logical name, for messages. */
   readonly name: string;

@@ -21,7 +21,7 @@ function listed(keys: Partial<Record<'objects' | 'claims' | 'leases', readonly s
   return { objects: all(keys.objects), claims: all(keys.claims), leases: all(keys.leases) };
 }
 
-/** What the plan says of these keys below `version_{v}/`. */
+/** The plan's result for these keys below `version_{v}/`. */
 function fates(objects: readonly string[], held: readonly string[] = [], state: State = STATE) {
   const { claims: _, ...plan } = planSweep(listed({ objects }), state, [held]);
   return Object.fromEntries(

@@ -1,11 +1,12 @@
 /**
- * What a sweep may delete: an object that can never become part of a checkpoint, and that no checkpoint of the catalog holds on to. Both
- * are read off one state of the catalog, and both stay true once they are: so a plan may be carried out late, twice, or in part.
+ * What a sweep may delete: an object that can never become part of a checkpoint, and that no
+ * checkpoint of the catalog holds. One state of the catalog shows both facts, and both stay true
+ * from then on. So a plan may be carried out late, twice, or in part.
  *
- * - The listing is older than the state. So no key in it can be of a lineage or epoch that the state has not come to, unless the catalog is
- *   an old one that somebody has put back: then nothing may be concluded from it.
- * - A checkpoint holds on to what its manifest lists, below whichever prefix it lies, and whatever its own state is.
- * - Age plays no part: a slow writer is not a dead one.
+ * - The listing is older than the state. So a key in it cannot be of a lineage or epoch that the
+ *   state has not reached. If one is, an older catalog was restored, and no conclusion is safe.
+ * - A checkpoint holds what its manifest lists, below any prefix and whatever its own state is.
+ * - Age plays no part: a slow writer may still be alive.
  */
 
 import { CheckpointError } from '../contract/errors.ts';
@@ -32,7 +33,7 @@ export interface ListedObject {
   readonly sizeBytes: number;
 }
 
-/** What lies in a run, as it was before its catalog was read. */
+/** The objects of a run, listed before its catalog was read. */
 export interface RunListing {
   /** Below `version_{v}/`. */
   readonly objects: readonly ListedObject[];
@@ -41,28 +42,38 @@ export interface RunListing {
   readonly leases: readonly (ListedObject & { readonly createdAtMs: number })[];
 }
 
-/** All keys that one checkpoint of the catalog holds on to: manifest, receipts, file lists, payloads; or its prefix, for all that lies below it. */
+/**
+ * All keys that one checkpoint of the catalog holds: manifest, receipts, file lists, payloads; or
+ * its prefix, for everything below it.
+ */
 export type HeldKeys = readonly string[];
 
-/** To be deleted in this order, so that whoever finds a manifest finds all of its checkpoint, or sees what is missing. */
+/**
+ * Objects to delete, in this order. A process that still finds a manifest then finds the whole
+ * checkpoint, or sees what is missing.
+ */
 export interface SweepPlan {
   readonly payloads: readonly ListedObject[];
   readonly fileLists: readonly ListedObject[];
   readonly receipts: readonly ListedObject[];
   readonly manifests: readonly ListedObject[];
-  /** Of an epoch that has passed. Those of a passed lineage stay: they tell which lives began before the rollback. */
+  /**
+   * Claims of past epochs. Those of a past lineage stay: they show which lives began before the
+   * rollback.
+   */
   readonly claims: readonly ListedObject[];
-  /** Their writers can still finish them. */
+  /** Objects of versions that their writers can still finish. */
   readonly unfinished: readonly ListedObject[];
-  /** Nothing refers to them, as far as is known: but a manifest that a rebuild skipped may. */
+  /** Objects without a known reference; a manifest that a rebuild skipped may refer to them. */
   readonly skipped: readonly ListedObject[];
-  /** Keys that are none of a run: nobody deletes them. */
+  /** Keys that do not belong to a run; they are never deleted. */
   readonly foreign: readonly ListedObject[];
 }
 
 /**
- * `held`: of every checkpoint in `state`, or something that is live would be deleted. `StoreRegressed`: a key is of a lineage or epoch that
- * the state has not come to. Cost: a pass over the listing and one over the held keys.
+ * `held`: for every checkpoint in `state`; if one were missing, live objects would be deleted.
+ * `StoreRegressed`: a key is of a lineage or epoch that the state has not reached. Cost: a pass
+ * over the listing and one over the held keys.
  */
 export function planSweep(listing: RunListing, state: State, held: Iterable<HeldKeys>): SweepPlan {
   assertNotAhead(listing, state);
@@ -96,10 +107,14 @@ export function planSweep(listing: RunListing, state: State, held: Iterable<Held
 }
 
 /**
- * Pages that no entry refers to and none ever will. A page is written before the entry of its number, and a later entry refers only to
- * pages that its parent refers to or that have its own number. So a page of a number that was reached is over once the newest entry does
- * not refer to it. `pages`: listed before that entry was read, which then is at most one behind any of them: else the catalog is an old
- * one that was put back (`StoreRegressed`). A rebuild numbers its pages by the time, far ahead; they are left alone until it is reached.
+ * Pages that no entry refers to and none ever will. A page is written before the entry with its
+ * number. A later entry refers only to pages that its parent refers to, or that have its own
+ * number. So once its number is reached, a page is garbage if the newest entry does not refer to
+ * it.
+ *
+ * `pages`: listed before that entry was read, so the entry is at most one behind any of them. If it
+ * is further behind, an older catalog was restored (`StoreRegressed`). A rebuild numbers its pages
+ * by the time, far ahead; they are left alone until the catalog reaches that number.
  */
 export function planPageSweep(
   pages: readonly ListedObject[],
@@ -119,7 +134,7 @@ export function planPageSweep(
   });
 }
 
-/** A rebuilt catalog begins with a number of milliseconds since 1970. */
+/** The first number of a rebuilt catalog is a time in milliseconds since 1970. */
 const REBUILT_SEQ_MIN = 1_000_000_000_000;
 
 type Found =
@@ -143,8 +158,9 @@ function kindOf(key: string): Found | null {
 }
 
 /**
- * It can never become part of a checkpoint. That a newer life of its writer has registered ends a receipt and its file lists, but no payload:
- * the successor may go on with an upload of its predecessor.
+ * True if it can never become part of a checkpoint. Once a newer life of the writer has registered,
+ * older receipts and file lists are over. Payloads are not: the new life may resume an upload of
+ * its predecessor.
  */
 function isOver(found: Found, state: State): boolean {
   if (isUncommittable(state, found.id)) return true;
@@ -152,8 +168,9 @@ function isOver(found: Found, state: State): boolean {
 }
 
 /**
- * A manifest that a rebuild skipped lists objects of its own checkpoint and, below other prefixes, of checkpoints that were committed
- * before it: of an earlier lineage, or of a lower version in its own. Which ones it lists is not known.
+ * A manifest that a rebuild skipped lists objects of its own checkpoint. It also lists objects,
+ * below other prefixes, of checkpoints that were committed before it: of an earlier lineage, or of
+ * a lower version in its own. It is not known which ones it lists.
  */
 function mayBeOfSkipped(id: CheckpointId, { skippedManifests }: State): boolean {
   return skippedManifests.some((key) => {
@@ -163,7 +180,7 @@ function mayBeOfSkipped(id: CheckpointId, { skippedManifests }: State): boolean 
   });
 }
 
-/** `StoreRegressed` names the first key of a lineage or epoch that the catalog has not come to. */
+/** `StoreRegressed` names the first key of a lineage or epoch that the catalog has not reached. */
 export function assertNotAhead({ objects, claims, leases }: RunListing, state: State): void {
   for (const { key } of objects) assertReached(key, parseCheckpointPrefix(key), state);
   for (const { key } of claims) assertReached(key, parseClaimKey(key), state);
@@ -184,8 +201,9 @@ function assertReached(
 }
 
 /**
- * Nobody can finish this upload any more. The key it will make is asked too: a record says what its writer meant, the key what the store
- * does. `StoreRegressed` as in `planSweep`. `recordKey`: for that message.
+ * True if no process can finish this upload any more. The key of the object is checked too: the
+ * record holds what its writer intended, the key what the store will create. `StoreRegressed` as in
+ * `planSweep`. `recordKey`: for that message.
  */
 export function isUploadOver(
   upload: { readonly id?: CheckpointId | undefined; readonly key: string },
@@ -200,12 +218,15 @@ export function isUploadOver(
 
 const DAY_MS = 24 * 60 * 60_000;
 
-/** Such a lease may be over; whether it is, its record says. Younger ones need not be read. */
+/** Such a lease may have expired long ago; its record tells. Younger leases need not be read. */
 export function mayBeLongOver(ageMs: number): boolean {
   return ageMs >= DAY_MS;
 }
 
-/** Expired so long ago, by the store's clock, that nobody wonders any more who held it. */
+/**
+ * Expired so long ago, by the store's clock, that the record is no longer needed to find its
+ * holder.
+ */
 export function isLongOver({ ttlMs }: Pick<ReadLease, 'ttlMs'>, ageMs: number): boolean {
   return mayBeLongOver(ageMs) && ageMs >= 10 * ttlMs;
 }

@@ -1,4 +1,4 @@
-/** Spans and moments as people read them. Pure. */
+/** Texts of spans and times for people. Pure. */
 
 const UNITS_MS = [
   ['d', 24 * 60 * 60_000],
@@ -14,7 +14,9 @@ export function durationText(ms: number): string {
   return unit ? `${ms / unit[1]} ${unit[0]}` : `${ms} ms`;
 }
 
-/** To the second: "2026-11-21 14:00:00 UTC". Times that no calendar has are told in milliseconds. */
+/**
+ * To the second: "2026-11-21 14:00:00 UTC". Times outside the calendar are shown in milliseconds.
+ */
 export function timeText(ms: number): string {
   const date = new Date(ms);
   if (Number.isNaN(date.getTime())) return `${ms} ms`;

@@ -1,8 +1,8 @@
 import { TIME_MS_MAX } from '../contract/ranges.ts';
 
 /**
- * What a record says of a time of modification, whatever a source gives: whole milliseconds, at least
- * 1; a time before 1970 or after 9999 is the nearest of these. 0: the source has none.
+ * The modification time to record for any time a source reports: whole milliseconds, at least 1.
+ * Times before 1970 or after 9999 become the nearest permitted time. 0: the source has none.
  */
 export function recordedTimeMs(mtimeMs: number | undefined): number {
   if (!Number.isFinite(mtimeMs)) return 0;

@@ -1,8 +1,14 @@
-/** What may be asked of the catalog. Each transaction has an id of its own, so that its issuer can find it again. */
+/**
+ * Transactions: the requests to the catalog. Each has its own id, so that its issuer can find it
+ * again.
+ */
 
 import type { CheckpointId, Policy } from '../format/index.ts';
 
-/** The lineage and epoch in which the issuer acts: those it joined, or, for a command, those it read when it planned. */
+/**
+ * The lineage and epoch in which the issuer acts: those it joined or, for a command, those it read
+ * when it planned.
+ */
 interface InEpoch {
   readonly lineage: number;
   readonly epoch: number;
@@ -16,34 +22,37 @@ export interface WriterLife {
 export interface Takeover {
   readonly kind: 'takeover';
   readonly attempt: string;
-  /** Drawn by its only process, which cannot come back: not remembered after it has passed. */
+  /**
+   * True: the only process of the attempt drew its id at random, so it cannot return with the same
+   * id. The catalog need not remember the id once the attempt has passed.
+   */
   readonly attemptDrawn: boolean;
   readonly worldSize: number;
 }
 
 export interface Register extends InEpoch {
   readonly kind: 'register';
-  /** Highest claim listed for each writer. */
+  /** Highest claim found for each writer. */
   readonly claims: readonly WriterLife[];
 }
 
 export interface Commit {
   readonly kind: 'commit';
   readonly checkpoint: CheckpointId;
-  /** The writer that asks; absent for a survivor that only finishes. */
+  /** The writer that commits; absent for another process that only finishes the commit. */
   readonly own?: WriterLife | undefined;
   readonly worldSize: number;
-  /** Whose receipts the manifest is made of. */
+  /** Writers whose receipts the manifest consists of. */
   readonly writers: readonly WriterLife[];
   readonly manifestKey: string;
   readonly manifestSha256: Uint8Array;
   readonly sizeBytes: number;
   readonly fileCount: number;
-  /** Of `sizeBytes`: what was sent for it. */
+  /** The part of `sizeBytes` that was sent for this checkpoint. */
   readonly storedBytes: number;
   readonly metrics: Readonly<Record<string, number>>;
   readonly bases: readonly CheckpointId[];
-  /** What makes it look stale, in words. */
+  /** Why its files look stale, in words. */
   readonly suspicions: readonly string[];
   /** The store's own clock. */
   readonly atMs: number;
@@ -60,12 +69,15 @@ export interface Abandon extends OnCheckpoint {
 export interface Quarantine extends OnCheckpoint {
   readonly kind: 'quarantine';
 }
-/** Every byte was read and matched. */
+/** Every byte was read and matched its checksum. */
 export interface Verify extends OnCheckpoint {
   readonly kind: 'verify';
 }
 
-/** Retire, unretire and remove take all of their checkpoints or none: what has changed since they were planned is planned anew. */
+/**
+ * Retire, unretire and remove apply to all of their checkpoints or to none. If something has
+ * changed since planning, the caller plans again.
+ */
 interface OnCheckpoints extends InEpoch {
   readonly checkpoints: readonly CheckpointId[];
   readonly reason: string;
@@ -75,7 +87,7 @@ export interface Retire extends OnCheckpoints {
   readonly kind: 'retire';
   /** The store's own clock. */
   readonly atMs: number;
-  /** How long they can be taken back. */
+  /** How long the checkpoints can be undeleted. */
   readonly graceMs: number;
 }
 export interface Unretire extends OnCheckpoints {
@@ -83,7 +95,10 @@ export interface Unretire extends OnCheckpoints {
 }
 export interface Remove extends OnCheckpoints {
   readonly kind: 'remove';
-  /** For each, in the same order: under which `retiringSeq` its leases were listed and found empty. */
+  /**
+   * For each checkpoint, in the same order: the `retiringSeq` at which its leases were listed and
+   * none was found.
+   */
   readonly retiringSeqs: readonly number[];
 }
 export interface Pin extends OnCheckpoint {
@@ -91,7 +106,7 @@ export interface Pin extends OnCheckpoint {
   readonly label: string;
 }
 
-/** Metrics and metadata that came after the commit. The last value of a name stands. */
+/** Metrics and metadata recorded after the commit. The last value of a name counts. */
 export interface Annotate extends OnCheckpoint {
   readonly kind: 'annotate';
   readonly metrics: Readonly<Record<string, number>>;
@@ -100,7 +115,7 @@ export interface Annotate extends OnCheckpoint {
 
 export interface Rollback {
   readonly kind: 'rollback';
-  /** The lineage it leaves. */
+  /** The lineage that the rollback leaves. */
   readonly lineage: number;
   readonly checkpoint: CheckpointId;
   readonly reason: string;
@@ -111,7 +126,7 @@ export interface SetPolicy extends InEpoch {
   readonly policy: Policy;
 }
 
-/** What a rebuild skipped is not held any longer. */
+/** Releases what a skipped manifest may refer to. */
 export interface Release extends InEpoch {
   readonly kind: 'release';
   /** Key of the manifest. */
