@@ -230,7 +230,7 @@ describe('adviceFor', () => {
     ]);
     expect(advice('Aborted')).toEqual(['what was committed before stays; run it again to go on']);
     expect(advice('Corrupt', { lent: true }).join('\n')).toContain('--skip-corrupt passes it over');
-    // it is the destination that is damaged
+    // The destination is damaged.
     expect(advice('Corrupt').join('\n')).not.toContain('--skip-corrupt');
   });
 

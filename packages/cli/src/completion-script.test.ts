@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { COMMANDS } from './commands/index.ts';
 import { completionScript, SHELLS } from './completion-script.ts';
 
-/** What bash offers for the words before the cursor. */
+/** The words that bash offers after these words. */
 function complete(...words: string[]): string[] {
   const script = `${completionScript('bash', COMMANDS)}
 COMP_WORDS=(${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length - 1}; _holdfast; printf '%s\\n' "\${COMPREPLY[@]}"`;

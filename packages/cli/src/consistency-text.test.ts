@@ -4,7 +4,7 @@ import { consistencyText, writerLines } from './consistency-text.ts';
 
 const AT_MS = Date.UTC(2026, 6, 31, 10, 0, 5, 123);
 
-/** A writer for each; without a consistency it said nothing. */
+/** A writer for each entry; one without a consistency reported nothing. */
 function writersOf(...said: ([Consistency, number, number] | null)[]): { writers: WriterState[] } {
   return {
     writers: said.map((each, writer) =>

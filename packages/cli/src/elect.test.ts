@@ -1,4 +1,4 @@
-/** `elect`: what it prints and exits with, and when another trainer is elected. */
+/** `elect`: output and exit status, and when another trainer is elected. */
 
 import { ManualClock } from '@holdfast/testkit';
 import { describe, expect, test } from 'vitest';
@@ -8,8 +8,8 @@ let count = 0;
 const newUri = () => `memory://elect-${count++}`;
 
 /**
- * One call in this process. Each has a clock of its own, as each process has, which moves on where
- * the call waits.
+ * One call in this process. Each has its own clock, like a process, which advances while the call
+ * waits.
  */
 async function elect(args: readonly string[], signal = new AbortController().signal) {
   return callInProcess(['elect', ...args], { clock: new ManualClock({ autoAdvance: true }), signal });

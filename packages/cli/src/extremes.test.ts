@@ -1,6 +1,6 @@
 /**
- * Every number of a catalog entry at the ends of its type: reading refuses it by name, or no
- * command fails because of it.
+ * Sets every number of a catalog entry to the limits of its type. Either reading rejects it by
+ * name, or no command fails because of it.
  */
 
 import { createHash } from 'node:crypto';
@@ -72,7 +72,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(directory, { recursive: true }));
 
-/** Names in order; `format` comes first in a record. */
+/** JSON with sorted names; `format` comes first in a record. */
 function canonical(json: unknown, isRecord = false): string {
   if (Array.isArray(json)) return `[${json.map((each) => canonical(each)).join(',')}]`;
   if (typeof json !== 'object' || json === null) return JSON.stringify(json);
@@ -94,7 +94,7 @@ interface Change {
   readonly json: Json;
 }
 
-/** The entry again and again, each time with one number at one end of its type. */
+/** Yields the entry repeatedly, each time with one number at a limit of its type. */
 function* changes(
   message: string,
   value: Json,

@@ -1,4 +1,4 @@
-/** rollback, fork, diff, lease, log and the outcome of verify: what they print and exit with. */
+/** Output and exit status of rollback, fork, diff, lease, log, and of the outcome of verify. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,7 @@ afterAll(() => rm(directory, { recursive: true }));
 
 const newUri = () => `memory://history-${count++}`;
 
-/** Each version has a file that is its own. */
+/** Each version has its own file. */
 async function savedRun(...versions: number[]): Promise<string> {
   const uri = newUri();
   for (const version of versions) {
@@ -30,7 +30,7 @@ async function savedRun(...versions: number[]): Promise<string> {
   return uri;
 }
 
-/** It ends with this status, says these words, and prints no result. */
+/** Expects this exit status, these words in the error, and no result. */
 async function refused(code: number, words: string, ...args: string[]) {
   const ended = await cli(...args);
   expect([ended.code, ended.stdout]).toEqual([code, '']);

@@ -1,5 +1,5 @@
 /**
- * A run that has checkpoints of which a restart can load none: what commands say, and that nothing
+ * A run that has checkpoints, none of which a restart can load: commands report that, and nothing
  * begins anew.
  */
 

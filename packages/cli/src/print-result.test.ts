@@ -3,7 +3,7 @@ import { JsonRows, type JsonValue } from './json.ts';
 import { printJson, printLines } from './print-result.ts';
 import { renderTable, tableLines } from './table.ts';
 
-/** More than a function takes as arguments. */
+/** More than the limit of a function's arguments. */
 const MANY = 200_000;
 
 function collector() {

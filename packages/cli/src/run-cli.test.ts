@@ -20,11 +20,11 @@ const newUri = () => `memory://run-cli-${count++}`;
 interface CliOptions {
   env?: Environment;
   /**
-   * Fires as soon as something is listening; `when asked`: instead of an answer; `at work`: when
-   * the call begins to take its time.
+   * Fires as soon as the command listens; `when asked`: instead of an answer; `at work`: when the
+   * long part of the call begins.
    */
   interrupt?: boolean | 'when asked' | 'at work';
-  /** Of the person at the terminal; without one there is no terminal. */
+  /** Answer at the terminal; without one there is no terminal. */
   answer?: string;
 }
 
@@ -149,7 +149,7 @@ describe('runCli', () => {
       expect((await cli([...args, '--limit-rate', '256KiB/s'])).code).toBe(0);
       return (performance.now() - beganMs) / 1000;
     };
-    // The last of three files need not be paid for: two take a quarter of a second.
+    // The rate does not delay the last of three files; the first two take a quarter of a second.
     expect(await seconds('save', directory, uri, '--dedupe', 'off')).toBeGreaterThan(0.24);
     expect(await seconds('mirror', uri, newUri())).toBeGreaterThan(0.24);
     expect((await cli(['restore', uri, join(directory, 'out'), '--limit-rate', '1B/s'])).code).toBe(2);
@@ -168,7 +168,7 @@ describe('runCli', () => {
 });
 
 describe('keep tidy', () => {
-  /** A run of versions 1 to `count`, of which the first has the smallest loss. */
+  /** A run with versions 1 to `count`, of which the first has the smallest loss. */
   async function run(count = 3): Promise<string> {
     const uri = newUri();
     for (let version = 1; version <= count; version += 1) {

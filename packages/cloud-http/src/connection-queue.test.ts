@@ -14,13 +14,13 @@ function setUp() {
       begun.push(name);
       return promise;
     });
-    ended.catch(() => undefined); // looked at by the test
+    ended.catch(() => undefined); // The test examines it.
     return { ended, resolve, reject };
   };
   return { queue, begun, request };
 }
 
-/** What a signal's watch is told: requests that wait, and that are sent. */
+/** Changes that the signal's watch receives: waiting requests, and requests being sent. */
 function watched() {
   const { signal } = new AbortController();
   const counts = { waiting: 0, sent: 0 };

@@ -15,7 +15,7 @@ it('is the CRC32C of the bytes together, empty parts included', () => {
 });
 
 it('knows lengths beyond 32 bits', () => {
-  // So many zero bytes, in one part and in two: nobody needs to have them.
+  // Describes this many zero bytes without allocating them.
   const zeros = (sizeBytes: number) => ({ sizeBytes, crc32c: 0 });
   const seed = { sizeBytes: 1, crc32c: 0x12345678 };
   const long = 2 ** 33 + 5;

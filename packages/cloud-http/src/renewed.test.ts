@@ -5,7 +5,7 @@ import { type Expiring, Renewed } from './renewed.ts';
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 
-/** `t1`, `t2`, … of an hour, by a clock that the test moves. */
+/** `t1`, `t2`, … valid for an hour each, by a clock that the test moves. */
 function setUp(lifeMs = HOUR_MS) {
   const state = { nowMs: 0, fetched: 0, failure: undefined as Error | undefined };
   const fetch = async (): Promise<Expiring<string>> => {

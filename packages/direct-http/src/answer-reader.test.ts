@@ -21,7 +21,7 @@ function destination(bytes: number) {
   return { buffer, areGuardsWhole, isUnchanged: () => memory.every((x) => x === GUARD) };
 }
 
-/** What Node does: writes where the last view says, at most its length at a time. */
+/** Simulates Node: writes to the last view, at most its length at a time. */
 function feed(reader: AnswerReader, bytes: Uint8Array): Answer | undefined {
   let answer: Answer | undefined;
   for (let at = 0; at < bytes.byteLength; ) {
@@ -145,7 +145,7 @@ const OK = 'HTTP/1.1 200 OK\r\n';
 const PARTIAL = 'HTTP/1.1 206 Partial Content\r\n';
 const LENGTH = 'Content-Length: 5\r\n';
 
-/** What each answer to a range of 5 bytes from 10 with ETag "e" is refused with. */
+/** The error for each answer to a range of 5 bytes from 10 with ETag "e". */
 const REFUSALS: readonly (readonly [code: string, name: string, text: string])[] = [
   ['BAD_HEAD', 'not HTTP', 'SSH-2.0-OpenSSH_9.9\r\n\r\n'],
   ['BAD_HEAD', 'bytes before', `\r\n${OK}${LENGTH}\r\nhello`],
@@ -293,7 +293,7 @@ describe('answer: collected', () => {
         expect.objectContaining({ code: 'TOO_LARGE', phase: 'body' }),
       );
     }
-    // What an answer may hold says nothing of what an error may.
+    // The limit of an answer does not apply to an error.
     expect(
       read('HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\ngone', { bodyBytesMax: 1 }).answer?.head.status,
     ).toBe(404);

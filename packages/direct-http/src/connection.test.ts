@@ -4,8 +4,7 @@ import { expect, test, vi } from 'vitest';
 import { DirectHttpClient } from './client.ts';
 import type { ReadInto } from './open-socket.ts';
 
-// A runtime that takes the view it is given but reads into memory of its own, as Bun was reported
-// to do.
+// A runtime that accepts the view but reads into its own memory, as was reported of Bun.
 vi.mock('node:net', async (importOriginal) => {
   const net = await importOriginal<typeof import('node:net')>();
   const connect = (options: NetConnectOpts & { onread: ReadInto }): Socket => {

@@ -10,9 +10,7 @@ const KIB = 1024;
 const CREATE = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL;
 const O_DIRECT = constants.O_DIRECT ?? 0;
 
-/**
- * The part of `WebAssembly` that is used; the platform's types are not among those of the language.
- */
+/** Declares the used part of `WebAssembly`, which the language's own types lack. */
 declare const WebAssembly: {
   readonly Memory: new (size: { initial: number }) => { readonly buffer: ArrayBuffer };
 };
@@ -20,7 +18,7 @@ declare const WebAssembly: {
 const errnoError = (code: string) =>
   Object.assign(new Error(`${code}: made to fail`), { code, syscall: 'test' });
 
-/** Page-aligned memory full of bytes that differ from place to place. */
+/** Page-aligned memory with a different byte at each position. */
 function alignedBytes(lengthBytes: number, seed = 1): Uint8Array {
   const memory = new WebAssembly.Memory({ initial: Math.ceil(lengthBytes / 65536) + 1 });
   const bytes = new Uint8Array(memory.buffer, 0, lengthBytes);
@@ -33,14 +31,14 @@ function alignedBytes(lengthBytes: number, seed = 1): Uint8Array {
 
 interface Traced {
   readonly fileSystem: FileSystem;
-  /** One entry per transfer: through which descriptor, how many bytes asked for. */
+  /** One entry per transfer: the kind of descriptor, and the number of bytes requested. */
   readonly transfers: { kind: 'direct' | 'buffered'; lengthBytes: number; offsetBytes: number }[];
   readonly open: Set<number>;
 }
 
 /**
- * The real system calls, written down. `direct` decides what happens where O_DIRECT is asked for;
- * default: what works on any disk.
+ * The real system calls, recorded. `direct` decides what happens when O_DIRECT is requested; the
+ * default works on any disk.
  */
 function traced(overrides: Partial<FileSystem> = {}, direct: 'simulated' | 'real' = 'simulated'): Traced {
   const directDescriptors = new Set<number>();

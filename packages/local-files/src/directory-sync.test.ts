@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Writes down which directories are synced; `atSync` may wait or fail. */
+/** Records which directories are synced; `atSync` may wait or fail. */
 function traced(
   atSync: (path: string) => Promise<void> = () => Promise.resolve(),
   overrides: Partial<FileSystem> = {},
@@ -83,7 +83,7 @@ test('concurrent calls share one sync, which begins after the last of them', asy
   });
   const first = sync.sync(root);
   while (begun.length === 0) await new Promise(setImmediate);
-  // The one under way may have missed what these callers did before they called.
+  // The current one may have missed what these callers did before they called.
   const later = [sync.sync(root), sync.sync(root), sync.sync(root)];
   open();
   await Promise.all([first, ...later]);

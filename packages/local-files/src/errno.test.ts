@@ -6,8 +6,7 @@ const systemError = (code: string) =>
   Object.assign(new Error(`${code}: made up`), { code, syscall: 'write' });
 
 describe('fileError', () => {
-  // What each errno must lead to, said a second time: a change of the table is a change of what
-  // callers do.
+  // Repeats the expected result of each errno: a change of the table changes what callers do.
   it.each([
     ['ENOENT', 'NotFound', 'permanent'],
     ['ENOTDIR', 'NotFound', 'permanent'],

@@ -17,7 +17,10 @@ afterEach(() => {
   rmSync(directory, { recursive: true });
 });
 
-/** Without a trip through the thread pool: then its promise needs no turn of the loop. */
+/**
+ * True if the read made no trip through the thread pool: then its promise needs no turn of the
+ * loop.
+ */
 async function isInPlace(read: Promise<number>): Promise<boolean> {
   let isDone = false;
   const done = read.then(() => {

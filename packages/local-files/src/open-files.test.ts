@@ -96,7 +96,7 @@ test('a file that is pushed out or dropped between two system calls of one read 
   const files = new OpenFiles(1);
   const { promise, resolve } = Promise.withResolvers<void>();
   gate = promise;
-  roomBytes = 10; // more than the file has: a second call finds its end
+  roomBytes = 10; // More than the file has: a second call finds its end.
   const reads = [readFrom(files, 'a'), readFrom(files, 'b')];
   files.drop(join(directory, 'b'));
   resolve();

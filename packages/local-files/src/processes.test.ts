@@ -13,7 +13,7 @@ const SELF: ProcessIdentity = {
   startTicks: '777',
 };
 
-/** As /proc has it; the name of a process may hold anything. */
+/** In the format of /proc; the name of a process may contain any character. */
 function statOf(pid: number, startTicks: string): string {
   return `${pid} (node) 1 (x)) S ${Array.from({ length: 18 }, (_, index) => index).join(' ')} ${startTicks} 0 0\n`;
 }
@@ -83,7 +83,7 @@ describe('isCertainlyGone', () => {
 
   test('of this machine: a process that has ended and that nobody has reaped is', async () => {
     const processes = linuxProcesses();
-    // The shell becomes a program that asks after no child.
+    // The shell becomes a program that never waits for its child.
     const parent = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

@@ -50,7 +50,7 @@ it('removes a file, and of a link the link; succeeds if there is nothing', async
 
 it('goes nowhere else when a directory becomes a link while it is removed', async () => {
   write('outside/a', 'tree/sub/a');
-  // Once its entries are read.
+  // Called once its entries are read.
   const swapping = async (path: Buffer): Promise<Dirent<Buffer>[]> => {
     const entries = await readdir(path, { withFileTypes: true, encoding: 'buffer' });
     if (entries.some(({ name }) => name.toString() === 'a')) {

@@ -1,4 +1,4 @@
-/** What a target may take the place of, and what becomes of what stands beside it. */
+/** What a target may replace, and what happens to the files beside it. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -58,11 +58,11 @@ interface Restore extends TargetOptions {
   readonly to?: string;
   readonly files?: readonly string[];
   readonly fileSystem?: FileSystem | undefined;
-  /** Between the opening and the publishing. */
+  /** Called between opening and publishing. */
   readonly meanwhile?: () => void | Promise<void>;
 }
 
-/** Puts files in which their names stand. */
+/** Writes files whose content is their name. */
 async function restore({ to = directory, files = ['a'], fileSystem, meanwhile, ...options }: Restore = {}) {
   const target = await createLocalFiles(fileSystem ?? nodeFileSystem, processes).openTarget(to, options);
   try {
@@ -89,7 +89,7 @@ describe('replace: true', () => {
     await restore({ replace: true, files: ['d'] });
     await restore({ replace: true, files: ['e'] });
     expect([files(), hidden().length, hidden('.made-0').length]).toEqual([['e'], 1, 1]);
-    // As ElasticDL reads the names beside a version: a number, or it fails.
+    // ElasticDL parses a number from the names beside a version, or fails.
     expect(hidden()[0]?.split('-').at(-1)).toBe('0');
     expect(statSync(join(parent, hidden('.made-0')[0]!)).mode & 0o777).toBe(0o600);
   });
@@ -131,7 +131,7 @@ describe('replace: true', () => {
     expect([files(), hidden('.old')]).toEqual([before, []]);
     await restore({ replace: 'everything', files: ['c'] });
     expect(files()).toEqual(['c']);
-    // And from then on it is one that a target has made.
+    // From now on it counts as made by a target.
     await restore({ replace: true, files: ['d'] });
     expect(files()).toEqual(['d']);
   });
@@ -300,7 +300,7 @@ describe('is never replaced, whatever is said', () => {
   });
 
   it('/, the working directory, and what holds it', async () => {
-    // These are real: they are only looked at.
+    // These directories are real: they are only examined.
     const why = (to: string) => inspectTarget(to).catch((error: { message: string }) => error.message);
     expect(await why('/')).toContain('/ is the root of the file system: it is never replaced');
     for (const to of ['.', dirname(process.cwd())])
@@ -353,7 +353,7 @@ describe('is never replaced, whatever is said', () => {
     await refused(join(parent, 'disk/with space'), 'is a mount point', mounted);
     await refused(join(parent, 'disk'), `holds a mount point, ${parent}/disk/with space`, mounted);
     rmSync(join(parent, 'disk/with space/a'));
-    // An empty one too, which no rename takes the place of.
+    // Also an empty one, which no rename can replace.
     await refused(join(parent, 'disk/with space'), 'is a mount point', mounted);
   });
 
@@ -391,7 +391,7 @@ describe('what a process that was killed has left', () => {
   it('goes with the next target of the same name; of one that may live it stays', async () => {
     put(`${left('')}/half`);
     const stays = [
-      left('', `.${processText(processOf(9))}`), // lives, or nobody can tell
+      left('', `.${processText(processOf(9))}`), // The process lives, or its state is unknown.
       left('', ''),
       left('.other'),
       `.ckpt2.holdfast-${HEX}.${GONE}`,
@@ -411,7 +411,7 @@ describe('what a process that was killed has left', () => {
     };
     expect(await comeBack({ files: ['new'] })).toEqual([['old'], []]);
     expect(await comeBack({ replace: true, files: ['new'] })).toEqual([['new'], []]);
-    // By the link that names it too.
+    // Also by a link that leads to it.
     symlinkSync('ckpt', join(parent, 'link'));
     expect(await comeBack({ to: join(parent, 'link'), replace: true, files: ['newer'] })).toEqual([
       ['newer'],

@@ -21,7 +21,7 @@ function write(name: string, text = ''): void {
 }
 
 describe('a link that is put in the place of something after the scan', () => {
-  /** What opening the one file that the scan finds comes to, when `swap` is made in between. */
+  /** Result of opening the only scanned file, if `swap` is called in between. */
   async function openedAfter(swap: () => void, fileSystem = nodeFileSystem): Promise<string> {
     write('data/sub/a', 'inside');
     write('outside/a', 'outside');
@@ -40,7 +40,7 @@ describe('a link that is put in the place of something after the scan', () => {
     rmSync(join(directory, name), { recursive: true });
     symlinkSync(target, join(directory, name));
   };
-  // As where there is no /proc.
+  // As without /proc.
   const withoutPlaces = {
     ...nodeFileSystem,
     readlink: () =>
@@ -67,7 +67,7 @@ describe('a link that is put in the place of something after the scan', () => {
   it('is not followed when it was there during the scan already', async () => {
     write('data/sub/a', 'inside');
     write('outside/a', 'outside');
-    // The directory is a link from when it is read until it is opened.
+    // The directory is a link from the time it is read until it is opened.
     const swapping: FileSystem = {
       ...nodeFileSystem,
       readdir: async (path) => {

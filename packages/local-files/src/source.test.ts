@@ -172,7 +172,7 @@ describe('mayHideChanges: whether a change may show in the bytes alone', () => {
   const TMPFS = 0x01021994n;
   const [LARGE, LESS] = [16 * 1024 * 1024, 16 * 1024 * 1024 - 1];
 
-  /** Of a file of this size, changed so long ago, on a file system of this type. */
+  /** Opens a file of this size, changed this long ago, on a file system of this type. */
   async function open(
     { sizeBytes = LARGE, ageMs = 61_000, type = EXT4 },
     overrides: Partial<FileSystem> = {},

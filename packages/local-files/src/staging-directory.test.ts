@@ -64,7 +64,7 @@ const INTERFERENCES: readonly Interference[] = [
     'another file takes the place of one',
     (at) => {
       writeFileSync(`${at}/other`, 'x');
-      // clocks of file systems are coarse, and one tick may see both files written
+      // Clocks of file systems are coarse: one tick may cover the writes of both files.
       utimesSync(`${at}/other`, 1, 1);
       renameSync(`${at}/other`, `${at}/a`);
     },

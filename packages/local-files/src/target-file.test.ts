@@ -19,14 +19,12 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 import { openTargetFile } from './target-file.ts';
 
-/**
- * The part of `WebAssembly` that is used; the platform's types are not among those of the language.
- */
+/** Declares the used part of `WebAssembly`, which the language's own types lack. */
 declare const WebAssembly: {
   readonly Memory: new (size: { initial: number }) => { readonly buffer: ArrayBuffer };
 };
 
-/** Page-aligned memory full of bytes that differ from place to place. */
+/** Page-aligned memory with a different byte at each position. */
 function alignedBytes(lengthBytes: number, seed = 1): Uint8Array {
   const memory = new WebAssembly.Memory({ initial: Math.ceil(lengthBytes / 65536) + 1 });
   const bytes = new Uint8Array(memory.buffer, 0, lengthBytes);
@@ -130,12 +128,12 @@ describe('a file that is written', () => {
       const memory = alignedBytes(3 * 1024 * 1024, seed);
       let state = seed;
       const below = (limit: number) => {
-        state = (Math.imul(state, 1664525) + 1013904223) >>> 0; // Numerical Recipes
+        state = (Math.imul(state, 1664525) + 1013904223) >>> 0; // Numerical Recipes.
         return Math.floor((state / 2 ** 32) * limit);
       };
       const bytes = memory.subarray(0, memory.byteLength - below(5000));
-      // Half of the edges are of pages: so some of the pieces go past the page cache, and their
-      // neighbours do not.
+      // Half of the edges are page edges: some pieces bypass the page cache, and their neighbours
+      // do not.
       const edges = Array.from({ length: 24 }, (_, index) =>
         index % 2 === 0 ? below(bytes.byteLength) : below(bytes.byteLength / 4096) * 4096,
       );

@@ -1,4 +1,4 @@
-/** What a note claims after a loss of power has taken a part of it away. */
+/** What a note claims after a loss of power has destroyed part of it. */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -40,7 +40,7 @@ async function write(target: RestoreTarget, name: string, value: string, mode?: 
   await sink.close();
 }
 
-/** What is beside the directory, but for its note. */
+/** Names beside the directory, except its note. */
 const siblings = () => readdirSync(parent).filter((name) => !name.endsWith('.made-0'));
 const read = (name: string) => readFileSync(join(directory, name), 'utf8');
 
@@ -311,7 +311,7 @@ describe('a sink', () => {
 });
 
 describe('publish', () => {
-  /** Writes down renames, removals and syncs; a sync of a file or directory by its name. */
+  /** Records renames, removals and syncs; the sync of a file or directory by its name. */
   function traced(overrides: Partial<FileSystem> = {}) {
     const steps: string[] = [];
     const names = new Map<number, string>();

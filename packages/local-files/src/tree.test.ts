@@ -18,7 +18,7 @@ function touch(...names: string[]): void {
   }
 }
 
-/** What the walk shows, and which directories it read. */
+/** The entries of a walk, and the directories that it read. */
 async function walk(options: Partial<WalkOptions> = {}, fileSystem: FileSystem = nodeFileSystem) {
   const names: string[] = [];
   const read: string[] = [];
@@ -55,7 +55,7 @@ const KEYS = [
 ];
 
 describe('walkTree', () => {
-  // A name and the same name as a directory cannot both be there.
+  // A file and a directory of the same name cannot both exist.
   const keys = KEYS.filter((key) => !KEYS.some((other) => other.startsWith(`${key}/`)));
   const sorted = [...keys].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
 

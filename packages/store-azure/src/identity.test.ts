@@ -6,7 +6,7 @@ import { type AzureIdentity, identityIn } from './identity-config.ts';
 const APPLICATION = { AZURE_TENANT_ID: 't', AZURE_CLIENT_ID: 'c' };
 const MACHINE = { kind: 'machine' } as const;
 
-/** Fails as the library does: with its kind and, where it has one, a cause with facts. */
+/** Fails like the library: with a kind, and sometimes with a cause that has details. */
 async function failureOf(identity: AzureIdentity, error: Error, wasGiven = false): Promise<CredentialsError> {
   let isDown = !wasGiven;
   const getToken = async () => {

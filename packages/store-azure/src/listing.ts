@@ -112,10 +112,10 @@ export async function requestPage(
 const PAGE_BYTES_MAX = 64 * 1024 * 1024;
 
 /**
- * Where the store may begin so that it skips no name after `startAfter`. Undefined: at the
- * beginning. Null: no name with this prefix comes after it. A name is truncated where two orders
- * differ. Before a character below '/', the order of directories differs from the order of bytes.
- * Before a character above U+D7FF, UTF-16 order differs from UTF-8 order.
+ * First name that the store may begin with, so that it skips no name after `startAfter`. Undefined:
+ * begin with the first. Null: no name with this prefix comes after it. A name is truncated where
+ * two orders differ. Before a character below '/', the order of directories differs from the order
+ * of bytes. Before a character above U+D7FF, UTF-16 order differs from UTF-8 order.
  */
 export function startOf(prefix: string, startAfter: string): string | undefined | null {
   if (!startAfter.startsWith(prefix)) return compareUtf8(startAfter, prefix) > 0 ? null : undefined;

@@ -9,7 +9,7 @@ import { storeConformance } from '@holdfast/testkit/vitest';
 import { expect, test } from 'vitest';
 import { openLocalStore } from './index.ts';
 
-/** A directory that does not exist yet: the store makes it. */
+/** A directory that does not exist yet: the store creates it. */
 async function place(open: (directory: string) => Promise<ObjectStore>) {
   const parent = await mkdtemp(join(tmpdir(), 'holdfast-conformance-'));
   const directory = join(parent, 'not/there/yet');
@@ -43,7 +43,7 @@ test('create: of 32 committers in 8 processes exactly one wins each round', asyn
       random: new SeededRandom(seed),
     });
     expect(report.winsByProcess.reduce((sum, wins) => sum + wins, 0)).toBe(50);
-    // Otherwise it was no race.
+    // Otherwise it was not a race.
     expect(report.winsByProcess.filter((wins) => wins > 0).length).toBeGreaterThan(1);
   } finally {
     await rm(directory, { recursive: true });

@@ -1,6 +1,6 @@
 /**
- * Real disks that are full or read-only. They are small tmpfs mounts, so this needs Linux and the
- * right to mount.
+ * Tests with real disks that are full or read-only. They are small tmpfs mounts, which need Linux
+ * and permission to mount.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -19,7 +19,7 @@ function mount(directory: string, options: string): void {
   execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', directory], { stdio: 'pipe' });
 }
 
-/** Why not, or `null` if it can be done. */
+/** Why mounting is impossible, or `null` if it works. */
 function mountFault(): string | null {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-mount-'));
   try {
@@ -36,8 +36,8 @@ function mountFault(): string | null {
 const fault = mountFault();
 const isRequired = (process.env.HOLDFAST_REQUIRE ?? '').split(',').includes('local');
 
-// Where they cannot be mounted, the tests below are skipped, and the same errors are made up in
-// those of the writer.
+// If disks cannot be mounted, the tests below are skipped. The tests of the writer then cover the
+// same errors by simulation.
 it('disks can be mounted, where the local store must be tested', () => {
   expect(isRequired ? fault : null).toBeNull();
 });

@@ -1,4 +1,4 @@
-/** What an answer of the store rests on is durable, also when another process made it. */
+/** What the store's answers depend on is durable, even if another process made it. */
 
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -56,7 +56,7 @@ async function start(
   };
 }
 
-/** As left by a process that died between the name and the fsync. */
+/** State left by a process that died between the name and the fsync. */
 function leave(key: string): void {
   mkdirSync(join(root, key, '..'), { recursive: true });
   writeFileSync(join(root, key), BYTES);

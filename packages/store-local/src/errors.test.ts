@@ -39,7 +39,7 @@ describe('writeError', () => {
   it.each([
     ['ENOENT', 'Unavailable', 'temporary'],
     ['ENOTDIR', 'InvalidArgument', 'permanent'],
-    // Never AlreadyExists: that is said only of an object that was seen.
+    // Never AlreadyExists, which is only reported for an object that was seen.
     ['EEXIST', 'InvalidArgument', 'permanent'],
     ['ENOSPC', 'StorageFull', 'permanent'],
     ['EROFS', 'ReadOnly', 'permanent'],

@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(parent, { recursive: true, force: true }));
 
-/** Permissions mean nothing to root. */
+/** Permissions do not restrict root. */
 async function asOrdinaryUser(work: () => Promise<void>): Promise<void> {
   const isRoot = process.geteuid?.() === 0;
   if (isRoot) process.seteuid?.(65534);

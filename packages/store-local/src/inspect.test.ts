@@ -16,7 +16,7 @@ interface Place {
   readonly name?: string;
 }
 
-/** Facts of a directory on a file system as given. */
+/** Facts about a directory on the given file system. */
 async function factsOf(place: Place): Promise<(id: string) => StoreFact> {
   const {
     fsType = 'ext4',

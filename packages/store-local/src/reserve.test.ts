@@ -129,7 +129,7 @@ describe('temporary files of processes that are gone', () => {
     const stays = [
       `${ID}-2.by-${processText(self)}`,
       `${ID}-3.by-${elsewhere}`,
-      `${ID}-4`, // of an upload, which may be gone on with
+      `${ID}-4`, // File of an upload that may be resumed.
       `${ID}-4.upload-${gone}`,
     ];
     for (const name of stays) put(name);

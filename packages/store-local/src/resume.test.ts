@@ -1,4 +1,4 @@
-/** Uploads that another handle, or another process, goes on with. */
+/** Uploads that another handle, or another process, resumes. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -69,8 +69,8 @@ async function expectWhole(store: ObjectStore): Promise<void> {
 }
 
 /**
- * Runs `work` in a process of its own, with `store` and `put`; resolves to the first line it
- * prints. It lives on until it is killed.
+ * Runs `work` in a separate process, with `store` and `put`; resolves to the first line it prints.
+ * The process lives until it is killed.
  */
 async function inProcess(work: string): Promise<{ child: ChildProcess; line: string }> {
   const program = `
@@ -186,7 +186,7 @@ describe('in one process', () => {
     const store = await open();
     const taking = store.resumeUpload(begun.token);
     resolve();
-    // It was completed before it could be taken over.
+    // It was completed before the takeover.
     await completing;
     await expect(taking).rejects.toEqual(code('NotFound', 'completed, aborted or expired'));
     await expectWhole(store);

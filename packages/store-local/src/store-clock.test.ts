@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Of a machine whose clock is to be moved, on a disk that says when. */
+/** The clock of a machine whose time the test sets, on a disk with its own time. */
 function clock(fileSystem: Partial<FileSystem> = {}) {
   const machine = { nowMs: 1_000_000 };
   const disk = { nowMs: 5_000_000, lookCount: 0 };
@@ -38,7 +38,7 @@ describe('the time of a directory', () => {
     expect(await Promise.all([store.nowMs(), store.nowMs()])).toEqual([5_000_000, 5_000_000]);
     machine.nowMs += 9_000;
     expect([await store.nowMs(), store.lastMs(), disk.lookCount]).toEqual([5_009_000, 5_009_000, 1]);
-    // A machine whose clock is set on, or back, asks again.
+    // A machine whose clock is set forward or back measures again.
     disk.nowMs = 5_010_000;
     machine.nowMs += 20 * MINUTE_MS;
     expect(await store.nowMs()).toBe(5_010_000);

@@ -52,7 +52,7 @@ async function list(store: ObjectStore, prefix = ''): Promise<ListPage[]> {
 }
 const keysOf = (pages: ListPage[]) => pages.flatMap((page) => page.objects.map(({ key }) => key));
 
-/** Which directories are synced, and how many descriptors are open. */
+/** Records which directories are synced, and how many descriptors are open. */
 function watched(overrides: Partial<FileSystem> = {}) {
   const names = new Map<number, string>();
   const synced: string[] = [];
@@ -93,9 +93,9 @@ describe('list: what it shows is durable', () => {
   it('those of objects older than 10 minutes are not; the age is that of the name, not of the bytes', async () => {
     const writer = await open();
     await writer.create('old/1', BYTES);
-    // The bytes are ancient; the name is of now.
+    // The bytes are old; the name is new.
     utimesSync(join(root, 'old/1'), 1, 1);
-    // A file that is made now is so much younger.
+    // Makes a new file this much younger.
     const later = (byMs: number): Partial<FileSystem> => ({
       fstat: async (descriptor) => {
         const stats = await nodeFileSystem.fstat(descriptor);
@@ -318,7 +318,7 @@ describe('deleteMany', () => {
     mkdirSync(outside);
     writeFileSync(join(outside, 'a'), 'mine');
     await (await open()).create('v/a', BYTES);
-    // Just before the file is unlinked.
+    // Called just before the file is unlinked.
     const swapping = async (path: string) => {
       if (path.endsWith('/a') && !existsSync(join(root, 'aside'))) {
         renameSync(join(root, 'v'), join(root, 'aside'));

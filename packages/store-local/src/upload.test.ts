@@ -114,7 +114,7 @@ describe('complete', () => {
           failures-- > 0 ? Promise.reject(errnoError(errno)) : nodeFileSystem[call](descriptor, sizeBytes),
       });
       const receipts = await sendParts(upload);
-      // so that there is something to truncate
+      // So that there is something to truncate.
       await upload.putPart(3, bytesOf(9, 1), { crc32c: 0 });
       await expect(upload.complete(receipts, SUMS)).rejects.toEqual(code(expected, 'object v/a'));
       expect([isVisible(), temporaryFiles()]).toEqual([false, []]);

@@ -41,7 +41,7 @@ const temporaryFiles = () =>
 const read = async (store: ObjectStore, key: string) =>
   new TextDecoder().decode((await store.get(key, { maxBytes: 100 })).bytes);
 
-/** Writes down the calls that matter for durability, with short names of their files. */
+/** Records the calls that matter for durability, with short names of their files. */
 function traced(): { steps: string[]; fileSystem: FileSystem } {
   const steps: string[] = [];
   const names = new Map<number, string>();
@@ -160,7 +160,7 @@ describe('create: failures before the object has its name', () => {
     Object.assign(calls, { [call]: () => Promise.reject(errnoError(errno)) });
     await expect(store.create('a/b', BYTES)).rejects.toEqual(code(expected, 'object a/b'));
     expect(existsSync(join(root, 'a/b'))).toBe(false);
-    // A descriptor whose close was made to fail is lost; its file is not.
+    // The descriptor is lost if its close fails; the file is not.
     expect(temporaryFiles()).toEqual([]);
     await expect((await open()).create('a/b', BYTES)).resolves.toMatchObject({ sizeBytes: BYTES.byteLength });
   });

@@ -27,7 +27,7 @@ export interface S3Config {
   readonly pathStyle: boolean;
   readonly profile?: string | undefined;
   readonly credentials?: S3Credentials | undefined;
-  /** Where credentials are searched without `credentials` and `profile`: for messages. */
+  /** Places searched for credentials without `credentials` and `profile`: for messages. */
   readonly credentialsKind: S3CredentialsKind;
   /** Path of a PEM file with certificates to trust besides the usual ones. */
   readonly ca?: string | undefined;

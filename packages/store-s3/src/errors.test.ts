@@ -146,7 +146,8 @@ describe('a refusal by its status, where the code says nothing', () => {
 
   it('a code that is not in the table is judged by its status too', () => {
     expect(refused('BrandNewRefusal', 403).code).toBe('Denied');
-    expect(refused('BrandNewRefusal', 400).code).toBe('Unexpected'); // it names no argument of ours
+    // It names no argument of ours.
+    expect(refused('BrandNewRefusal', 400).code).toBe('Unexpected');
     expect(refused('BrandNewRefusal', 599)).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });
 

@@ -14,7 +14,7 @@ function draw(random: SeededRandom): unknown[] {
 test('the same seed gives the same numbers, and another gives others', () => {
   expect(draw(new SeededRandom(42))).toEqual(draw(new SeededRandom(42)));
   expect(draw(new SeededRandom(42))).not.toEqual(draw(new SeededRandom(43)));
-  // Seeds above 2^32 differ by all their bits.
+  // All bits of seeds above 2^32 count.
   expect(draw(new SeededRandom(42))).not.toEqual(draw(new SeededRandom(42 + 2 ** 32)));
 });
 

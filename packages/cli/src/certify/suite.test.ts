@@ -82,7 +82,7 @@ describe('the suite', () => {
 
   it('a check that meets a temporary error is run again, and may pass', async () => {
     const clock = new ManualClock({ autoAdvance: true });
-    let failuresLeft = 4; // two of each attempt: of the check, and of its tidying up
+    let failuresLeft = 4; // Two per attempt: of the check, and of its clean-up.
     const wrap = (store: ObjectStore) =>
       new FaultyStore(store, ({ operation }) => {
         if (operation !== 'deleteMany' || failuresLeft === 0) return undefined;
@@ -126,7 +126,7 @@ describe('the suite', () => {
 });
 
 describe('a check that is stopped', () => {
-  /** Begins an upload, and then never ends. */
+  /** Begins an upload and never ends it. */
   const hanging: ConformanceCheck = {
     group: 'hanging',
     name: 'hangs',
@@ -178,7 +178,7 @@ describe('a check that is stopped', () => {
 });
 
 describe('an upload that is being begun', () => {
-  /** A store that answers the beginning of an upload only after `delayMs`. */
+  /** A store that answers `beginUpload` only after `delayMs`. */
   const late = (clock: ManualClock, delayMs: number) => (store: ObjectStore) => {
     const begin = store.beginUpload.bind(store);
     return Object.assign(store, {

@@ -1,7 +1,4 @@
-/**
- * `annotate`, and how commands tell checkpoints of one version apart: what they print and exit
- * with.
- */
+/** `annotate`, and how commands distinguish checkpoints of one version: output and exit status. */
 
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -24,7 +21,7 @@ async function done(...args: string[]): Promise<string> {
   return stdout;
 }
 
-/** It ends with this status, says these words, and prints no result. */
+/** Expects this exit status, these words in the error, and no result. */
 async function refused(code: number, words: string | RegExp, ...args: string[]) {
   const ended = await cli(...args);
   expect(ended.stderr).toMatch(words);
@@ -45,7 +42,7 @@ async function savedRun(...versions: number[]): Promise<string> {
   return uri;
 }
 
-/** Version 2 is there twice: once left behind. */
+/** Version 2 exists twice: a rollback left one behind. */
 async function rolledBackRun(): Promise<string> {
   const uri = await savedRun(1, 2);
   await done('rollback', uri, '--to', '1', '--reason', 'loss went up');
@@ -123,7 +120,7 @@ describe('two checkpoints of one version', () => {
     const uri = await rolledBackRun();
     expect(await done('list', uri)).toMatch(/^ +2 .* latest\n +2@1 .* left behind\n +1 /m);
     const plan = await done('gc', uri, '--keep', '1', '--plan');
-    expect(plan).toMatch(/^keep +2 .* 1 and 2$/m); // the attempt resumed from 1
+    expect(plan).toMatch(/^keep +2 .* 1 and 2$/m); // The attempt resumed from 1.
     expect(plan).toMatch(/^retire +1 .* 2@1$/m);
     expect(await done('gc', uri, '--keep', '1', '--explain')).toMatch(/^ +2 .*keep.*\n +2@1 .*retire/m);
     expect((await asJson('gc', uri, '--keep', '1', '--plan')).plan.checkpoints).toMatchObject([

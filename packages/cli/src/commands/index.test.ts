@@ -4,7 +4,7 @@ import { COMMANDS } from './index.ts';
 
 const MANUAL = readFileSync(new URL('../../../../docs/cli.md', import.meta.url), 'utf8');
 
-/** Names of commands in the first cells of the rows below a heading of a table. */
+/** Names of commands in the first column of the table below a heading. */
 function namesBelow(heading: string): string[] {
   const table = MANUAL.slice(MANUAL.indexOf(heading)).split('\n\n')[0] as string;
   const rows = table.split('\n').slice(2);

@@ -1,4 +1,4 @@
-/** `list --limit`: what is said of a run that is listed only in part. */
+/** `list --limit`: output for a run that is only partly listed. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** `show` of a checkpoint whose writers said of which moment their bytes are. */
+/** `show` of a checkpoint whose writers reported the moment of their bytes. */
 
 import { createCheckpointManager } from '@holdfast/core';
 import { systemClock } from '@holdfast/core/contract';

@@ -18,9 +18,9 @@ import { errorOf, verdictOf } from './verdict.ts';
 type Changes = { -readonly [name in keyof ObjectStore]?: ObjectStore[name] };
 interface Parts {
   readonly bucket: MemoryBucket;
-  /** A sound client of the bucket. */
+  /** A correct client of the bucket. */
   readonly sound: MemoryStore;
-  /** Clients opened before this one. */
+  /** Number of clients opened before this one. */
   readonly clientCount: number;
 }
 
@@ -50,7 +50,7 @@ const TWO_COMMIT = /two writers could both commit/;
 
 const byKey = (a: ObjectInfo, b: ObjectInfo) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key));
 
-/** Stores that break one promise each, and the check that must find it. */
+/** Stores that each break one requirement, and the check that must find it. */
 const BROKEN: readonly [name: string, finder: string, change: (parts: Parts) => Changes][] = [
   [
     'ignores the precondition and replaces',
@@ -140,7 +140,7 @@ const BROKEN: readonly [name: string, finder: string, change: (parts: Parts) => 
     ({ sound }) => ({
       create: async (key, bytes, options) => {
         const late = setImmediate().then(() => sound.create(key, bytes, options));
-        late.catch(() => undefined); // nobody waits for it
+        late.catch(() => undefined); // The test does not wait for it.
         return { key, sizeBytes: bytes.byteLength, etag: '"1"', createdAtMs: 0 };
       },
     }),

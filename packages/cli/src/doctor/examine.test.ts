@@ -22,7 +22,7 @@ type Changes = { -readonly [name in keyof ObjectStore]?: ObjectStore[name] };
 interface Parts {
   readonly bucket: MemoryBucket;
   readonly sound: MemoryStore;
-  /** Clients opened before this one. */
+  /** Number of clients opened before this one. */
   readonly clientCount: number;
 }
 
@@ -73,7 +73,7 @@ async function examineStore(
 const failing = (findings: readonly Finding[]) =>
   findings.filter(({ status }) => status === 'failed' || status === 'degraded').map(({ id }) => id);
 
-/** A plan that refuses operations with a code, each time. */
+/** A plan that rejects the operations with a code, every time. */
 function refusing(code: CheckpointError['code'], ...operations: StoreOperation[]): FaultPlan {
   return ({ operation }) => (operations.includes(operation) ? refuse(code) : undefined);
 }
@@ -181,8 +181,8 @@ describe('permissions', () => {
     const { findings, error } = await examineStore(undefined, { wrap: faulty(all) });
     expect(findings.filter(({ status }) => status === 'ok').map(({ id }) => id)).toEqual([
       'reachable',
-      'settings', // there are none
-      'clean-up', // nothing was put there
+      'settings', // There are none.
+      'clean-up', // Nothing was created.
     ]);
     expect(failing(findings)).toEqual(['may-list', 'may-create', 'may-delete']);
     expect(error?.message).toContain('"may list", "may create", "may delete" failed');

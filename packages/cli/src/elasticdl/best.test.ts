@@ -1,4 +1,4 @@
-/** `elasticdl best`: what it prints and exits with. */
+/** `elasticdl best`: output and exit status. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ afterAll(() => rm(directory, { recursive: true }));
 
 const newUri = () => `memory://best-${count++}`;
 
-/** It ends with this status, says these words, and prints no result. */
+/** Expects this exit status, these words in the error, and no result. */
 async function refused(code: number, words: string, ...args: string[]) {
   const ended = await cli(...args);
   expect([ended.code, ended.stdout]).toEqual([code, '']);

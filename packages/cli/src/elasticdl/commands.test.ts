@@ -1,4 +1,4 @@
-/** What the commands that read and write ElasticDL's files print and exit with. */
+/** Output and exit status of the commands that read and write ElasticDL's files. */
 
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,7 @@ afterAll(() => rm(directory, { recursive: true }));
 
 const newUri = () => `memory://elasticdl-${count++}`;
 
-/** It ends with this status, says these words, and prints no result. */
+/** Expects this exit status, these words in the error, and no result. */
 async function refused(code: number, words: string, ...args: string[]) {
   const ended = await cli(...args);
   expect([ended.code, ended.stdout]).toEqual([code, '']);
@@ -29,8 +29,8 @@ async function refused(code: number, words: string, ...args: string[]) {
 const bytesOf = (values: readonly number[]) => new Uint8Array(Float32Array.from(values).buffer);
 
 /**
- * Shard `index` of `count`: rows of a table by the remainder of their ids, and a variable in the
- * first one.
+ * Shard `index` of `count`: the table rows whose ids have this remainder, and a variable in the
+ * first shard.
  */
 function shardOf(index: number, count: number, version = 100, dim = 2): Uint8Array {
   const ids = [0, 1, 2, 3, 4, 5].filter((id) => id % count === index);
@@ -56,8 +56,8 @@ function shardOf(index: number, count: number, version = 100, dim = 2): Uint8Arr
 }
 
 /**
- * A new directory with versions as ElasticDL writes them: of two shards, each with its own version
- * number.
+ * A new directory with versions as ElasticDL writes them: two shards each, with their own version
+ * numbers.
  */
 async function elasticdlDirectory(...versions: number[]): Promise<string> {
   const root = await mkdtemp(join(directory, 'versions-'));
@@ -74,7 +74,7 @@ test('the examples of --help work, one after the other', async () => {
   const root = await elasticdlDirectory(95, 100);
   const here = await mkdtemp(join(directory, 'here-'));
   await rename(root, join(here, 'checkpoint_dir'));
-  /** As a shell in that directory would hand it over. */
+  /** Expands a word as a shell in that directory would. */
   const wordOf = (text: string) => {
     const word = text.replaceAll('"', '').replace('$PWD', here);
     return word.startsWith('./') || /^\w+\.safetensors$/.test(word) ? join(here, word) : word;
@@ -198,7 +198,7 @@ bias:0     float32   [3]     12 B
 
   test('a type that has two meanings: whose numbers they are is asked for', async () => {
     const root = await mkdtemp(join(directory, 'numbering-'));
-    // "w", of 2 elements, 2 bytes each, of type 5
+    // "w", with 2 elements of 2 bytes each, of type 5.
     const tensor = '0a0177' + '120102' + '1a04003c003c' + '2805';
     await writeFile(join(root, 'variables-0-of-1.ckpt'), Buffer.from(`0803120e${tensor}`, 'hex'));
     await refused(2, 'as an option: --numbering elasticdl, or --numbering tensorflow', ...inspect, root);

@@ -1,4 +1,4 @@
-/** `repartition` for one server, and under the names of the design document. */
+/** `repartition` for one server, also with the option names of the design document. */
 
 import { mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -59,7 +59,7 @@ function postponed(version: bigint, reason: string): Postponed {
   return { id: { lineage: 1, epoch: 2, version }, version, isLeftBehind: false, reason };
 }
 
-/** A rollback left the second behind: its version was written anew. */
+/** A rollback left the second one behind: its version was written again. */
 const TWICE = [
   verdict(7, 'keep', 'newest 2'),
   { ...verdict(7, 'retire', 'no rule keeps it'), isLeftBehind: true },

@@ -1,6 +1,6 @@
 /**
- * `holdfast preempt`: what it prints and exits with. The clock of the command runs twenty times as
- * fast as that of the saves.
+ * `holdfast preempt`: output and exit status. The command's clock runs twenty times as fast as that
+ * of the saves.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -31,7 +31,9 @@ afterAll(() => rm(directory, { recursive: true }));
 /** One call in this process. */
 const cli = (...argv: string[]) => cliThen(async () => undefined, ...argv);
 
-/** The same; once it says that it waits, `act` begins. Resolves when both have ended. */
+/**
+ * The same, but `act` begins once the call reports that it waits. Resolves when both have ended.
+ */
 async function cliThen(act: () => Promise<void>, ...argv: string[]) {
   let [stdout, stderr] = ['', ''];
   let acting: Promise<void> | undefined;
@@ -58,15 +60,15 @@ async function cliThen(act: () => Promise<void>, ...argv: string[]) {
   return { code, stdout, stderr, outlasted };
 }
 
-/** However slow the machine is. */
+/** Makes the text independent of the speed of the machine. */
 const withoutAges = (text: string) => text.replaceAll(/committed (just now|\d+ s ago)/g, 'committed AGO');
 
 const newUri = () => `memory://preempt-${count++}`;
 
-/** Writer `writer` of `of` saves a file of its own. */
+/** Writer `writer` of `of` saves its own file. */
 async function save(uri: string, version: number, writer = 0, of = 1, ...more: string[]) {
   const file = join(directory, `of-writer-${writer}`);
-  await writeFile(file, randomUUID()); // 36 bytes
+  await writeFile(file, randomUUID()); // 36 bytes.
   const position = ['--version', `${version}`, '--writer', `${writer}/${of}`, '--attempt', `of-${of}`];
   const ended = await cli('save', file, uri, ...position, ...more);
   if (ended.code !== 0) throw new Error(ended.stderr);

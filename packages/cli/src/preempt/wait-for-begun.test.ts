@@ -1,5 +1,6 @@
 /**
- * What is waited for and for how long, on a bucket in memory, with a clock that goes on by itself.
+ * Which versions the command waits for, and for how long, on a memory bucket with an automatic
+ * clock.
  */
 
 import { type CheckpointManager, createCheckpointManager } from '@holdfast/core';
@@ -14,7 +15,7 @@ const DEADLINE_MS = 25_000;
 
 interface Options {
   plan?: (nowMs: number) => FaultPlan;
-  /** So long a look is patient with a store that does not answer. */
+  /** How long a poll waits for a store that does not answer. */
   recordTimeoutMs?: number;
 }
 
@@ -31,7 +32,7 @@ function setUp({ plan, recordTimeoutMs = 60_000 }: Options = {}) {
     await clock.sleep(ms - clock.monotonicMs());
     await act();
   };
-  /** The versions as they were told, look by look, in short. */
+  /** The reported versions in short form, poll by poll. */
   const told: string[] = [];
   const wait = (version?: bigint, signal: AbortSignal = new AbortController().signal) => {
     const beganMs = clock.monotonicMs();
@@ -156,7 +157,7 @@ describe('a version that is named', () => {
 });
 
 describe('a version that all have delivered', () => {
-  /** A writer whose commit takes so long on its way. */
+  /** A writer whose creation of a manifest is delayed by this long. */
   function slowWriter({ bucket, clock, open }: ReturnType<typeof setUp>, delayMs: number): CheckpointManager {
     const store = new MemoryStore(bucket);
     const create = store.create.bind(store);
@@ -170,7 +171,7 @@ describe('a version that all have delivered', () => {
   it('is left to its writers from one look to the next', async () => {
     const rig = setUp();
     await deliver(rig.writer(0), 4, 'a');
-    const slow = slowWriter(rig, 900); // longer than a look and shorter than the time between two
+    const slow = slowWriter(rig, 900); // Longer than a poll, and shorter than the time between two.
     const [waited] = await Promise.all([rig.wait(), rig.at(10_000, () => deliver(slow, 4, 'b'))]);
     expect([fates(waited), rig.creates()]).toEqual([['4 committed'], 0]);
   });
@@ -179,7 +180,7 @@ describe('a version that all have delivered', () => {
     const rig = setUp();
     await deliver(rig.writer(0), 4, 'a');
     const dead = slowWriter(rig, 3_600_000);
-    // it never ends here
+    // It never ends here.
     const act = rig.at(10_000, async () => void deliver(dead, 4, 'b').catch(() => undefined));
     const [waited] = await Promise.all([rig.wait(), act]);
     expect([fates(waited), rig.creates() > 0]).toEqual([['4 committed'], true]);

@@ -10,7 +10,7 @@ import { type ConformanceOptions, registerConformance } from './register-conform
 
 const ETAG = "readInto: with the object's etag it reads, with another it is Corrupt";
 
-/** Runs what is registered, as vitest would. Resolves to the failures by test. */
+/** Runs the registered tests as vitest would. Resolves to the failures by test. */
 async function runRegistered(store: ObjectStore, options: ConformanceOptions) {
   const before: (() => Promise<void>)[] = [];
   const after: (() => Promise<void>)[] = [];
@@ -41,7 +41,7 @@ async function runRegistered(store: ObjectStore, options: ConformanceOptions) {
   return { failures, log, count: tests.length };
 }
 
-/** Clients that a check closes are its own; here they share the store. */
+/** A check closes the clients it opened; here they share the store. */
 function unclosable(changes: Partial<ObjectStore>): ObjectStore {
   return Object.assign(new MemoryStore(new MemoryBucket({ crc32c })), {
     close: () => Promise.resolve(),

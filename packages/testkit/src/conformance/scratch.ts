@@ -102,8 +102,8 @@ export class Scratch {
   }
 
   /**
-   * Begins an upload with a client that the check closes itself; the upload is not ended by the
-   * check.
+   * Begins an upload with a client that the check closes itself, so `remove` does not abort the
+   * upload.
    */
   async beginUploadAt(
     store: ObjectStore,

@@ -28,14 +28,14 @@ test('scriptedFaults: a step hits the calls that match it, after those it skips 
     { operation: 'deleteMany', fault: full },
   );
   const faults = ask(plan, [
-    ['create', 'catalog/1'], // skipped
+    ['create', 'catalog/1'], // Skipped.
     ['create', 'other'],
     ['get', 'catalog/1'],
     ['create', 'catalog/2'],
     ['create', 'catalog/3'],
-    ['create', 'catalog/4'], // used up
+    ['create', 'catalog/4'], // Used up.
     ['head', 'x'],
-    ['create', 'x'], // used up
+    ['create', 'x'], // Used up.
     ['head', 'xy'],
     ['deleteMany', 'anything'],
   ]);

@@ -136,7 +136,7 @@ describe('every operation can be hit', () => {
     ],
     ['abort', (_, upload) => upload.abort()],
   ];
-  /** What of the bucket a call may change. */
+  /** The parts of the bucket's state that a call may change. */
   const stateOf = (bucket: MemoryBucket) => [
     bucket.keys(),
     bucket.openUploads().map((upload) => [upload.key, [...upload.parts.keys()]]),
@@ -296,7 +296,7 @@ test('a late effect lands although its process is dead and its caller has stoppe
 test("a refused late effect is nobody's error; a broken promise of the engine is the test's", async () => {
   const { store } = faulty(() => FAULTS.duplicateLate);
   await store.create('a', bytes(1));
-  await store.lateEffects.releaseOne(); // AlreadyExists
+  await store.lateEffects.releaseOne(); // AlreadyExists.
   await store.create('b', bytes(1));
   await store.deleteMany(['b']);
   await expect(store.lateEffects.releaseOne()).rejects.toThrow(KeyAssertionError);
