@@ -119,8 +119,8 @@ export interface TargetOptions extends CallOptions {
   /** Default: nothing is replaced. */
   replace?: Replace | undefined;
   /**
-   * Tells by name whether a file of the old directory is of the kind that belongs there, if names
-   * can tell. Default: a note that each target leaves beside the directory tells it.
+   * Decides by name whether a file of the old directory is of the kind that belongs there, if names
+   * show it. Default: the note that each target leaves beside its directory decides.
    */
   isOwn?: ((name: string) => boolean) | undefined;
   /**

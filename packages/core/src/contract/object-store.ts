@@ -5,8 +5,8 @@ import type { CheckpointError } from './errors.ts';
  * of them.
  *
  * Demands on the provider:
- * - **Create-if-absent is atomic.** Of any number of concurrent creates of one key exactly one
- *   succeeds, whichever processes send them.
+ * - **Create-if-absent is atomic.** Exactly one of any number of concurrent creates of one key
+ *   succeeds, also across processes.
  * - **Whole or not at all.** No reader, listing included, ever observes a part of an object.
  * - **Read after write.** Once a create has resolved, every `head`, `get`, `readInto` and `list`
  *   from anywhere shows it.

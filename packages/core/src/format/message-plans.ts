@@ -90,7 +90,7 @@ export function assertCount(field: FieldPlan, count: number, path: ValuePath): v
   throw new ValueProblem(path.text, `one of at most ${field.countMax} values`, 'one more');
 }
 
-/** The path ends with the key. */
+/** Throws unless the key is valid for the map. `path` ends with the key. */
 export function assertMapKey(field: FieldPlan, key: string, path: ValuePath): void {
   if (field.mapKey !== 'uint32') return;
   const isCanonical = isUint32(Number(key)) && String(Number(key)) === key;

@@ -245,7 +245,7 @@ function readMap(reader: JsonReader, field: FieldPlan): Message {
   return map;
 }
 
-/** An element of a list, or what a map holds. */
+/** An element of a list, or a value of a map. */
 function readValue(reader: JsonReader, field: FieldPlan): unknown {
   if (field.codec === undefined) return readMessage(reader, field.type);
   return readScalar(reader, field, field.codec);
@@ -263,7 +263,7 @@ function readScalar(reader: JsonReader, field: FieldPlan, codec: ScalarCodec): u
   return value;
 }
 
-/** `accepted` says in words what the bracket begins. */
+/** `accepted`: what the bracket begins, in words. */
 function openAs(reader: JsonReader, bracket: number, accepted: string): void {
   if (reader.next !== bracket) {
     const found = reader.scalar(STRING_BYTES_MAX);

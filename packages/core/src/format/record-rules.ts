@@ -175,7 +175,10 @@ export interface MessageRule extends Rule {
   readonly field: string;
 }
 
-/** Ensures that the sum is exact wherever it is computed, as in the catalog. */
+/**
+ * Limits the total of all sizes, so that their sum is exact wherever it is computed, as in the
+ * catalog.
+ */
 const sumOfSizes = (field: string, sizesOf: (message: never) => readonly Sized[]): MessageRule => ({
   field,
   accepted: 'files of at most 2^53 - 1 bytes together',

@@ -111,7 +111,10 @@ export function knownFiles(
   return new KnownFiles(known);
 }
 
-/** Judged without its list of files: its own objects, and any that may have existed before it. */
+/**
+ * For a checkpoint whose files are not known: assumes its own objects, and any that may have
+ * existed before it.
+ */
 function mayList({ id, refersToOthers }: Distrusted, key: string): boolean {
   const other = parseCheckpointPrefix(key);
   if (other === null) return true;
