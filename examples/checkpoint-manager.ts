@@ -1,4 +1,7 @@
-/** A manager of one's own for `train`: checkpoints are files of a directory, such as `3.ckpt`, and only the newest two are kept. */
+/**
+ * A custom checkpoint manager for `train`. Checkpoints are files of a directory, such as `3.ckpt`.
+ * It keeps only the newest two.
+ */
 
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
@@ -42,7 +45,7 @@ setCheckpointManager({
 
 class Sum extends State<number> {
   sum = 0;
-  override sync = async () => undefined; // it trains alone
+  override sync = async () => undefined; // this process trains alone
   override snapshot = () => this.sum;
   override apply = (sum: number) => Object.assign(this, { sum });
   override shouldSaveCheckpoint = () => true;

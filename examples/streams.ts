@@ -1,4 +1,7 @@
-/** Writes a checkpoint as streams, for bytes that are made on the way or are too many for memory, and reads one back. */
+/**
+ * Writes a checkpoint as streams and reads one back. Use streams for bytes that are generated while
+ * saving, or that do not fit in memory.
+ */
 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +15,8 @@ async function* embeddings(): AsyncGenerator<Uint8Array> {
 const uri = pathToFileURL(join(tmpdir(), 'holdfast-example', 'streams')).href;
 await using run = await openCheckpointManager(uri);
 
-// Left by an error before `commit`, the checkpoint is discarded, and nobody ever sees it.
+// If an error leaves this block before `commit`, the checkpoint is discarded and no reader ever
+// sees it.
 await using checkpoint = await run.create();
 const rows = checkpoint.openOutputStream('embeddings.bin').getWriter();
 for await (const row of embeddings()) await rows.write(row);
@@ -22,7 +26,7 @@ await notes.write(new TextEncoder().encode('1000 rows of 64 float32'));
 await notes.close();
 await checkpoint.commit({ metrics: { loss: 2.13 } });
 
-// Each chunk has been compared with its checksum before it comes out.
+// Each chunk is verified against its checksum before the stream returns it.
 const latest = await run.latest();
 let sizeBytes = 0;
 for await (const chunk of latest?.openInputStream('embeddings.bin') ?? []) sizeBytes += chunk.byteLength;

@@ -1,4 +1,7 @@
-/** A train loop that goes on where it was: it goes back a step by itself, saves while it trains, and leaves in time when it is told to. */
+/**
+ * A train loop that resumes from its latest checkpoint. It undoes a failed step by itself, saves
+ * while it trains, and exits in time after a preemption notice.
+ */
 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +22,7 @@ import {
 class Line extends State<{ slope: number; step: number }> {
   slope = 0;
   step = 0;
-  override sync = async () => undefined; // it trains alone
+  override sync = async () => undefined; // this process trains alone
   override snapshot = () => ({ slope: this.slope, step: this.step });
   override apply = (snapshot: { slope: number; step: number } | null) => Object.assign(this, snapshot);
   override shouldSaveCheckpoint = () => this.step % 10 === 0;
@@ -29,7 +32,7 @@ await using manager = await openCheckpointManager(
   pathToFileURL(join(tmpdir(), 'holdfast-example', 'training')).href,
 );
 await using saver = new AsyncSaver(manager);
-using preemption = new Preemption({ saver, deadlineMs: 25_000 }); // from SIGTERM on
+using preemption = new Preemption({ saver, deadlineMs: 25_000 }); // SIGTERM announces it
 setCheckpointManager(manager);
 
 let stepsLeft = 20;
@@ -40,7 +43,7 @@ function learn(state: Line): void {
   state.slope += 0.02 * x * (3 * x - state.slope * x);
   if (isNetworkDown && stepsLeft === 15) {
     isNetworkDown = false;
-    throw new RecoverableError('a worker is gone'); // the step is undone, and done again
+    throw new RecoverableError('a worker is gone'); // the loop undoes this step and repeats it
   }
   state.step += 1;
   stepsLeft -= 1;

@@ -1,10 +1,11 @@
-// Runs a command of this repository under the right Node and pnpm, fetching what is missing. Needs Node 18 and npm, nothing else.
+// Runs a command of this repository under the right Node and pnpm, and fetches what is missing.
+// Needs only Node 18 and npm.
 //
 //   node scripts/bootstrap.mjs COMMAND [ARGUMENT…]   run it in the root of the clone
-//   node scripts/bootstrap.mjs --cli [ARGUMENT…]     build the holdfast command and run it where we are
+//   node scripts/bootstrap.mjs --cli [ARGUMENT…]     build the command and run it in this directory
 //   node scripts/bootstrap.mjs --path                print the PATH it would use
 //
-// It says what it does on stderr, one line a step, and nothing when there is nothing to do.
+// It prints one line on stderr for each step, and nothing if no step is needed.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -17,7 +18,10 @@ import { childEnv, isMusl, isSuitableNode, nodePackage, PNPM_VERSION } from './t
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const INSTALL_STAMP = path.join(ROOT, 'node_modules', '.holdfast-installed');
-/** Read by bin/holdfast: holds the path of Node; its time is when the build began. */
+/**
+ * bin/holdfast reads this file. It contains the path of Node. Its modification time is the start of
+ * the build.
+ */
 const CLI_STAMP = path.join(ROOT, 'node_modules', '.holdfast-cli');
 const CLI_BUNDLE = path.join(ROOT, 'packages', 'cli', 'dist', 'holdfast.mjs');
 const STARTED_MS = Date.now();
@@ -44,7 +48,9 @@ function findNode() {
   return path.join(fetchPackage(wanted, { say }), 'bin', 'node');
 }
 
-/** A directory with `node` and `pnpm` as programs, so that everything we start finds these. */
+/**
+ * A directory with `node` and `pnpm` as programs, so that every process we start finds these two.
+ */
 function toolDirectory(node) {
   const pnpm = path.join(fetchPackage({ name: 'pnpm', version: PNPM_VERSION }, { say }), 'bin', 'pnpm.cjs');
   const key = createHash('sha256').update(`${node}\n${pnpm}`).digest('hex').slice(0, 12);
@@ -75,7 +81,10 @@ function isRunning(pid) {
   }
 }
 
-/** Runs `work` while no other process of this machine runs one in the same clone. A lock whose owner is gone is taken over. */
+/**
+ * Runs `work` while no other process of this machine runs one in the same clone. It takes over a
+ * lock whose owner has ended.
+ */
 async function withCloneLock(work) {
   const name = createHash('sha256').update(ROOT).digest('hex').slice(0, 12);
   const lock = path.join(CACHE, `lock-${name}`);
@@ -98,7 +107,7 @@ async function withCloneLock(work) {
   }
 }
 
-/** False: another process has it. */
+/** Returns false if another process holds the lock. */
 function takeLock(lock) {
   try {
     fs.writeFileSync(lock, String(process.pid), { flag: 'wx' });
@@ -118,7 +127,10 @@ function readIfPresent(file) {
   }
 }
 
-/** Runs a preparing step; its output is shown only if it fails, and always on stderr: stdout belongs to the command. */
+/**
+ * Runs a preparing step. Its output is shown only if it fails, and always on stderr, because stdout
+ * belongs to the command.
+ */
 function prepare(command, args, env) {
   const result = spawnSync(command, args, {
     cwd: ROOT,
@@ -132,7 +144,10 @@ function prepare(command, args, env) {
   throw new BootstrapError(`${path.basename(command)} ${args[0]} failed; its own words are above`);
 }
 
-/** Before the first step that writes into the clone: pnpm's own words for it say less. */
+/**
+ * Run this before the first step that writes into the clone: it explains the problem better than
+ * pnpm does.
+ */
 function assertCloneWritable() {
   try {
     fs.accessSync(ROOT, fs.constants.W_OK);
@@ -164,7 +179,8 @@ async function installDependencies(env) {
 
 async function buildCli(env, node) {
   await withCloneLock(() => {
-    // Another process may have built while we waited; its build began after we did.
+    // Another process may have built while we waited. Its build began after we started, so it is
+    // new enough.
     if (fs.existsSync(CLI_STAMP) && fs.statSync(CLI_STAMP).mtimeMs > STARTED_MS) return;
     assertCloneWritable();
     say('building the holdfast command');
@@ -175,12 +191,12 @@ async function buildCli(env, node) {
   });
 }
 
-/** Runs the command in our place: its signals, its streams, its exit status. */
+/** Runs the command in place of this process: with its signals, streams and exit status. */
 function become(command, args, options) {
   const child = spawn(command, args, { stdio: 'inherit', ...options });
   const forward = (signal) => child.kill(signal);
   process.on('SIGINT', () => {
-    // A Ctrl-C reaches the whole foreground group; the child decides what it means.
+    // Ctrl-C reaches the whole foreground group, so the child decides how to react.
   });
   process.on('SIGTERM', forward);
   process.on('SIGHUP', forward);

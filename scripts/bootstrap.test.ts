@@ -9,10 +9,10 @@ import { PNPM_VERSION } from './toolchain.mjs';
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const READ_ONLY = 0o555;
 const WRITABLE = 0o755;
-/** For a process that hangs. */
+/** Limit for a process that hangs. */
 const TIMEOUT_MS = 20_000;
 
-/** Modes of files hold for root as well. */
+/** Makes file modes hold for root as well. */
 const BOUND = ['setpriv', '--bounding-set', '-dac_override,-dac_read_search', '--inh-caps', '-all'];
 
 let directory: string;

@@ -1,4 +1,4 @@
-// Fetches packages of npm into the cache, through npm's ordinary configuration. Runs on Node 18.
+// Fetches npm packages into the cache, with the user's npm configuration. Runs on Node 18.
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -10,12 +10,13 @@ export const CACHE = path.resolve(
   cacheDir({ env: process.env, platform: process.platform, home: os.homedir() }),
 );
 
-/** A failure that its message explains. */
+/** A failure that its message fully explains. */
 export class FetchError extends Error {}
 
 /**
- * The directory of one npm package in the cache; fetches the package unless it is there. Safe for many processes at once: the last step
- * is a rename. `forOtherMachine`: the package need not run here.
+ * Returns the directory of one npm package in the cache. Fetches the package if it is missing. Many
+ * processes may call it at once, because the last step is a rename. `forOtherMachine`: the package
+ * need not run on this machine.
  */
 export function fetchPackage({ name, version }, { say, forOtherMachine = false }) {
   const target = path.join(CACHE, `${name.replace('/', '+')}-${version}`);
@@ -26,7 +27,7 @@ export function fetchPackage({ name, version }, { say, forOtherMachine = false }
     npmInstall(`${name}@${version}`, temporary, forOtherMachine ? ['--force'] : []);
     fs.renameSync(path.join(temporary, 'node_modules', name), target);
   } catch (error) {
-    // Another process was faster: its copy is as good as ours.
+    // Another process was faster, and its copy is equally good.
     if (!['ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error;
   } finally {
     fs.rmSync(temporary, { recursive: true, force: true });
@@ -34,7 +35,10 @@ export function fetchPackage({ name, version }, { say, forOtherMachine = false }
   return target;
 }
 
-/** Makes something in the cache, and the cache before it. Throws `FetchError` where the file system does not let it. */
+/**
+ * Creates the cache, then calls `make` to create something in it. Throws `FetchError` if the file
+ * system rejects the write.
+ */
 export function inCache(make) {
   try {
     makeDirectory(CACHE);
@@ -47,7 +51,10 @@ export function inCache(make) {
   }
 }
 
-/** With its parents. Node's own way to do that never ends where a parent takes no names, as below /proc. */
+/**
+ * Creates a directory with its parents. Node's recursive mkdir never returns if a parent accepts no
+ * new names, as below /proc.
+ */
 function makeDirectory(directory) {
   if (fs.existsSync(directory)) return;
   makeDirectory(path.dirname(directory));
@@ -58,7 +65,7 @@ function makeDirectory(directory) {
   }
 }
 
-/** Whether a file system refused to be written. */
+/** True if the file system rejected a write. */
 export function isRefusedWrite(error) {
   return ['EACCES', 'EPERM', 'EROFS'].includes(error.code);
 }

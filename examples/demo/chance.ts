@@ -1,6 +1,9 @@
-/** Numbers that look like chance and follow from a seed, so that every process draws the same ones. */
+/** Pseudo-random numbers that follow from a seed, so that every process draws the same ones. */
 
-/** 32 bits that change entirely when any of the three numbers does (the finalizer of MurmurHash3, once for each). */
+/**
+ * Hashes three numbers to 32 bits. A change of any number changes the whole result. Applies the
+ * finalizer of MurmurHash3 once for each number.
+ */
 export function mix(a: number, b: number, c: number): number {
   return scramble(scramble(scramble(a) ^ b) ^ c);
 }
@@ -12,12 +15,15 @@ function scramble(bits: number): number {
   return (x ^ (x >>> 16)) >>> 0;
 }
 
-/** From `bits` of 32 to a number around 0 with variance 1, between -2.45 and 2.45: the sum of both halves. */
+/**
+ * Turns 32 `bits` into a number with mean 0 and variance 1, between -2.45 and 2.45. It is computed
+ * from the sum of both halves.
+ */
 export function bell(bits: number): number {
   return (((bits & 0xffff) + (bits >>> 16)) / 0x10000 - 1) * 2.449;
 }
 
-/** A row of draws, evenly from 0 up to, but not including, 1. */
+/** A sequence of uniform draws from 0 (inclusive) to 1 (exclusive). */
 export class Chance {
   readonly #seed: number;
   readonly #stream: number;

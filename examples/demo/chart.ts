@@ -1,4 +1,4 @@
-/** The loss by update, in characters. */
+/** Draws the loss by update as a chart of characters. */
 
 import type { LossPoint } from './job.ts';
 
@@ -7,7 +7,10 @@ const LINE_COUNT = 9;
 const FIRST_LIFE = '·';
 const SECOND_LIFE = '●';
 
-/** Two lives of a job, the second of which began at `resumedAt`. Each column is the mean of its updates; where both have one, the second is seen. */
+/**
+ * Draws two lives of a job, the second of which began at `resumedAt`. Each column is the mean of
+ * its updates. The chart shows the second life for columns in which both lives have a value.
+ */
 export function lossChart(
   lives: readonly [readonly LossPoint[], readonly LossPoint[]],
   resumedAt: number,
@@ -48,7 +51,7 @@ function meanByColumn(
   return new Map(Array.from(sums, ([column, { loss, count }]) => [column, loss / count]));
 }
 
-/** Numbers that end below their columns. */
+/** The axis: each number ends below its column. */
 function axis(updates: readonly number[], columnOf: (update: number) => number): string {
   let line = '';
   for (const update of updates) line = line.padEnd(8 + columnOf(update) - String(update).length) + update;

@@ -1,4 +1,4 @@
-/** An expectation of the demo that failed; its message is for people. */
+/** An expectation of the demo failed. The message is written for users. */
 export class DemoFailure extends Error {}
 
 export function expectThat(isTrue: boolean, what: string): asserts isTrue {

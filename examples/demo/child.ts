@@ -3,29 +3,35 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** A dozen processes run the same two programs: what one of them has compiled, the next ones need not. Node's own place for it. */
+/**
+ * Node's compile cache. A dozen processes run the same two programs, so each program is compiled
+ * only once.
+ */
 const COMPILE_CACHE = join(tmpdir(), 'node-compile-cache');
 
 const running = new Set<ChildProcess>();
 
-/** For the end of the demo, whatever its reason: no process that it started outlives it, a frozen one neither. */
+/**
+ * Kills every process that the demo started, also frozen ones. The demo calls it at its end,
+ * whatever the reason for the end.
+ */
 export function killAll(): void {
   for (const child of running) child.kill('SIGKILL');
 }
 
-/** A process of the job: it is sent commands, and sends reports. */
+/** A process of the job. It receives commands and sends reports. */
 export class Child<Command extends object, Report extends { readonly type: string }> {
-  /** For people. */
+  /** Shown to users. */
   readonly name: string;
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has ended. */
   readonly died: Promise<void>;
   readonly #child: ChildProcess;
 
-  /** `script` stands beside this file; it is started with `setup`. */
+  /** `script` is a file in this directory. The process starts with `setup`. */
   constructor(name: string, script: string, setup: object) {
     this.name = name;
     const path = fileURLToPath(new URL(script, import.meta.url));
-    // Detached: a terminal's Ctrl-C reaches the demo alone, and the demo ends its processes.
+    // Detached, so that Ctrl-C in a terminal reaches only the demo. The demo ends its processes.
     this.#child = fork(path, [JSON.stringify(setup)], {
       detached: true,
       serialization: 'advanced',
@@ -38,7 +44,7 @@ export class Child<Command extends object, Report extends { readonly type: strin
         resolve();
       };
       this.#child.once('exit', isGone);
-      this.#child.once('error', isGone); // it could not even be started
+      this.#child.once('error', isGone); // the process could not be started
     });
   }
 
@@ -51,10 +57,10 @@ export class Child<Command extends object, Report extends { readonly type: strin
   }
 
   send(command: Command): void {
-    this.#child.send(command, () => undefined); // an error means that the process died, and `died` tells
+    this.#child.send(command, () => undefined); // on an error the process died, and `died` resolves
   }
 
-  /** The next report of this type; `null` if the process dies first. */
+  /** The next report of this type, or `null` if the process dies first. */
   async next<Type extends Report['type']>(type: Type): Promise<Extract<Report, { type: Type }> | null> {
     const { promise, resolve } = Promise.withResolvers<Extract<Report, { type: Type }> | null>();
     const listen = (message: unknown) => {
@@ -70,18 +76,18 @@ export class Child<Command extends object, Report extends { readonly type: strin
     }
   }
 
-  /** SIGKILL: from one instruction to the next, the process is gone. */
+  /** Sends SIGKILL: the process ends at once, between any two instructions. */
   kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     return this.died;
   }
 
-  /** SIGSTOP: the process does nothing, and does not know it. */
+  /** Sends SIGSTOP: the process stops and cannot notice it. */
   freeze(): void {
     this.#child.kill('SIGSTOP');
   }
 
-  /** SIGCONT. */
+  /** Sends SIGCONT. */
   thaw(): void {
     this.#child.kill('SIGCONT');
   }

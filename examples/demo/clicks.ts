@@ -1,16 +1,17 @@
 /**
- * What the model learns from: who was shown what at which hour, and whether they clicked. It is made up, by a rule that the model does not
- * know: users and items have tastes, some are keener or more popular, and hours differ. Everything follows from a seed and is made on
- * the fly, so each trainer makes its own share.
+ * The training data: which user was shown which item at which hour, and whether the user clicked. A
+ * rule that the model does not know generates it. Users and items have tastes, some are keener or
+ * more popular, and hours differ. Everything follows from a seed and is generated when needed, so
+ * each trainer generates its own share.
  */
 
 import { bell, Chance, mix } from './chance.ts';
 import type { Shape } from './parameters.ts';
 
 export interface Batch {
-  /** Of users, items and hours: `ids[table][i]` belongs to example `i`. */
+  /** Ids of users, items and hours: `ids[table][i]` belongs to example `i`. */
   readonly ids: readonly Int32Array[];
-  /** 1: clicked. */
+  /** 1 if the user clicked, otherwise 0. */
   readonly clicked: Uint8Array;
 }
 
@@ -18,17 +19,23 @@ const BATCH_SIZE = 512;
 const HELD_OUT_SIZE = 8192;
 
 const TASTE_COUNT = 3;
-/** Popularity of rank `r` falls as `1 / r ** ZIPF`: few users and items make up most of the clicks. */
+/**
+ * Popularity of rank `r` falls as `1 / r ** ZIPF`, so that a few users and items make up most
+ * clicks.
+ */
 const ZIPF = 1.15;
-/** Those from 0 on are the trainers'. */
+/** The stream of the held-out examples. Streams from 0 on belong to trainers. */
 const HELD_OUT_STREAM = -1;
 
-/** What is learned from in step `step` of a stream: each trainer has its own, and a new one when the job starts anew. */
+/**
+ * The training examples of step `step` of a stream. Each trainer has its own stream, and a new one
+ * when the job restarts.
+ */
 export function trainingBatch(shape: Shape, stream: number, step: number): Batch {
   return clicks(shape, mix(shape.seed, stream, step), BATCH_SIZE);
 }
 
-/** What the model is judged by: examples that it never learns from. */
+/** The examples that judge the model. It never trains on them. */
 export function heldOut(shape: Shape): Batch {
   return clicks(shape, mix(shape.seed, HELD_OUT_STREAM, 0), HELD_OUT_SIZE);
 }
@@ -52,7 +59,7 @@ function clicks(shape: Shape, stream: number, size: number): Batch {
   return { ids, clicked };
 }
 
-/** The rule behind it all. */
+/** The rule that generates the clicks. */
 function inclination(seed: number, user: number, item: number, hour: number): number {
   let matched = 0;
   for (let taste = 1; taste <= TASTE_COUNT; taste++) {
@@ -63,7 +70,10 @@ function inclination(seed: number, user: number, item: number, hour: number): nu
   return -0.5 + keenness + popularity + 1.2 * matched + 0.5 * Math.sin((hour / 24) * 2 * Math.PI);
 }
 
-/** A rank from 0 to `count - 1` by a draw from 0 to 1: the inverse of the integral of the popularity. */
+/**
+ * Turns a draw from 0 to 1 into a rank from 0 to `count - 1`. It inverts the integral of the
+ * popularity.
+ */
 function zipf(draw: number, count: number): number {
   const power = 1 - ZIPF;
   return Math.min(count - 1, Math.floor((1 + draw * ((count + 1) ** power - 1)) ** (1 / power)) - 1);

@@ -4,11 +4,11 @@ import { DeepFm, type Dense, type Gathered, logisticLoss } from './deep-fm.ts';
 import { DENSE_VARIABLES, DIM, TABLE_NAMES } from './parameters.ts';
 
 const CLICKED = Uint8Array.of(1, 0, 1, 1, 0);
-/** Larger than a model begins with, so that every term counts. */
+/** Larger than the initial values of a model, so that every term matters. */
 const random = (stream: number, length: number) =>
   Float32Array.from({ length }, (_, k) => 0.3 * bell(mix(11, stream, k)));
 
-/** Two examples share the user, three the hour. */
+/** Two examples share the user. Three examples share the hour. */
 const gathered: Gathered = {
   slots: [Int32Array.of(0, 1, 1, 2, 3), Int32Array.of(0, 1, 2, 3, 4), Int32Array.of(0, 0, 0, 1, 1)],
   rows: [4, 5, 2].map((rowCount, table) => random(table, rowCount * DIM)),
@@ -20,7 +20,7 @@ function totalLoss(): number {
   return probabilities.reduce((sum, probability, i) => sum + logisticLoss(probability, CLICKED[i]!), 0);
 }
 
-/** By central differences: `learn` never sees it computed this way. */
+/** The derivative by central differences, independent of how `learn` computes it. */
 function slope(values: Float32Array, at: number): number {
   const value = values[at]!;
   const step = 2 ** -9;

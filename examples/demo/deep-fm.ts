@@ -1,48 +1,58 @@
 /**
- * The model, a small DeepFM (Guo et al., 2017): of the rows of a user, an item and an hour, the weights and the dot product of each two
- * vectors are added up; beside that, a hidden layer sees all three rows. The sum, through a sigmoid, is the probability of a click.
+ * The model, a small DeepFM (Guo et al., 2017). It takes the rows of a user, an item and an hour.
+ * It adds up their weights and the dot product of each pair of vectors. Beside that, a hidden layer
+ * reads all three rows. The sigmoid of the sum is the probability of a click.
  */
 
 import { DIM, HIDDEN_COUNT, TABLE_NAMES } from './parameters.ts';
 
-// Of this module: the innermost loops read them, and where tests run an import is looked up each time.
+// Copied into this module because the innermost loops read them. Test runners look up an import at
+// each use.
 const UNIT_COUNT = HIDDEN_COUNT;
 const ROW_LENGTH = DIM;
 const TABLE_COUNT = TABLE_NAMES.length;
 const INPUT_COUNT = TABLE_COUNT * ROW_LENGTH;
 
-/** One array for each dense variable: `bias:0`, `hidden/kernel:0`, `hidden/bias:0`, `output/kernel:0`. */
+/**
+ * One array for each dense variable: `bias:0`, `hidden/kernel:0`, `hidden/bias:0`,
+ * `output/kernel:0`.
+ */
 export type Dense = readonly [Float32Array, Float32Array, Float32Array, Float32Array];
 
 /** The part of the model that a batch needs. */
 export interface Gathered {
   /** For each table, rows of `DIM` elements. */
   readonly rows: readonly Float32Array[];
-  /** For each table and example, which of its rows. */
+  /** For each table and example, the index of its row in `rows`. */
   readonly slots: readonly Int32Array[];
   readonly dense: Dense;
 }
 
 export interface Gradients {
-  /** Summed over the examples of a row: those of a rare user count as much as those of others. */
+  /**
+   * Sums over the examples of a row, so that the examples of a rare user count as much as others.
+   */
   readonly rows: readonly Float32Array[];
-  /** The mean over all examples. */
+  /** Means over all examples. */
   readonly dense: Dense;
 }
 
-/** Probabilities that are 0 or 1 but for rounding cost no more than this allows. */
+/**
+ * Lower bound for a probability in the loss, so that rounding to 0 or 1 does not make the loss
+ * infinite.
+ */
 const NEARLY_ZERO = 1e-12;
 
 export function logisticLoss(probability: number, clicked: number): number {
   return -Math.log(Math.max(NEARLY_ZERO, clicked === 1 ? probability : 1 - probability));
 }
 
-/** Computes one example after the other, in memory of its own. */
+/** Computes one example after the other in preallocated memory. */
 export class DeepFm {
   readonly #input = new Float64Array(INPUT_COUNT);
-  /** Of the three vectors; element 0 is the sum of the weights. */
+  /** Sum of the three vectors. Element 0 is the sum of the weights. */
   readonly #sum = new Float64Array(ROW_LENGTH);
-  /** What the units of the hidden layer put out: never below 0. */
+  /** Outputs of the hidden units, never below 0. */
   readonly #hidden = new Float64Array(UNIT_COUNT);
   readonly #hiddenGradient = new Float64Array(UNIT_COUNT);
 
@@ -91,7 +101,7 @@ export class DeepFm {
         if (k > 0) squares += value * value;
       }
     }
-    // The dot products of each two: half of what the square of the sum has beyond the sum of the squares.
+    // The sum of all pairwise dot products is (square of the sum - sum of the squares) / 2.
     let squareOfSum = 0;
     for (let k = 1; k < ROW_LENGTH; k++) squareOfSum += (sum[k] as number) ** 2;
     return (sum[0] as number) + (squareOfSum - squares) / 2;
@@ -117,7 +127,10 @@ export class DeepFm {
     return output;
   }
 
-  /** Adds what `example`, the one that `#forward` has just seen, contributes. `error`: the derivative of its loss by the logit. */
+  /**
+   * Adds the contribution of `example`, which must be the last one that `#forward` computed.
+   * `error` is the derivative of its loss by the logit.
+   */
   #backward({ slots, dense }: Gathered, example: number, error: number, gradients: Gradients): void {
     const [bias] = gradients.dense;
     bias[0] = (bias[0] as number) + error;

@@ -1,4 +1,4 @@
-/** How good a model is, on clicks that it was not trained on. */
+/** Quality of a model on clicks that it was not trained on. */
 
 import type { Batch } from './clicks.ts';
 import { logisticLoss } from './deep-fm.ts';
@@ -6,7 +6,10 @@ import { logisticLoss } from './deep-fm.ts';
 export interface Evaluation {
   /** Mean logistic loss. */
   readonly loss: number;
-  /** How often a clicked example is given a higher probability than one that was not: 0.5 is chance. */
+  /**
+   * Share of pairs in which a clicked example gets a higher probability than one without a click.
+   * Chance gives 0.5.
+   */
   readonly auc: number;
   /** For each example. */
   readonly predictions: Float64Array;
@@ -18,7 +21,7 @@ export function evaluate(predictions: Float64Array, { clicked }: Batch): Evaluat
   return { loss: lossSum / clicked.length, auc: areaUnderCurve(predictions, clicked), predictions };
 }
 
-/** By ranks (Mann and Whitney); equal predictions share theirs. */
+/** Computed from ranks (Mann and Whitney). Equal predictions share their mean rank. */
 export function areaUnderCurve(predictions: Float64Array, clicked: Uint8Array): number {
   const order = Uint32Array.from(predictions.keys()).sort(
     (a, b) => (predictions[a] as number) - (predictions[b] as number),

@@ -1,4 +1,7 @@
-/** The last chapter: the best of all checkpoints becomes one file, which predicts as the model did that was saved. */
+/**
+ * The last chapter exports the best of all checkpoints to one file and checks that it predicts
+ * exactly as the saved model did.
+ */
 
 import { bestCheckpoint, exportSafetensors, openCheckpointShards } from '@holdfast/elasticdl';
 import { expectThat } from './checks.ts';

@@ -1,4 +1,7 @@
-/** A model that was exported to safetensors, read by hand: https://huggingface.co/docs/safetensors#format. */
+/**
+ * Reads a model that was exported to safetensors, without a library. Format:
+ * https://huggingface.co/docs/safetensors#format
+ */
 
 import { readFile } from 'node:fs/promises';
 import { expectThat } from './checks.ts';
@@ -11,7 +14,7 @@ interface Entry {
   readonly data_offsets: readonly [number, number];
 }
 
-/** One server that holds the whole model, and learns no more. */
+/** Opens the file as one server that holds the whole model and cannot learn. */
 export async function openExported(path: string): Promise<ServerLink> {
   const tensors = readTensors(await readFile(path));
   const dense = DENSE_VARIABLES.map(({ name }) => new Float32Array(tensors(name, 'F32')));
@@ -38,7 +41,9 @@ export async function openExported(path: string): Promise<ServerLink> {
   };
 }
 
-/** The elements of a tensor, by name and type: a copy, which begins where any element may. */
+/**
+ * Reads tensors by name and type. Each is a copy, because its bytes in the file may be unaligned.
+ */
 function readTensors(file: Buffer): (name: string, dtype: string) => ArrayBuffer {
   const headerBytes = Number(file.readBigUInt64LE(0));
   const data = 8 + headerBytes;

@@ -1,11 +1,12 @@
 /**
- * How workers and parameter servers talk: frames over a socket of this machine. A frame is made of words of four bytes: the length of its
- * body in words, its kind, and the body. All these processes run on one machine, so they agree on the order of bytes.
+ * The protocol between workers and parameter servers: frames over a socket of this machine. A frame
+ * consists of words of four bytes: the length of its body in words, its kind, and the body. All
+ * processes run on one machine, so they share the byte order.
  */
 
 import type { Socket } from 'node:net';
 
-/** Requests, and the two replies. */
+/** Two kinds of requests and two kinds of replies. */
 export const KIND = { pull: 1, push: 2, done: 3, refused: 4 } as const;
 
 const WORD_BYTES = 4;
@@ -17,7 +18,7 @@ export interface Frame {
   readonly body: Words;
 }
 
-/** Words of a frame, taken one array after the other. What is taken is a view. */
+/** Takes arrays from the words of a frame, one after the other. The arrays are views. */
 export class Words {
   readonly #buffer: ArrayBuffer;
   #atBytes = 0;
@@ -57,11 +58,11 @@ export function writeFrame(
   socket.write(bytes);
 }
 
-/** Ends when the other side does, or when the connection breaks. */
+/** Ends when the other side closes or the connection breaks. */
 export async function* readFrames(socket: Socket): AsyncGenerator<Frame> {
   const head = new Uint8Array(HEAD_BYTES);
   let body: Uint8Array<ArrayBuffer> | null = null;
-  let filled = 0; // of the body, or of the head while there is no body
+  let filled = 0; // bytes of the body, or of the head while `body` is null
   for await (const chunk of socket as AsyncIterable<Uint8Array>) {
     for (let rest = chunk; rest.byteLength > 0 || body?.byteLength === 0; ) {
       const part: Uint8Array = body ?? head;

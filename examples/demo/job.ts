@@ -1,4 +1,7 @@
-/** The job: parameter servers, trainers, and a worker that judges what the servers save. This is what ElasticDL calls the master. */
+/**
+ * The job: parameter servers, trainers, and an evaluator that judges what the servers save.
+ * ElasticDL calls this process the master.
+ */
 
 import { DemoFailure } from './checks.ts';
 import { Child } from './child.ts';
@@ -11,26 +14,29 @@ export const TRAINER_COUNT = 2;
 
 export interface JobSetup {
   readonly uri: string;
-  /** Which life of the job this is: 1, 2, … */
+  /** The life of the job: 1, 2, … */
   readonly attempt: number;
   readonly serverCount: number;
   readonly shape: Shape;
-  /** Even, so that each trainer does its half. */
+  /** An even number, so that each trainer does half of the steps. */
   readonly checkpointSteps: number;
-  /** For the story: which servers, by index, pause in the middle of saving which version. */
+  /**
+   * Servers that pause for the story: by server index, the version whose save the server
+   * interrupts.
+   */
   readonly pauses?: Readonly<Record<number, number>> | undefined;
 }
 
 export type Server = Child<ServerCommand, ServerReport>;
 export type Worker = Child<WorkerCommand, WorkerReport>;
 
-/** How good the model was on the examples of one update, before it learned from them. */
+/** Quality of the model on the examples of one update, before it learned from them. */
 export interface LossPoint {
   readonly update: number;
   readonly loss: number;
 }
 
-/** Every wait rejects when a process fails or is lost that was not meant to be. */
+/** Every wait rejects when a process fails or is lost and the story does not intend that. */
 export class Job {
   readonly setup: JobSetup;
   readonly servers: Server[] = [];
@@ -39,23 +45,26 @@ export class Job {
   readonly #judge: Worker;
   readonly #ports: number[] = [];
   readonly #failure = Promise.withResolvers<never>();
-  /** Processes whose end, or whose failure, is part of the story. */
+  /** Processes whose end or failure is part of the story. */
   readonly #givenUp = new Set<unknown>();
-  /** By version, the servers that have saved it; server 0 has put it aside. */
+  /**
+   * By version, the servers that have saved it. Server 0 counts when it has put the version aside.
+   */
   readonly #having = new Map<number, Set<number>>();
   readonly #evaluations = new Map<number, Evaluation>();
   readonly #commits = new Map<number, PromiseWithResolvers<Evaluation>>();
   #judging: Promise<unknown> = Promise.resolve();
-  /** Steps that each trainer has done. */
+  /** Steps that each trainer has completed. */
   #step = 0;
   #version = 0;
   #rowCount = 0;
 
   private constructor(setup: JobSetup) {
     this.setup = setup;
-    this.#failure.promise.catch(() => undefined); // whoever waits is told
+    this.#failure.promise.catch(() => undefined); // each wait reports the failure
     this.#trainers = Array.from({ length: TRAINER_COUNT }, (_, index) =>
-      // Each life has streams of its own: what a lost update was made from may be in the checkpoint all the same, by another server's share.
+      // Each life has its own streams. A server's share in the checkpoint may already contain an
+      // update that other servers lost.
       this.#startWorker(`trainer ${index}`, (setup.attempt - 1) * TRAINER_COUNT + index),
     );
     this.#judge = this.#startWorker('the judging worker', -1);
@@ -69,12 +78,12 @@ export class Job {
     return job;
   }
 
-  /** What the servers began with: 0, or the version that they restored. */
+  /** The version that the servers restored, or 0 if they restored none. */
   get version(): number {
     return this.#version;
   }
 
-  /** Rows of all tables on all servers, when they began. */
+  /** Rows of all tables on all servers at their start. */
   get rowCount(): number {
     return this.#rowCount;
   }
@@ -83,7 +92,10 @@ export class Job {
     return [...this.servers, ...this.#trainers, this.#judge];
   }
 
-  /** Until trainers have made so many updates, which `losses` then tells about. Servers may still be saving. */
+  /**
+   * Resolves when the trainers have made this many updates. `losses` then contains them. Servers
+   * may still be saving.
+   */
   async train(updates: number): Promise<void> {
     const until = updates / TRAINER_COUNT;
     const from = this.#step;
@@ -100,12 +112,15 @@ export class Job {
     this.losses.sort((a, b) => a.update - b.update);
   }
 
-  /** Resolves when the version is committed, to what it is worth. */
+  /** Resolves to the evaluation of the version when it is committed. */
   committed(version: number): Promise<Evaluation> {
     return this.#orFail(this.#commitOf(version).promise);
   }
 
-  /** Resolves when these servers, all but server 0, have delivered their shares. */
+  /**
+   * Resolves when these servers have delivered their shares. Server 0 must not be among them,
+   * because it reports before it delivers.
+   */
   async delivered(version: number, indexes: readonly number[]): Promise<void> {
     const missing = indexes.find((index) => !this.#having.get(version)?.has(index));
     if (missing === undefined) return;
@@ -113,7 +128,7 @@ export class Job {
     await this.delivered(version, indexes);
   }
 
-  /** The model as the servers have it for this version. */
+  /** Evaluates the model of this version from the shares that the servers keep. */
   async evaluate(version: number): Promise<Evaluation> {
     const evaluated = this.#judge.next('evaluated');
     this.#judge.send({ type: 'evaluate', version });
@@ -126,12 +141,12 @@ export class Job {
     return server;
   }
 
-  /** Waits until the server pauses in the middle of a save. */
+  /** Resolves when the server pauses in the middle of a save. */
   async halfway(index: number): Promise<void> {
     await this.#survive(this.server(index), this.server(index).next('halfway'));
   }
 
-  /** From now on the process may fail or end. */
+  /** From now on a failure or the end of this process does not fail the job. */
   giveUp(process: Server | Worker): void {
     this.#givenUp.add(process);
   }
@@ -141,7 +156,10 @@ export class Job {
     await process.kill();
   }
 
-  /** A new life of a server that was killed: it restores its share, and the workers find it. Resolves to the version that it restored. */
+  /**
+   * Starts a new life of a server that was killed. It restores its share, and the workers connect
+   * to it. Resolves to the restored version.
+   */
   async restart(index: number): Promise<number> {
     const version = await this.#startServer(index);
     await this.#connect();
@@ -205,7 +223,7 @@ export class Job {
     }
   }
 
-  /** One version after the other: server 0 saves them in their order. */
+  /** Judges one version after the other, because server 0 saves them in their order. */
   #judgeNext(version: number): void {
     this.#judging = this.#judging
       .then(() => this.evaluate(version))

@@ -1,4 +1,4 @@
-/** `npm run demo`: runs the story, shows what came of it, and leaves nothing running. */
+/** `npm run demo`: plays the story, prints the results, and leaves no process running. */
 
 import { join } from 'node:path';
 import { toCheckpointError } from '@holdfast/core';
@@ -51,7 +51,7 @@ function sayWhatIsGone(server: ServerName, { directory }: DemoOptions): void {
 }
 
 function sayWhereToLook({ uri, directory, storeIsIn }: DemoOptions): void {
-  // A URI with settings holds what a shell would take for its own.
+  // A URI with settings contains characters that a shell interprets.
   const run = /^[\w:/.%~+@-]+$/.test(uri) ? uri : `'${uri}'`;
   heading('The store is still there; look at it');
   say(`./bin/holdfast list ${run}`);
@@ -69,7 +69,7 @@ function explain(error: unknown): string {
   return code === 'Unexpected' ? message : `${message} (${code})\n${advice}`;
 }
 
-/** No process of the demo outlives it, whatever ends it. */
+/** Ends every process of the demo together with the demo. */
 function endTogether(): void {
   process.once('exit', killAll);
   for (const [signal, exitCode] of [

@@ -1,4 +1,4 @@
-/** A parameter server's share as ElasticDL's checkpoints hold it, and back. */
+/** Converts a parameter server's share to the format of ElasticDL's checkpoints and back. */
 
 import type { EmbeddingRows, ModelShard, TableInfo, Tensor } from '@holdfast/elasticdl';
 import { expectThat } from './checks.ts';
@@ -6,7 +6,10 @@ import { ParameterShard } from './parameter-shard.ts';
 import { DIM, type Shape, TABLE_NAMES } from './parameters.ts';
 import { type Position, rowCountOf, serverOfRow, slotOfRow, variablesOf } from './placement.ts';
 
-/** Of every table there is a second one with the optimizer's state, named as ElasticDL names such tables. */
+/**
+ * Each table has a second one with the optimizer's state. Its name follows ElasticDL's rule for
+ * such tables.
+ */
 const accumulatorsOf = (table: string) => `${table}-accumulator`;
 
 const INFOS: readonly TableInfo[] = TABLE_NAMES.flatMap((name) => [
@@ -14,7 +17,7 @@ const INFOS: readonly TableInfo[] = TABLE_NAMES.flatMap((name) => [
   { name: accumulatorsOf(name), dim: DIM, initializer: 'constant', dtype: 'float32' },
 ]);
 
-/** Views: nothing is copied, so the shard must not learn while this is saved. */
+/** Returns views without copying. The shard must not learn until these views are saved. */
 export function toModelShard({ position, version, state }: ParameterShard): ModelShard {
   const tables = new Map<string, EmbeddingRows>();
   for (const [table, name] of TABLE_NAMES.entries()) {
@@ -31,7 +34,10 @@ export function toModelShard({ position, version, state }: ParameterShard): Mode
   return { version, infos: INFOS, dense, tables };
 }
 
-/** Copies. Rows may come in any order; each must be there, and nothing else: a model that lacks a row has not been restored. */
+/**
+ * Copies the shard. Rows may come in any order. Every row must be present and nothing else, because
+ * a model that lacks a row is not fully restored.
+ */
 export function fromModelShard(shard: ModelShard, shape: Shape, position: Position): ParameterShard {
   const variables = variablesOf(position);
   expectThat(
@@ -80,7 +86,7 @@ function rowsInOrder(
   return ordered;
 }
 
-/** In the order of the slots. */
+/** Ids in the order of the slots. */
 function idsOf(rowCount: number, { index, count }: Position): BigInt64Array {
   return BigInt64Array.from({ length: rowCount }, (_, slot) => BigInt(index + slot * count));
 }
@@ -89,7 +95,7 @@ function bytesOf(values: Float32Array): Uint8Array {
   return new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 }
 
-/** A copy, for the bytes may lie at any address. */
+/** Copies the bytes, because they may be unaligned. */
 function floatsOf(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }

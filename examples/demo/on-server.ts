@@ -1,11 +1,14 @@
-/** `--minio`, `--gcs`, `--azure`: the demo once more, on a server that the repository's tests know how to get and start. */
+/**
+ * `--minio`, `--gcs`, `--azure`: run the demo again on a server that the repository's tests can
+ * install and start.
+ */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 
-/** By flag. */
+/** The servers by flag. */
 export const SERVERS = {
   minio: { title: 'MinIO', ownUri: 's3://bucket/demo' },
   gcs: { title: 'fake-gcs-server', ownUri: 'gs://bucket/demo' },
@@ -20,11 +23,15 @@ const RUN_SERVER = fileURLToPath(new URL('../../test/servers/run-server.ts', imp
 const DEMO = fileURLToPath(new URL('./main.ts', import.meta.url));
 const NODE = [process.execPath, '--conditions=holdfast-source'] as const;
 
-/** Nothing changes but the URI. `args`: those of this call, the server's flag among them. Resolves to the exit status. */
+/**
+ * Runs the demo with a URI on the server. `args` are the arguments of this call, including the
+ * server's flag. Resolves to the exit status.
+ */
 export async function runOnServer(name: ServerName, args: readonly string[]): Promise<number> {
   const [node, ...words] = [...NODE, RUN_SERVER, name, ...NODE, DEMO, ...args, '--uri', '{}'];
   const child = spawn(node, words, { stdio: 'inherit' });
-  // The demo there ends its processes, and then the server ends. A terminal's Ctrl-C has reached it already; another signal has not.
+  // The child demo ends its processes first, then the server ends. Ctrl-C in a terminal has reached
+  // the child already. Other signals have not, so the child gets SIGTERM.
   for (const signalName of ['SIGHUP', 'SIGINT', 'SIGTERM'] as const) {
     process.on(signalName, () => child.kill('SIGTERM'));
   }

@@ -1,4 +1,4 @@
-/** What the command line of the demo asks for. */
+/** The command-line options of the demo. */
 
 import { mkdir, mkdtemp, readdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -26,21 +26,27 @@ const UNITS: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 };
 export interface DemoOptions {
   readonly sizeBytes: number;
   readonly checkpointSteps: number;
-  /** For the exported model, and for the store if no other place was given. Absolute; it exists and is empty. */
+  /**
+   * Holds the exported model, and the store if no URI was given. It is absolute, exists and is
+   * empty.
+   */
   readonly directory: string;
-  /** Of the run: nothing is there yet. */
+  /** The URI of the run, which does not exist yet. */
   readonly uri: string;
-  /** In the directory; at a URI that was given; or there, on a server that ends with the demo. */
+  /**
+   * `directory`: below `directory`. `uri`: at the given URI. A server name: at the given URI, on a
+   * server that ends with the demo.
+   */
   readonly storeIsIn: 'directory' | 'uri' | ServerName;
 }
 
 export type Wish =
   | { readonly type: 'help' }
-  /** To be started again, on this server: with `--uri`. */
+  /** Start the demo again with `--uri` on this server. */
   | { readonly type: 'start server'; readonly name: ServerName }
   | { readonly type: 'demo'; readonly options: DemoOptions };
 
-/** Rejects with `DemoFailure`, or with what the store says of the URI. */
+/** Rejects with `DemoFailure`, or with the error of the store for the URI. */
 export async function readWish(args: readonly string[]): Promise<Wish> {
   const { dir, size, steps, uri, help, ...flags } = parse(args);
   if (help) return { type: 'help' };
@@ -93,7 +99,7 @@ function parseSize(text: string): number {
   throw new DemoFailure(`--size ${text} is not a size from 4MiB to 1GiB\n\n${USAGE}`);
 }
 
-/** Each of two trainers does half of them. */
+/** Each of two trainers does half of the steps. */
 function parseSteps(text: string): number {
   const steps = /^\d{1,6}$/.test(text) ? Number(text) : Number.NaN;
   if (steps >= 20 && steps % 2 === 0) return steps;
@@ -108,7 +114,7 @@ async function emptyDirectory(given: string | undefined): Promise<string> {
   throw new DemoFailure(`${directory} is not empty: give --dir a new or empty directory`);
 }
 
-/** The demo is to spoil nothing, and its story begins with an empty store. */
+/** Protects existing data: the demo must not overwrite it, and the story needs an empty store. */
 async function requireEmptyStore(uri: string): Promise<void> {
   if (/^memory:/i.test(uri)) {
     throw new DemoFailure(

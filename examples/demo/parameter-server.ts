@@ -1,8 +1,10 @@
 /**
- * A parameter server process: it holds a share of the model, applies what trainers push, and saves its share at every `checkpointSteps`
- * of its own updates. Started again, it goes on from the latest checkpoint, however many servers had saved that.
+ * A parameter server process. It holds a share of the model, applies the updates that trainers
+ * push, and saves its share after every `checkpointSteps` of its own updates. After a restart it
+ * continues from the latest checkpoint, however many servers had saved that one.
  *
- * Server 0 saves last: with the version goes how good the model is, and that is judged on what all servers have saved.
+ * Server 0 saves last. It attaches the model's quality to the version, and that is judged on what
+ * all servers have saved.
  */
 
 import { hostname } from 'node:os';
@@ -18,27 +20,32 @@ import { NOW, serve } from './remote-server.ts';
 
 export interface ServerSetup {
   readonly uri: string;
-  /** Which life of the job this is: 1, 2, … */
+  /** The life of the job: 1, 2, … */
   readonly attempt: number;
   readonly position: Position;
   readonly shape: Shape;
   readonly checkpointSteps: number;
-  /** For the story: it pauses in the middle of saving this version, and reports that it is halfway. */
+  /**
+   * For the story: the server pauses in the middle of saving this version and reports `halfway`.
+   */
   readonly pauseAt: number | null;
 }
 
 export type ServerCommand =
-  /** To server 0: all others have saved this version, and this is what the model was found to be worth. */
+  /**
+   * To server 0: all others have saved this version, and `metrics` are the results of its
+   * evaluation.
+   */
   | { readonly type: 'save'; readonly version: number; readonly metrics: Readonly<Record<string, number>> }
-  /** This version is committed: nobody asks for older ones any more. */
+  /** This version is committed, so that no process asks for older ones. */
   | { readonly type: 'forget before'; readonly version: number }
   | { readonly type: 'go on' }
   | { readonly type: 'close' };
 
 export type ServerReport =
-  /** `version`: the one restored; 0 if there was none. */
+  /** `version` is the restored one, or 0 if the run had none. */
   | { readonly type: 'ready'; readonly port: number; readonly version: number; readonly rowCount: number }
-  /** Server 0 has put this version aside; the others have delivered theirs. */
+  /** Server 0 has put this version aside, or another server has delivered its share. */
   | { readonly type: 'has'; readonly version: number }
   | { readonly type: 'halfway' }
   | { readonly type: 'committed'; readonly version: number }
@@ -58,12 +65,13 @@ const saver = new CheckpointSaver(
   pausingManager(manager, (version) => version === pauseAt, pause),
   { ...position, checkpointSteps },
 );
-/** The model as it was saved, by version: for whoever judges it. */
+/** The model as it was saved, by version, for its evaluation. */
 const saved = new Map<number, ParameterShard>();
 let shard: ParameterShard;
 
 async function start(): Promise<void> {
-  // From here on no earlier attempt can commit, nor an earlier life of this server: what is the latest now stays it.
+  // After joining, no earlier attempt can commit, and no earlier life of this server can. The
+  // latest version therefore stays the latest.
   await manager.join();
   shard = (await restore()) ?? ParameterShard.begin(shape, position);
   saved.set(shard.version, shard.copy());
@@ -85,7 +93,7 @@ async function restore(): Promise<ParameterShard | null> {
   return fromModelShard(await restoreShard(shards, position), shape, position);
 }
 
-/** Training goes on meanwhile, on the original. */
+/** Training continues on the original meanwhile. */
 async function checkpoint(copy: ParameterShard): Promise<void> {
   const { version } = copy;
   saved.set(version, copy);
@@ -93,7 +101,7 @@ async function checkpoint(copy: ParameterShard): Promise<void> {
   report({ type: 'has', version });
 }
 
-/** Does not wait for the others: whoever delivers last commits. */
+/** Does not wait for the other servers. The server that delivers last commits. */
 async function deliver(version: number, metrics: Readonly<Record<string, number>>): Promise<void> {
   const copy = saved.get(version);
   if (copy === undefined) throw new Error(`server ${position.index} has no version ${version} to save`);
@@ -134,6 +142,6 @@ function report(message: ServerReport): void {
 }
 
 process.on('message', (command: ServerCommand) => void obey(command).catch(failed));
-// The demo has gone: a server without it has nothing to do.
+// The demo has ended, so this server exits too.
 process.on('disconnect', () => process.exit());
 await start().catch(failed);

@@ -1,7 +1,8 @@
 /**
- * What one parameter server holds: its rows of each table with the optimizer's accumulators, and its dense variables. Rows learn by
- * Adagrad. Dense variables learn by plain gradient descent, which keeps no state: a variable lies where its name says, and an accumulator
- * of another name could come to lie on another server when their number changes.
+ * The share of one parameter server: its rows of each table with the optimizer's accumulators, and
+ * its dense variables. Rows learn by Adagrad. Dense variables learn by plain gradient descent,
+ * which keeps no state. A dense variable's name decides its server. An accumulator has another
+ * name, so a new number of servers could place it on another server than its variable.
  */
 
 import { beginDense, beginRow, DIM, type Shape } from './parameters.ts';
@@ -14,11 +15,11 @@ const FIRST_ACCUMULATOR = 0.1;
 export interface Parameters {
   /** For each table, rows of `DIM` elements. */
   readonly rows: readonly Float32Array[];
-  /** Of the server that is asked, in the order of `DENSE_VARIABLES`. */
+  /** The variables of the server that is asked, in the order of `DENSE_VARIABLES`. */
   readonly dense: readonly Float32Array[];
 }
 
-/** All that the optimizer needs, too. Rows are in the order of their ids. */
+/** Includes the optimizer's state. Rows are in the order of their ids. */
 export interface ShardState extends Parameters {
   readonly accumulators: readonly Float32Array[];
 }
@@ -34,7 +35,7 @@ export class ParameterShard {
     this.state = state;
   }
 
-  /** A model that has learned nothing. */
+  /** An untrained model. */
   static begin(shape: Shape, position: Position): ParameterShard {
     const rows = shape.rowCounts.map((totalCount, table) => {
       const values = new Float32Array(rowCountOf(totalCount, position) * DIM);
@@ -51,12 +52,12 @@ export class ParameterShard {
     });
   }
 
-  /** How many updates it has applied. */
+  /** Number of applied updates. */
   get version(): number {
     return this.#version;
   }
 
-  /** As it is now, whatever is learned later. */
+  /** A copy, which later updates do not change. */
   copy(): ParameterShard {
     const { rows, accumulators, dense } = this.state;
     const copied = (arrays: readonly Float32Array[]) => arrays.map((array) => array.slice());
@@ -67,7 +68,7 @@ export class ParameterShard {
     });
   }
 
-  /** For each table, the rows of the ids in the order asked for; and all dense variables. */
+  /** Returns the rows of the ids in the requested order for each table, and all dense variables. */
   pull(ids: readonly Int32Array[]): Parameters {
     const rows = ids.map((wanted, table) => {
       const values = this.state.rows[table] as Float32Array;
@@ -81,7 +82,10 @@ export class ParameterShard {
     return { rows, dense: this.state.dense };
   }
 
-  /** One update: `gradients` are in the shape of what `pull` gave for these ids, each of which comes once. */
+  /**
+   * Applies one update. `gradients` have the shapes that `pull` returned for these ids. Each id
+   * must occur once.
+   */
   push(ids: readonly Int32Array[], gradients: Parameters): void {
     for (const [table, pushed] of ids.entries()) {
       const gradient = gradients.rows[table] as Float32Array;

@@ -1,8 +1,14 @@
-/** What the model consists of: three embedding tables and four dense variables, with the values they begin with. */
+/**
+ * The parameters of the model: three embedding tables and four dense variables, with their initial
+ * values.
+ */
 
 import { bell, mix } from './chance.ts';
 
-/** Elements of a row, in every table. The first is the weight of its user, item or hour; the others say what it is like. */
+/**
+ * Elements of a row, in every table. The first is the weight of its user, item or hour. The others
+ * are its embedding.
+ */
 export const DIM = 16;
 export const HIDDEN_COUNT = 16;
 export const TABLE_NAMES = ['user', 'item', 'hour'] as const;
@@ -12,7 +18,7 @@ export interface DenseVariable {
   /** Empty for a scalar. */
   readonly shape: readonly number[];
   readonly length: number;
-  /** How far from 0 its elements begin. */
+  /** Bound for the absolute values of its initial elements. */
   readonly scale: number;
 }
 
@@ -28,7 +34,7 @@ function denseVariable(name: string, shape: readonly number[], scale: number): D
   return { name, shape, length: shape.reduce((product, size) => product * size, 1), scale };
 }
 
-/** How large the model is, and what its chance follows from. */
+/** Size of the model, and the seed of its random numbers. */
 export interface Shape {
   readonly seed: number;
   /** Users, items, hours. */
@@ -36,17 +42,20 @@ export interface Shape {
 }
 
 const HOUR_COUNT = 24;
-/** In a checkpoint: the row and its id, which takes about three bytes there, and the same again for the optimizer's accumulators. */
+/**
+ * Size of one row in a checkpoint: the row and its id, and the same again for the optimizer's
+ * accumulators. An id takes about three bytes there.
+ */
 const ROW_BYTES = 2 * (DIM * Float32Array.BYTES_PER_ELEMENT + 3);
 
-/** Seven users to an item. Checkpoints come to about `sizeBytes`. */
+/** Seven users for each item. Checkpoints take about `sizeBytes`. */
 export function shapeOf(seed: number, sizeBytes: number): Shape {
   const rowCount = Math.floor(sizeBytes / ROW_BYTES);
   const itemCount = Math.floor(rowCount / 8);
   return { seed, rowCounts: [rowCount - itemCount - HOUR_COUNT, itemCount, HOUR_COUNT] };
 }
 
-/** What row `id` of a table begins with: the same on whichever server it is. */
+/** Writes the initial values of row `id` of a table. They are the same on every server. */
 export function beginRow(shape: Shape, table: number, id: number, into: Float32Array): void {
   for (let k = 0; k < DIM; k++) {
     into[k] = k === 0 ? 0 : 0.08 * bell(mix(shape.seed ^ (table + 1), id, k));

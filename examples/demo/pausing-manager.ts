@@ -1,8 +1,9 @@
 import type { CheckpointManager, SaveOptions, SaveSource } from '@holdfast/core';
 
 /**
- * The same manager, whose saves `pause` may stop in the middle of a file: for as long as it likes, when `mayPause` says so of the version.
- * Real trainers need no such thing; a story in which somebody dies at the right moment does.
+ * The same manager, except that `pause` may stop a save in the middle of a file, for any time. It
+ * does so if `mayPause` returns true for the version. Real trainers do not need this. The story
+ * does, because processes die at exact moments in it.
  */
 export function pausingManager(
   manager: CheckpointManager,
@@ -26,7 +27,7 @@ export function pausingManager(
   });
 }
 
-/** Sends half of the first chunk. */
+/** Sends half of the first chunk, then pauses. */
 function pausing(source: SaveSource, pause: () => Promise<void>): SaveSource {
   if (typeof source === 'string') return source;
   const chunks = source instanceof Uint8Array ? [source] : source;

@@ -1,4 +1,7 @@
-/** Which parameter server holds what: as ElasticDL places it, so that any number of servers finds its share in a checkpoint. */
+/**
+ * Places each parameter on a server by ElasticDL's rules, so that any number of servers finds its
+ * share in a checkpoint.
+ */
 
 import { intToId, stringToId } from '@holdfast/elasticdl';
 import { DENSE_VARIABLES, type DenseVariable } from './parameters.ts';
@@ -13,7 +16,10 @@ export function serverOfRow(id: number, count: number): number {
   return intToId(BigInt(id), count);
 }
 
-/** Server `index` holds the ids `index`, `index + count`, `index + 2 * count`, … of a table, in this order. */
+/**
+ * Server `index` holds the ids `index`, `index + count`, `index + 2 * count`, … of a table, in this
+ * order.
+ */
 export function slotOfRow(id: number, { count }: Position): number {
   return Math.floor(id / count);
 }

@@ -1,4 +1,4 @@
-/** A parameter server in another process, over a socket. The other end is `serve`. */
+/** A parameter server in another process, over a socket. `serve` is the other end. */
 
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -8,10 +8,13 @@ import { DIM, TABLE_NAMES } from './parameters.ts';
 import { type Position, variablesOf } from './placement.ts';
 import type { ServerLink } from './shared-model.ts';
 
-/** Asks for the model as it is now. Any other number asks for it as it was when the server took a checkpoint of this version. */
+/**
+ * Asks for the current model. Any other number asks for the checkpoint of this version that the
+ * server keeps.
+ */
 export const NOW = -1;
 
-/** Requests are answered in their order. */
+/** The server answers requests in their order. */
 export class RemoteServer implements ServerLink {
   readonly #socket: Socket;
   readonly #version: number;
@@ -68,14 +71,14 @@ export class RemoteServer implements ServerLink {
   }
 }
 
-/** What a server does when it is asked. */
+/** Handlers of the requests to a server. */
 export interface Answers {
-  /** `null`: there is none of this version. */
+  /** `null` if the server keeps no shard of this version. */
   shardAt(version: number): ParameterShard | null;
   push(ids: readonly Int32Array[], gradients: Parameters): void;
 }
 
-/** Resolves to the port, one that was free. */
+/** Listens on a free port and resolves to it. */
 export async function serve(position: Position, answers: Answers): Promise<number> {
   const denseLengths = variablesOf(position).map(({ length }) => length);
   const server = createServer({ noDelay: true }, (socket) => {
@@ -93,7 +96,7 @@ async function answerAll(socket: Socket, denseLengths: readonly number[], answer
       else answerPull(socket, body, answers);
     }
   } catch {
-    socket.destroy(); // a worker that was killed: nobody waits for an answer any more
+    socket.destroy(); // a worker was killed: no process waits for the answer
   }
 }
 

@@ -1,4 +1,7 @@
-/** The same servers and the same training as in the demo, in one process and one after the other: nothing is left to chance. */
+/**
+ * The same servers and the same training as in the demo, one after the other in one process, so
+ * that the result is deterministic.
+ */
 
 import { encodeShard, restoreShard, shardsInMemory } from '@holdfast/elasticdl';
 import { describe, expect, it } from 'vitest';
@@ -34,7 +37,7 @@ async function judge(servers: readonly ParameterShard[]) {
   return evaluate(await modelOn(servers).predict(CLICKS), CLICKS);
 }
 
-/** As files, and back on another number of servers. */
+/** Saves the servers as files and restores them to another number of servers. */
 async function moveTo(count: number, servers: readonly ParameterShard[]): Promise<ParameterShard[]> {
   const files = servers.map((server, index) => {
     const chunks = [...encodeShard(toModelShard(server)).chunks()];

@@ -5,7 +5,7 @@ const isPlain = !process.stdout.isTTY || (process.env['NO_COLOR'] ?? '') !== '';
 
 let chapterNumber = 0;
 
-/** A new part of the story: what happens now, and why. */
+/** Starts a new part of the story and explains what happens and why. */
 export function chapter(title: string, ...lines: string[]): void {
   chapterNumber += 1;
   heading(`${chapterNumber}. ${title}`);
@@ -20,17 +20,20 @@ export function say(line: string): void {
   console.log(`   ${line}`);
 }
 
-/** Something that was checked and holds. */
+/** Prints a checked fact. */
 export function found(line: string): void {
   console.log(` ✓ ${line}`);
 }
 
-/** What a process said, one clause a line. */
+/** Prints the message of a process, one clause on each line. */
 export function quote(who: string, words: string): void {
   console.log(` ✓ ${who} says: ${words.replaceAll(': ', ':\n      ')}`);
 }
 
-/** Lines of cells under a header. Columns are as wide as they need to be, and numbers stand at the right. */
+/**
+ * Prints rows of cells under a header. Columns are as wide as their content. Numbers are aligned to
+ * the right.
+ */
 export function table(header: readonly string[], rows: readonly (readonly string[])[]): void {
   const lines = [header, ...rows];
   const isLeft = header.map((_, column) => rows.some((row) => /[a-z]/.test(row[column] ?? '')));
@@ -51,7 +54,7 @@ export function seconds(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** A loss, or an area under the curve. */
+/** Formats a loss or an area under the curve. */
 export function measure(value: number): string {
   return value.toFixed(4);
 }

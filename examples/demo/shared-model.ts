@@ -1,4 +1,7 @@
-/** The model as trainers see it: shared out among parameter servers. They gather what a batch needs, compute, and send gradients back. */
+/**
+ * The model as trainers use it, distributed over parameter servers. It gathers what a batch needs,
+ * computes, and sends gradients back.
+ */
 
 import type { Batch } from './clicks.ts';
 import { DeepFm, type Dense, type Gathered, type Gradients } from './deep-fm.ts';
@@ -6,28 +9,28 @@ import type { Parameters } from './parameter-shard.ts';
 import { DENSE_VARIABLES, DIM } from './parameters.ts';
 import { serverOfRow, variablesOf } from './placement.ts';
 
-/** A parameter server, wherever it runs. */
+/** A connection to a parameter server in any process. */
 export interface ServerLink {
   /** For each table, the rows of these ids; and the server's dense variables. */
   pull(ids: readonly Int32Array[]): Promise<Parameters>;
-  /** Resolves once the server has applied it. */
+  /** Resolves once the server has applied the update. */
   push(ids: readonly Int32Array[], gradients: Parameters): Promise<void>;
 }
 
-/** What of a batch lies on one server. */
+/** The part of a batch that lies on one server. */
 interface Share {
   readonly server: ServerLink;
-  /** Places in `DENSE_VARIABLES`. */
+  /** Indexes into `DENSE_VARIABLES`. */
   readonly variables: readonly number[];
   /** For each table. */
   readonly ids: readonly Int32Array[];
-  /** Places of these ids among all of the batch. */
+  /** Indexes of these ids among all ids of the batch. */
   readonly slots: readonly Int32Array[];
 }
 
 export class SharedModel {
   readonly #servers: readonly ServerLink[];
-  /** Of each server, places in `DENSE_VARIABLES`. */
+  /** For each server, indexes into `DENSE_VARIABLES`. */
   readonly #variables: readonly (readonly number[])[];
   readonly #math = new DeepFm();
 
@@ -39,7 +42,7 @@ export class SharedModel {
     );
   }
 
-  /** One update of every server. Resolves to the mean loss of the batch before it. */
+  /** Updates every server once. Resolves to the mean loss of the batch before the update. */
   async learn(batch: Batch): Promise<number> {
     const { shares, gathered } = await this.#gather(batch);
     const { loss, gradients } = this.#math.learn(gathered, batch.clicked);
@@ -83,7 +86,7 @@ export class SharedModel {
   }
 }
 
-/** Each id once, and for each example which of them is its own. */
+/** Each id once, and for each example the index of its id. */
 function distinct(ids: Int32Array): { ids: number[]; slots: Int32Array } {
   const slotOf = new Map<number, number>();
   const slots = ids.map((id) => {

@@ -1,4 +1,7 @@
-/** The chapters of the demo, in their order. Each does something to a training job and checks what Holdfast makes of it. */
+/**
+ * The chapters of the demo in their order. Each changes a training job and checks how Holdfast
+ * reacts.
+ */
 
 import type { CheckpointManager } from '@holdfast/core';
 import { lossChart } from './chart.ts';
@@ -8,13 +11,13 @@ import { Job, type JobSetup, type Server } from './job.ts';
 import { chapter, found, measure, quote, say, size } from './screen.ts';
 
 export interface Story {
-  /** Of both lives of the job. */
+  /** Shared by both lives of the job. */
   readonly setup: Pick<JobSetup, 'uri' | 'shape' | 'checkpointSteps'>;
-  /** Looks at the run from outside, as any machine could; it never writes. */
+  /** Observes the run from outside, as any machine could. It never writes. */
   readonly reader: CheckpointManager;
-  /** For the end: version, servers, size, loss, AUC, and what came of it. */
+  /** Rows of the final table: version, servers, size, loss, AUC and the result. */
   readonly rows: string[][];
-  /** By version: how the servers were judged that saved it. */
+  /** The evaluation of each version on the servers that saved it. */
   readonly evaluations: Map<number, Evaluation>;
 }
 
@@ -77,7 +80,7 @@ export async function bringBack(story: Story, job: Job): Promise<void> {
   await trainTo(story, job, [4 * steps], 'committed, with the restarted server 1', 5 * steps);
 }
 
-/** Resolves to the frozen one. */
+/** Freezes one server and resolves to it. */
 export async function freezeOne(story: Story, job: Job): Promise<Server> {
   const steps = story.setup.checkpointSteps;
   const version = 5 * steps;
@@ -167,7 +170,9 @@ function meanLoss({ losses }: Job, from: number, until: number): number {
   return points.reduce((sum, { loss }) => sum + loss, 0) / points.length;
 }
 
-/** Trains until the last of `versions` is reached, or until `updates`, and waits for each to be committed. */
+/**
+ * Trains up to the last of `versions` or up to `updates`, and waits for the commit of each version.
+ */
 async function trainTo(
   story: Story,
   job: Job,
@@ -176,7 +181,7 @@ async function trainTo(
   updates = versions.at(-1) ?? 0,
 ): Promise<void> {
   const trained = job.train(updates);
-  trained.catch(() => undefined); // whatever fails, `committed` rejects with it, too
+  trained.catch(() => undefined); // `committed` rejects with the same failure
   const servers = job.servers.map((_, index) => index).join(' ');
   for (const version of versions) {
     const evaluation = await job.committed(version);
@@ -194,7 +199,9 @@ async function expectLatest({ reader }: Story, version: number): Promise<void> {
   expectThat(latest === BigInt(version), `the latest version is ${latest}, expected ${version}`);
 }
 
-/** The model that the servers have restored is worth what it was worth when it was saved: to the last bit. */
+/**
+ * Checks that the restored model gives exactly the evaluation of the saved one, to the last bit.
+ */
 async function expectAsRecorded(story: Story, job: Job, version: number): Promise<Evaluation> {
   const evaluation = await job.evaluate(version);
   const { metrics } = await summaryOf(story, version);

@@ -1,4 +1,7 @@
-/** A worker process: it trains on its share of the clicks, or judges the model. It keeps nothing: the model is on the parameter servers. */
+/**
+ * A worker process. It trains on its share of the clicks or judges the model. It keeps no state,
+ * because the model is on the parameter servers.
+ */
 
 import { heldOut, trainingBatch } from './clicks.ts';
 import { type Evaluation, evaluate } from './evaluation.ts';
@@ -7,17 +10,17 @@ import { NOW, RemoteServer } from './remote-server.ts';
 import { SharedModel } from './shared-model.ts';
 
 export interface WorkerSetup {
-  /** Of clicks, to train on. */
+  /** The stream of clicks to train on. */
   readonly stream: number;
   readonly shape: Shape;
 }
 
 export type WorkerCommand =
-  /** Where the parameter servers are from now on, in their order. */
+  /** New addresses of the parameter servers, in their order. */
   | { readonly type: 'connect'; readonly ports: readonly number[] }
   /** Steps `from` to `until - 1` of this trainer. Each is one update of every server. */
   | { readonly type: 'train'; readonly from: number; readonly until: number }
-  /** Judge the model as the servers had it when they took the checkpoint `version`. */
+  /** Judges the model of version `version` from the shards that the servers keep. */
   | { readonly type: 'evaluate'; readonly version: number };
 
 export type WorkerReport =
@@ -77,5 +80,5 @@ process.on('message', async (command: WorkerCommand) => {
   const report = await obey(command).catch(failed);
   process.send?.(report);
 });
-// The demo has gone: a worker without it has nothing to do.
+// The demo has ended, so this worker exits too.
 process.on('disconnect', () => process.exit());

@@ -1,10 +1,10 @@
-/** Writes archives whose bytes depend on their files alone. */
+/** Writes archives whose bytes depend only on their files. */
 
 import { execFile } from 'node:child_process';
 import { basename, dirname } from 'node:path';
 import { promisify } from 'node:util';
 
-/** Any fixed time would do; npm takes this one. */
+/** Any fixed time works. npm uses this one. */
 const TIME = '1985-10-26 08:15:00Z';
 
 /** Packs the directory, under its own name, into a gzipped archive. Needs GNU tar. */

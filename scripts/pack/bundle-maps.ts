@@ -1,6 +1,7 @@
 /**
- * The source maps of the bundle, as they are published: those of our own sources, with their text. Without the text and the pieces of other
- * packages the tarball is a third smaller, and a frame in one of those is found in its own package.
+ * The published source maps of the bundle hold the text of our own sources only. Maps without any
+ * own source are removed. That makes the tarball a third smaller. A stack frame in another package
+ * can be looked up in that package.
  */
 
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,13 +12,14 @@ export interface SourceMap {
   readonly sourcesContent: readonly (string | null)[];
 }
 
-/** The bundler marks modules that it made up with a namespace before the path. */
+/** The bundler marks modules that it generated with a namespace before the path. */
 const MADE_UP = /^[\w-]+:/;
 const LINK = /^\/\/# sourceMappingURL=.*\n?$/m;
 
 /**
- * A map whose sources are named as below the package: `packages/core/src/a.ts`, `node_modules/b/c.js`. `undefined`: none is our own.
- * `pathOf` gives the path of a source in the repository, `up` leads from the map to the package.
+ * A map whose sources are named by their path in the package, such as `packages/core/src/a.ts` or
+ * `node_modules/b/c.js`. Returns `undefined` if none of them is our own. `pathOf` gives the path of
+ * a source in the repository. `up` leads from the map to the package.
  */
 export function publishedMap<Map extends SourceMap>(
   map: Map,
@@ -34,7 +36,10 @@ export function publishedMap<Map extends SourceMap>(
   };
 }
 
-/** Rewrites the maps of a bundle that is published as the directory `dist` of a package, and removes those that are not. */
+/**
+ * Rewrites the maps of a bundle that is published as the directory `dist` of a package, and removes
+ * the maps that are not published.
+ */
 export function publishMaps(root: string, bundle: string): void {
   for (const file of readdirSync(bundle, { recursive: true }) as string[]) {
     if (!file.endsWith('.map')) continue;

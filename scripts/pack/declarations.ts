@@ -1,4 +1,4 @@
-/** Rewrites what a declaration file imports. Pure. */
+/** Rewrites the imports of a declaration file. Pure. */
 
 import { posix } from 'node:path';
 
@@ -18,7 +18,9 @@ function mapSpecifiers(text: string, map: (specifier: string) => string): string
 
 const NODE_REFERENCE = '/// <reference types="node" />\n';
 
-/** What a declaration may name that a program's own settings need not know, and the line that brings it. */
+/**
+ * Names in a declaration that a program's own settings may lack, and the line that references them.
+ */
 const REFERENCES: readonly (readonly [RegExp, string])[] = [
   [
     /\b(Async)?Disposable\b|\bSymbol\.(asyncDispose|dispose)\b/,
@@ -27,14 +29,15 @@ const REFERENCES: readonly (readonly [RegExp, string])[] = [
   [/['"]node:|\bNodeJS\.|\bBuffer\b/, NODE_REFERENCE],
 ];
 
-/** Whether the declarations need those of Node. */
+/** True if the declarations need those of Node. */
 export function needsNodeTypes(published: string): boolean {
   return published.includes(NODE_REFERENCE);
 }
 
 /**
- * A declaration file as it is published. `./a.ts` becomes `./a.js`: the compiler keeps the source's extension, and older compilers reject
- * it. What a program's `lib` and `types` may lack is referred to.
+ * A declaration file as it is published. `./a.ts` becomes `./a.js`, because the compiler keeps the
+ * source's extension and older compilers reject that. References are added for what a program's
+ * `lib` and `types` may lack.
  */
 export function publishedDeclaration(text: string): string {
   const references = REFERENCES.filter(([pattern]) => pattern.test(text)).map(([, line]) => line);
@@ -48,8 +51,9 @@ export function publishedDeclaration(text: string): string {
 export type Declarations = ReadonlyMap<string, string>;
 
 /**
- * The declarations that `entries` need, with imports of other packages led to the files beside them. `moduleOf` gives the path, ending in
- * `.js`, of a package's module, or `undefined` for a package that stays an import.
+ * The declarations that `entries` need. Imports of other packages become imports of the files
+ * beside them. `moduleOf` gives the path of a package's module, ending in `.js`, or `undefined` for
+ * a package that stays an import.
  */
 export function gatherDeclarations(
   entries: readonly string[],

@@ -1,4 +1,6 @@
-/** What a program for Linux says of itself: the machine that it is for, and the glibc that it needs. */
+/**
+ * Reads the headers of a Linux program: the machine that it is for, and the glibc that it needs.
+ */
 
 import { readFileSync } from 'node:fs';
 
@@ -17,7 +19,7 @@ export function assertElf(file: string, machine: ElfMachine): void {
   throw new Error(`${file} is not a program for ${machine}`);
 }
 
-/** The newest version of glibc whose symbols any of the programs names, such as `2.28`. */
+/** The newest glibc version whose symbols any of the programs uses, such as `2.28`. */
 export function glibcMin(files: readonly string[]): string {
   let newest: readonly [number, number] = [0, 0];
   for (const file of files) {

@@ -1,4 +1,4 @@
-/** The package.json that a user gets, from the one that stands in the repository. Pure. */
+/** Makes the package.json that a user gets from the one in the repository. Pure. */
 
 /** The part of a package.json that packing reads. */
 export interface Manifest {
@@ -15,24 +15,24 @@ export interface Manifest {
 export type Exports = Readonly<Record<string, Readonly<Record<string, string>>>>;
 type Dependencies = Readonly<Record<string, string>>;
 
-/** What only the repository needs. */
+/** Fields that only the repository needs. */
 const OWN_FIELDS = new Set(['private', 'scripts', 'devDependencies']);
 const DEPENDENCY_FIELDS = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;
 export const NODE_TYPES = '@types/node';
-/** Native code that computes checksums: only the version that was tested. */
+/** Native code that computes checksums. Only the tested version may be used. */
 const PINNED = new Set(['@napi-rs/blake-hash', '@node-rs/crc32']);
 const SOURCE_CONDITION = 'holdfast-source';
 
 export interface Origin {
-  /** Of the repository, without `.git`. */
+  /** URL of the repository, without `.git`. */
   readonly url: string;
-  /** From the root of the repository to the package. */
+  /** Path from the root of the repository to the package. */
   readonly directory: string;
 }
 
 /**
- * `installedVersion` gives the version that the repository uses of a dependency named in its catalog. Throws for a dependency whose
- * protocol no registry knows.
+ * `installedVersion` returns the version that the repository uses of a dependency from its catalog.
+ * Throws for a dependency whose protocol no registry supports.
  */
 export function publishedManifest(
   manifest: Manifest,
@@ -57,7 +57,7 @@ export function publishedManifest(
     repository: { type: 'git', url: `git+${origin.url}.git`, directory: origin.directory },
     homepage: `${origin.url}#readme`,
     bugs: `${origin.url}/issues`,
-    // A registry takes a package with a scope for a private one otherwise.
+    // Without this, a registry treats a package with a scope as private.
     publishConfig: { access: 'public' },
   };
 }
@@ -68,9 +68,9 @@ function publishedRange(
   range: string,
   installedVersion: (name: string) => string,
 ): string {
-  // All packages have one version, and are made for each other.
+  // All packages have one version and are made to work together.
   if (range === 'workspace:*') return manifest.version;
-  // Any version, so that a program never has two copies of the globals that it declares.
+  // Accept any version, so that a program never has two copies of the globals that it declares.
   if (name === NODE_TYPES) return '*';
   if (range === 'catalog:' && PINNED.has(name)) return installedVersion(name);
   if (range === 'catalog:') return `^${installedVersion(name)}`;
@@ -79,7 +79,7 @@ function publishedRange(
   return range;
 }
 
-/** Without what leads to sources, which are not in the package. */
+/** Removes conditions that lead to sources, because the package does not contain them. */
 function publishedExports(exports: Exports): Exports {
   const published: Record<string, Readonly<Record<string, string>>> = {};
   for (const [path, conditions] of Object.entries(exports)) {

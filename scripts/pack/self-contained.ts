@@ -1,4 +1,6 @@
-/** The command with Node and native code for one kind of machine: unpack it and run it. */
+/**
+ * Packs the command with Node and native code for one kind of machine. A user unpacks and runs it.
+ */
 
 import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,22 +11,25 @@ import { assertElf, type ElfMachine, glibcMin } from './elf.ts';
 export interface Machine {
   readonly name: string;
   readonly arch: ElfMachine;
-  /** The program that loads other programs there. */
+  /** The dynamic loader of that machine. */
   readonly loader: string;
 }
 
-/** Linux with glibc, as Node's own builds need it. */
+/** Linux with glibc, because Node's own builds need glibc. */
 export const MACHINES: readonly Machine[] = [
   { name: 'linux-x64', arch: 'x64', loader: '/lib64/ld-linux-x86-64.so.2' },
   { name: 'linux-arm64', arch: 'arm64', loader: '/lib/ld-linux-aarch64.so.1' },
 ];
 
-/** Packages of native code. Each looks for the package of its machine beside itself. */
+/** Packages of native code. Each looks for its machine's package beside itself. */
 const NATIVE = ['@node-rs/crc32', '@napi-rs/blake-hash'] as const;
 
 const say = (line: string) => process.stderr.write(`holdfast: ${line}\n`);
 
-/** Lays the archive of a machine out in `target`, from the package `holdfast` that is laid out in `whole`. */
+/**
+ * Writes the content of a machine's archive to `target`. It copies from `whole`, the prepared
+ * package `holdfast`.
+ */
 export function stageSelfContained(root: string, whole: string, machine: Machine, target: string): void {
   const library = join(target, 'lib', 'holdfast');
   cpSync(whole, library, { recursive: true });

@@ -1,4 +1,4 @@
-/** Lays out each package as its tarball holds it. */
+/** Prepares each package as its tarball holds it. */
 
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
@@ -10,10 +10,10 @@ export const REPOSITORY_URL = 'https://github.com/holdfast/holdfast';
 
 /** `cli` is published as the command of `holdfast`. */
 const UNPUBLISHED = new Set(['cli']);
-/** Laid out in its own way: its code is a bundle. */
+/** Prepared separately, because its code is a bundle. */
 const WHOLE = 'holdfast';
 
-/** The folders of `packages` that become one tarball each. */
+/** The folders of `packages`, each of which becomes one tarball. */
 export function publishedFolders(root: string): string[] {
   return readdirSync(join(root, 'packages'))
     .filter((name) => existsSync(join(root, 'packages', name, 'package.json')) && !UNPUBLISHED.has(name))
@@ -24,7 +24,7 @@ export function readManifest(root: string, folder: string): Manifest {
   return JSON.parse(readFileSync(join(root, 'packages', folder, 'package.json'), 'utf8')) as Manifest;
 }
 
-/** Lays the package of a folder out in `target`. All packages are built already. */
+/** Prepares the package of a folder in `target`. All packages must be built already. */
 export function stagePackage(root: string, folder: string, target: string): void {
   const manifest = manifestOf(root, folder);
   for (const file of builtCode(join(root, 'packages', folder))) {
@@ -37,7 +37,9 @@ export function stagePackage(root: string, folder: string, target: string): void
   writeTexts(root, folder, target, manifest);
 }
 
-/** Files of `dist` whose source is still there: a build leaves those of removed sources behind. */
+/**
+ * Files of `dist` whose source still exists. A build leaves the files of removed sources behind.
+ */
 function builtCode(home: string): string[] {
   return (readdirSync(join(home, 'dist'), { recursive: true }) as string[])
     .filter((file) => /\.js(\.map)?$/.test(file))
@@ -45,7 +47,7 @@ function builtCode(home: string): string[] {
     .sort();
 }
 
-/** The declarations that a user of the folder's package can come to. */
+/** The declarations that a user of the folder's package can reach. */
 function publicDeclarations(
   root: string,
   folder: string,
@@ -62,8 +64,8 @@ function writeText(file: string, text: string): void {
 }
 
 /**
- * Lays `holdfast` out: the bundle of command and library in `bundle`, with the declarations of every package that the library shows.
- * `inputs` are the files in the bundle.
+ * Prepares `holdfast`: the bundle of command and library in `bundle`, with the declarations of
+ * every package whose types the library exposes. `inputs` are the files in the bundle.
  */
 export function stageWhole(root: string, bundle: string, inputs: readonly string[], target: string): void {
   const manifest = manifestOf(root, WHOLE);
@@ -94,7 +96,7 @@ function wholeExports(exports: Exports): Exports {
   );
 }
 
-/** `core/contract/index.d.ts` for `./dist/contract/index.d.ts` of the folder `core`. */
+/** Turns `./dist/contract/index.d.ts` of the folder `core` into `core/contract/index.d.ts`. */
 function declarationPath(folder: string, types: string): string {
   return posix.join(folder, types.replace(/^\.\/dist\//, ''));
 }
@@ -133,7 +135,7 @@ function writeTexts(root: string, folder: string, target: string, manifest: Mani
   cpSync(join(root, 'packages', folder, 'README.md'), join(target, 'README.md'));
 }
 
-/** Throws if anything that only works in the repository is in a package that is laid out. */
+/** Throws if a prepared package contains anything that only works in the repository. */
 export function assertSelfContained(target: string): void {
   const manifest = readFileSync(join(target, 'package.json'), 'utf8');
   if (/"(workspace|catalog|link|file):/.test(manifest))

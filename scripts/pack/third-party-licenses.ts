@@ -1,14 +1,17 @@
-/** The licences of what is bundled: most of them ask to be passed on. */
+/** Collects the licences of bundled packages, because most of them must be passed on. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 const PACKAGE = /^(.*\/node_modules\/((?:@[^/]+\/)?[^/]+))\//;
-/** The bundler marks modules that it made up with a namespace before the path. */
+/** The bundler marks modules that it generated with a namespace before the path. */
 const MADE_UP = /^[\w-]+:/;
 const LICENSE_FILE = /^(licen[cs]e|copying|notice)/i;
 
-/** One text with the name, version and licence of each package that `inputs`, paths from `directory`, come from. */
+/**
+ * One text with the name, version and licence of each package that `inputs` come from. `inputs` are
+ * paths from `directory`.
+ */
 export function thirdPartyLicenses(directory: string, inputs: readonly string[]): string {
   const homes = new Set(
     inputs
