@@ -269,10 +269,13 @@ export interface CheckpointManager
    * content is not copied again. Objects that an interrupted mirror of the same run has finished
    * sending are not sent again.
    *
-   * Errors: `Conflict` (a version is here with other content, or the source's latest is below what
-   * is committed here), `Corrupt` (the source is damaged, and the message says where), `NotFound`
-   * (there is no run to copy from; not with `watchIntervalMs`), `InvalidArgument` (both are one
-   * run), `Fenced`, `OutcomeUnknown`, and the stores'.
+   * Errors:
+   * - `Conflict`: a version is here with other content, or the source's latest is below what is
+   *   committed here.
+   * - `Corrupt`: the source is damaged; the message says where.
+   * - `NotFound`: there is no run to copy from. Not with `watchIntervalMs`.
+   * - `InvalidArgument`: both are one run.
+   * - `Fenced`, `OutcomeUnknown`, and the stores'.
    */
   mirrorFrom(source: CheckpointManager, options?: MirrorOptions): Promise<MirrorResult>;
   /**

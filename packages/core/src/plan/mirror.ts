@@ -148,8 +148,8 @@ export interface MirrorOrigin {
 
 /**
  * The attempt id of mirrors of one run. While it owns the destination, another mirror of the same
- * run continues it as a new life of its writer, and so uses the objects it has left. Once it has
- * passed, `nonce` makes a new attempt id.
+ * run continues it as a new life of its writer. So it can use the objects that the previous mirror
+ * left. Once the attempt has passed, `nonce` makes a new attempt id.
  */
 export function mirrorAttempt(origin: MirrorOrigin, nonce: string): string {
   return `${attemptPrefix(origin)}${nonce}`;
