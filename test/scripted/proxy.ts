@@ -1,4 +1,7 @@
-/** A proxy as an organisation has one: absolute URLs for http, CONNECT for https. Nothing leaves this machine. */
+/**
+ * A proxy as an organisation runs one: absolute URLs for http, CONNECT for https. No traffic leaves
+ * this machine.
+ */
 
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -7,27 +10,33 @@ import { onTestFinished } from 'vitest';
 export interface TestProxy {
   readonly url: string;
   readonly port: number;
-  /** What it was asked for: a method and a URL, or CONNECT and a host. */
+  /** Each request it received: a method and a URL, or CONNECT and a host. */
   readonly asked: readonly string[];
-  /** What it was told of who asks. */
+  /** The `Proxy-Authorization` header of each request. */
   readonly logins: readonly (string | undefined)[];
 }
 
 export interface ProxyOptions {
-  /** Where it finds every name, on this machine; a tunnel too. Without it, a tunnel leads to this machine only. */
+  /**
+   * Port on this machine that every name leads to, also in a tunnel. Without it, a tunnel leads to
+   * this machine only.
+   */
   readonly portOfAll?: number | undefined;
-  /** It answers so, status line and headers, instead of doing what it is asked; `hang up`: not at all. */
+  /**
+   * The proxy answers every request with this status line and headers. `hang up`: it closes the
+   * connection without an answer.
+   */
   readonly refusal?: ((login: string) => string) | 'hang up' | undefined;
 }
 
-/** Starts one for this test. */
+/** Starts a proxy for this test. */
 export async function startProxy(options: ProxyOptions = {}): Promise<TestProxy> {
   const proxy = await startLastingProxy(options);
   onTestFinished(proxy.stop);
   return proxy;
 }
 
-/** The same for callers that stop it: several tests in a row. */
+/** The same for callers that stop it themselves: one proxy for several tests. */
 export async function startLastingProxy({
   portOfAll,
   refusal,

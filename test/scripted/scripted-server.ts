@@ -1,4 +1,7 @@
-/** A server that answers as a test says: what no server of a provider can be made to do. What each provider's own looks like stands beside its tests. */
+/**
+ * A server that answers as a test says. It covers replies that no real server can be made to give.
+ * The replies typical of each provider are next to the tests of that provider.
+ */
 
 import { createServer, request as httpRequest, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
@@ -18,7 +21,7 @@ import { onTestFinished } from 'vitest';
 
 export interface SeenRequest {
   readonly method: string;
-  /** Path and query, as they were sent. */
+  /** Path and query, as the client sent them. */
   readonly target: string;
   /** Still encoded. */
   readonly path: string;
@@ -36,12 +39,18 @@ export interface Answer {
   readonly body?: string | Uint8Array;
 }
 
-/** `reset`: the request has come, and then the connection breaks. `silence`: no answer. `raw`: these bytes, then the end. */
+/**
+ * `reset`: the connection breaks after the request has arrived. `silence`: no answer. `raw`: these
+ * bytes, then the end.
+ */
 export type Reply = Answer | 'reset' | 'silence' | { readonly raw: string };
 
 type Framed = (headers: Readonly<Record<string, string>>, body: string) => Reply;
 
-/** Ways in which a success tells where its body ends. In neither can the framing show that something is missing. */
+/**
+ * Framings in which the end of a response body is marked. Neither framing can show that bytes are
+ * missing.
+ */
 export const FRAMINGS: readonly (readonly [string, Framed])[] = [
   ['its length told', (headers, body) => ({ headers, body })],
   [
@@ -53,7 +62,7 @@ export const FRAMINGS: readonly (readonly [string, Framed])[] = [
   ],
 ];
 
-/** `index`: of the request, from 0. */
+/** `index`: number of the request, from 0. */
 export type Script = (request: SeenRequest, index: number) => Reply | Promise<Reply>;
 
 export interface ServerOptions {
@@ -68,11 +77,11 @@ export interface ScriptedServer {
   readonly port: number;
   readonly requests: readonly SeenRequest[];
   readonly connections: number;
-  /** Of `connections`: those that neither side has closed. */
+  /** How many of `connections` neither side has closed. */
   readonly openConnections: number;
 }
 
-/** What a call fails with, which is to be an error of ours. */
+/** The error with which a call fails. It must be a `CheckpointError`. */
 export async function errorOf(call: Promise<unknown>): Promise<CheckpointError> {
   const error = await call.then(
     () => new Error('it succeeded'),
@@ -82,7 +91,7 @@ export async function errorOf(call: Promise<unknown>): Promise<CheckpointError> 
   return error;
 }
 
-/** What a listing of everything begins with. */
+/** The first page of a listing without a prefix. */
 export async function firstPage(store: ObjectStore): Promise<ListPage | undefined> {
   for await (const page of store.list('')) return page;
   return undefined;
@@ -104,7 +113,7 @@ export async function openUploads(
   return uploads;
 }
 
-/** One answer after the other; the last one again and again. */
+/** Gives the replies one after the other, then repeats the last one. */
 export function sequence(...replies: readonly (Reply | Script)[]): Script {
   return (request, index) => {
     const reply = replies[Math.min(index, replies.length - 1)] as Reply | Script;
@@ -112,7 +121,7 @@ export function sequence(...replies: readonly (Reply | Script)[]): Script {
   };
 }
 
-/** Lets another server answer, as if the client had asked it. */
+/** Forwards each request to another server and returns its answer. */
 export function passOn(endpoint: string): Script {
   const { hostname, port } = new URL(endpoint);
   return ({ method, target, headers, body }) =>
@@ -128,14 +137,14 @@ export function passOn(endpoint: string): Script {
     });
 }
 
-/** Starts one for this test, on a free port of the loopback. */
+/** Starts a server for this test, on a free port of the loopback interface. */
 export async function scriptedServer(script: Script, options: ServerOptions = {}): Promise<ScriptedServer> {
   const server = await startScriptedServer(script, options);
   onTestFinished(server.stop);
   return server;
 }
 
-/** The same for whoever stops it: several tests in a row. */
+/** The same for callers that stop it themselves: one server for several tests. */
 export async function startScriptedServer(
   script: Script,
   { tls, keepsRequests = true }: ServerOptions = {},
@@ -195,7 +204,7 @@ async function answer(
   else response.writeHead(reply.status ?? 200, withLength(reply)).end(reply.body);
 }
 
-/** Node resets no connection that speaks TLS. */
+/** Node cannot reset a connection that speaks TLS. */
 function breakOff(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy();
   else socket.resetAndDestroy();

@@ -1,4 +1,4 @@
-/** What a test does to a server of Azure Blob Storage from outside. */
+/** Access to an Azure Blob Storage server for tests, through the SDK and past the adapter. */
 
 import { randomBytes } from 'node:crypto';
 import {
@@ -13,20 +13,20 @@ const REQUEST_TIMEOUT_MS = 20_000;
 const DELETES_MAX = 32;
 const OPTIONS = {
   retryOptions: { maxTries: 1, tryTimeoutInMs: REQUEST_TIMEOUT_MS },
-  // Azurite ends a connection that is idle for five seconds, be a request on its way or not.
+  // Azurite ends a connection that is idle for five seconds, even if a request is on its way.
   keepAliveOptions: { enable: false },
 };
 
-/** Where an account is, and its key. */
+/** Endpoint of an account, and its key. */
 export interface AzureAccess {
   readonly account: string;
   /** Base64. */
   readonly key: string;
-  /** With the account as its path, as emulators have it. */
+  /** Includes the account as its path, as emulators have it. */
   readonly endpoint: string;
 }
 
-/** A client with one attempt per request. */
+/** A client that makes one attempt per request. */
 export function azureClient({ account, key, endpoint }: AzureAccess): BlobServiceClient {
   return new BlobServiceClient(endpoint, new StorageSharedKeyCredential(account, key), OPTIONS);
 }
@@ -44,7 +44,10 @@ export async function newAzureContainer(access: AzureAccess): Promise<TestBucket
   return { uri: `az://${account}/${bucket}/run?${query}`, env: azureEnv(access), bucket, endpoint };
 }
 
-/** The account of a place: by connection string, key or SAS, whichever `env` holds. */
+/**
+ * A client for the account of a place. It uses the connection string, key or SAS, whichever `env`
+ * holds.
+ */
 export function azureClientOf(place: TestBucket): BlobServiceClient {
   const { env } = place;
   const account = partsOfBucket(place).root.split('/')[2] ?? '';

@@ -15,7 +15,7 @@ const READY_REQUEST_TIMEOUT_MS = 2_000;
 export interface AzureServer extends RunningServer, AzureAccess {}
 
 export interface AzureServerOptions {
-  /** Where the server's own directory is made: the directory for temporary files if not given. */
+  /** Parent of the server's directory. Default: the directory for temporary files. */
   readonly directory?: string | undefined;
 }
 
@@ -28,7 +28,7 @@ export function azuriteModule(): string {
   }
 }
 
-/** An Azurite with a new account and no containers. See `startServer` for what it may throw. */
+/** Starts Azurite with a new account and no containers. See `startServer` for its errors. */
 export async function startAzurite(options: AzureServerOptions = {}): Promise<AzureServer> {
   const module = azuriteModule();
   const account = `holdfast${randomBytes(4).toString('hex')}`;
@@ -48,7 +48,7 @@ export async function startAzurite(options: AzureServerOptions = {}): Promise<Az
       ],
       env: { AZURITE_ACCOUNTS: `${account}:${key}` },
     }),
-    // Nobody else's server knows the account.
+    // The account is random: no other server knows it.
     isReady: async ({ port }) => {
       const client = azureClient(accessAt(port));
       await client.getProperties({ abortSignal: AbortSignal.timeout(READY_REQUEST_TIMEOUT_MS) });

@@ -1,4 +1,6 @@
-/** Programs that tests need, made when they are first needed and kept in the cache by name and version. */
+/**
+ * Programs that tests need. They are built at first use and kept in the cache by name and version.
+ */
 
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, open, rename, rm } from 'node:fs/promises';
@@ -8,19 +10,27 @@ import { readLogEnd } from './log-end.ts';
 import { withProcessLock } from './process-lock.ts';
 import { spawnTied } from './tied-process.ts';
 
-/** This machine cannot run the program; the message says why and what to do. Not thrown for a server that starts and then fails. */
+/**
+ * This machine cannot run the program. The message says why and what to do. Not thrown for a server
+ * that starts and then fails.
+ */
 export class ServerUnavailable extends Error {}
 
-// Two cores build MinIO in three minutes, with an empty cache; a slow network comes on top.
+// Two cores build MinIO in three minutes with an empty cache. The rest allows for a slow network.
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 
 export interface CachedBuild {
   readonly title: string;
-  /** Of the directory in the cache; says what is in it, to the version. */
+  /**
+   * Name of the directory in the cache. It says what the directory contains, including the version.
+   */
   readonly home: string;
-  /** Path within it of the program. */
+  /** Path of the program within `home`. */
   readonly file: string;
-  /** Makes all of it in this directory, which is then given its name. `ServerUnavailable` if it cannot. */
+  /**
+   * Builds everything in this directory, which is then renamed to `home`. Throws
+   * `ServerUnavailable` if the build fails.
+   */
   build(directory: string): Promise<void>;
 }
 
@@ -28,7 +38,10 @@ export function say(line: string): void {
   process.stderr.write(`holdfast: ${line}\n`);
 }
 
-/** Path of the program; builds it if it is not there. Safe for many processes at once, of which one builds. `ServerUnavailable` if it cannot. */
+/**
+ * Returns the path of the program, and builds it if it is missing. Safe for many processes at once:
+ * one of them builds. Throws `ServerUnavailable` if the build fails.
+ */
 export async function cachedBuild(wanted: CachedBuild): Promise<string> {
   const { cacheDirectory } = testConfig(process.env);
   const home = join(cacheDirectory, wanted.home);
@@ -46,7 +59,8 @@ async function build(wanted: CachedBuild, cacheDirectory: string, home: string):
   const temporary = await mkdtemp(join(cacheDirectory, '.build-'));
   try {
     await wanted.build(temporary);
-    // What lies there without its program is of no use: a link to a Python that has been removed since, say.
+    // A directory without a working program is useless, for example a link to a Python that was
+    // removed.
     await rm(home, { recursive: true, force: true });
     await rename(temporary, home);
   } finally {
@@ -59,11 +73,14 @@ export interface BuildStep {
   readonly words: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly directory: string;
-  /** 20 minutes if not given. */
+  /** Default: 20 minutes. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** Runs a command of a build in its directory. `ServerUnavailable` with the last words of the command if it fails. */
+/**
+ * Runs a command of a build in its directory. Throws `ServerUnavailable` with the end of the
+ * command's output if it fails.
+ */
 export async function runBuildStep({
   title,
   words,

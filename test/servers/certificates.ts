@@ -1,4 +1,4 @@
-/** Certificates for a server on the loopback interface, made on the spot. */
+/** Certificates for a server on the loopback interface, made for each test. */
 
 import { execFile } from 'node:child_process';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -6,14 +6,15 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 export interface Certificates {
-  /** Of the authority, which a client has to trust. */
+  /** Certificate of the authority. Clients have to trust it. */
   readonly caPath: string;
-  /** For 127.0.0.1, localhost and what else was asked for, signed by the authority. */
+  /** Certificate for 127.0.0.1, localhost and the requested names, signed by the authority. */
   readonly certificatePath: string;
   readonly keyPath: string;
 }
 
-// An authority of its own: some clients refuse a server whose certificate is the authority itself.
+// A separate authority, because some clients refuse a server whose certificate is the authority
+// itself.
 const configOf = (hostnames: readonly string[]) => `
 [req]
 distinguished_name = name
@@ -33,7 +34,10 @@ subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
 `;
 
-/** Writes them into `directory`, under the names that MinIO looks for, valid for two days. Needs `openssl`. */
+/**
+ * Writes the certificates into `directory`, under the names that MinIO looks for. They are valid
+ * for two days. Needs `openssl`.
+ */
 export async function makeCertificates(
   directory: string,
   hostnames: readonly string[] = [],

@@ -1,4 +1,4 @@
-/** The clouds that Holdfast knows, for what has to hold on each of them. */
+/** The clouds that Holdfast supports, for tests that must pass on each of them. */
 
 import { describeOnAzure, describeOnAzurite, USER_AZURE } from './describe-on-azure.ts';
 import { describeOnFakeGcs, describeOnGcs, USER_GCS } from './describe-on-gcs.ts';
@@ -11,7 +11,10 @@ export interface Cloud extends UserCloud {
   readonly title: string;
   /** A `describe` on the user's store, or on a server that runs as long as the suite. */
   describeOn(name: string, body: (server: () => TestServer) => void): void;
-  /** A `describe` on a server of ours, in the clear: what stands between can look into what is said. */
+  /**
+   * A `describe` on a server that the suite starts, without TLS, so that a proxy between can read
+   * the traffic.
+   */
   describeOnOwn(name: string, body: (server: () => OwnServer) => void): void;
 }
 

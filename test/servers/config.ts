@@ -1,4 +1,4 @@
-/** What the surroundings say about servers for tests. */
+/** Configuration of the test servers, from environment variables. */
 
 import os from 'node:os';
 import { resolve } from 'node:path';
@@ -9,15 +9,18 @@ import { cacheDir } from '../../scripts/toolchain.mjs';
 const SUITES = ['local', 's3', 'gcs', 'azure', 'etcd', 'python', 'arm64'] as const;
 
 export type Suite = (typeof SUITES)[number];
-/** Those whose store is in a cloud, or on a server that does as if. */
+/** Suites whose store is in a cloud or on an emulator. */
 export type CloudSuite = Exclude<Suite, 'local' | 'etcd' | 'python' | 'arm64'>;
 
 export interface TestConfig {
-  /** Programs that were built are kept here, by version. Absolute. */
+  /** Directory for built programs, by version. Absolute. */
   readonly cacheDirectory: string;
-  /** `HOLDFAST_TEST_S3`, `HOLDFAST_TEST_GCS`, `HOLDFAST_TEST_AZURE`: tests run there instead of on a server of their own. */
+  /**
+   * `HOLDFAST_TEST_S3`, `HOLDFAST_TEST_GCS`, `HOLDFAST_TEST_AZURE`: tests run there instead of on a
+   * server that they start.
+   */
   readonly userUris: Readonly<Record<CloudSuite, string | undefined>>;
-  /** `HOLDFAST_REQUIRE`: a suite of these that cannot run fails instead of being skipped. */
+  /** `HOLDFAST_REQUIRE`: if one of these suites cannot run, it fails instead of being skipped. */
   readonly requiredSuites: ReadonlySet<Suite>;
 }
 

@@ -15,7 +15,7 @@ interface Reply {
   readonly body: string;
 }
 
-/** Requests that the server behind the proxy has got as a whole, in order. */
+/** Requests that the server behind the proxy received completely, in order. */
 let got: Got[];
 let server: http.Server;
 let proxy: CuttingProxy;
@@ -49,7 +49,7 @@ async function listen(listener: http.Server | ReturnType<typeof createServer>): 
   return `http://127.0.0.1:${(listener.address() as AddressInfo).port}`;
 }
 
-/** `chunks` is sent without its length, one chunk each. */
+/** `chunks` is sent with chunked encoding, one chunk each. */
 function send(
   method: string,
   path: string,
@@ -70,7 +70,7 @@ function send(
   });
 }
 
-/** Sends these bytes on a connection of their own; resolves to what comes back until it ends. */
+/** Sends these bytes on a new connection. Resolves to what comes back until the connection ends. */
 function sendRaw(bytes: string, endpoint = proxy.endpoint): Promise<string> {
   const { port } = new URL(endpoint);
   return new Promise((resolve) => {
@@ -79,7 +79,7 @@ function sendRaw(bytes: string, endpoint = proxy.endpoint): Promise<string> {
     socket.setEncoding('latin1').on('data', (more: string) => {
       reply += more;
     });
-    // A reset is an end like another here: what counts is what came before it.
+    // A reset counts as the end here. The test checks what came before it.
     socket.on('error', () => socket.destroy());
     socket.on('close', () => resolve(reply));
     socket.write(bytes);
@@ -90,7 +90,7 @@ function rawPut(path: string, body: string, connection = 'close'): string {
   return `PUT ${path} HTTP/1.1\r\nhost: a\r\nconnection: ${connection}\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** What the server got when the cut was made at this point, and what came back. */
+/** Cuts at this point. Returns what the server received and what came back. */
 async function cutRaw(request: string, after: CutPoint): Promise<string> {
   got.length = 0;
   const cut = proxy.cut({ when: () => true, after });
@@ -219,7 +219,7 @@ describe('a cut of the request', () => {
       expect(await cutRaw(request, { request: bytes })).not.toContain(REPLY);
       expect(got).toEqual([]);
     }
-    // Without a cut the same is a request.
+    // Without a cut, the same bytes are a valid request.
     expect(await cutRaw(request, { reply: 0 })).toBe('');
     expect(got).toHaveLength(1);
   });

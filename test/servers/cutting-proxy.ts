@@ -1,4 +1,7 @@
-/** A proxy that counts the bytes of every request and reply, and cuts the connection after as many as a test says. */
+/**
+ * A proxy that counts the bytes of every request and reply. It cuts the connection after as many
+ * bytes as a test says.
+ */
 
 import { createServer, type Socket } from 'node:net';
 import { type CutPoint, type Exchange, ProxiedConnection } from './proxied-connection.ts';
@@ -6,34 +9,39 @@ import { type CutPoint, type Exchange, ProxiedConnection } from './proxied-conne
 export type { CutPoint, Exchange };
 
 export interface CutOptions {
-  /** Looks at the head of a request, and at the start of its body. */
+  /** Selects a request by its head and the start of its body. */
   readonly when: (request: Exchange) => boolean;
-  /** Of the requests for which `when` holds, how many are let through first. */
+  /** How many requests that match `when` pass before the cut. */
   readonly skip?: number;
   readonly after: CutPoint;
 }
 
-/** Concerns one request; nothing is cut if that or its reply has fewer bytes. */
+/** A cut applies to one request. Nothing is cut if the request or its reply has fewer bytes. */
 export interface Cut {
-  /** The request that was cut; nothing as long as none was. */
+  /** The request that was cut, or `undefined` if none was cut yet. */
   readonly exchange: Exchange | undefined;
-  /** No request to come is cut. */
+  /** Cancels the cut: later requests are not cut. */
   cancel(): void;
 }
 
 export interface CuttingProxyOptions {
-  /** For how much of a body it waits before it passes a request on, so that `when` can look at it. 0 if not given. */
+  /**
+   * How many bytes of a body the proxy reads before it forwards a request, so that `when` can look
+   * at them. Default: 0.
+   */
   readonly bodyStartBytes?: number;
 }
 
 export interface CuttingProxy {
-  /** To be used in place of the server's: the same but for the port. */
+  /** Use it in place of the server's endpoint. Only the port differs. */
   readonly endpoint: string;
-  /** In the order in which the heads of the requests, and the starts of their bodies, were complete. */
+  /**
+   * Ordered by the time at which the head of the request and the start of its body were complete.
+   */
   readonly exchanges: readonly Exchange[];
-  /** Several may wait at once; of two that fit a request, the first takes it. */
+  /** Several cuts may wait at once. If two match a request, the first one applies. */
   cut(options: CutOptions): Cut;
-  /** Ends all connections. Rejects if something came through that the proxy does not understand. */
+  /** Ends all connections. Rejects if the proxy received bytes that it cannot parse. */
   stop(): Promise<void>;
 }
 
@@ -48,7 +56,7 @@ class PendingCut implements Cut {
     this.#skip = options.skip ?? 0;
   }
 
-  /** Where to cut this request, if it is the one. */
+  /** The point to cut this request at, or `undefined` if this cut does not apply to it. */
   take(request: Exchange): CutPoint | undefined {
     if (!this.#isWaiting || !this.#options.when(request)) return undefined;
     if (this.#skip-- > 0) return undefined;
@@ -62,8 +70,9 @@ class PendingCut implements Cut {
 }
 
 /**
- * Passes HTTP/1.1 on to `endpoint` (http://host:port/…), byte for byte. It understands where requests begin and end, so a connection may be
- * kept alive; a client that sends the next request before it has the reply to the last is not supported.
+ * Forwards HTTP/1.1 to `endpoint` (http://host:port/…), byte for byte. It recognises where requests
+ * begin and end, so connections may be kept alive. Pipelining is not supported: a client must not
+ * send a request before the reply to the last one.
  */
 export async function startCuttingProxy(
   endpoint: string,

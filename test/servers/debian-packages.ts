@@ -1,4 +1,4 @@
-/** Packages of Debian and its kin, taken apart into a directory, for which nobody has to be root. */
+/** Unpacks packages of Debian and its derivatives into a directory. Root rights are not needed. */
 
 import { execFile } from 'node:child_process';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
@@ -8,37 +8,45 @@ import { promisify } from 'node:util';
 import { runBuildStep, ServerUnavailable, say } from './cached-build.ts';
 
 export interface DebianFetch {
-  /** How often the mirror is asked: while it is being renewed, its lists and its packages are not of one day. */
+  /**
+   * How often to ask the mirror. While a mirror is being updated, its lists and packages do not
+   * match.
+   */
   readonly triesMax: number;
   readonly pauseMs: number;
-  /** For all of it. */
+  /** Limit for all tries together. */
   readonly timeoutMs: number;
 }
 
-// 20 MB from a mirror that gives 100 kB/s, twice.
+// Enough to fetch 20 MB twice from a mirror that gives 100 kB/s.
 export const PATIENT: DebianFetch = { triesMax: 2, pauseMs: 5_000, timeoutMs: 7 * 60_000 };
 
 export interface DebianPackages {
-  /** What the packages are for. */
+  /** Purpose of the packages, for messages. */
   readonly title: string;
-  /** As `apt-get download` takes them: `libc6:arm64` is the one for another machine. */
+  /**
+   * Names as `apt-get download` takes them. `libc6:arm64` is the package for another architecture.
+   */
   readonly names: readonly string[];
-  /** Debian's name of another machine that packages are for. */
+  /** Debian's name of the other architecture, if packages are for one. */
   readonly foreign?: string;
-  /** Each package's files go below it. */
+  /** The files of each package go below this directory. */
   readonly directory: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Words of a command that shows whether what was unpacked runs. */
+  /** Command line that checks whether the unpacked program runs. */
   readonly check: readonly string[];
 }
 
-/** Path of a command; empty if it is not on the PATH. */
+/** Path of a command, or empty if it is not on the PATH. */
 export async function pathOf(command: string): Promise<string> {
   const { stdout } = await promisify(execFile)('/bin/sh', ['-c', `command -v ${command} || true`]);
   return stdout.trim();
 }
 
-/** Unpacks packages into the directory. `ServerUnavailable`, with what was said, if they cannot be had or do not run. */
+/**
+ * Unpacks packages into the directory. Throws `ServerUnavailable`, with the output, if they cannot
+ * be fetched or do not run.
+ */
 export async function unpackDebianPackages(wanted: DebianPackages, fetch: DebianFetch): Promise<void> {
   if ((await pathOf('apt-get')) === '') throw new ServerUnavailable('it has no apt-get');
   say(`fetching ${wanted.names.join(', ')} of this distribution, some seconds, once`);
@@ -63,7 +71,8 @@ async function fetchOnce(wanted: DebianPackages, untilMs: number): Promise<void>
     return runBuildStep({ title, words, env, directory, timeoutMs });
   };
   const apt = await privateApt(join(directory, 'apt'), wanted.foreign);
-  // It fails as well where one of somebody else's sources cannot be reached. What counts is whether the packages can be had then.
+  // It also fails if a third-party source of the machine is unreachable. That does not matter if
+  // the packages can be fetched.
   await run(...apt, 'update').catch(() => undefined);
   await run(...apt, 'download', ...wanted.names);
   const files = (await readdir(directory)).filter((name) => name.endsWith('.deb'));
@@ -79,14 +88,15 @@ async function fetchOnce(wanted: DebianPackages, untilMs: number): Promise<void>
 }
 
 /**
- * The words that begin a command of apt with lists, a cache, locks and packages of its own below `home`: those of the machine belong to root, may
- * be locked by somebody who installs, and images are shipped without lists. Where packages come from is said by the machine.
+ * The words that begin an apt command. Lists, cache, locks and packages lie below `home`: those of
+ * the machine belong to root and may be locked by another installation, and images are shipped
+ * without lists. The sources are the machine's.
  */
 async function privateApt(home: string, foreign: string | undefined): Promise<string[]> {
   await mkdir(join(home, 'lists', 'partial'), { recursive: true });
   await mkdir(join(home, 'archives', 'partial'), { recursive: true });
   await writeFile(join(home, 'status'), '');
-  // What the machine does when its own lists are new.
+  // Hooks that the machine runs when its own lists were updated.
   const hooks = ['APT::Update::Post-Invoke', 'APT::Update::Post-Invoke-Success'];
   const config = join(home, 'apt.conf');
   await writeFile(config, hooks.map((name) => `#clear ${name};\n`).join(''));
@@ -95,12 +105,13 @@ async function privateApt(home: string, foreign: string | undefined): Promise<st
     'Dir::State::Lists': join(home, 'lists'),
     'Dir::State::status': join(home, 'status'),
     'Dir::Cache': home,
-    'APT::Sandbox::User': 'root', // as whoever runs it: only root could be another one, who may not write here
+    // No change of user: only root could change it, and the other user may not write here.
+    'APT::Sandbox::User': 'root',
     'Acquire::Languages': 'none',
     'Acquire::Retries': '2',
     'Acquire::http::Timeout': '20',
     'Acquire::https::Timeout': '20',
-    // Beside the machine's own.
+    // In addition to the machine's own architecture.
     ...(foreign === undefined ? {} : { 'APT::Architectures::': foreign }),
   };
   const options = Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`]);

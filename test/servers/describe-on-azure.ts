@@ -12,7 +12,7 @@ import { describeOnServer, describeOnUserStore, type OwnServer, trusted, whyNone
 import type { TestServer } from './test-bucket.ts';
 import type { UserCloud } from './user-store.ts';
 
-/** One that runs as long as the suite, which may do to it what it likes. */
+/** A server that the suite starts and stops. Tests may do anything to it. */
 export type OwnAzureServer = OwnServer & AzureServer;
 
 export const USER_AZURE: UserCloud = {
@@ -27,8 +27,9 @@ export const USER_AZURE: UserCloud = {
 const WHY_NO_AZURITE = await whyNone(AZURITE_TITLE, async () => azuriteModule());
 
 /**
- * A `describe` on what `HOLDFAST_TEST_AZURE` names, else on an Azurite that runs as long as the suite. It has been seen to enforce
- * create-if-absent. See `describeOnServer` for where there can be none.
+ * A `describe` on the store that `HOLDFAST_TEST_AZURE` names, or else on an Azurite that runs as
+ * long as the suite. A probe has checked create-if-absent there. `describeOnServer` says what
+ * happens if no server is available.
  */
 export function describeOnAzure(name: string, body: (server: () => TestServer) => void): void {
   const onUserStore = describeOnUserStore(USER_AZURE, name);
@@ -36,7 +37,7 @@ export function describeOnAzure(name: string, body: (server: () => TestServer) =
   else onUserStore(body);
 }
 
-/** As `describeOnAzure`, for what only a server of one's own lets a test do. */
+/** Like `describeOnAzure`, always on a server that the suite starts. */
 export function describeOnAzurite(
   name: string,
   options: AzureServerOptions,

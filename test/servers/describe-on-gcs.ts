@@ -7,7 +7,7 @@ import { describeOnServer, describeOnUserStore, type OwnServer, trusted, whyNone
 import type { TestServer } from './test-bucket.ts';
 import type { UserCloud } from './user-store.ts';
 
-/** One that runs as long as the suite, which may do to it what it likes. */
+/** A server that the suite starts and stops. Tests may do anything to it. */
 export type OwnGcsServer = OwnServer & GcsServer;
 
 export const USER_GCS: UserCloud = {
@@ -22,8 +22,9 @@ export const USER_GCS: UserCloud = {
 const WHY_NO_FAKE_GCS = await whyNone(FAKE_GCS.title, () => goProgram(FAKE_GCS));
 
 /**
- * A `describe` on what `HOLDFAST_TEST_GCS` names, else on a fake-gcs-server that runs as long as the suite. It has been seen to enforce
- * create-if-absent. See `describeOnServer` for where there can be none.
+ * A `describe` on the store that `HOLDFAST_TEST_GCS` names, or else on a fake-gcs-server that runs
+ * as long as the suite. A probe has checked create-if-absent there. `describeOnServer` says what
+ * happens if no server is available.
  */
 export function describeOnGcs(name: string, body: (server: () => TestServer) => void): void {
   const onUserStore = describeOnUserStore(USER_GCS, name);
@@ -31,7 +32,7 @@ export function describeOnGcs(name: string, body: (server: () => TestServer) => 
   else onUserStore(body);
 }
 
-/** As `describeOnGcs`, for what only a server of one's own lets a test do. */
+/** Like `describeOnGcs`, always on a server that the suite starts. */
 export function describeOnFakeGcs(
   name: string,
   options: GcsServerOptions,

@@ -7,7 +7,7 @@ import { describeOnServer, describeOnUserStore, type OwnServer, trusted, whyNone
 import type { TestServer } from './test-bucket.ts';
 import type { UserCloud } from './user-store.ts';
 
-/** One that runs as long as the suite, which may do to it what it likes. */
+/** A server that the suite starts and stops. Tests may do anything to it. */
 export type OwnTestServer = OwnServer & S3Server;
 
 export const USER_S3: UserCloud = {
@@ -23,8 +23,9 @@ const WHY_NO_MINIO = await whyNone(MINIO.title, () => goProgram(MINIO));
 const WHY_NO_VERSITYGW = await whyNone(VERSITYGW.title, () => goProgram(VERSITYGW));
 
 /**
- * A `describe` on what `HOLDFAST_TEST_S3` names, else on a MinIO that runs as long as the suite. It has been seen to enforce
- * create-if-absent. See `describeOnServer` for where there can be none.
+ * A `describe` on the store that `HOLDFAST_TEST_S3` names, or else on a MinIO that runs as long as
+ * the suite. A probe has checked create-if-absent there. `describeOnServer` says what happens if no
+ * server is available.
  */
 export function describeOnS3(name: string, body: (server: () => TestServer) => void): void {
   const onUserStore = describeOnUserStore(USER_S3, name);
@@ -32,7 +33,9 @@ export function describeOnS3(name: string, body: (server: () => TestServer) => v
   else onUserStore(body);
 }
 
-/** As `describeOnS3`, for what only a MinIO of one's own lets a test do: policies, TLS, stopping it. */
+/**
+ * Like `describeOnS3`, always on a MinIO that the suite starts: for policies, TLS and stopping it.
+ */
 export function describeOnMinio(
   name: string,
   options: MinioOptions,
@@ -46,7 +49,10 @@ export function describeOnMinio(
   describeOnServer({ suite: 's3', name, whyNone: WHY_NO_MINIO, open }, body);
 }
 
-/** On a versitygw, whose create-if-absent lets two in now and then: what a store looks like that must not be trusted. */
+/**
+ * A `describe` on versitygw. Its create-if-absent sometimes lets two creates succeed: an example of
+ * a store that must not be trusted.
+ */
 export function describeOnVersitygw(name: string, body: (server: () => OwnTestServer) => void): void {
   const open = async () => {
     const server = await startVersitygw();

@@ -7,7 +7,10 @@ import { startToxiproxy, type Toxiproxy } from './toxiproxy.ts';
 
 const WHY_NO_TOXIPROXY = await whyNone(TOXIPROXY.title, () => goProgram(TOXIPROXY));
 
-/** A `describe` with a Toxiproxy that runs as long as it, inside the one with the server that is to stand behind it. */
+/**
+ * A `describe` with a Toxiproxy that runs as long as it. Use it inside the `describe` of the server
+ * behind the proxy.
+ */
 export function describeOnToxiproxy(
   suite: Suite,
   name: string,

@@ -1,6 +1,7 @@
 /**
- * What emulators do otherwise than the services they stand for, as the table in docs/testing.md has it. A test here that fails is good
- * news: the emulator has learned it, so the row goes, and with it what we do because of it.
+ * Differences between emulators and the services they stand for, as the table in docs/testing.md
+ * lists them. A failing test here is good news: the emulator now behaves like the service. Remove
+ * the row and the workaround for it.
  */
 
 import { ListMultipartUploadsCommand } from '@aws-sdk/client-s3';
@@ -111,7 +112,7 @@ describeOnAzurite('Azurite deviates from Azure:', {}, (server) => {
     const answer = await blob.download(0, 1);
     expect(answer).toMatchObject({ contentLength: 0, contentRange: 'bytes 0--1/0' });
     expect(answer._response.status).toBe(206);
-    // As Azure has it.
+    // The answer of Azure.
     expect(await refusal(blob.download(0, 2))).toEqual({ code: 'InvalidRange', status: 416 });
   });
 

@@ -1,4 +1,4 @@
-/** Where etcd comes from, on machines of all kinds: what apt-get and dpkg do is played by scripts. */
+/** Tests how etcd is found on different machines. Scripts stand in for apt-get and dpkg. */
 
 import {
   mkdirSync,
@@ -35,7 +35,7 @@ function program(name: string, lines: string): void {
   writeFileSync(join(directory, 'bin', name), `#!/bin/sh\n${lines}\n`, { mode: 0o755 });
 }
 
-/** Each call's words are a line of the log; `update` fails, and `download` does what it is given. */
+/** Logs each call as a line. `update` fails, and `download` runs the given script. */
 function aptGet(download: string): void {
   const log = join(directory, 'apt.log');
   program('apt-get', `echo "$*" >> '${log}'\ncase "$*" in *update) exit 100;; esac\n${download}`);

@@ -1,4 +1,7 @@
-/** etcd: the one on the PATH, or else the package of Debian and its kin, taken apart into the cache, for which nobody has to be root. */
+/**
+ * etcd: the program on the PATH, or else the package of Debian and its derivatives, unpacked into
+ * the cache without root rights.
+ */
 
 import { execFile } from 'node:child_process';
 import { mkdir, symlink } from 'node:fs/promises';
@@ -9,19 +12,22 @@ import { type DebianFetch, PATIENT, pathOf, unpackDebianPackages } from './debia
 
 export const ETCD_TITLE = 'etcd';
 
-/** Of the directory in the cache. The version is the distribution's: 3.4.23 in Debian 12. */
+/** Name of the directory in the cache. The version is the distribution's: 3.4.23 in Debian 12. */
 export const ETCD_HOME = 'etcd-server-of-distribution';
 export const ETCD_FILE = 'usr/bin/etcd';
 
-/** Without, Debian's build for this processor does not even say its version. */
+/** Without it, Debian's build for this processor does not even print its version. */
 export const ETCD_ENV: Readonly<Record<string, string>> =
   process.arch === 'arm64' ? { ETCD_UNSUPPORTED_ARCH: 'arm64' } : {};
 
 const PACKAGE = 'etcd-server';
-/** The first one whose gateway is below `/v3`. */
+/** The first version whose gateway is below `/v3`. */
 const VERSION_MIN = [3, 4] as const;
 
-/** Path of the program; gets it if it is not there, as `cachedBuild` does. `ServerUnavailable` if it cannot be had. */
+/**
+ * Returns the path of the program, and fetches it if it is missing, as `cachedBuild` does. Throws
+ * `ServerUnavailable` if it cannot be fetched.
+ */
 export async function etcdProgram(fetch: DebianFetch = PATIENT): Promise<string> {
   const build = async (directory: string) => {
     const found = await fromPath(directory);
@@ -30,7 +36,10 @@ export async function etcdProgram(fetch: DebianFetch = PATIENT): Promise<string>
   return cachedBuild({ title: ETCD_TITLE, home: ETCD_HOME, file: ETCD_FILE, build });
 }
 
-/** What to say of the PATH, if it has none that is new enough. */
+/**
+ * Links the etcd on the PATH and returns `linked`. If it is missing or too old, returns that in
+ * words.
+ */
 async function fromPath(directory: string): Promise<string> {
   const path = await pathOf('etcd');
   if (path === '') return 'etcd is not on the PATH';

@@ -1,4 +1,4 @@
-/** etcd: one member, which is a cluster. */
+/** etcd: a cluster of one member. */
 
 import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
@@ -8,25 +8,31 @@ import { describeOnServer, whyNone } from './server-suite.ts';
 import { freePort, type RunningServer, requireRoom, startServer } from './start-server.ts';
 
 const READY_REQUEST_TIMEOUT_MS = 2_000;
-// A log of 61 MiB is laid out at once, and the database beside it stays small.
+// etcd allocates a log of 61 MiB at once. The database stays small.
 const ROOM_BYTES_MIN = 256 * 1024 ** 2;
 
 export interface EtcdServer extends RunningServer {
-  /** `http://127.0.0.1:port`. It asks nobody who they are. */
+  /** `http://127.0.0.1:port`. It needs no credentials. */
   readonly endpoint: string;
 }
 
 export interface EtcdServerOptions {
-  /** Where its data is and stays when it ends; in its own directory, which goes with it, if not given. */
+  /**
+   * Directory for the data, which stays when the server ends. Default: in the server's own
+   * directory, which is removed.
+   */
   readonly dataDirectory?: string | undefined;
-  /** A free one if not given. For one that comes back where it was. */
+  /** Default: a free port. Give one to restart a server at the same address. */
   readonly port?: number | undefined;
 }
 
-/** An etcd that has a leader, itself; fetches the program first if need be. See `startServer` for what it may throw. */
+/**
+ * Starts an etcd that has elected itself leader, and fetches the program first if needed. See
+ * `startServer` for its errors.
+ */
 export async function startEtcd({ dataDirectory, port }: EtcdServerOptions = {}): Promise<EtcdServer> {
   const binary = await etcdProgram();
-  // What tells it from another one on this port.
+  // Identifies this etcd among programs on this port.
   const name = `mark-${randomBytes(6).toString('hex')}`;
   const endpointAt = (at: number) => `http://127.0.0.1:${at}`;
   const server = await startServer({
@@ -38,10 +44,11 @@ export async function startEtcd({ dataDirectory, port }: EtcdServerOptions = {})
         ...[binary, '--name', name, '--data-dir', dataDirectory ?? join(place.directory, 'data')],
         ...['--listen-client-urls', endpointAt(place.port)],
         ...['--advertise-client-urls', endpointAt(place.port)],
-        // No other member will ever ask: any port does, and nobody needs to know it.
+        // No other member will ever connect: any port does, and its number is not needed.
         ...['--listen-peer-urls', endpointAt(0), '--initial-advertise-peer-urls', endpointAt(0)],
         ...['--initial-cluster', `${name}=${endpointAt(0)}`],
-        // Its shortest lease is fifteen of its heartbeats, rounded up to a second; a machine that loses power is not tested.
+        // Its shortest lease is fifteen heartbeats, rounded up to a second. The tests do not cover
+        // loss of power.
         ...['--heartbeat-interval', '10', '--election-timeout', '100', '--unsafe-no-fsync'],
         ...['--logger', 'zap', '--log-level', 'error'],
       ],
@@ -52,7 +59,7 @@ export async function startEtcd({ dataDirectory, port }: EtcdServerOptions = {})
   return { ...server, endpoint: endpointAt(server.port) };
 }
 
-/** Its name is known once it has been written down, for which there has to be a leader. */
+/** The name is known once it has been written down, which needs a leader. */
 async function isNamed(endpoint: string, name: string): Promise<boolean> {
   const answer = await fetch(`${endpoint}/v3/cluster/member/list`, {
     method: 'POST',
@@ -69,7 +76,10 @@ const WHY_NO_ETCD = await whyNone(
   (title) => requireRoom(title, tmpdir(), ROOM_BYTES_MIN),
 );
 
-/** A `describe` with an etcd that runs as long as it. Skipped, with a line that says why, where there is none, unless it is required. */
+/**
+ * A `describe` with an etcd that runs as long as it. If there is no etcd, it is skipped with a line
+ * that says why, unless the suite is required.
+ */
 export function describeOnEtcd(name: string, body: (server: () => EtcdServer) => void): void {
   describeOnServer({ suite: 'etcd', name, whyNone: WHY_NO_ETCD, open: () => startEtcd() }, body);
 }

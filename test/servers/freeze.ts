@@ -1,10 +1,13 @@
-/** Processes that stand still: alive, and saying nothing. */
+/** Stopped processes: alive, but they do nothing. */
 
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
-/** SIGSTOP. Resolves when it has taken effect: until one of its threads has taken the signal, the others go on. */
+/**
+ * Sends SIGSTOP. Resolves when all threads have stopped: until one thread has taken the signal, the
+ * others continue.
+ */
 export async function freeze(pid: number): Promise<void> {
   process.kill(pid, 'SIGSTOP');
   await untilFrozen(pid);
@@ -14,7 +17,7 @@ export async function untilFrozen(pid: number): Promise<void> {
   while ((await stateOf(pid)) !== 'T') await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-/** One letter, as `ps` has it. */
+/** The state as one letter, as `ps` shows it. */
 async function stateOf(pid: number): Promise<string> {
   if (process.platform !== 'linux')
     return (await promisify(execFile)('ps', ['-o', 'state=', '-p', `${pid}`])).stdout.charAt(0);

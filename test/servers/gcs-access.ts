@@ -1,4 +1,4 @@
-/** What a test does to a server of Google Cloud Storage from outside. */
+/** Access to a Google Cloud Storage server for tests, through the SDK and past the adapter. */
 
 import { randomBytes } from 'node:crypto';
 import { type ApiError, type Bucket, IdempotencyStrategy, Storage } from '@google-cloud/storage';
@@ -7,7 +7,7 @@ import { type BucketView, partsOfBucket, type TestBucket } from './test-bucket.t
 const REQUEST_TIMEOUT_MS = 20_000;
 const DELETES_MAX = 32;
 
-/** Where there is an endpoint, nobody asks for credentials; else they are found as by any tool of Google. */
+/** With an endpoint, no credentials are needed. Otherwise they are found as by any Google tool. */
 export function gcsClient(endpoint: string | undefined, userProject?: string): Storage {
   return new Storage({
     ...(endpoint !== undefined && { apiEndpoint: endpoint, projectId: 'holdfast-test' }),
@@ -39,7 +39,7 @@ export async function openGcsBucket(place: TestBucket): Promise<BucketView> {
       } catch (error) {
         const { code } = error as ApiError;
         if (code === 412) return 'exists';
-        // It asks for another try, and has created nothing.
+        // The server asks for another try and has created nothing.
         if (code === 409) return 'again';
         throw error;
       }
@@ -57,7 +57,10 @@ export async function openGcsBucket(place: TestBucket): Promise<BucketView> {
   };
 }
 
-/** Not with the library's own download, which warns of its listeners where several run at once (8.4.0). */
+/**
+ * The library's own download is not used: it warns about its listeners if several run at once
+ * (8.4.0).
+ */
 async function readObject(
   client: Storage,
   { bucket, endpoint }: TestBucket,
@@ -73,6 +76,6 @@ async function readObject(
 
 async function listKeys(bucket: Bucket, prefix: string): Promise<string[]> {
   const [files] = await bucket.getFiles({ prefix, autoPaginate: true });
-  // The emulator may show one twice where pages meet.
+  // The emulator may list a key twice at the boundary of pages.
   return [...new Set(files.map(({ name }) => name))];
 }

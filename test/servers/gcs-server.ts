@@ -9,21 +9,25 @@ import { type RunningServer, startServer } from './start-server.ts';
 const READY_REQUEST_TIMEOUT_MS = 2_000;
 
 export interface GcsServer extends RunningServer {
-  /** `http://127.0.0.1:port`. It asks nobody who they are. */
+  /** `http://127.0.0.1:port`. It needs no credentials. */
   readonly endpoint: string;
 }
 
 export interface GcsServerOptions {
-  /** Where the server's own directory is made: the directory for temporary files if not given. */
+  /** Parent of the server's directory. Default: the directory for temporary files. */
   readonly directory?: string | undefined;
-  /** Where the objects are; in memory if not given. */
+  /** Storage for the objects. Default: memory. */
   readonly backend?: 'memory' | 'filesystem' | undefined;
 }
 
-/** A fake-gcs-server without buckets of ours; builds it first if need be. See `startServer` for what it may throw. */
+/**
+ * Starts a fake-gcs-server without test buckets, and builds it first if needed. See `startServer`
+ * for its errors.
+ */
 export async function startFakeGcs(options: GcsServerOptions = {}): Promise<GcsServer> {
   const binary = await goProgram(FAKE_GCS);
-  // It has no credentials that would tell it from another one on this port: it is known by a bucket of this name.
+  // The server has no credentials that identify it among programs on this port. It is recognised by
+  // a bucket with this name.
   const mark = `mark-${randomBytes(6).toString('hex')}`;
   const endpointAt = (port: number) => `http://127.0.0.1:${port}`;
   const server = await startServer({
@@ -36,7 +40,7 @@ export async function startFakeGcs(options: GcsServerOptions = {}): Promise<GcsS
       words: [
         ...[binary, '-scheme', 'http', '-host', '127.0.0.1', '-port', `${port}`],
         ...['-external-url', endpointAt(port), '-public-host', `127.0.0.1:${port}`],
-        // Without -data it would show what happens to be in /data.
+        // Without -data it would serve the contents of /data.
         ...['-backend', options.backend ?? 'memory', '-data', seedIn(directory)],
         ...['-filesystem-root', join(directory, 'data'), '-log-level', 'warn'],
       ],

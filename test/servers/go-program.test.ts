@@ -27,7 +27,7 @@ const MODULE = new URL('./go-program.ts', import.meta.url).href;
 
 let directory: string;
 let cache: string;
-/** What the fake `go` was asked to do, a line each. */
+/** A log of the calls of the fake `go`, a line each. */
 let calls: string;
 let env: Record<string, string>;
 
@@ -45,7 +45,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Puts a `go` first on the PATH that does this for `go install`. */
+/** Puts a `go` first on the PATH. It runs this script for `go install`. */
 function fakeGo(install: string): void {
   const file = join(directory, 'bin', 'go');
   writeFileSync(
@@ -65,7 +65,7 @@ function silent() {
   return vi.spyOn(process.stderr, 'write').mockReturnValue(true);
 }
 
-/** A process of its own that wants the program. */
+/** A separate process that asks for the program. */
 function another(): ChildProcess {
   const code = `import { goProgram } from '${MODULE}'; console.log(await goProgram(${JSON.stringify(PROGRAM)}));`;
   return spawn(process.execPath, ['--conditions=holdfast-source', '--input-type=module', '-e', code], {

@@ -1,4 +1,4 @@
-/** Server programs, built from source at a pinned version when they are first needed. */
+/** Server programs, built from source at a pinned version at first use. */
 
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { hasErrorCode } from './error-code.ts';
 
 export interface GoProgram {
   readonly name: string;
-  /** Name of the file that `go install` writes, where it is another. */
+  /** Name of the file that `go install` writes, if it differs. */
   readonly binaryName?: string;
   readonly title: string;
   readonly path: string;
@@ -46,7 +46,10 @@ export const TOXIPROXY: GoProgram = {
   version: 'v2.12.0',
 };
 
-/** Path of the binary; builds it if it is not there, as `cachedBuild` does. `ServerUnavailable` if it cannot. */
+/**
+ * Returns the path of the binary, and builds it if it is missing, as `cachedBuild` does. Throws
+ * `ServerUnavailable` if the build fails.
+ */
 export async function goProgram(program: GoProgram): Promise<string> {
   const { title } = program;
   const home = `${program.name}-${program.version}`;

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises';
 
 const END_BYTES = 4096;
 
-/** The last lines of a log, for a message; never fails. */
+/** The last lines of a log, for a message. Never fails. */
 export async function readLogEnd(path: string): Promise<string> {
   try {
     const file = await open(path, 'r');

@@ -1,6 +1,7 @@
 /**
- * Builds the servers, the Python and the machine for arm64 that tests need, so that no test has to wait for it. What cannot be had is said; it is a failure only if
- * `HOLDFAST_REQUIRE` names a suite that needs it.
+ * Builds the servers, the Python and the machine for arm64 that tests need, so that no test has to
+ * wait for them. It reports what is not available. That is a failure only if `HOLDFAST_REQUIRE`
+ * names a suite that needs it.
  *
  *   node --conditions=holdfast-source test/servers/prepare.ts
  */

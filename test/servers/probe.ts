@@ -1,17 +1,18 @@
-/** Whether a store can be trusted at all: everything rests on create-if-absent. */
+/** Checks whether a store can be trusted: all guarantees depend on create-if-absent. */
 
 import { randomBytes } from 'node:crypto';
 import type { BucketView } from './test-bucket.ts';
 
 export interface ProbeOptions {
-  /** How many keys are raced for. A store that lets two in now and then is found the more surely, the more there are. */
+  /** Number of keys to race for. More keys find a store that rarely fails more reliably. */
   readonly rounds?: number;
   readonly racers?: number;
 }
 
 /**
- * Lets creates of one key race, and creates it once more. Resolves to what is wrong with create-if-absent there, in words, or to
- * nothing. Leaves an object per round below `prefix`, which is empty or ends in '/'.
+ * Races creates of one key, and then creates it once more. Resolves to the fault of
+ * create-if-absent in words, or to `undefined`. Leaves an object per round below `prefix`, which is
+ * empty or ends in '/'.
  */
 export async function createIfAbsentFault(
   view: BucketView,

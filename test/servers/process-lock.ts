@@ -1,4 +1,4 @@
-/** One process of this machine at a time. */
+/** A lock for one process of this machine at a time. */
 
 import { randomUUID } from 'node:crypto';
 import { link, readFile, rm, writeFile } from 'node:fs/promises';
@@ -9,7 +9,7 @@ const POLL_MS = 100;
 
 export interface LockOptions {
   readonly timeoutMs: number;
-  /** Told once, when another process has the lock. */
+  /** Called once if another process has the lock. */
   readonly onWait: (owner: string) => void;
 }
 
@@ -29,7 +29,10 @@ async function readOwner(file: string): Promise<string> {
   });
 }
 
-/** The file appears with its content: one without would belong to nobody, for ever. */
+/**
+ * The file appears together with its content. An empty file would have no owner, and would never be
+ * released.
+ */
 async function tryCreate(file: string): Promise<boolean> {
   const temporary = `${file}.${randomUUID()}`;
   await writeFile(temporary, String(process.pid));
@@ -45,8 +48,9 @@ async function tryCreate(file: string): Promise<boolean> {
 }
 
 /**
- * Runs `work` while `file` says that this process does; the lock of a process that is gone is taken over.
- * It saves work and does not guard it: two that take over at the same moment can both run, so the result must stand that.
+ * Runs `work` while `file` names this process as the owner. Takes over the lock of a process that
+ * has ended. The lock only saves work: two processes that take over at the same moment can both
+ * run. The result must allow for that.
  */
 export async function withProcessLock<T>(
   file: string,
@@ -56,7 +60,7 @@ export async function withProcessLock<T>(
   const deadline = Date.now() + options.timeoutMs;
   for (let isFirst = true; !(await tryCreate(file)); isFirst = false) {
     const owner = await readOwner(file);
-    // No owner: it was given back since.
+    // No owner: the lock was released in the meantime.
     if (owner !== '' && !isRunning(Number(owner))) await rm(file, { force: true });
     else if (owner !== '' && isFirst) options.onWait(owner);
     if (Date.now() > deadline) {

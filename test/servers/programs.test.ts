@@ -23,7 +23,7 @@ import { FAKE_GCS, MINIO, TOXIPROXY, VERSITYGW } from './go-program.ts';
 const RUN_SERVER = 'test/servers/run-server.ts';
 const PREPARE = 'test/servers/prepare.ts';
 const VITEST = 'node_modules/vitest/vitest.mjs';
-// Reading the client of S3 anew for every process would take most of the time.
+// Compiling the S3 client again in every process would take most of the time.
 const COMPILE_CACHE = 'node_modules/.cache/holdfast-servers';
 
 let directory: string;
@@ -36,7 +36,7 @@ function start(args: readonly string[]): Program {
   return new Program(RUN_SERVER, { args, env: { TMPDIR: directory, NODE_COMPILE_CACHE: COMPILE_CACHE } });
 }
 
-/** Says what it was given, which of the variables named are not set, and whether there is a server. */
+/** Prints its arguments, the named variables that are not set, and whether there is a server. */
 const COMMAND = `
   const [uri, ...names] = process.argv.slice(1);
   const { searchParams } = new URL(uri);
@@ -46,7 +46,9 @@ const COMMAND = `
   process.exitCode = 9;
 `;
 
-/** Servers by name, with a `describe` where they can be had, and the variables that hold credentials. */
+/**
+ * Servers by name, with the `describe` that starts them and the variables that hold credentials.
+ */
 const KINDS = [
   {
     name: 'minio',
@@ -118,7 +120,7 @@ test.each([
 });
 
 describe('where nothing can be built', () => {
-  /** Node, and nothing else: no Go. */
+  /** An environment with Node only: no Go. */
   let env: Record<string, string>;
   beforeEach(() => {
     const bin = join(directory, 'bin');
@@ -131,7 +133,7 @@ describe('where nothing can be built', () => {
       HOLDFAST_TEST_GCS: '',
       HOLDFAST_TEST_AZURE: '',
       HOLDFAST_REQUIRE: '',
-      HOLDFAST_TEST_COUNTS: '', // where the counts of the whole run go
+      HOLDFAST_TEST_COUNTS: '', // where the counts of the whole test run go
     };
   });
 

@@ -3,20 +3,24 @@
 import { connect, type Socket } from 'node:net';
 import { RequestFraming, type RequestHead } from './request-framing.ts';
 
-/** One request and its reply, as far as they have come. */
+/** One request and its reply, as far as they have arrived. */
 export interface Exchange extends RequestHead {
-  /** What the body begins with, as far as the proxy waits for it: some providers say only there what a request is about. */
+  /**
+   * Start of the body, as far as the proxy waits for it. Some providers name the operation only
+   * there.
+   */
   readonly bodyStart: string;
-  /** That went on to the server. */
+  /** Bytes forwarded to the server. */
   readonly requestBytes: number;
-  /** That went on to the client. Interim replies (100 Continue) do not count. */
+  /** Bytes forwarded to the client. Interim replies (100 Continue) do not count. */
   readonly replyBytes: number;
   readonly cut: 'request' | 'reply' | undefined;
 }
 
 /**
- * `request: n`: the server gets n bytes of the request and then the end of the connection. It may act on them if they are all.
- * `reply: n`: the server gets the whole request and answers; the client gets n bytes of the answer and then the end of the connection.
+ * `request: n`: the server gets n bytes of the request and then the end of the connection. It may
+ * act on them if they are the whole request. `reply: n`: the server gets the whole request and
+ * answers. The client gets n bytes of the answer and then the end of the connection.
  */
 export type CutPoint = { readonly request: number } | { readonly reply: number };
 
@@ -28,28 +32,31 @@ export interface PlannedCut {
 export interface ProxiedConnectionOptions {
   readonly host: string;
   readonly port: number;
-  /** Called when the head of a request is complete, and the start of its body, and nothing of it was sent on. Says where to cut it. */
+  /**
+   * Called when the head of a request and the start of its body are complete, before any byte is
+   * forwarded. Returns where to cut it.
+   */
   readonly onRequest: (exchange: Exchange) => PlannedCut | undefined;
-  /** For how much of a body it waits before it passes anything on. */
+  /** How many bytes of a body the proxy reads before it forwards anything. */
   readonly bodyStartBytes: number;
-  /** What comes is not HTTP/1.1 as the proxy understands it; the connection is ended. */
+  /** Called if the bytes are not HTTP/1.1 that the proxy can parse. The connection is ended. */
   readonly onFault: (error: unknown) => void;
 }
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** A request under way. */
+/** A request in progress. */
 interface Current {
   readonly framing: RequestFraming;
   /** Bytes of the head and of the body's start, until they are complete. */
   held: Buffer[];
   exchange: Writable<Exchange> | undefined;
   cut: PlannedCut | undefined;
-  /** True from the first byte of its final reply on. */
+  /** True after the first byte of its final reply. */
   isAnswered: boolean;
 }
 
-// "HTTP/1.1 100": what tells an interim reply from a final one.
+// "HTTP/1.1 100": these bytes show whether a reply is interim or final.
 const STATUS_BYTES = 12;
 
 export class ProxiedConnection {
@@ -59,7 +66,7 @@ export class ProxiedConnection {
   readonly #bodyStartBytes: number;
   #current: Current | undefined;
   #isCut = false;
-  /** Of a reply whose status is not known yet, or of an interim one. */
+  /** Bytes of a reply whose status is not known yet, or of an interim reply. */
   #interim = Buffer.alloc(0);
 
   constructor(client: Socket, { host, port, onRequest, bodyStartBytes, onFault }: ProxiedConnectionOptions) {
@@ -131,7 +138,7 @@ export class ProxiedConnection {
   #fromServer(chunk: Buffer): void {
     if (this.#isCut) return;
     const current = this.#current;
-    // A server may say something to a connection on which nothing was asked, like a 408 for an idle one.
+    // A server may send a reply on a connection without a request, like a 408 for an idle one.
     if (current?.exchange === undefined) {
       write(this.#server, this.#client, chunk);
       return;
@@ -140,7 +147,7 @@ export class ProxiedConnection {
     if (rest.length > 0) this.#passReply(current, current.exchange, rest);
   }
 
-  /** Passes interim replies on; what is left is of the final one. */
+  /** Forwards interim replies. Returns the bytes that belong to the final one. */
   #withoutInterim(chunk: Buffer): Buffer {
     this.#interim = Buffer.concat([this.#interim, chunk]);
     for (;;) {
@@ -165,7 +172,7 @@ export class ProxiedConnection {
     this.#cutReplyIfDue(current);
   }
 
-  /** The server has its whole request before the client loses the reply. */
+  /** Waits until the server has its whole request before it cuts the reply to the client. */
   #cutReplyIfDue(current: Current): void {
     const { exchange, framing, isAnswered } = current;
     if (isAnswered && framing.isComplete && exchange?.replyBytes === replyLimit(current)) {
@@ -173,7 +180,7 @@ export class ProxiedConnection {
     }
   }
 
-  /** Both sides get what was passed to them, then the end. */
+  /** Both sides get the bytes forwarded so far, then the end. */
   #cutNow({ exchange, cut }: Current, what: 'request' | 'reply'): void {
     this.#isCut = true;
     if (exchange !== undefined) exchange.cut = what;
@@ -194,15 +201,18 @@ function write(from: Socket, to: Socket, bytes: Buffer): void {
   to.once('drain', () => from.resume());
 }
 
-/** The end of one side is the end of the other. */
+/** The end of one side ends the other. */
 function tie(from: Socket, to: Socket): void {
   from.on('end', () => to.end());
-  // It closes next, and the other side with it.
+  // It closes next, which closes the other side.
   from.on('error', () => from.destroy());
   from.on('close', () => to.destroySoon());
 }
 
-/** Nothing as long as more of it is to come. A client that waits for an interim reply sends no body before it. */
+/**
+ * `undefined` until the start of the body is complete. A client that waits for an interim reply
+ * sends no body before it.
+ */
 function bodyStartOf({ headers }: RequestHead, request: Buffer, bytesMax: number): string | undefined {
   if (headers['expect'] !== undefined) return '';
   const length = Math.min(Number(headers['content-length'] ?? 0), bytesMax);

@@ -1,8 +1,8 @@
-/** Where a request of HTTP/1.1 begins and ends in the bytes of a connection. */
+/** Finds the beginning and the end of an HTTP/1.1 request in the bytes of a connection. */
 
 export interface RequestHead {
   readonly method: string;
-  /** With the query, as it was sent. */
+  /** With the query, as the client sent it. */
   readonly path: string;
   /** Names in lower case; the last of equal names counts. */
   readonly headers: Readonly<Record<string, string>>;
@@ -21,19 +21,19 @@ export function parseRequestHead(text: string): RequestHead {
   return { method, path, headers: Object.fromEntries(headers) };
 }
 
-/** One request, told of its bytes as they come. */
+/** Framing of one request, fed with its bytes as they arrive. */
 export class RequestFraming {
-  /** Known once the last byte of the head has come. */
+  /** Set once the last byte of the head has arrived. */
   head: RequestHead | undefined;
   isComplete = false;
-  /** Of the head, of a chunk's size or of a trailer. */
+  /** Text of the head, of a chunk's size or of a trailer. */
   #text = '';
-  /** Bytes of the body, or of a chunk and its line end, that are to come before the next text. */
+  /** Bytes of the body, or of a chunk and its line end, that come before the next text. */
   #bodyBytesLeft = 0;
   #isChunked = false;
   #isTrailer = false;
 
-  /** Takes what belongs to this request from the front of `chunk`; returns how many bytes that is. */
+  /** Consumes the bytes of this request at the front of `chunk`. Returns how many they are. */
   push(chunk: Buffer): number {
     let at = 0;
     while (at < chunk.length && !this.isComplete) {
@@ -70,7 +70,10 @@ export class RequestFraming {
     this.isComplete = this.#bodyBytesLeft === 0;
   }
 
-  /** The size of a chunk, or a trailer after the last one; an empty trailer ends the request. */
+  /**
+   * The line is the size of a chunk, or a trailer after the last one. An empty trailer ends the
+   * request.
+   */
   #endLine(line: string): void {
     this.#text = '';
     if (this.#isTrailer) {

@@ -1,10 +1,13 @@
 /**
- * Starts a server of object storage with an empty bucket, runs a command on it, and takes it away again.
+ * Starts an object storage server with an empty bucket, runs a command on it, and stops and removes
+ * it afterwards.
  *
- *   node --conditions=holdfast-source test/servers/run-server.ts minio|gcs|azure [--tls] [COMMAND ARGUMENT…]
+ *   node --conditions=holdfast-source test/servers/run-server.ts minio|gcs|azure [--tls] \
+ *     [COMMAND ARGUMENT…]
  *
- * In the arguments, `{}` stands for the URI of a run in the bucket. The command has the credentials in its environment. Without a
- * command it says what a shell needs, and waits for Ctrl-C. `--tls` is for MinIO.
+ * In the arguments, `{}` stands for the URI of a run in the bucket. The command has the credentials
+ * in its environment. Without a command, the program prints the settings for a shell and waits for
+ * Ctrl-C. `--tls` is for MinIO.
  */
 
 import { spawn } from 'node:child_process';
@@ -26,7 +29,7 @@ interface Place {
 }
 
 interface Kind {
-  /** What tells the tests to run there. */
+  /** The variable that makes the tests run there. */
   readonly variable: string;
   start(tls: boolean): Promise<Place>;
 }
@@ -61,7 +64,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 async function run(words: readonly string[], { uri, env }: TestBucket): Promise<number> {
   const [program = '', ...args] = words.map((word) => word.replaceAll('{}', uri));
   const child = spawn(program, args, { stdio: 'inherit', env: { ...process.env, ...env } });
-  // A Ctrl-C reaches the command too, which decides what it means.
+  // A Ctrl-C reaches the command too. The command decides what to do.
   process.on('SIGINT', () => undefined);
   process.on('SIGTERM', (signal) => child.kill(signal));
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];
@@ -73,7 +76,7 @@ async function waitForSignal(
   { uri, env }: TestBucket,
   { pid, logPath }: RunningServer,
 ): Promise<number> {
-  // Before anything is said: whoever reads it may answer at once.
+  // Before anything is printed: a reader of the output may signal at once.
   const signalled = Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
   for (const [name, value] of Object.entries(env)) console.log(`export ${name}='${value}'`);
   console.log(`export ${variable}='${uri}'`);

@@ -8,7 +8,10 @@ import { deletePrefix, s3Client, s3View } from './s3-access.ts';
 
 const RACERS = 4;
 
-/** A server that answers the n-th create of a key with the n-th status, and all later ones with the last. */
+/**
+ * A server that answers the n-th create of a key with the n-th status. Later creates get the last
+ * status.
+ */
 let server: http.Server;
 
 async function probe(...statuses: number[]): Promise<string | undefined> {

@@ -1,4 +1,4 @@
-/** What a test does to a server of S3 from outside: buckets, their contents, credentials. */
+/** Access to an S3 server for tests, past the adapter: buckets, their contents, credentials. */
 
 import { randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import {
 import { SignatureV4 } from '@smithy/signature-v4';
 import { type BucketView, partsOfBucket, type TestBucket } from './test-bucket.ts';
 
-// A server that is stopped on purpose, or a port of somebody else, must not hold a test up.
+// A stopped server, or a port of another program, must not block a test.
 const REQUEST_TIMEOUT_MS = 20_000;
 
 export interface S3Credentials {
@@ -24,15 +24,15 @@ export interface S3Credentials {
   readonly sessionToken?: string;
 }
 
-/** Where a server is, and the credentials that may do everything there. */
+/** Endpoint of a server, and the credentials with all rights there. */
 export interface S3Access extends S3Credentials {
   readonly endpoint: string;
   readonly region: string;
-  /** PEM file of the authority to trust, where the endpoint is https. */
+  /** PEM file of the authority to trust, for an https endpoint. */
   readonly caPath?: string;
 }
 
-/** A client with path style, one attempt per request. The caller destroys it. */
+/** A client with path style that makes one attempt per request. The caller destroys it. */
 export async function s3Client(
   access: S3Access,
   credentials: S3Credentials = access,
@@ -78,7 +78,7 @@ export async function newBucketOf(access: S3Access): Promise<TestBucket> {
   return { uri: `s3://${bucket}/run?${query}`, env: credentialsEnv(access), bucket, endpoint };
 }
 
-/** A policy as IAM takes it, version left out. */
+/** A policy in the form that IAM takes, without the version. */
 export interface Policy {
   readonly Statement: readonly {
     readonly Effect: 'Allow' | 'Deny';
@@ -90,8 +90,8 @@ export interface Policy {
 }
 
 /**
- * New credentials that may do what `policy` allows and nothing else. They end after `durationSeconds`, for which MinIO takes
- * 900 to 31,536,000.
+ * New credentials with exactly the rights in `policy`. They expire after `durationSeconds`; MinIO
+ * takes 900 to 31,536,000.
  */
 export async function restrictedCredentials(
   access: S3Access,
@@ -170,7 +170,7 @@ export function s3View(client: S3Client, bucket: string): BucketView {
       } catch (error) {
         const status = (error as { $metadata?: { httpStatusCode?: number } }).$metadata?.httpStatusCode;
         if (status === 412) return 'exists';
-        // It asks for another try, and has created nothing.
+        // The server asks for another try and has created nothing.
         if (status === 409) return 'again';
         throw error;
       }
@@ -199,7 +199,10 @@ async function listKeys(client: S3Client, bucket: string, prefix: string): Promi
   return keys;
 }
 
-/** A client of the bucket's own settings; without keys in `env`, credentials are found as by any AWS tool. The caller destroys it. */
+/**
+ * A client with the bucket's settings. If `env` holds no keys, credentials are found as by any AWS
+ * tool. The caller destroys it.
+ */
 export async function s3ClientOf(bucket: TestBucket): Promise<S3Client> {
   const { endpoint, env } = bucket;
   const { query } = partsOfBucket(bucket);

@@ -1,4 +1,7 @@
-/** Servers that speak S3: MinIO, which keeps the promises of S3, and versitygw, whose create-if-absent is not atomic. */
+/**
+ * Servers that speak S3: MinIO, which fulfils the contract of S3, and versitygw, whose
+ * create-if-absent is not atomic.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
@@ -14,18 +17,18 @@ import { type RunningServer, startServer } from './start-server.ts';
 const REGION = 'us-east-1';
 const READY_REQUEST_TIMEOUT_MS = 2_000;
 
-/** A server that this process started, and root's credentials for it. */
+/** A server that this process started, with its root credentials. */
 export interface S3Server extends RunningServer, S3Access {}
 
 export interface ServerOptions {
-  /** Where the server's own directory is made: the directory for temporary files if not given. */
+  /** Parent of the server's directory. Default: the directory for temporary files. */
   readonly directory?: string | undefined;
-  /** More variables for the server. */
+  /** Additional environment variables for the server. */
   readonly env?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface MinioOptions extends ServerOptions {
-  /** Over https, with a certificate of its own making; `caPath` is what a client has to trust. */
+  /** Serves https with a new certificate. Clients have to trust `caPath`. */
   readonly tls?: boolean | undefined;
 }
 
@@ -34,7 +37,10 @@ interface Place {
   readonly directory: string;
 }
 
-/** MinIO with new credentials and no buckets; builds it first if need be. See `startServer` for what it may throw. */
+/**
+ * Starts MinIO with new credentials and no buckets, and builds it first if needed. See
+ * `startServer` for its errors.
+ */
 export async function startMinio(options: MinioOptions = {}): Promise<S3Server> {
   const binary = await goProgram(MINIO);
   const root = rootCredentials();
@@ -51,7 +57,7 @@ export async function startMinio(options: MinioOptions = {}): Promise<S3Server> 
       if (options.tls) await makeCertificates(certificatesIn(directory));
     },
     command: ({ port, directory }) => ({
-      // Without --certs-dir it would take certificates from the user's home.
+      // Without --certs-dir, MinIO would take certificates from the user's home.
       words: [
         binary,
         'server',
@@ -81,7 +87,10 @@ export async function startMinio(options: MinioOptions = {}): Promise<S3Server> 
   return { ...server, ...accessAt(server) };
 }
 
-/** versitygw on a directory, with new credentials and no buckets; builds it first if need be. */
+/**
+ * Starts versitygw on a directory, with new credentials and no buckets, and builds it first if
+ * needed.
+ */
 export async function startVersitygw(options: ServerOptions = {}): Promise<S3Server> {
   const binary = await goProgram(VERSITYGW);
   const root = rootCredentials();
@@ -151,7 +160,7 @@ async function isHealthy(url: string, caPath: string | undefined): Promise<boole
   });
 }
 
-/** True if these credentials are known there, which nobody else's server does. */
+/** True if the server accepts these credentials. They are random, so no other server does. */
 async function knowsUs(access: S3Access): Promise<boolean> {
   const client = await s3Client(access, access, READY_REQUEST_TIMEOUT_MS);
   try {

@@ -1,4 +1,4 @@
-/** Suites that need a server: whether they run, and for how long their server does. */
+/** Suites that need a server: they decide whether tests run, and start and stop the server. */
 
 import { afterAll, beforeAll, describe } from 'vitest';
 import { ServerUnavailable } from './cached-build.ts';
@@ -8,20 +8,21 @@ import { type RunningServer, requireServerRoom } from './start-server.ts';
 import type { BucketView, TestBucket, TestServer } from './test-bucket.ts';
 import { openUserStore, type UserCloud } from './user-store.ts';
 
-/** One that runs as long as the suite, which may do to it what it likes. */
+/** A server that the suite starts and stops. Tests may do anything to it. */
 export interface OwnServer extends TestServer, RunningServer {
   /** `http://127.0.0.1:port`, or https. */
   readonly endpoint: string;
 }
 
-// Starting takes a second; the machine may be busy with other tests.
+// Starting takes a second, but the machine may be busy with other tests.
 const START_TIMEOUT_MS = 60_000;
 
 const CONFIG = testConfig(process.env);
 
 /**
- * Why a server cannot be had here; nothing if it can. To be awaited where a module begins: programs are built while tests are
- * collected, and not in a hook, where that would run into a timeout.
+ * Returns why no server is available here, or `undefined` if one is. Await it at the top of a
+ * module: programs are then built while tests are collected. In a hook, the build would run into a
+ * timeout.
  */
 export async function whyNone(
   title: string,
@@ -41,14 +42,15 @@ export async function whyNone(
 export interface ServerSuite<T> {
   readonly suite: Suite;
   readonly name: string;
-  /** Why there is no server; nothing if there is one. */
+  /** Why there is no server, or `undefined` if there is one. */
   readonly whyNone: string | undefined;
   open(): Promise<T>;
 }
 
 /**
- * A `describe` with a server that runs as long as it. Where there can be none it is skipped, with a line that says why, unless
- * `HOLDFAST_REQUIRE` names the suite: then it fails. `server()` may be called in tests and hooks.
+ * A `describe` with a server that runs as long as the suite. If no server is available, the suite
+ * is skipped, with a line that says why. If `HOLDFAST_REQUIRE` names the suite, it fails instead.
+ * `server()` may be called in tests and hooks.
  */
 export function describeOnServer<T extends { stop(): Promise<void> }>(
   { suite, name, whyNone, open }: ServerSuite<T>,
@@ -61,7 +63,10 @@ export function describeOnServer<T extends { stop(): Promise<void> }>(
   describe.skipIf(whyNone !== undefined)(name, () => withServer(open, body));
 }
 
-/** The same on what the user's variable names; nothing if it names nothing. */
+/**
+ * The same on the store that the user's variable names. Returns `undefined` if the variable is not
+ * set.
+ */
 export function describeOnUserStore(
   cloud: UserCloud,
   name: string,
@@ -72,7 +77,7 @@ export function describeOnUserStore(
   return (body) => describeOnServer({ suite: cloud.suite, name, whyNone: undefined, open }, body);
 }
 
-/** A server just started, once it has been seen to enforce create-if-absent; else it is stopped. */
+/** Checks that a server just started enforces create-if-absent. Otherwise stops it and rejects. */
 export async function trusted<T extends RunningServer>(
   server: T,
   { title, newBucket, openBucket }: TrustOptions,

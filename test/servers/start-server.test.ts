@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { ServerUnavailable } from './cached-build.ts';
 import { freePort, type ServerPlan, startServer } from './start-server.ts';
 
-/** Answers with its environment, once it has said that it listens. */
+/** A server that says that it listens, and then answers with its environment. */
 const LISTENS = `
   console.log('started');
   require('node:http').createServer((_, response) => response.end(JSON.stringify(process.env)))
@@ -39,7 +39,7 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch {
-    // There is none of this id.
+    // No process has this id.
     return false;
   }
 }

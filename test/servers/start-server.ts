@@ -1,4 +1,7 @@
-/** Starts a server program on a free port of the loopback interface, in a directory of its own, and takes it away again. */
+/**
+ * Starts a server program on a free port of the loopback interface, in a new directory, and removes
+ * both afterwards.
+ */
 
 import { mkdir, mkdtemp, open, rm, statfs } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -9,7 +12,7 @@ import { ServerUnavailable } from './cached-build.ts';
 import { readLogEnd } from './log-end.ts';
 import { spawnTied, type TiedProcess } from './tied-process.ts';
 
-// A store that runs out of room goes offline and lets its clients hang for minutes.
+// A server without room goes offline, and its clients hang for minutes.
 const ROOM_BYTES_MIN = 2 * 1024 ** 3;
 const READY_TIMEOUT_MS = 30_000;
 const READY_POLL_MS = 25;
@@ -17,23 +20,26 @@ const PORT_ATTEMPTS_MAX = 5;
 
 export interface ServerPlan {
   readonly title: string;
-  /** Where the server's own directory is made; the directory for temporary files if not given. */
+  /** Parent of the server's directory. Default: the directory for temporary files. */
   readonly parentDirectory?: string | undefined;
   readonly readyTimeoutMs?: number;
   readonly roomBytesMin?: number;
   /** Called before each start, to write files into the server's directory. */
   prepare?(directory: string): Promise<void>;
-  /** Data belongs below `directory`. Nothing of this process's environment but PATH and HOME is passed on. */
+  /**
+   * Data belongs below `directory`. The server gets only PATH and HOME of this process's
+   * environment.
+   */
   command(place: { port: number; directory: string }): {
     words: readonly string[];
     env: Record<string, string>;
   };
   /**
-   * True once the server answers, and is this one: its port may be somebody else's by now. Repeated until true; must not hang and
-   * may throw, which means not yet.
+   * True once the server answers and is the one that was started: another program may have taken
+   * its port. Called until it returns true. It must not hang. It may throw, which means not yet.
    */
   isReady(place: { port: number; directory: string }): Promise<boolean>;
-  /** Picks a port; tests of the launcher pass one that is taken. */
+  /** Picks a port. Tests of the launcher pass a port that is taken. */
   pickPort?(): Promise<number>;
 }
 
@@ -41,13 +47,13 @@ export interface RunningServer {
   readonly port: number;
   readonly pid: number;
   readonly directory: string;
-  /** In `directory`. */
+  /** A file in `directory`. */
   readonly logPath: string;
   /** Ends the process, waits for its end and removes its directory. Safe to call again. */
   stop(): Promise<void>;
 }
 
-/** A port that was free a moment ago. */
+/** A port that was free a moment ago, and may be taken since. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -59,7 +65,7 @@ export async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** `ServerUnavailable` if the file system there has less room than a server needs. */
+/** Throws `ServerUnavailable` if the file system has less room than a server needs. */
 export async function requireRoom(title: string, directory: string, roomBytesMin: number): Promise<void> {
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= roomBytesMin) return;
@@ -69,14 +75,15 @@ export async function requireRoom(title: string, directory: string, roomBytesMin
   );
 }
 
-/** As `requireRoom` with what `startServer` would ask for. */
+/** `requireRoom` with the values that `startServer` uses. */
 export function requireServerRoom(title: string): Promise<void> {
   return requireRoom(title, tmpdir(), ROOM_BYTES_MIN);
 }
 
 /**
- * Resolves when the server is ready. It ends with this process at the latest, even if that is killed.
- * `ServerUnavailable`: no room. Any other error holds the end of the server's log.
+ * Resolves when the server is ready. The server ends with this process at the latest, even if this
+ * process is killed. Throws `ServerUnavailable` if there is too little room. Any other error
+ * contains the end of the server's log.
  */
 export async function startServer(plan: ServerPlan): Promise<RunningServer> {
   const parent = plan.parentDirectory ?? tmpdir();
@@ -134,7 +141,7 @@ async function spawnServer(plan: ServerPlan, place: Place & { logPath: string })
   }
 }
 
-/** What went wrong, in words; nothing if it is ready. */
+/** The failure in words, or `undefined` if the server is ready. */
 async function waitUntilReady(
   plan: ServerPlan,
   process: TiedProcess,

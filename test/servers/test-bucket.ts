@@ -1,27 +1,31 @@
-/** A place on a server for one test, and the eyes with which a test looks into it. */
+/** A place on a server for one test, and direct access for the test to inspect it. */
 
 export interface TestBucket {
-  /** `s3://bucket/prefix?…`, `gs://bucket/prefix?…` or `az://account/container/prefix?…`: a place where nothing is. */
+  /**
+   * `s3://bucket/prefix?…`, `gs://bucket/prefix?…` or `az://account/container/prefix?…`: an empty
+   * place.
+   */
   readonly uri: string;
   /** Credentials for it, as environment variables. */
   readonly env: Readonly<Record<string, string>>;
-  /** The bucket; on Azure the container. */
+  /** The bucket, or the container on Azure. */
   readonly bucket: string;
-  /** As in the URI. Absent on the provider's own service. */
+  /** The endpoint in the URI. Absent for the provider's service itself. */
   readonly endpoint: string | undefined;
 }
 
 export interface TestServer {
-  /** A place where nothing is, of this caller alone. */
+  /** An empty place that only this caller uses. */
   newBucket(): Promise<TestBucket>;
 }
 
-/** `again`: it was neither created nor refused, and may be tried once more. */
+/** `again`: the server neither created nor rejected it. The caller may try once more. */
 export type CreateAnswer = 'created' | 'exists' | 'again';
 
 /**
- * The whole bucket through the provider's own SDK, so that what an adapter says is held against somebody else's word. Keys are those of
- * the bucket, the prefix of a URI included. Nothing is repeated; errors are the SDK's.
+ * The whole bucket through the provider's SDK, so that tests can compare an adapter's answers with
+ * an independent client. Keys are those of the bucket, including the prefix of a URI. Nothing is
+ * retried. Errors are the SDK's.
  */
 export interface BucketView {
   /** Create-if-absent. */
@@ -38,12 +42,12 @@ export interface UriParts {
   /** `s3://bucket`, `gs://bucket`, `az://account/container`. */
   readonly root: string;
   readonly bucket: string;
-  /** Without '/' at its ends. */
+  /** Without '/' at either end. */
   readonly prefix: string;
   readonly query: URLSearchParams;
 }
 
-/** Nothing if it is not a URI of this form. */
+/** `undefined` if the URI does not have this form. */
 export function partsOfUri(uri: string): UriParts | undefined {
   const match = /^((?:s3|gs):\/\/[^/?#]+|az:\/\/[^/?#]+\/[^/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/.exec(uri);
   if (match?.[1] === undefined) return undefined;
@@ -53,7 +57,7 @@ export function partsOfUri(uri: string): UriParts | undefined {
   return { root, bucket, prefix, query: new URLSearchParams(search) };
 }
 
-/** Of the URI of a `TestBucket`. */
+/** Parts of the URI of a `TestBucket`. */
 export function partsOfBucket({ uri }: TestBucket): UriParts {
   const parts = partsOfUri(uri);
   if (parts === undefined) throw new Error(`${uri} is no URI of a bucket`);

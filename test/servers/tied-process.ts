@@ -1,29 +1,30 @@
-/** Programs that end with the process that started them, however that one ends. */
+/** Programs that end when the process that started them ends, in whatever way. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Writable } from 'node:stream';
 
 export interface TiedProcess {
   readonly child: ChildProcess;
-  /** Of the program itself. */
+  /** Process id of the program itself. */
   readonly pid: number;
-  /** Resolves when it has ended, with words for how. Never rejects. */
+  /** Resolves when the program has ended, with words for how it ended. Never rejects. */
   readonly ended: Promise<string>;
-  /** Ends it with SIGKILL, and resolves when it has ended. Safe to call again. */
+  /** Ends the program with SIGKILL. Resolves when it has ended. Safe to call again. */
   kill(): Promise<void>;
 }
 
 export interface TiedOptions {
   readonly env: Readonly<Record<string, string>>;
-  /** Gets standard output and standard error. */
+  /** Receives standard output and standard error. */
   readonly outputFd: number;
   /** Removed if this process dies before the program has ended. */
   readonly directory: string;
 }
 
 /**
- * The shell becomes the program, so its process id is the program's. What stays behind reads a pipe that only the starting
- * process can write to: a line says that the program has ended, the end of the pipe that the starting process has.
+ * The shell becomes the program, so its process id is the program's. A reader process stays behind
+ * on a pipe that only the starting process can write to. A line on the pipe says that the program
+ * has ended. The end of the pipe says that the starting process has ended.
  */
 const SCRIPT = `
 directory=$1
@@ -32,19 +33,20 @@ shift
 exec "$@" 3<&-
 `;
 
-/** A program that is not there ends with status 127, and the shell's words are in the output. */
+/** A missing program ends with status 127, and the output holds the shell's message. */
 export function spawnTied(words: readonly string[], options: TiedOptions): TiedProcess {
   const { env, outputFd, directory } = options;
   const child = spawn('/bin/sh', ['-c', SCRIPT, 'sh', directory, ...words], {
     env,
-    // Relative paths of the program end up in what is removed.
+    // Relative paths of the program then lie in the directory that is removed.
     cwd: directory,
-    // A group of its own: the Ctrl-C that stops a test run must not stop the one who tidies up.
+    // A separate process group: a Ctrl-C that stops the test run must not stop the reader that
+    // cleans up.
     detached: true,
     stdio: ['ignore', outputFd, outputFd, 'pipe'],
   });
   const pipe = child.stdio[3] as Writable;
-  // The reader can be killed first, by whoever ends all processes of a machine.
+  // The reader may be killed first, when all processes of a machine are ended.
   pipe.on('error', () => pipe.destroy());
   const ended = new Promise<string>((resolve) => {
     child.once('error', (error) => resolve(error.message));

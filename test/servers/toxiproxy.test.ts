@@ -7,7 +7,7 @@ import { type ToxicProxy, throughProxy } from './toxiproxy.ts';
 
 const BODY_BYTES = 100_000;
 
-/** Gives back what it was sent, or `BODY_BYTES` if that was nothing. */
+/** Returns what it received, or `BODY_BYTES` if it received an empty body. */
 let server: http.Server;
 let endpoint: string;
 let requestCount = 0;
@@ -36,7 +36,10 @@ interface Answer {
   readonly ms: number;
 }
 
-/** On a connection of its own. Rejects with the error of the connection, or with `cut` if it ends in the middle of the answer. */
+/**
+ * Asks on a new connection. Rejects with the error of the connection, or with `cut` if it ends in
+ * the middle of the answer.
+ */
 function ask(at: string, body?: Buffer): Promise<Answer> {
   const began = performance.now();
   return new Promise((resolve, reject) => {

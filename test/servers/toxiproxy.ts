@@ -1,4 +1,7 @@
-/** Toxiproxy: stands before any server and makes the network bad. Where a single byte matters, use the cutting proxy. */
+/**
+ * Toxiproxy: simulates a bad network in front of any server. For cuts at an exact byte, use the
+ * cutting proxy.
+ */
 
 import { randomBytes } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -9,47 +12,54 @@ import type { TestBucket } from './test-bucket.ts';
 
 const REQUEST_TIMEOUT_MS = 10_000;
 
-/** What is done to the bytes of a connection. https://github.com/Shopify/toxiproxy#toxics */
+/** Effect on the bytes of a connection. https://github.com/Shopify/toxiproxy#toxics */
 export type ToxicEffect =
-  /** Every chunk is late, by `latencyMs` give or take `jitterMs`. */
+  /** Every chunk is delayed by `latencyMs`, plus or minus `jitterMs`. */
   | { readonly type: 'latency'; readonly latencyMs: number; readonly jitterMs?: number }
   | { readonly type: 'bandwidth'; readonly kilobytesPerSecond: number }
-  /** The end of the connection is late. */
+  /** The end of the connection is delayed. */
   | { readonly type: 'slow_close'; readonly delayMs: number }
-  /** Nothing goes through, and after so long the connection is closed; never, if 0. */
+  /** No bytes pass. The connection is closed after this time, or never if it is 0. */
   | { readonly type: 'timeout'; readonly timeoutMs: number }
-  /** After so long the connection is reset. */
+  /** The connection is reset after this time. */
   | { readonly type: 'reset_peer'; readonly timeoutMs: number }
-  /** After so many bytes the connection is closed. */
+  /** The connection is closed after so many bytes. */
   | { readonly type: 'limit_data'; readonly bytes: number };
 
 export type Toxic = ToxicEffect & {
-  /** What the client sends, or what it is answered. */
+  /** `upstream`: what the client sends. `downstream`: what the server answers. */
   readonly stream: 'upstream' | 'downstream';
-  /** How many of the connections have it, from 0 to 1 (if not given). */
+  /** Share of the connections that have the toxic, from 0 to 1. Default: 1. */
   readonly toxicity?: number;
 };
 
 export interface ToxicProxy {
-  /** To be used in place of the server's: the same but for the port. */
+  /** Use it in place of the server's endpoint. Only the port differs. */
   readonly endpoint: string;
-  /** From now on, for connections there are and those to come. The function returned takes it away; safe to call again. */
+  /**
+   * Applies at once, to existing and new connections. The function returned removes the toxic. It
+   * is safe to call again.
+   */
   add(toxic: Toxic): Promise<() => Promise<void>>;
-  /** Takes all toxics away. */
+  /** Removes all toxics. */
   heal(): Promise<void>;
-  /** Ends its connections, and takes no more. */
+  /** Ends the connections of the proxy and accepts no more. */
   remove(): Promise<void>;
 }
 
 export interface Toxiproxy extends RunningServer {
-  /** A proxy before a server (`http://host:port/…`). */
+  /** A proxy in front of a server (`http://host:port/…`). */
   proxy(endpoint: string): Promise<ToxicProxy>;
 }
 
-/** A Toxiproxy with no proxies of ours; builds it first if need be. See `startServer` for what it may throw. */
+/**
+ * Starts Toxiproxy without proxies, and builds it first if needed. See `startServer` for its
+ * errors.
+ */
 export async function startToxiproxy(directory?: string): Promise<Toxiproxy> {
   const binary = await goProgram(TOXIPROXY);
-  // It has no credentials that would tell it from another one on this port: it is known by a proxy of this name, which does not run.
+  // Toxiproxy has no credentials that identify it among programs on this port. It is recognised by
+  // a disabled proxy with this name.
   const mark = `mark-${randomBytes(6).toString('hex')}`;
   const config = [{ name: mark, listen: '127.0.0.1:0', upstream: '127.0.0.1:1', enabled: false }];
   const server = await startServer({
@@ -71,7 +81,7 @@ export async function startToxiproxy(directory?: string): Promise<Toxiproxy> {
   return { ...server, proxy: (endpoint) => createProxy(server.port, endpoint) };
 }
 
-/** The place as a client finds it through the proxy before its server. */
+/** The same place, reached through the proxy in front of its server. */
 export function throughProxy(place: TestBucket, { endpoint }: { readonly endpoint: string }): TestBucket {
   const [root = '', search = ''] = place.uri.split('?');
   const query = new URLSearchParams(search);
@@ -127,7 +137,7 @@ function attributesOf(effect: ToxicEffect): object {
   }
 }
 
-/** One request to its own interface. https://github.com/Shopify/toxiproxy#http-api */
+/** One request to Toxiproxy's API. https://github.com/Shopify/toxiproxy#http-api */
 async function ask(port: number, method: string, path: string, wish?: object): Promise<unknown> {
   const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
     method,

@@ -66,7 +66,7 @@ describeOnMinio('a store of the user', {}, (minio) => {
   });
 });
 
-/** Those whose credentials are no business of the environment that tests run in. */
+/** Clouds whose credentials must not come from the environment that tests run in. */
 const OTHERS = [
   {
     cloud: GCS,

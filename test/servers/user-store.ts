@@ -1,4 +1,7 @@
-/** The place on a store of the user's that tests run in: `HOLDFAST_TEST_S3`, `HOLDFAST_TEST_GCS`, `HOLDFAST_TEST_AZURE`. */
+/**
+ * The place on a user's store that tests run in: `HOLDFAST_TEST_S3`, `HOLDFAST_TEST_GCS`,
+ * `HOLDFAST_TEST_AZURE`.
+ */
 
 import { randomBytes } from 'node:crypto';
 import type { CloudSuite } from './config.ts';
@@ -12,26 +15,29 @@ import {
 } from './test-bucket.ts';
 
 export interface UserStore extends TestServer {
-  /** Deletes what was put into the places that `newBucket` gave. */
+  /** Deletes the objects in the places that `newBucket` returned. */
   stop(): Promise<void>;
 }
 
-/** What a kind of store needs so that tests can run on one of the user's. */
+/** What tests need to run on a user's store of this kind. */
 export interface UserCloud {
   readonly suite: CloudSuite;
   /** Name of the variable. */
   readonly variable: string;
-  /** What the variable has to be, in words. */
+  /** Form that the variable must have, in words. */
   readonly form: string;
   readonly scheme: string;
-  /** Names of the variables that hold the credentials, or lead to them. */
+  /** Names of the variables that hold the credentials, or point to them. */
   readonly credentials: RegExp;
   openBucket(bucket: TestBucket): Promise<BucketView>;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The prefix must not be empty: tests delete what is below theirs, and a slip must not reach the rest of a bucket. */
+/**
+ * The prefix must not be empty. Tests delete what is below their prefix, and a mistake must not
+ * reach the rest of a bucket.
+ */
 export function parseUserPlace({ scheme, variable, form }: UserCloud, uri: string): UriParts {
   const parts = partsOfUri(uri);
   if (parts?.root.startsWith(`${scheme}://`) && parts.prefix !== '') return parts;
@@ -43,7 +49,7 @@ function credentialsIn(names: RegExp, env: Environment): Record<string, string> 
   return Object.fromEntries(given) as Record<string, string>;
 }
 
-/** Rejects if the store does not enforce create-if-absent, on which everything rests. */
+/** Rejects if the store does not enforce create-if-absent, which Holdfast depends on. */
 export async function openUserStore(cloud: UserCloud, uri: string, env: Environment): Promise<UserStore> {
   const { root, bucket, prefix, query } = parseUserPlace(cloud, uri);
   const below = `${prefix}/holdfast-test-${randomBytes(6).toString('hex')}`;

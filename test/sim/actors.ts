@@ -1,4 +1,7 @@
-/** What the processes do. An actor whose process dies never ends; the rest do, whatever happens. */
+/**
+ * What the simulated processes do. An actor whose process dies never ends. All others end in every
+ * schedule.
+ */
 
 import { isCheckpointError, type RestoreTarget, type SaveResult } from '@holdfast/core';
 import { type Authorship, filesOf, markIn, markOf } from './contents.ts';
@@ -18,11 +21,14 @@ export interface WriterRole {
   readonly label: string;
   readonly index: number;
   readonly life: number;
-  /** Lives that this writer has had in this attempt so far. */
+  /** How many lives this writer has had in this attempt so far. */
   readonly lifeCount: () => number;
 }
 
-/** Joins, restores and saves the attempt's versions one after the other; a zombie among them does not know that it is one. */
+/**
+ * Joins, restores and saves the attempt's versions one after the other. A zombie writer acts the
+ * same, as it does not know that it is one.
+ */
 export async function write(stage: Stage, process: SimProcess, role: WriterRole): Promise<void> {
   const { manager, random } = process;
   let from = 0;
@@ -41,7 +47,7 @@ export async function write(stage: Stage, process: SimProcess, role: WriterRole)
   await manager.close();
 }
 
-/** About as long as a save takes beside two others. */
+/** About the length of a save that runs beside two others. */
 const STOP_STEPS_MAX = 60;
 
 class Saver {
@@ -57,7 +63,7 @@ class Saver {
     this.#role = role;
   }
 
-  /** Saves, asks what became of it where that is not known, and perhaps tries again. */
+  /** Saves. If the outcome is unknown, asks for it, and may try again. */
   async save(version: number): Promise<void> {
     const { random } = this.#process;
     for (let tries = 1 + random.integer(3); tries > 0; tries--) {
@@ -68,7 +74,7 @@ class Saver {
     }
   }
 
-  /** `done`, or the token of an unknown outcome, or nothing. */
+  /** Returns `done`, the token of an unknown outcome, or an empty string. */
   async #saveOnce(version: number): Promise<string> {
     const { story } = this.#stage;
     const { manager, random } = this.#process;
@@ -92,7 +98,7 @@ class Saver {
     }
   }
 
-  /** The caller changes its mind, perhaps: before, amid or after the save. */
+  /** May return a signal that stops the save: before, during or after it. */
   #stopSoon(version: number): AbortSignal | undefined {
     const { story, scheduler } = this.#stage;
     const { random } = this.#process;
@@ -139,7 +145,7 @@ class Saver {
   }
 }
 
-/** Finishes what others have delivered. */
+/** Finishes the versions that other writers have delivered. */
 export async function survive(stage: Stage, process: SimProcess): Promise<void> {
   const { manager, random } = process;
   for (let calls = 1 + random.integer(3); calls > 0; calls--) {
@@ -157,7 +163,10 @@ export async function survive(stage: Stage, process: SimProcess): Promise<void> 
   await manager.close();
 }
 
-/** Collects by rules of its own, again and again; now and then somebody keeps a version before. */
+/**
+ * Collects again and again with its own retention rules. Sometimes a version is marked to be kept
+ * first.
+ */
 export async function tidy(stage: Stage, process: SimProcess): Promise<void> {
   const { manager, random } = process;
   for (let calls = 2 + random.integer(4); calls > 0; calls--) {
@@ -179,7 +188,7 @@ export async function tidy(stage: Stage, process: SimProcess): Promise<void> {
   await manager.close();
 }
 
-/** Records a metric and a note under the name of the process, which no other process gives. */
+/** Records a metric and a note under the name of the process, which no other process uses. */
 async function annotate(
   { history }: Stage,
   { manager, name }: SimProcess,
@@ -211,7 +220,10 @@ export async function read(stage: Stage, process: SimProcess): Promise<void> {
   await process.manager.close();
 }
 
-/** One that retention may be about to take: it is not there any more, or it is read whole. */
+/**
+ * Reads a version that retention may be about to retire. It is either missing or restored
+ * completely.
+ */
 async function readOlder(stage: Stage, process: SimProcess, version: number): Promise<string> {
   const target = new MemoryTarget();
   const { top } = stage.history;
@@ -278,7 +290,7 @@ function assertRestored(
   }
 }
 
-/** Keeps what is restored. */
+/** Keeps the restored files in memory. */
 export class MemoryTarget implements RestoreTarget {
   readonly files: Record<string, Uint8Array> = {};
   isPublished = false;
@@ -299,7 +311,7 @@ export class MemoryTarget implements RestoreTarget {
   async discard(): Promise<void> {} // memory goes by itself
 }
 
-/** What it resolves to, or the code of its error. */
+/** Returns the result of the call, or the code of its error. */
 async function codeOf<T>(call: () => Promise<T>): Promise<T | string> {
   try {
     return await call();

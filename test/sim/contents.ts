@@ -1,20 +1,25 @@
-/** What the writers save: bytes that say whose they are, so that a mix is seen. */
+/** The bytes that writers save. They name their author, so that a mixture is detected. */
 
 import { filesOf as largeFilesOf } from '../crash/invariants.ts';
 import { violated } from './invariant-error.ts';
 
-/** Who wrote: attempt, version, writer and, where lives write different bytes, the life. */
+/**
+ * The author of the bytes: attempt, version, writer and, if lives write different bytes, the life.
+ */
 export interface Authorship {
   readonly attempt: string;
   readonly version: number;
   readonly writer: number;
-  /** Absent: every life of the writer writes the same. */
+  /** Absent: every life of the writer writes the same bytes. */
   readonly life?: number | undefined;
 }
 
 export type Files = Readonly<Record<string, Uint8Array>>;
 
-/** Two small files. `isLarge`: those of the crash stories, one of them in two parts and the same in every life. */
+/**
+ * Two small files. `isLarge`: the files of the crash stories, one of them in two parts and the same
+ * in every life.
+ */
 export function filesOf(author: Authorship, isLarge: boolean): Files {
   const { attempt, version, writer } = author;
   if (isLarge) return largeFilesOf(attempt, BigInt(version), writer);
@@ -22,7 +27,7 @@ export function filesOf(author: Authorship, isLarge: boolean): Files {
   return { [`w${writer}/data`]: encode(`data of ${mark}`), [`w${writer}/tag`]: encode(mark) };
 }
 
-/** What tells one author's files from another's. */
+/** A mark that identifies the author of the files. */
 export function markOf({ attempt, version, writer, life }: Authorship, isLarge: boolean): string {
   return isLarge ? attempt : `${attempt}/${version}/${writer}/${life ?? 'any'}`;
 }
@@ -31,7 +36,10 @@ export function attemptOfMark(mark: string): string {
   return mark.split('/')[0] ?? '';
 }
 
-/** Whose files these are; an error if they are nobody's, somebody else's, or of several. */
+/**
+ * The mark of the author of these files. Throws if the author is unknown, is another one, or if
+ * there are several.
+ */
 export function markIn(files: Files, version: number, writer: number): string {
   const mark = decode(files[`w${writer}/tag`]);
   const [attempt = '', ofVersion, ofWriter, life] = mark.split('/');

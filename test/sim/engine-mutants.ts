@@ -1,6 +1,7 @@
 /**
- * Mistakes planted into the engine: each takes one rule away. The source is changed on its way into the process, and nowhere else; the text
- * to be found must be there exactly once, so that a mutant cannot quietly stop being one.
+ * Mistakes planted into the engine: each removes one rule. The source is changed only while it is
+ * loaded into the process. The text to replace must occur exactly once, so that a mutant cannot
+ * silently become ineffective.
  */
 
 import { LIFE_MUTANTS } from './life-mutants.ts';
@@ -9,20 +10,23 @@ import { REBUILD_MUTANTS } from './rebuild-mutants.ts';
 import { FIRST_COLLECTING_SEED, FIRST_DRAWN_SEED, FIRST_STOPPING_SEED } from './story.ts';
 
 export interface Change {
-  /** Below packages/core/src. */
+  /** Path below packages/core/src. */
   readonly file: string;
   readonly find: string;
   readonly replace: string;
 }
 
 export interface EngineMutant extends Change {
-  /** It shows only in small dimensions: planted together with `SMALL`. */
+  /** The mistake shows only in small dimensions: it is planted together with `SMALL`. */
   readonly isSmall?: true;
-  /** That found it once: the hunt begins there, or at 1. */
+  /** The seed that found it before. The hunt begins there, or at 1. */
   readonly seed?: number;
 }
 
-/** No mistake: every invariant holds in an engine that remembers this little. Orders that take hundreds of decisions come soon in it. */
+/**
+ * Not a mistake: every invariant holds in an engine with limits this small. Orders that would take
+ * hundreds of decisions come early in it.
+ */
 export const SMALL: readonly Change[] = [
   { file: 'plan/state.ts', find: 'TXN_RING_LENGTH = 256', replace: 'TXN_RING_LENGTH = 2' },
 ];

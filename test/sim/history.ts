@@ -1,6 +1,7 @@
 /**
- * The run as it should be: checked from outside at every entry that the catalog gets, on the records as they lie in the store. It leans on
- * nothing that it checks: neither on the codecs of the engine nor on its decisions.
+ * The expected state of the run. It is checked from outside at every new entry of the catalog, on
+ * the records in the store. It uses nothing that it checks: neither the codecs of the engine nor
+ * its decisions.
  */
 
 import { createHash } from 'node:crypto';
@@ -46,7 +47,7 @@ interface RawEntry {
   readonly state: RawState;
 }
 
-/** A committed checkpoint: whose files it holds, by writer. */
+/** A committed checkpoint, with the author of its files for each writer. */
 export interface Committed {
   readonly version: number;
   readonly epoch: number;
@@ -74,7 +75,7 @@ export class History {
     return this.committed.at(-1)?.version ?? -1;
   }
 
-  /** Of those committed, the ones that readers are offered. */
+  /** The committed checkpoints that readers are offered. */
   get live(): Committed[] {
     const live = new Set(
       this.state.checkpoints?.filter(({ state }) => state === 'LIVE').map(({ manifestKey }) => manifestKey),
@@ -86,32 +87,35 @@ export class History {
     return this.committed.find((each) => each.version === version);
   }
 
-  /** What the newest entry says under this name; `undefined`: the checkpoint is gone. */
+  /** The newest entry's value under this name. `undefined`: the checkpoint was retired. */
   annotationOf(of: { readonly version: bigint }, name: string): number | null | undefined {
     const found = this.state.checkpoints?.find(({ id }) => (id.version ?? '0') === String(of.version));
     return found && (found.metrics?.[name] ?? null);
   }
 
-  /** After every call that may have written: looks at what is new in the catalog. */
+  /** Call after every call that may have written. Checks new entries of the catalog. */
   lookAtCatalog(): void {
     const keys = this.#bucket.keys().filter((key) => key.startsWith('catalog/'));
     for (const key of keys.slice(this.#entries.length)) this.#append(key);
   }
 
-  /** Nothing that was written has changed, and everything committed is still there. */
+  /** Checks that no written entry has changed and that everything committed still exists. */
   lookAtAll(): void {
     if (this.#bucket.violations.length > 0) violated('I8', this.#bucket.violations.join('; '));
     this.lookAtCatalog();
     for (const { key, text } of this.#entries) {
       if (this.#textOf(key) !== text) violated('I8', `${key} is not what it was when it was written`);
     }
-    // What is read again now are the pages, as they are by now.
+    // The entry is known. Its pages are read again, as they are now.
     const newest = this.#entries.at(-1);
     const now = newest && this.#whole(JSON.parse(newest.text) as RawEntry);
     for (const checkpoint of now?.state.checkpoints ?? []) this.#marksOf(checkpoint, undefined);
   }
 
-  /** Versions above `top` for which every writer of the present attempt has delivered: whoever is asked can commit them. */
+  /**
+   * Versions above `top` for which every writer of the present attempt has delivered. Any process
+   * can commit them.
+   */
   completeVersions(): number[] {
     const { epoch = 0, worldSize = 0, incarnations = {} } = this.state;
     const prefix = /^version_(\d+)\/1\.(\d+)\/receipts\/(\d+)\.(\d+)\.json$/;
@@ -184,7 +188,7 @@ export class History {
     this.committed.push({ version, epoch, manifestKey: checkpoint.manifestKey, marks });
   }
 
-  /** I3: what retention may not take. */
+  /** I3: retention may not retire these checkpoints. */
   #retire(key: string, before: RawState, after: RawState): void {
     this.#assertHeld(key, before.checkpoints, after.checkpoints);
     for (const [index, { id, pins = [], state }] of (before.checkpoints ?? []).entries()) {
@@ -198,7 +202,7 @@ export class History {
       violated('I3', `${key} retires the last one`);
   }
 
-  /** One checkpoint says something new. What others said stays, and so does all else. */
+  /** One checkpoint has new annotations. All other annotations and checkpoints are unchanged. */
   #annotate(key: string, before: RawState, after: RawState): void {
     const plain = (all: readonly RawCheckpoint[] = []) =>
       all.map(({ metrics: _, annotatedMetadata: __, ...rest }) => rest);
@@ -215,7 +219,7 @@ export class History {
     }
   }
 
-  /** What is gone was retired; all else is as it was. */
+  /** Only retired checkpoints are missing. Everything else is unchanged. */
   #remove(key: string, before: RawState, after: RawState): void {
     const left = new Set(after.checkpoints?.map(({ id }) => JSON.stringify(id)));
     const gone = before.checkpoints?.filter(({ id }) => !left.has(JSON.stringify(id))) ?? [];
@@ -225,7 +229,7 @@ export class History {
     this.#assertSame(key, rest, after.checkpoints);
   }
 
-  /** The same checkpoints as before, whatever is said of them. */
+  /** The same checkpoints as before, with any annotations. */
   #assertHeld(
     key: string,
     before: readonly RawCheckpoint[] = [],
@@ -245,7 +249,10 @@ export class History {
       violated('I4', `${key} changes what was committed before`);
   }
 
-  /** Every object of a checkpoint is there as its manifest says. `before`: the state on which it was committed. */
+  /**
+   * Every object of a checkpoint exists as its manifest says. `before`: the state on which it was
+   * committed.
+   */
   #marksOf(
     { id, manifestKey, manifestSha256 }: RawCheckpoint,
     before: RawState | undefined,
@@ -284,7 +291,7 @@ export class History {
     return this.#bucket.find(key)?.bytes ?? violated('I1', `${key} is missing`);
   }
 
-  /** The entry with the checkpoints of its pages among its own. */
+  /** The entry, including the checkpoints of its pages. */
   #whole(entry: RawEntry): RawEntry {
     const inEntry = new Set(entry.state.checkpoints?.map(({ id }) => JSON.stringify(id)));
     const { latest } = entry.state;

@@ -8,13 +8,13 @@ import { FIRST_DRAWN_SEED } from './story.ts';
 
 export interface Prey {
   readonly name: string;
-  /** Schedules played; the last one found it, unless `violation` is absent. */
+  /** Number of schedules played. The last one found the mutant, unless `violation` is absent. */
   readonly played: number;
   readonly seed?: number;
   readonly violation?: string;
 }
 
-/** `seed`: where each hunt begins; absent: where the mutant was found before. */
+/** `seed`: where each hunt begins. Absent: at the seed that found the mutant before. */
 export async function* hunt(seed: number | undefined, scheduleCountMax: number): AsyncGenerator<Prey> {
   for (const [name, sabotage] of Object.entries(STORE_MUTANTS)) {
     yield await huntOne(name, simulate, { seed: seed ?? 1, scheduleCountMax, sabotage });
@@ -27,7 +27,7 @@ export async function* hunt(seed: number | undefined, scheduleCountMax: number):
 
 const SMALL_SCHEDULES = 60;
 
-/** Without a mistake, in small dimensions: nothing is to be found. */
+/** Plays the small dimensions without a mistake: no violation may be found. */
 export async function playSmall(): Promise<Prey> {
   const { simulate: play } = await loadMutated(SMALL_ENGINE);
   return huntOne(SMALL_ENGINE, play, { seed: FIRST_DRAWN_SEED, scheduleCountMax: SMALL_SCHEDULES });

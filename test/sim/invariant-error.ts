@@ -1,4 +1,4 @@
-/** An invariant of docs/format.md does not hold; the message begins with its number. */
+/** An invariant of docs/format.md does not hold. The message begins with its number. */
 export class InvariantError extends Error {
   override readonly name = 'InvariantError';
 }

@@ -1,6 +1,6 @@
 /**
- * Mistakes planted into what several processes of one life rest on; see engine-mutants.ts. Each takes
- * away one of the rules of decision 30, which hold only together.
+ * Mistakes planted into the rules for several processes of one life; see engine-mutants.ts. Each
+ * removes one of the rules of decision 30, which are only safe together.
  */
 
 import type { EngineMutant } from './engine-mutants.ts';

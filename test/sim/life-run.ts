@@ -1,6 +1,6 @@
 /**
- * The run of trainers that start a process for each save, looked at from outside: on the records as
- * they lie in the store. It leans on nothing that it checks.
+ * The run of trainers that start a process for each save, checked from outside on the records in
+ * the store. It uses nothing that it checks.
  */
 
 import { crc32c } from '@holdfast/core';
@@ -33,7 +33,7 @@ interface RawEntry {
   };
 }
 
-/** A committed checkpoint: whose files it holds, by writer. */
+/** A committed checkpoint, with the author of its files for each writer. */
 export interface CommittedByLives {
   readonly lineage: number;
   readonly epoch: number;
@@ -42,7 +42,7 @@ export interface CommittedByLives {
   readonly marks: ReadonlyMap<number, string>;
 }
 
-/** Who wrote: `life.variant` behind the attempt, the version and the writer. */
+/** The mark of an author: attempt, version and writer, followed by `life.variant`. */
 export function markOf(
   attempt: string,
   { version, writer, life, variant }: Readonly<Record<'version' | 'writer' | 'life' | 'variant', number>>,
@@ -56,7 +56,7 @@ export function lifeOf(mark: string): number {
 
 const FIRST_PART_BYTES = 65_536;
 
-/** The first part is the same in all of a writer, the second one in no two of them. */
+/** The first part is the same in all files. The second part depends on the mark. */
 function largeBytes(mark: string): Uint8Array {
   const seed = crc32c(new TextEncoder().encode(mark));
   return Uint8Array.from({ length: FIRST_PART_BYTES + 1000 }, (_, at) =>
@@ -87,7 +87,7 @@ export class LifeRun {
     this.#bucket = bucket;
   }
 
-  /** What is new in the catalog. */
+  /** Checks new entries of the catalog. */
   look(): void {
     const keys = this.#keysBelow('catalog/');
     for (const key of keys.slice(this.#seen)) {
@@ -106,7 +106,10 @@ export class LifeRun {
     this.committed.push({ lineage, epoch, version: Number(version), manifestKey, marks });
   }
 
-  /** Whose files these are; `I1` if they are not whole, or of several. */
+  /**
+   * The mark of the author of these files. Throws `I1` if the files are incomplete or of several
+   * authors.
+   */
   #markOf(files: readonly RawFile[]): string {
     const found = files.map(({ name, key, sizeBytes }) => {
       const bytes = this.#bucket.find(key)?.bytes ?? violated('I1', `${key} is missing`);
@@ -122,12 +125,12 @@ export class LifeRun {
     return mark;
   }
 
-  /** It was committed, whatever became of it since. */
+  /** True if it was ever committed, even if it was retired later. */
   has(mark: string): boolean {
     return this.#committedOf(mark).length > 0;
   }
 
-  /** It is committed, and no rollback has left it behind. */
+  /** True if it is committed and no rollback has left it behind. */
   isOffered(mark: string): boolean {
     const offered = this.state.checkpoints?.filter(({ rolledBack }) => !rolledBack) ?? [];
     return this.#committedOf(mark).some(({ manifestKey }) =>
@@ -143,8 +146,8 @@ export class LifeRun {
   }
 
   /**
-   * I7: a life was told that it is fenced. Then the attempt has passed, or a later life or a rollback
-   * has come.
+   * I7: a life was told that it is fenced. Then a newer attempt owns the run, or a later life or a
+   * rollback exists.
    */
   checkOvertaken(
     process: string,
@@ -158,13 +161,13 @@ export class LifeRun {
     violated('I7', `${process} was told that it is fenced, but its life is the newest of its writer`);
   }
 
-  /** A sweep takes nothing of it, and it can still be committed. */
+  /** A sweep deletes nothing of it, and it can still be committed. */
   #isOpen(version: number, at: { lineage: number; epoch: number }): boolean {
     const { lineage = 0, epoch = 0, top = '-1' } = this.state;
     return at.lineage === lineage && at.epoch === epoch && version > Number(top);
   }
 
-  /** I7: the receipt of a life holds the bytes of which it was told that they are delivered. */
+  /** I7: the receipt of a life holds the bytes that the life was told are delivered. */
   checkDelivered(process: string, mark: string, at: { lineage: number; epoch: number }): void {
     const [, version, writer] = mark.split('/').map(Number) as [number, number, number];
     if (!this.#isOpen(version, at)) return;
@@ -179,7 +182,7 @@ export class LifeRun {
       violated('I7', `${process} was told that it delivered ${mark}, but the receipt holds ${found}`);
   }
 
-  /** I10: what the newest life of a writer has delivered can still be committed. */
+  /** I10: files that the newest life of a writer has delivered can still be committed. */
   checkNotVoided(process: string, mark: string, at: { lineage: number; epoch: number }): void {
     const { lineage, epoch } = at;
     const { incarnations = {} } = this.state;
@@ -191,7 +194,9 @@ export class LifeRun {
       violated('I10', `${process} delivered ${mark}, and its own life has voided it`);
   }
 
-  /** I10: no part goes to an upload without a record, and a record goes after its upload. */
+  /**
+   * I10: no part is sent to an upload without a record, and a record is deleted after its upload.
+   */
   checkUploads(): void {
     const tokens = new Set(
       this.#keysBelow('uploads/').map((key) => (this.#record(key) as { token?: string }).token),
@@ -200,7 +205,7 @@ export class LifeRun {
       if (parts.size > 0 && !tokens.has(token)) violated('I10', `the upload of ${key} has no record`);
   }
 
-  /** Versions above the highest for which a receipt that counts is there of each writer. */
+  /** Versions above the highest for which a valid receipt of every writer exists. */
   completeVersions(): number[] {
     const { lineage = 0, epoch = 0, top = '-1', worldSize = 0, incarnations = {} } = this.state;
     const writers = Array.from({ length: worldSize }, (_, writer) => writer);

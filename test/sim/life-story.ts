@@ -1,4 +1,4 @@
-/** What one seed plays of trainers that start a process for each save; see lives.ts. */
+/** The story of one seed for trainers that start a process for each save; see lives.ts. */
 
 import type { SeededRandom } from '@holdfast/testkit';
 import { drawStory, type Story } from './story.ts';
@@ -7,10 +7,10 @@ import { drawStory, type Story } from './story.ts';
 export interface TrainerStory {
   readonly attempt: string;
   readonly writer: number;
-  /** Never used again. */
+  /** Each life has a number that is never used again. */
   readonly life: number;
   readonly notBefore: number;
-  /** Else it begins anew: only a first trainer may. */
+  /** If false, it starts a new training. Only a first trainer may do so. */
   readonly restores: boolean;
 }
 
@@ -18,16 +18,16 @@ export interface LifeStory extends Story {
   readonly worldSize: number;
   readonly trainers: readonly TrainerStory[];
   readonly versions: readonly number[];
-  /** Steps at which a person rolls the run back. */
+  /** Steps at which an operator rolls the run back. */
   readonly rollbacks: readonly number[];
   readonly collects: readonly number[];
-  /** Chance that a process saves other bytes than the one before it, under the same version. */
+  /** Chance that a process saves other bytes than the previous one, under the same version. */
   readonly changeChance: number;
   /** Chance that the trainer does not wait for a save before it begins the next. */
   readonly overlapChance: number;
-  /** Chance that a save is begun once more, perhaps with other bytes, while the first goes on. */
+  /** Chance that a save is started twice at once, perhaps with other bytes. */
   readonly twiceChance: number;
-  /** Chance of a process; see mishaps.ts. */
+  /** Chance for each process; see mishaps.ts. */
   readonly lostReceiptChance: number;
 }
 
@@ -51,7 +51,7 @@ export function drawLifeStory(random: SeededRandom): LifeStory {
   const lostReceiptChance = random.pick([0, 0, 0.3]);
   const rollbacks: number[] = random.pick([[], [], [random.integer(200)]]);
   const collects: number[] = random.pick([[], [random.integer(200), random.integer(300)]]);
-  // Else hundreds of repeats would make up a schedule.
+  // With the default timeout, a schedule would consist of hundreds of repeats.
   const settings = lostReceiptChance > 0 ? { ...story.settings, recordTimeoutMs: 40 } : story.settings;
   return {
     ...story,
@@ -62,7 +62,8 @@ export function drawLifeStory(random: SeededRandom): LifeStory {
     trainers,
     versions: Array.from({ length: count }, (_, index) => index + 1),
     rollbacks,
-    // After a rollback in any case: what a sweep takes with it, the former lives come for.
+    // A collection follows each rollback: former lives then look for the objects that the sweep
+    // deletes.
     collects: [...collects, ...rollbacks.map((at) => at + 40)],
     changeChance: random.pick(isLarge ? [0.3, 0.6] : [0, 0.3, 0.6]),
     overlapChance: random.pick([0, 0.5, 0.9]),

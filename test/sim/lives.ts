@@ -1,7 +1,7 @@
 /**
- * Trainers that start a process for each call, and supervisors that start a trainer again under a
- * new life, often while the former one goes on. Beside them a person rolls the run back, and a
- * collector runs; and a second attempt may take the run over.
+ * Trainers that start a process for each call, and supervisors that restart a trainer under a new
+ * life, often while the previous one still runs. Beside them, an operator rolls the run back and a
+ * collector runs. A second attempt may take the run over.
  */
 
 import { type CheckpointManager, crc32c } from '@holdfast/core';
@@ -34,7 +34,7 @@ export async function simulateLives(seed: number): Promise<Outcome> {
   };
 }
 
-/** Of calls that nothing disturbs. */
+/** Settings for calls without any faults. */
 const CALM = { recordTimeoutMs: 4000, stallTimeoutMs: 1000 };
 
 class Lives {
@@ -96,7 +96,7 @@ class Lives {
       });
   }
 
-  /** A call by a process that is no writer. It may end in any error of its own. */
+  /** A call by a process that is not a writer. It may end with any declared error. */
   #command(name: string, at: number, call: (process: SimProcess) => Promise<unknown>): void {
     const process = new SimProcess(this.stage, { name: `${name}-${at}` });
     this.#begin(process.name, at, async () => {
@@ -122,8 +122,8 @@ class Lives {
   }
 
   /**
-   * I6: a life saves in one lineage, and between what it restored and what it saves there is no
-   * version of a former life.
+   * I6: a life saves in one lineage. No version of a former life lies between the versions that it
+   * restored and saved.
    */
   #checkLives(): void {
     const { run, restored } = this.stage;
@@ -153,7 +153,10 @@ class Lives {
     }
   }
 
-  /** I10: what was delivered by all can be finished. I1: what is committed can be restored. */
+  /**
+   * I10: a version that all writers have delivered can be finished. I1: committed versions can be
+   * restored.
+   */
   async #finish(): Promise<void> {
     const { scheduler, run, story } = this.stage;
     scheduler.calmDown();
@@ -200,7 +203,7 @@ class Lives {
   }
 }
 
-/** To the latest version, or to an earlier one. */
+/** Rolls back to the latest version or to an earlier one. */
 async function rollBack({ manager, random }: SimProcess): Promise<void> {
   const versions = (await manager.list()).map(({ version }) => version);
   if (versions.length === 0) return;

@@ -1,4 +1,7 @@
-/** What processes do around the loss of a catalog. They go on whatever they are told, as people's scripts do. */
+/**
+ * What processes do around the loss of a catalog. They continue after any error, as user scripts
+ * do.
+ */
 
 import { isCheckpointError } from '@holdfast/core';
 import { filesOf, markOf } from './contents.ts';
@@ -8,11 +11,11 @@ import type { SimProcess, World } from './process.ts';
 
 export interface LosingStage extends World {
   readonly run: LostRun;
-  /** All that processes were told, for the tally. */
+  /** All outcomes that processes got, for the tally. */
   readonly told: string[];
 }
 
-/** What a process may be told while the catalog is gone, half made, or another. */
+/** Errors that a process may get while the catalog is missing, partly rebuilt, or replaced. */
 const POSSIBLE: readonly string[] = [
   'Fenced',
   'Conflict',
@@ -23,7 +26,7 @@ const POSSIBLE: readonly string[] = [
   'StoreRegressed',
 ];
 
-/** Saves these versions one after the other, each of them again after an error. */
+/** Saves these versions one after the other. Repeats each save after an error. */
 export async function writeOn(
   stage: LosingStage,
   process: SimProcess,
@@ -46,7 +49,7 @@ export async function writeOn(
   await manager.close();
 }
 
-/** Until one is there, whichever it is. */
+/** Rebuilds until a catalog exists, made by any process. */
 export async function rebuild(stage: LosingStage, process: SimProcess): Promise<void> {
   const { scheduler, run } = stage;
   const { manager, random } = process;
@@ -62,7 +65,7 @@ export async function rebuild(stage: LosingStage, process: SimProcess): Promise<
   await manager.close();
 }
 
-/** Leaves one checkpoint, and no garbage. */
+/** Keeps one checkpoint and collects all garbage. */
 export async function collect(stage: LosingStage, process: SimProcess): Promise<void> {
   const { scheduler } = stage;
   const { manager, random } = process;
@@ -79,7 +82,7 @@ export async function collect(stage: LosingStage, process: SimProcess): Promise<
   await manager.close();
 }
 
-/** What it resolves to, or the code of its error. */
+/** Returns the result of the call, or the code of its error. */
 async function told(
   { trace, told: all }: LosingStage,
   process: SimProcess,
@@ -88,7 +91,7 @@ async function told(
 ): Promise<string> {
   const outcome = await call().catch((error: unknown) => {
     if (!isCheckpointError(error)) throw error;
-    // A mark where an entry should be, or an entry of another run, is no damage.
+    // A mark in place of an entry, or an entry of another run, is not damage.
     const isPossible = POSSIBLE.includes(error.code) || error.context['isIntact'] === true;
     if (!isPossible && !(error.code === 'NotFound' && of === 'of its collection'))
       violated('I7', `${process.name} was told ${error.code} ${of}: ${error.message}`);

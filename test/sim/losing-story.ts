@@ -1,24 +1,30 @@
-/** What one seed plays around the loss of a catalog; see losing.ts. */
+/** The story of one seed around the loss of a catalog; see losing.ts. */
 
 import type { SeededRandom } from '@holdfast/testkit';
 import { drawStory, type Story } from './story.ts';
 
 export interface LosingStory extends Story {
-  /** Of the run as it was, committed before anything goes wrong. */
+  /** Versions of the original run, committed before anything goes wrong. */
   readonly oldVersions: readonly number[];
-  /** What each of the old writers goes on to save; the second belongs to the next attempt. */
+  /**
+   * Versions that each of the old writers saves next. The second writer belongs to the next
+   * attempt.
+   */
   readonly oldWriters: readonly (readonly number[])[];
   readonly newWriters: readonly (readonly number[])[];
   readonly rebuilds: number;
   readonly collects: boolean;
-  /** Step of the schedule at which the catalog is lost at the latest. */
+  /** Latest step of the schedule at which the catalog is lost. */
   readonly lossAt: number;
-  /** It is lost while an old writer sends its decision of this number, or the manifest before it, from 0; −1: at `lossAt`. */
+  /**
+   * The catalog is lost while an old writer sends its decision of this number, or the manifest
+   * before it. Numbers start at 0; −1: the loss is at `lossAt`.
+   */
   readonly lossAtCall: number;
   readonly lossAtManifest: boolean;
-  /** Old writers stand still from the loss until a rebuild has made its mark. */
+  /** Old writers pause from the loss until a rebuild has made its mark. */
   readonly waitsForMark: boolean;
-  /** Among which those of a process change. */
+  /** Paces between which a process changes. */
   readonly paces: readonly number[];
 }
 

@@ -1,7 +1,8 @@
 /**
- * The catalog is lost in the middle of work. An old writer that was not stopped goes on, several people rebuild at once, new writers come
- * and a collector runs, under the faults of every other seed. Which of them moves changes again and again: what decides lies between two
- * calls of one process, while another makes many.
+ * The catalog is lost in the middle of work, with faults in half of the seeds. An old writer that
+ * was not stopped continues, several operators rebuild at once, new writers join and a collector
+ * runs. The pace of each process changes often: the critical orders need many calls of one process
+ * between two calls of another.
  */
 
 import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
@@ -21,7 +22,7 @@ import { type Scheduled, Scheduler } from './scheduler.ts';
 import { Trace } from './trace.ts';
 
 const PACE_OF_STANDING = 0.02;
-/** Of old writers that move again. */
+/** Pace of old writers when they move again. */
 const PACE_OF_SPRINT = 6;
 const SPRINT_STEPS = 12;
 const RESTARTS_MAX = 2;
@@ -50,7 +51,10 @@ class Losing {
   readonly #bucket: MemoryBucket;
   readonly #running = new Set<SimProcess>();
   #isLost = false;
-  /** Step up to which old writers as good as stand still: what they were about to send comes amid the rebuilds. */
+  /**
+   * Step until which old writers hardly move: their pending requests then arrive during the
+   * rebuilds.
+   */
   #oldStandUntil = 0;
   #isAwake = false;
   #failure: unknown;
@@ -64,7 +68,8 @@ class Losing {
     const scheduler = new Scheduler(random.fork(), trace, story.pressure, lateEffects);
     this.#bucket = new MemoryBucket({
       crc32c,
-      // Steps are time too: rebuilds that begin one after the other draw different numbers.
+      // Steps count as time too, so that rebuilds that start one after the other draw different
+      // numbers.
       clock: { nowMs: () => scheduler.clock.nowMs() + scheduler.steps },
       mayReuseKey: ({ key, hasSameBytes }) => hasSameBytes || /^catalog\/|^writers\/|\/receipts\//.test(key),
     });
@@ -90,13 +95,13 @@ class Losing {
     await this.#goOn();
   }
 
-  /** Before anything goes wrong. */
+  /** Writes the original run before anything goes wrong. */
   async #writeOldRun(): Promise<void> {
     await using manager = this.#open(OLD_ATTEMPT, { name: OLD_ATTEMPT, pace: 1, isDead: false }, true);
     for (const version of this.#story.oldVersions) await this.#save(manager, OLD_ATTEMPT, version);
   }
 
-  /** After every entry. Where the story wants it so, old writers move again once a rebuild has begun. */
+  /** Called after every entry. In some stories, old writers move again once a rebuild has begun. */
   #look(): void {
     const { run, scheduler, random } = this.stage;
     run.look();
@@ -105,7 +110,7 @@ class Losing {
     this.#oldStandUntil = scheduler.steps + random.integer(5);
   }
 
-  /** Once, at this step. */
+  /** Loses the catalog once, at this step. */
   #lose(at: number): void {
     const store: Scheduled = { name: 'store', pace: 100, isDead: false };
     void this.stage.scheduler.turn(store, 'loses the catalog', at).then(() => {
@@ -149,8 +154,9 @@ class Losing {
   }
 
   /**
-   * Decisions of old writers land late, again and again, or after their process has died. Perhaps the catalog is lost when one of them is
-   * sent; or when the manifest before it is, which then comes too late for the rebuilds.
+   * Decisions of old writers arrive late repeatedly, or after their process has died. In some
+   * stories the catalog is lost when such a decision is sent. In others it is lost when the
+   * manifest before it is sent, which then arrives too late for the rebuilds.
    */
   #lateDecisions(): FaultPlan {
     const random = this.stage.random.fork();
@@ -193,7 +199,7 @@ class Losing {
       .finally(() => this.#running.delete(process));
   }
 
-  /** Now fast, now as good as standing still: for a few steps each. */
+  /** The pace alternates between fast and almost stopped, for a few steps each. */
   #moods(): () => number {
     const { scheduler } = this.stage;
     const random = this.stage.random.fork();
@@ -212,7 +218,7 @@ class Losing {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Where no rebuild has succeeded, a person stops everything, looks, and does it once more. */
+  /** If no rebuild has succeeded, an operator stops all processes and rebuilds once more. */
   async #rebuildAtLast(): Promise<void> {
     const { run, trace } = this.stage;
     const read = () => this.#healthily('reader', (manager) => manager.latest());
@@ -223,13 +229,13 @@ class Losing {
     const once = () => this.#healthily('person', (manager) => manager.rebuildCatalog());
     const made = await once().catch((error: unknown) => {
       trace.add('person', `is told: ${error}`);
-      run.loseCatalog(); // nothing but entries that no process believes
+      run.loseCatalog(); // only entries that no process accepts
       return once();
     });
     run.tellRebuilt('person', made.runId);
   }
 
-  /** I10: a new attempt saves, and restores all that is offered. */
+  /** I10: a new attempt saves, and restores everything that is offered. */
   async #goOn(): Promise<void> {
     await this.#healthily('next-job', async (manager) => {
       await this.#save(manager, 'next-job', LAST_VERSION).catch((error: unknown) =>
@@ -255,7 +261,7 @@ class Losing {
     if (mark !== expected) violated('I9', `version ${version} holds the files of ${mark}, not ${expected}`);
   }
 
-  /** A process that comes later, undisturbed by anything. */
+  /** A later process, without any faults. */
   async #healthily<T>(name: string, act: (manager: CheckpointManager) => Promise<T>): Promise<T> {
     const { scheduler } = this.stage;
     const manager = this.#open(name, { name, pace: 1, isDead: false }, false);
@@ -273,7 +279,7 @@ class Losing {
     return acting;
   }
 
-  /** `isDirect`: its calls wait for no turn. */
+  /** `isDirect`: its calls do not wait for a turn. */
   #open(attempt: string, process: Scheduled, isDirect: boolean): CheckpointManager {
     const { scheduler, connect, story, random } = this.stage;
     const store = connect();

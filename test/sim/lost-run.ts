@@ -1,6 +1,7 @@
 /**
- * A run whose catalog was lost, as it lies in the store at last: held against what processes were told. On the raw records, as in
- * history.ts; but what is asked is less, for an old writer may leave entries that no process believes.
+ * A run whose catalog was lost, in its final state in the store. It is compared with the answers
+ * that processes got. It reads the raw records, as history.ts does. It checks less, because an old
+ * writer may leave entries that no process accepts.
  */
 
 import type { MemoryBucket } from '@holdfast/core/store';
@@ -22,9 +23,9 @@ const versionOf = (id: RawId) => Number(id.version ?? 0);
 
 export class LostRun {
   readonly #bucket: MemoryBucket;
-  /** Every entry that ever was, by key and run. */
+  /** Every entry that ever existed, by key and run. */
   readonly #entries = new Map<string, RawEntry>();
-  /** By version: whose files. */
+  /** By version: the author of its files. */
   readonly #committed = new Map<number, { readonly process: string; readonly mark: string }>();
   readonly #rebuilt: { readonly process: string; readonly runId: string }[] = [];
 
@@ -32,7 +33,7 @@ export class LostRun {
     this.#bucket = bucket;
   }
 
-  /** After every entry. */
+  /** Call after every entry. */
   look(): void {
     for (const key of this.#catalogKeys()) {
       const entry = this.#read(key);
@@ -40,7 +41,7 @@ export class LostRun {
     }
   }
 
-  /** Acknowledged, as version and files of this process. */
+  /** Records that this process got the commit of these files acknowledged under this version. */
   tellCommitted(process: string, version: number, mark: string): void {
     const before = this.#committed.get(version);
     if (before && before.mark !== mark)
@@ -63,12 +64,15 @@ export class LostRun {
     return this.#committed.size;
   }
 
-  /** Whose files the version was told to hold; `undefined`: no process was told of it. */
+  /**
+   * Author of the files that a process was told the version holds. `undefined`: no process was told
+   * of it.
+   */
   markOf(version: number): string | undefined {
     return this.#committed.get(version)?.mark;
   }
 
-  /** A rebuild has begun. */
+  /** True once a rebuild has begun. */
   get isMarked(): boolean {
     const key = this.#catalogKeys()[0];
     return key !== undefined && /\/0*1\.json$/.test(key) && this.#read(key).transaction.kind === 'rebuild';
@@ -78,12 +82,15 @@ export class LostRun {
     return this.#catalogKeys().length > 0;
   }
 
-  /** All its objects vanish, as far as the store shows them. */
+  /** All objects of the catalog vanish from the store's answers. */
   loseCatalog(): void {
     for (const key of this.#catalogKeys()) this.#bucket.remove(key);
   }
 
-  /** Versions that readers are offered. What was told is so: in the newest entry, or removed by a decision of its run. */
+  /**
+   * Versions that readers are offered. Every acknowledged version must be in the newest entry or
+   * have been removed by a decision of its run.
+   */
   checkNewest(): number[] {
     const key = this.#catalogKeys().at(-1) ?? violated('I0', 'there is no catalog');
     const { runId, state } = this.#read(key);

@@ -1,14 +1,16 @@
 /**
- * `pnpm sim --seed N [--count C] [--seconds S]`: plays the seeds from N on, and says what the first violation was.
- * With `--mutants`: plays an engine of small dimensions, then plants one mistake after the other. Says in which schedule each was found, as lines
- * of JSON; `--count` at most.
+ * `pnpm sim --seed N [--count C] [--seconds S]`: plays the seeds from N on and prints the first
+ * violation. With `--mutants`: plays an engine of small dimensions, then plants one mistake after
+ * the other. Prints as lines of JSON which schedule found each mistake. Each mutant gets at most
+ * `--count` schedules.
  */
 
 import { parseArgs } from 'node:util';
 import { hunt, playSmall } from './hunt.ts';
 import { simulate } from './simulation.ts';
 
-// Errors are outcomes here, thousands of them; their stacks cost more than all the rest.
+// Errors are expected outcomes here, in thousands. Their stacks would cost more than everything
+// else.
 Error.stackTraceLimit = 0;
 
 const USAGE = 'pnpm sim [--seed N] [--count C] [--seconds S] [--trace | --mutants]';

@@ -1,6 +1,6 @@
 /**
- * What goes wrong with one process of a trainer, beyond what chance draws for all calls: each opens a
- * gap that chance hardly ever finds.
+ * Faults of one process of a trainer, in addition to the random faults of all calls. Each opens a
+ * window that random faults hardly ever hit.
  */
 
 import { FAULTS, type Fault, type SeededRandom } from '@holdfast/testkit';
@@ -21,12 +21,12 @@ export function drawMishap(story: LifeStory, scheduler: Scheduler, random: Seede
   return {};
 }
 
-/** What it has made of an upload is there, and it has not said so in a receipt. */
+/** Dies after it has completed an upload and before it has written the receipt. */
 function diesOnceCompleted(): Mishap {
   return { plan: ({ operation }) => (operation === 'complete' ? FAULTS.stopAfter : undefined) };
 }
 
-/** Meanwhile another process may go on with its upload. */
+/** Stops before it completes an upload. Another process may continue the upload in the meantime. */
 function standsBeforeCompletion(scheduler: Scheduler, random: SeededRandom): Mishap {
   let standsUntil = 0;
   return {
@@ -38,7 +38,7 @@ function standsBeforeCompletion(scheduler: Scheduler, random: SeededRandom): Mis
   };
 }
 
-/** No receipt of it arrives while it waits for the answer. */
+/** No receipt of the process arrives while it waits for the answer. Some arrive later. */
 function losesReceipts(random: SeededRandom): Mishap {
   const fault: Fault = { effect: random.pick(['none', 'late']), reply: 'stall' };
   return {

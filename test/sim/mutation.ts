@@ -1,4 +1,7 @@
-/** Loads the simulation together with an engine that has one mistake in it. Copies of different mistakes live side by side. */
+/**
+ * Loads the simulation with an engine that contains one mistake. Copies with different mistakes
+ * exist side by side.
+ */
 
 import { registerHooks } from 'node:module';
 import { type Change, ENGINE_MUTANTS, SMALL, SMALL_ENGINE } from './engine-mutants.ts';
@@ -6,7 +9,10 @@ import { type Change, ENGINE_MUTANTS, SMALL, SMALL_ENGINE } from './engine-mutan
 const CORE = new URL('../../packages/core/src/', import.meta.url).href;
 const MUTATED = /\?mutant=(.+)$/;
 
-/** Modules that are loaded by a mutated one are copies of their own; generated code and other people's are shared. */
+/**
+ * Modules that a mutated module loads are separate copies. Generated code and dependencies are
+ * shared.
+ */
 registerHooks({
   resolve(specifier, context, nextResolve) {
     const resolved = nextResolve(specifier, context);
@@ -36,7 +42,7 @@ function changed(source: string, { file, find, replace }: Change): string {
   throw new Error(`"${find}" is to be changed in one place of ${file}, and is in ${parts.length - 1}`);
 }
 
-/** `name`: of `ENGINE_MUTANTS`, or `SMALL_ENGINE`. */
+/** `name`: a name in `ENGINE_MUTANTS`, or `SMALL_ENGINE`. */
 export async function loadMutated(name: string): Promise<typeof import('./simulation.ts')> {
   return import(`./simulation.ts?mutant=${encodeURIComponent(name)}`);
 }

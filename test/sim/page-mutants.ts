@@ -1,6 +1,6 @@
 /**
- * Mistakes planted into what the engine does with pages of the catalog; see engine-mutants.ts. Those that need a sweep in the moment between
- * a page and its entry have tests of their own: test/manager/pages.test.ts.
+ * Mistakes planted into the engine's handling of catalog pages; see engine-mutants.ts. Mistakes
+ * that need a sweep between a page and its entry have their own tests: test/manager/pages.test.ts.
  */
 
 import type { EngineMutant } from './engine-mutants.ts';

@@ -1,4 +1,4 @@
-/** What a schedule was, once it is over; and the store that it is watched in. */
+/** The result of a schedule, and the store in which the schedule is observed. */
 
 import { type MemoryBucket, MemoryStore, type MemoryStoreOptions } from '@holdfast/core/store';
 import { InvariantError } from './invariant-error.ts';
@@ -15,7 +15,10 @@ export interface Outcome {
   readonly violation?: string;
 }
 
-/** `undefined` if it went well. The checks of the crash stories throw plain errors that begin with the invariant; any other is a bug. */
+/**
+ * `undefined` if the schedule kept all invariants. The checks of the crash stories throw plain
+ * errors that begin with the invariant. Any other error is a bug and is thrown.
+ */
 export async function violationOf(play: Promise<void>): Promise<string | undefined> {
   try {
     await play;
@@ -27,7 +30,7 @@ export async function violationOf(play: Promise<void>): Promise<string | undefin
   }
 }
 
-/** A memory store with a look at the catalog after every entry. */
+/** A memory store that calls a check of the catalog after every entry. */
 export class LookedAtStore extends MemoryStore {
   readonly #look: () => void;
 

@@ -12,7 +12,7 @@ import type { Scheduled, Scheduler } from './scheduler.ts';
 import type { Story } from './story.ts';
 import type { Trace } from './trace.ts';
 
-/** How fast processes are, compared with each other: some hardly move, as after a long pause. */
+/** Relative speeds of processes. Some hardly move, as after a long pause. */
 const PACES = [1, 1, 1, 0.3, 0.03];
 
 export interface ProcessOptions {
@@ -21,9 +21,9 @@ export interface ProcessOptions {
   readonly writer?: WriterPosition | undefined;
   readonly life?: string | undefined;
   readonly onDeath?: (() => void) | undefined;
-  /** How fast it is at this moment. Default: one pace for good, drawn by chance. */
+  /** Present speed of the process. Default: one constant pace, drawn at random. */
   readonly pace?: (() => number) | undefined;
-  /** What goes wrong at some calls beyond what chance draws for all. */
+  /** Faults at some calls, in addition to the random faults of all. */
   readonly plan?: FaultPlan | undefined;
 }
 
@@ -32,12 +32,14 @@ export interface World {
   readonly scheduler: Scheduler;
   readonly trace: Trace;
   readonly lateEffects: LateEffects;
-  /** A client of the bucket of its own. */
+  /** Opens a separate client of the bucket. */
   readonly connect: () => ObjectStore;
   readonly random: SeededRandom;
 }
 
-/** A process of the simulation: dies by chance, and then neither learns nor does anything any more. */
+/**
+ * A process of the simulation. It may die at a random step, and then learns and does nothing more.
+ */
 export class SimProcess implements Scheduled {
   readonly name: string;
   readonly random: SeededRandom;

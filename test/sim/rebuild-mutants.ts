@@ -1,4 +1,7 @@
-/** Mistakes planted into the rebuild of a catalog, and into what clients expect of one; see engine-mutants.ts and losing.ts. */
+/**
+ * Mistakes planted into the rebuild of a catalog, and into what clients expect of a rebuild; see
+ * engine-mutants.ts and losing.ts.
+ */
 
 import type { EngineMutant } from './engine-mutants.ts';
 import { FIRST_LOSING_SEED } from './story.ts';

@@ -1,7 +1,7 @@
 /**
- * A manager takes one WebAssembly.Memory of 16 MiB at least. Thousands of short-lived ones a minute keep the garbage collector busy with
- * nothing else, so the simulation lends the same few to one schedule after the other. They come with the last schedule's bytes in them,
- * as memory of the pool may.
+ * A manager takes one WebAssembly.Memory of at least 16 MiB. Thousands of short-lived ones a minute
+ * would keep the garbage collector busy, so the simulation reuses the same few for all schedules.
+ * They still hold the bytes of the last schedule, as memory of the pool may.
  */
 
 interface Pages {
@@ -22,12 +22,12 @@ class ReusedMemory {
   }
 }
 
-/** From now on, in this whole process. */
+/** Reuses memory from now on, in this whole process. */
 export function reuseMemory(): void {
   Object.assign(Reflect.get(globalThis, 'WebAssembly') as object, { Memory: ReusedMemory });
 }
 
-/** Nothing that took memory before is running any more. */
+/** Call only when no code that took memory before is still running. */
 export function reclaimMemory(): void {
   free.push(...lent);
   lent = [];

@@ -26,7 +26,10 @@ interface Request<T> {
   readonly sendAlone?: () => Promise<unknown>;
 }
 
-/** A store whose calls wait for their turn. Closing it closes nothing: requests of a process that has gone may still land. */
+/**
+ * A store whose calls wait for their turn. `close` does nothing: requests of a process that has
+ * ended may still land.
+ */
 export class ScheduledStore implements ObjectStore {
   readonly uri: string;
   readonly capabilities: StoreCapabilities;
@@ -89,7 +92,7 @@ export class ScheduledStore implements ObjectStore {
       throwIfAborted(signal);
       const next = await this.#call({ what: `list ${prefix}`, signal, send: () => pages.next() });
       if (next.done === true) return;
-      // A page that is not full is the last: asking for the end is no request.
+      // A page that is not full is the last one, so the end of the listing costs no request.
       isLast = next.value.objects.length < this.capabilities.maxListKeys;
       yield next.value;
     }

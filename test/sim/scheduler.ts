@@ -1,5 +1,6 @@
 /**
- * One seed, one schedule: every call to the store waits here until chance picks it, and time passes only when the schedule says so.
+ * One seed plays one schedule. Every call to the store waits here until it is picked at random.
+ * Time passes only when the schedule says so.
  */
 
 import type { Clock } from '@holdfast/core';
@@ -7,10 +8,10 @@ import { abortError } from '@holdfast/core/contract';
 import { type LateEffects, ManualClock, type SeededRandom } from '@holdfast/testkit';
 import type { Trace } from './trace.ts';
 
-/** A process as the schedule sees it. */
+/** A process, as the scheduler sees it. */
 export interface Scheduled {
   readonly name: string;
-  /** How often its calls are picked, compared with the others'. */
+  /** How often its calls are picked, relative to those of other processes. */
   readonly pace: number;
   readonly isDead: boolean;
 }
@@ -20,9 +21,12 @@ export interface ParkedCall<T> {
   /** Operation and key, for the trace. */
   readonly what: string;
   readonly signal?: AbortSignal | undefined;
-  /** Carries the request out. */
+  /** Executes the request. */
   readonly send: () => Promise<T>;
-  /** The same without the caller's signal and buffers, should the caller leave before its turn comes. Absent: it only reads. */
+  /**
+   * The same without the caller's signal and buffers, in case the caller leaves before its turn.
+   * Absent: the call only reads.
+   */
   readonly sendAlone?: (() => Promise<unknown>) | undefined;
 }
 
@@ -35,13 +39,16 @@ interface Parked {
 }
 
 export interface Pressure {
-  /** Chance per step that time goes on although calls are under way. */
+  /** Chance per step that time advances although calls are in progress. */
   readonly time: number;
   /** Chance per step that a late request lands. */
   readonly landing: number;
 }
 
-/** A schedule that is longer does not end: most have 130 steps, the longest of some thousands about 1,000. */
+/**
+ * A longer schedule is treated as endless. Most have 130 steps, the longest of some thousands about
+ * 1,000.
+ */
 const STEPS_MAX = 8000;
 
 export class Scheduler {
@@ -66,7 +73,7 @@ export class Scheduler {
     return this.#steps;
   }
 
-  /** The clock of one process: once the process is dead, nobody wakes on it. */
+  /** The clock of one process. Once the process is dead, its timers never fire. */
   clockOf(process: Scheduled): Clock {
     const { clock } = this;
     return {
@@ -85,14 +92,20 @@ export class Scheduler {
     };
   }
 
-  /** Resolves when chance has picked it; not before step `notBefore`, unless there is nothing else to do. */
+  /**
+   * Resolves when the call is picked. It is not picked before step `notBefore`, unless there is
+   * nothing else to do.
+   */
   turn(process: Scheduled, what: string, notBefore = 0): Promise<void> {
     return new Promise((resolve) => {
       this.#parked.push({ process, what, notBefore, isLeft: false, run: async () => resolve() });
     });
   }
 
-  /** Waits for its turn, then carries the call out. Rejects at once when the signal fires; the request may still land. */
+  /**
+   * Waits for its turn, then executes the call. Rejects at once when the signal fires. The request
+   * may still land.
+   */
   call<T>({ process, what, signal, send, sendAlone }: ParkedCall<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -114,13 +127,13 @@ export class Scheduler {
     });
   }
 
-  /** It may have been lost with its caller before. */
+  /** The call may have been removed with its caller before. */
   #unpark(parked: Parked): void {
     const index = this.#parked.indexOf(parked);
     if (index >= 0) this.#parked.splice(index, 1);
   }
 
-  /** Goes on until nothing is left to do, or `isOver`. */
+  /** Runs until nothing is left to do, or until `isOver`. */
   async run(isOver: () => boolean): Promise<void> {
     await eventLoopTurn();
     while (!isOver() && (await this.#step())) {
@@ -128,18 +141,21 @@ export class Scheduler {
     }
   }
 
-  /** From now on time passes only where everybody waits for it. */
+  /** From now on, time advances only when every process waits for it. */
   calmDown(): void {
     this.#isCalm = true;
   }
 
-  /** Everything that is late lands. */
+  /** Lets all late requests land. */
   async landAll(): Promise<void> {
     while (this.#lateEffects.count > 0) this.#release(0);
     await this.run(() => false);
   }
 
-  /** A late request joins the calls that wait for their turn. What its bucket says of a broken promise is kept by the bucket. */
+  /**
+   * A late request joins the calls that wait for their turn. The bucket keeps any error about a
+   * broken contract.
+   */
   #release(index: number): void {
     this.#lateEffects.releaseOne(index).catch(() => undefined);
   }
@@ -186,7 +202,7 @@ export class Scheduler {
     return ready[0] as Parked;
   }
 
-  /** To the next sleeper that is due. */
+  /** Advances time to the next timer that is due. */
   async #advance(): Promise<void> {
     let dueMs = Number.POSITIVE_INFINITY;
     for (const due of this.#dues) dueMs = Math.min(dueMs, due.dueMs);
@@ -195,7 +211,7 @@ export class Scheduler {
   }
 }
 
-/** Everything that waits for nothing but promises runs. */
+/** Runs all code that waits only for promises. */
 function eventLoopTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -1,4 +1,7 @@
-/** Some hundred schedules and all mutants, in half a minute. More of the same: `pnpm sim --seed N --seconds S`. */
+/**
+ * Several hundred schedules and all mutants, in half a minute. To play more: `pnpm sim --seed N
+ * --seconds S`.
+ */
 
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -18,22 +21,25 @@ import {
   FIRST_STOPPING_SEED,
 } from './story.ts';
 
-/** The same for everybody, so that a failure is one of this change; long runs begin elsewhere. */
+/**
+ * The same seeds on every machine, so that a failure comes from the change under test. Long runs
+ * begin at other seeds.
+ */
 const FIRST_SEED = 1;
 const SCHEDULE_COUNT = 240;
-/** With collectors beside the others. */
+/** Schedules with collectors. */
 const COLLECTING_COUNT = 60;
-/** With callers that stop their saves. */
+/** Schedules with callers that stop their saves. */
 const STOPPING_COUNT = 40;
-/** With collectors, and with pages of the catalog. */
+/** Schedules with collectors and pages of the catalog. */
 const PAGING_COUNT = 40;
-/** With attempts that only their processes remember. */
+/** Schedules with attempt ids that only the processes know. */
 const DRAWN_COUNT = 40;
-/** With a catalog that is lost. */
+/** Schedules with a catalog that is lost. */
 const LOSING_COUNT = 40;
-/** With a process for each call of a trainer. */
+/** Schedules with a process for each call of a trainer. */
 const LIFE_COUNT = 40;
-/** Each has found a mistake in the engine once. */
+/** Each of these seeds has found a mistake in the engine once. */
 const SEEDS_KEPT = [551, 2_942, 10_822, 11_343, 100_748, 10_000_321, 40_000_307, 40_000_661, 50_000_419];
 const REPLAYED_COUNT = 100;
 const HUNTED_SCHEDULES_MAX = 600;
@@ -123,7 +129,7 @@ describe('a planted mistake is found:', () => {
   });
 });
 
-/** In a process of its own: there the engine's source can be changed on its way in. */
+/** In a separate process: the engine's source can be changed there while it is loaded. */
 async function* huntInProcess(): AsyncGenerator<Prey> {
   const main = fileURLToPath(new URL('./main.ts', import.meta.url));
   const options = ['--mutants', '--count', `${HUNTED_SCHEDULES_MAX}`];

@@ -1,4 +1,7 @@
-/** One seed, played: several processes on one bucket, and a look at the run from outside at every step that counts. */
+/**
+ * Plays one seed: several processes on one bucket. The run is checked from outside after every
+ * write.
+ */
 
 import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
@@ -36,7 +39,10 @@ import {
 import { Ledger } from './told.ts';
 import { Trace } from './trace.ts';
 
-/** Makes each client of the bucket break the contract, by what it returns instead of the store's own members; for tests of the simulation. */
+/**
+ * Makes each client of the bucket break the contract by replacing members of the store. For tests
+ * of the simulation.
+ */
 export type Sabotage = (parts: {
   readonly sound: ObjectStore;
   readonly bucket: MemoryBucket;
@@ -48,7 +54,10 @@ const LAST_VERSION = 50;
 
 reuseMemory();
 
-/** From `FIRST_LOSING_SEED` on the catalog is lost: losing.ts. From `FIRST_LIFE_SEED` on trainers start a process for each save: lives.ts. */
+/**
+ * Seeds from `FIRST_LOSING_SEED`: the catalog is lost (losing.ts). Seeds from `FIRST_LIFE_SEED`:
+ * trainers start a process for each save (lives.ts).
+ */
 export async function simulate(seed: number, sabotage?: Sabotage): Promise<Outcome> {
   if (seed >= FIRST_LIFE_SEED) return simulateLives(seed);
   if (seed >= FIRST_LOSING_SEED) return simulateLosing(seed);
@@ -87,11 +96,13 @@ class Simulation {
     const trace = new Trace();
     const lateEffects = new LateEffects();
     const scheduler = new Scheduler(random.fork(), trace, story.pressure, lateEffects);
-    // A doubled request that lingers may bring back what was deleted, with the same bytes: garbage, which nobody reads.
+    // A duplicated request that arrives late may restore a deleted object with the same bytes. It
+    // is garbage and is never read.
     const bucket = new MemoryBucket({
       crc32c,
       clock: scheduler.clock,
-      // A writer of a passed epoch may claim anew what a sweep has deleted; its epoch is over, so nothing that it does counts.
+      // A writer of a past epoch may claim again a key that a sweep has deleted. Its epoch is over,
+      // so its writes do not count.
       mayReuseKey: ({ key, hasSameBytes }) =>
         hasSameBytes || (collects && /^writers\/|\/receipts\//.test(key)),
     });
@@ -154,7 +165,7 @@ class Simulation {
       onDeath: restart,
     };
     this.#begin(options, (stage, process) => write(stage, process, role), notBefore);
-    // A job scheduler that believes a process dead starts another one.
+    // A job scheduler that believes a process is dead starts another one.
     if (random.fraction() < story.doubleChance)
       this.#beginWriter(attempt, index, notBefore + random.integer(150));
   }
@@ -176,7 +187,7 @@ class Simulation {
     this.#running.set(process, acting);
   }
 
-  /** After every write. What is found wrong ends the schedule, and no process hears of it. */
+  /** Called after every write. A violation ends the schedule. It is not reported to the process. */
   #look(): void {
     try {
       this.stage.history.lookAtCatalog();
@@ -192,7 +203,7 @@ class Simulation {
     if (story.isLarge) await checkInvariants(viewOfBucket(this.#bucket), ledger.forCrashChecks());
   }
 
-  /** I10: a survivor finishes what all writers have delivered. */
+  /** I10: a survivor finishes the versions that all writers have delivered. */
   async #finishWhatIsDelivered(): Promise<void> {
     const { history } = this.stage;
     const complete = history.completeVersions();
@@ -225,7 +236,7 @@ class Simulation {
     ledger.tell({ ...author, process: 'next-job', mark, outcome: 'committed', isOnlyTry: () => true });
   }
 
-  /** A process that comes later, undisturbed by anything. */
+  /** A later process, without any faults. */
   async #healthily(name: string, act: (manager: CheckpointManager) => Promise<void>): Promise<void> {
     const { scheduler, story, random } = this.stage;
     const process: Scheduled = { name, pace: 1, isDead: false };
@@ -239,7 +250,8 @@ class Simulation {
     scheduler.calmDown();
     let isOver = false;
     const acting = act(manager)
-      .finally(() => manager.close()) // while the schedule still goes on: what it has in the background wants to end
+      // Close during the schedule: the manager's background work must be able to end.
+      .finally(() => manager.close())
       .catch((error: unknown) => {
         this.#failure ??= error;
       })

@@ -1,4 +1,7 @@
-/** Stores that break the contract in ways that real ones do. The simulation has to find what becomes of it. */
+/**
+ * Stores that break the contract in ways that real ones do. The simulation has to find the
+ * consequences.
+ */
 
 import type { ListPage, ObjectStore } from '@holdfast/core/contract';
 import { isCheckpointError } from '@holdfast/core/contract';

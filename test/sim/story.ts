@@ -1,4 +1,7 @@
-/** What one seed plays: who takes part, what each wants, and how much goes wrong. Everything is drawn before it begins. */
+/**
+ * The story of one seed: the processes, what each does, and which faults occur. Everything is drawn
+ * before the schedule begins.
+ */
 
 import type { Settings } from '@holdfast/core';
 import { RECORD_LIMITS, type RecordLimits } from '@holdfast/core/internal/plan/file-lists';
@@ -7,11 +10,13 @@ import type { Pressure } from './scheduler.ts';
 
 export interface AttemptStory {
   readonly label: string;
-  /** Without an id the lone writer draws one, so that each of its lives is an attempt of its own. */
+  /**
+   * Without a given id, the only writer draws one, so that each of its lives is a separate attempt.
+   */
   readonly isDrawn: boolean;
   readonly worldSize: number;
   readonly versions: readonly number[];
-  /** Step of the schedule at which its processes begin. */
+  /** Step of the schedule at which the processes of the attempt begin. */
   readonly notBefore: number;
 }
 
@@ -20,37 +25,60 @@ export interface Story {
   readonly survivors: number;
   readonly readers: number;
   readonly collectors: number;
-  /** Files of two parts, the same in every life of a writer; checked by the crash stories' checks too. */
+  /**
+   * Files of two parts, the same in every life of a writer. The checks of the crash stories apply
+   * too.
+   */
   readonly isLarge: boolean;
   readonly livesWriteTheSame: boolean;
   readonly maxListKeys: number;
   readonly settings: Partial<Settings>;
-  /** With low ones every file has a list of its own, and manifests refer to receipts. */
+  /** With low limits every file has a list of its own, and manifests refer to receipts. */
   readonly recordLimits: RecordLimits;
   readonly pressure: Pressure;
   readonly rates: Readonly<Partial<Record<FaultName, number>>>;
-  /** Chance that a writer that died comes back; and that a second life begins while the first goes on. */
+  /**
+   * Chances that a dead writer restarts, and that a second life begins while the first still runs.
+   */
   readonly restartChance: number;
   readonly doubleChance: number;
-  /** Chance that a save is stopped by its caller, at some step of the schedule. */
+  /** Chance that the caller stops a save, at some step of the schedule. */
   readonly stopChance: number;
 }
 
 export const VERSION_MAX = 4;
-/** One seed of so many has files that are too many for any record: those that leave `MANY_FILES_REST`. */
+/**
+ * One seed out of so many has more files than one record can hold: a seed with remainder
+ * `MANY_FILES_REST`.
+ */
 export const MANY_FILES_EVERY = 7;
 export const MANY_FILES_REST = 2;
-/** From this seed on there are collectors, and no files that only the checks of the crash stories know. */
+/**
+ * From this seed on there are collectors, and no large files, which only the checks of the crash
+ * stories know.
+ */
 export const FIRST_COLLECTING_SEED = 10_000_000;
-/** From this seed on the catalog moves all but its newest two checkpoints into pages, and more is committed; there are collectors. */
+/**
+ * From this seed on the catalog moves all but its newest two checkpoints into pages, and more is
+ * committed. There are collectors.
+ */
 export const FIRST_PAGING_SEED = 15_000_000;
 /** From this seed on callers stop saves, and there are no collectors. */
 export const FIRST_STOPPING_SEED = 20_000_000;
-/** From this seed on each writer draws its attempt, decisions often take longer than their deadline, and a process often saves again. */
+/**
+ * From this seed on each writer draws its attempt id, decisions often exceed their deadline, and a
+ * process often saves again.
+ */
 export const FIRST_DRAWN_SEED = 30_000_000;
-/** From this seed on the catalog is lost in the middle of work, and made anew by several at once. */
+/**
+ * From this seed on the catalog is lost in the middle of work, and several processes rebuild it at
+ * once.
+ */
 export const FIRST_LOSING_SEED = 40_000_000;
-/** From this seed on trainers start a process for each save, and are started again under new lives: lives.ts. */
+/**
+ * From this seed on trainers start a process for each save, and are restarted under new lives:
+ * lives.ts.
+ */
 export const FIRST_LIFE_SEED = 50_000_000;
 
 const FAULT_NAMES: readonly FaultName[] = [
@@ -92,22 +120,22 @@ export function drawStory(random: SeededRandom): Story {
   };
 }
 
-/** The same with collectors, and with readers of what they may be about to take. */
+/** The same story with collectors, and with readers of versions that collectors may retire. */
 export function collectingStory(story: Story, collectors: number): Story {
   return { ...story, collectors, isLarge: false, readers: story.readers + 2 };
 }
 
-/** The same with files that are too many for any record. */
+/** The same story with more files than one record can hold. */
 export function manyFilesStory(story: Story): Story {
   return { ...story, recordLimits: { filesBytesMax: 1, repeatedBytesMax: 0 } };
 }
 
-/** The same with callers that stop half of their saves. */
+/** The same story with callers that stop half of their saves. */
 export function stoppingStory(story: Story): Story {
   return { ...story, stopChance: 0.5 };
 }
 
-/** The same with pages of one checkpoint each, and commits enough for several of them. */
+/** The same story with pages of one checkpoint each, and enough commits for several pages. */
 export function pagingStory(story: Story): Story {
   const longer = ({ versions, ...attempt }: AttemptStory) => {
     const last = versions.at(-1) ?? 0;
@@ -121,7 +149,7 @@ export function pagingStory(story: Story): Story {
   };
 }
 
-/** The same, with attempts that only their processes remember. */
+/** The same story with attempt ids that only the processes know. */
 export function drawnStory(story: Story): Story {
   return {
     ...story,
@@ -154,7 +182,10 @@ function drawSettings(random: SeededRandom): Partial<Settings> {
   };
 }
 
-/** Some faults often, others not at all: a mix of everything at once would hide the rare orders. */
+/**
+ * Some faults are frequent and others absent: a mix of all faults at once would hide the rare
+ * orders.
+ */
 function drawRates(random: SeededRandom): Partial<Record<FaultName, number>> {
   const rates: Partial<Record<FaultName, number>> = {};
   const total = random.pick([0, 0.01, 0.03, 0.1, 0.2]);

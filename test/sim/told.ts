@@ -1,4 +1,4 @@
-/** What processes were told, held against what is in the catalog: at once, and again at the end. */
+/** Compares the answers that processes got with the catalog, at once and again at the end. */
 
 import type { Told as CrashTold } from '../crash/invariants.ts';
 import type { History } from './history.ts';
@@ -12,11 +12,14 @@ export interface Told {
   readonly mark: string;
   /** `committed`, `delivered`, or the code of the error. */
   readonly outcome: string;
-  /** Nobody else, and this process only once, tried to save these bytes: then a "no" can be checked. */
+  /**
+   * True if only this process, and only once, tried to save these bytes. A negative answer can then
+   * be checked.
+   */
   readonly isOnlyTry: () => boolean;
 }
 
-/** What a store without damage gives no reason for is wrong whenever it is said. */
+/** Outcomes that are possible on a store without damage. Any other outcome is wrong. */
 const POSSIBLE = new Set([
   'committed',
   'delivered',
@@ -32,7 +35,7 @@ const POSSIBLE = new Set([
   'TimedOut',
   'Aborted',
 ]);
-/** "It is not committed, and will not be." */
+/** Answers that mean: "It is not committed, and will not be." */
 const NO = new Set(['Fenced', 'Conflict', 'Unavailable', 'TimedOut', 'Aborted', 'recovered: not-committed']);
 
 export class Ledger {
@@ -52,7 +55,10 @@ export class Ledger {
     for (const told of this.all) this.#check(told);
   }
 
-  /** As the checks of the crash stories want it. They know of no life that delivered the same and died untold. */
+  /**
+   * In the form that the checks of the crash stories take. They do not know of a life that
+   * delivered the same files and died before it got an answer.
+   */
   forCrashChecks(): CrashTold[] {
     return this.all
       .filter(

@@ -1,4 +1,4 @@
-/** What happened, call by call: a hash always, the words when somebody wants to read them. */
+/** Records the calls of a schedule: always as a hash, and as text on request. */
 
 const LINES_MAX = 5000;
 

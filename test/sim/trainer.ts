@@ -1,4 +1,4 @@
-/** A trainer that starts a process of its own for each call, all under one life. */
+/** A trainer that starts a new process for each call, all under one life. */
 
 import { type CheckpointManager, isCheckpointError, type SaveResult } from '@holdfast/core';
 import type { SeededRandom } from '@holdfast/testkit';
@@ -13,9 +13,9 @@ export interface LifeStage extends World {
   readonly story: LifeStory;
   readonly run: LifeRun;
   readonly told: string[];
-  /** By life: the version that its trainer has restored; −1: it found none. */
+  /** By life: the version that its trainer restored. −1: it found none. */
   readonly restored: Map<number, number>;
-  /** What was told to be delivered, for the end. */
+  /** Saves reported as delivered, for the checks at the end. */
   readonly delivered: { process: string; mark: string; at: { lineage: number; epoch: number } }[];
   readonly alive: Set<SimProcess>;
 }
@@ -26,7 +26,7 @@ export class Trainer {
   readonly #stage: LifeStage;
   readonly #story: TrainerStory;
   readonly #random: SeededRandom;
-  /** Of saves whose outcome it does not know. */
+  /** Tokens of saves whose outcome the trainer does not know. */
   readonly #tokens: { readonly mark: string; readonly token: string }[] = [];
   #processes = 0;
   #isFenced = false;
@@ -42,7 +42,7 @@ export class Trainer {
     return `${attempt}.w${writer}.life-${life}`;
   }
 
-  /** Trains from what it restores, and saves each version in a process of its own. */
+  /** Continues from the restored version, and saves each version in a new process. */
   async train(): Promise<void> {
     const base = this.#story.restores ? await this.#restore() : -1;
     if (base === undefined) return;
@@ -57,7 +57,7 @@ export class Trainer {
     for (const { mark, token } of this.#tokens) await this.#recover(mark, token);
   }
 
-  /** `undefined`: it cannot train. */
+  /** `undefined`: the trainer cannot continue. */
   async #restore(): Promise<number | undefined> {
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       const found = await this.#inProcess(async (manager) =>
@@ -95,7 +95,7 @@ export class Trainer {
     }
   }
 
-  /** Whether it needs no repeat. */
+  /** True if the save needs no repeat. */
   async #saveOnce(version: number, variant: number, notBefore = 0): Promise<boolean> {
     const { run, story } = this.#stage;
     const { attempt, writer, life } = this.#story;
@@ -134,7 +134,7 @@ export class Trainer {
     trace.add(this.name, `is told of ${mark}: ${outcome}`);
     if (outcome === 'committed' && !run.has(mark))
       violated('I7', `${this.name} was told that ${mark} is committed, but it is not`);
-    // A rollback may have left it behind meanwhile: then the life is fenced.
+    // A rollback may have left the version behind in the meantime. The life is then fenced.
     if ((outcome === 'Fenced' || outcome === 'Conflict') && wasIn && run.isOffered(mark))
       violated('I7', `${this.name} was told ${outcome} of ${mark}, which was committed before it asked`);
     if (outcome === 'Fenced') {
@@ -147,7 +147,7 @@ export class Trainer {
     this.#stage.delivered.push({ process: this.name, mark, at: { lineage, epoch } });
   }
 
-  /** What a call in a new process comes to, the code of its error, or that the process has died. */
+  /** The result of a call in a new process, the code of its error, or that the process has died. */
   async #inProcess<T>(call: (manager: CheckpointManager) => Promise<T>, notBefore = 0): Promise<T | string> {
     const { scheduler, alive, story } = this.#stage;
     const { attempt, writer, life } = this.#story;
@@ -171,7 +171,7 @@ export class Trainer {
   }
 }
 
-/** What it resolves to, or the code of its error. */
+/** Returns the result of the call, or the code of its error. */
 async function codeOf<T>(call: () => Promise<T>): Promise<T | string> {
   try {
     return await call();
