@@ -23,7 +23,7 @@ export interface Command {
   /** The operands as people write them: `DIR|FILE... URI`. */
   readonly operands: string;
   readonly options: readonly Option<unknown>[];
-  /** Complete command lines for `--help`; they work when pasted. */
+  /** Complete command lines for `--help`. They work when pasted. */
   readonly examples: readonly string[];
   /** With `--quiet` nothing is printed on success, because the result is only that it is done. */
   readonly isSilentWhenQuiet?: boolean;
@@ -76,7 +76,7 @@ export interface Call {
   readonly messages: Messages;
   readonly reporter: Reporter;
   /**
-   * Prints a part of the result to standard output as soon as it is known; the `text` of the result
+   * Prints a part of the result to standard output as soon as it is known. The `text` of the result
    * follows. Ignored with `--quiet` and `--json`.
    */
   readonly print: (text: string) => void;

@@ -10,7 +10,7 @@ import { type ProcessTable, parentLife, thisSystem } from './parent-life.ts';
 import type { Environment, Sourced } from './sourced.ts';
 import { usageError } from './usage-error.ts';
 
-/** The option's value from the environment; an empty variable counts as not set. */
+/** The option's value from the environment. An empty variable counts as not set. */
 export function optionFromEnvironment(option: Option<unknown>, env: Environment): Sourced<unknown> | null {
   const text = env[option.envName];
   if (text === undefined || text === '') return null;
@@ -47,8 +47,8 @@ export interface Job {
 
 /**
  * Determines the writer and the attempt from the options, otherwise from the launcher. Throws
- * `InvalidArgument` for several writers, or a life, without an attempt; `InvalidConfig` if the
- * launcher's variables are invalid. For a life it also throws as `parentLife` does.
+ * `InvalidArgument` for several writers, or a life, without an attempt. Throws `InvalidConfig` if
+ * the launcher's variables are invalid. For a life it also throws as `parentLife` does.
  */
 export function resolveJob(
   given: {

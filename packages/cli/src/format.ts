@@ -95,7 +95,7 @@ export function formatTime(atMs: number): string {
   return time === null ? `${atMs} ms` : `${time.slice(0, 19).replace('T', ' ')} UTC`;
 }
 
-/** ISO 8601 in UTC. `null`: the time is outside the calendar; a store may report any value. */
+/** ISO 8601 in UTC. `null`: the time is outside the calendar. A store may report any value. */
 export function isoTime(atMs: number): string | null {
   const date = new Date(atMs);
   return Number.isNaN(date.getTime()) ? null : date.toISOString();

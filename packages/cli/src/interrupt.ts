@@ -8,7 +8,7 @@ export interface Interrupt {
   readonly signal: AbortSignal;
   /**
    * From now on the first SIGTERM calls `onSigterm`, and interrupts only after this many
-   * milliseconds; further ones before that are ignored. Ctrl-C still interrupts.
+   * milliseconds. Further ones before that are ignored. Ctrl-C still interrupts.
    */
   outlastSigterm(forMs: number, onSigterm: () => void): void;
   dispose(): void;
@@ -18,7 +18,7 @@ export interface Interrupt {
 type SignalSource = Pick<NodeJS.EventEmitter, 'on' | 'off'>;
 
 /**
- * The first Ctrl-C (or SIGTERM, as schedulers send it) asks the call to end cleanly; at the second
+ * The first Ctrl-C (or SIGTERM, as schedulers send it) asks the call to end cleanly. At the second
  * the process ends at once. Ending at once is safe as well: an interrupted save leaves no
  * checkpoint, and a committed one stays committed.
  */

@@ -167,7 +167,7 @@ export async function requireRun(
   });
 }
 
-/** Runs a call; if it finds nothing and there is no run at all, that is the error. */
+/** Runs a call. If it finds nothing because there is no run at all, throws that error. */
 export async function expectingRun<T>(
   call: Call,
   manager: CheckpointManager,

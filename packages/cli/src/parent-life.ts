@@ -24,9 +24,9 @@ const START_TIME_AT = 19;
 
 /**
  * Boot of the machine, namespace of process ids, id and start time of the parent: the combination
- * is never reused. Throws `InvalidArgument`, or `InvalidConfig` if it came from the environment, if
- * the parent may not be the trainer: it is the first process of the machine or container, or lies
- * outside the container. `Unsupported`: the system does not report it.
+ * is never reused. Throws if the parent may not be the trainer: it is the first process of the
+ * machine or container, or outside the container. The code is `InvalidArgument`, or `InvalidConfig`
+ * if the value came from the environment. `Unsupported`: the system does not report it.
  */
 export function parentLife(system: ProcessTable, from: string): string {
   const pid = system.parentPid;

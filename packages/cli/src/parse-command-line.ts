@@ -185,7 +185,7 @@ function nameAlone(word: string): string {
   return /^-{0,2}[a-z][a-z-]*$/.test(name) ? ` '${name}'` : '';
 }
 
-// Options before the command's name count as well; an option overrides the environment.
+// Options before the command's name count as well. An option overrides the environment.
 function optionValues(command: Command, levels: readonly CommanderCommand[], env: Environment): OptionValues {
   const values = new Map<string, Sourced<unknown>>();
   for (const option of [...command.options, ...GLOBAL_OPTIONS]) {

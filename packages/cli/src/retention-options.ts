@@ -42,8 +42,8 @@ export const grace = value(
 export const RETENTION_OPTIONS: readonly Option<unknown>[] = [keep, keepEvery, keepFor, keepBest, grace];
 
 /**
- * Rules from the options, where no keep rule means keep everything. `undefined` if no rule is
- * given; then there may still be a grace.
+ * Rules and grace from the options. `rules`: without a rule in it, everything is kept; `undefined`
+ * if the options give no rule. A grace may be given alone.
  */
 export interface GivenRetention {
   readonly rules: RetentionPolicy | undefined;

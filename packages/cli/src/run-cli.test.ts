@@ -149,7 +149,7 @@ describe('runCli', () => {
       expect((await cli([...args, '--limit-rate', '256KiB/s'])).code).toBe(0);
       return (performance.now() - beganMs) / 1000;
     };
-    // The rate does not delay the last of three files; the first two take a quarter of a second.
+    // The rate does not delay the last of three files. The first two take a quarter of a second.
     expect(await seconds('save', directory, uri, '--dedupe', 'off')).toBeGreaterThan(0.24);
     expect(await seconds('mirror', uri, newUri())).toBeGreaterThan(0.24);
     expect((await cli(['restore', uri, join(directory, 'out'), '--limit-rate', '1B/s'])).code).toBe(2);

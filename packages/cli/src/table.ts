@@ -9,7 +9,7 @@ type Row = readonly string[];
 
 /**
  * Lines of a table: a line of titles, then one per row, with two or three spaces between columns.
- * Every row has one cell per column; wide characters count as two columns.
+ * Every row has one cell per column. Wide characters count as two columns.
  */
 export function renderTable(columns: readonly Column[], rows: readonly Row[]): string[] {
   return [...tableLines(columns, rows, (row) => row)];

@@ -250,14 +250,14 @@ export function parseMeta(text: string): readonly [string, string] {
   return splitPair(text, 'job=4711');
 }
 
-/** A glob; the engine checks it. */
+/** A glob. The engine checks it. */
 export function parseGlob(text: string): string {
   if (text === '' || text === '!')
     throw new BadValue(`"${text}" is not a glob; write it like "*.pt" or "layer-{1,2}/**"`);
   return text;
 }
 
-/** Pairs as a record; a repeated name is rejected. */
+/** Pairs as a record. A repeated name is rejected. */
 export function pairsToRecord<T>(pairs: readonly (readonly [string, T])[]): Record<string, T> {
   const names = new Set<string>();
   for (const [name] of pairs) {

@@ -4,8 +4,8 @@ import { CheckpointError } from '@holdfast/core/contract';
 const SYSCALL = 'uv_cwd';
 
 /**
- * A `NotFound` error to replace one that reports, itself or in its causes, that the working
- * directory is gone: no relative path can be resolved then. `null`: it is another error.
+ * Replaces an error that reports, itself or in its causes, that the working directory is gone.
+ * Returns a `NotFound` error: no relative path can be resolved. `null`: it is another error.
  */
 export function workingDirectoryGone(thrown: unknown): CheckpointError | null {
   for (let at = thrown; at instanceof Error; at = at.cause) {

@@ -1,5 +1,5 @@
 /**
- * Calls `work` for each item, at most `limit` at a time; results are in the order of the items.
+ * Calls `work` for each item, at most `limit` at a time. Results are in the order of the items.
  * After the first failure no new call begins. The failure is thrown when all pending calls have
  * ended.
  */

@@ -16,7 +16,7 @@ export class CredentialsError extends Error {
 }
 
 /**
- * Converts it to a `CheckpointError`. `action`: "read", "create"; the message names the subject
+ * Converts it to a `CheckpointError`. `action`: "read", "create". The message names the subject
  * after it.
  */
 export function credentialsFailure(

@@ -5,7 +5,7 @@ import { atATime } from './at-a-time.ts';
 const DELETES_MAX = 32;
 
 /**
- * Sends one request per key, for stores without a useful batch delete. `work` deletes one key; a
+ * Sends one request per key, for stores without a useful batch delete. `work` deletes one key. A
  * missing object counts as deleted. A failure of one key does not stop the others, unless the
  * signal has fired.
  */

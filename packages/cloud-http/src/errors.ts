@@ -1,5 +1,5 @@
 /**
- * Converts failed requests to `CheckpointError`. Each adapter maps its provider's codes; everything
+ * Converts failed requests to `CheckpointError`. Each adapter maps its provider's codes. Everything
  * else is here.
  */
 

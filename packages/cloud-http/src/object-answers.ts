@@ -13,7 +13,7 @@ export function assertUntouched(status: number, headers: Readonly<Record<string,
 }
 
 /**
- * For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`; any other error is
+ * For `catch` of a read of at most `maxBytes`: a larger object is `Corrupt`. Any other error is
  * thrown unchanged.
  */
 export function refuseLarger(subject: StoreSubject, maxBytes: number): (error: unknown) => never {

@@ -46,7 +46,7 @@ const ACCEPTED =
   'accepted: http://host:port or https://host:port, with user:password@ before the host if the proxy asks for them, percent-encoded';
 
 /**
- * `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`; the lower-case name has priority. An empty variable
+ * `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`. The lower-case name has priority. An empty variable
  * counts as not set.
  */
 export class Proxies {
@@ -67,11 +67,11 @@ export class Proxies {
   /**
    * The proxy for requests to this server; undefined: none.
    *
-   * NO_PROXY is a list, separated by commas, of what bypasses the proxy: `*`, an address, a name,
-   * or a name with '.' or '*.' before it for all names below. A port after ':' restricts an entry
+   * NO_PROXY lists, separated by commas, what bypasses the proxy: `*`, an address, or a name. With
+   * '.' or '*.' before it, a name stands for all names below. A port after ':' restricts an entry
    * to that port.
    *
-   * Throws `InvalidConfig` if the variable is not the URL of a usable proxy; the message does not
+   * Throws `InvalidConfig` if the variable is not the URL of a usable proxy. The message does not
    * repeat it.
    */
   to(destination: Destination): HttpProxy | undefined {

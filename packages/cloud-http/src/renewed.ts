@@ -31,8 +31,8 @@ export interface Expiring<T> {
 
 export interface RenewedOptions<T> {
   /**
-   * `signal`: fires when the fetch is late; what can be stopped then stops. The next call waits for
-   * what cannot.
+   * `signal`: fires when the fetch is late, and must stop it if possible. The next call waits for a
+   * fetch that cannot be stopped.
    */
   readonly fetch: (signal: AbortSignal) => Promise<Expiring<T>>;
   /** Source as it follows "no credentials came within 20 s from"; called when the fetch is late. */

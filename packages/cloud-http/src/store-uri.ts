@@ -61,7 +61,7 @@ export class StoreUri<Name extends string> {
     this.given = this.#parseQuery(query);
   }
 
-  /** Percent-decoded and otherwise unchanged, including `//`; one trailing '/' is dropped. */
+  /** Percent-decoded and otherwise unchanged, including `//`. One trailing '/' is dropped. */
   prefix(path: string): string {
     const prefix = this.#decoded(path).replace(/\/$/, '');
     if (Buffer.byteLength(prefix) > PREFIX_BYTES_MAX)

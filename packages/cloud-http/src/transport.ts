@@ -45,7 +45,7 @@ export interface TransportRequest {
   /** With the query, encoded. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Secrets in the request; they are removed from a refusal that repeats them. */
+  /** Secrets in the request. They are removed from a refusal that repeats them. */
   readonly secrets: readonly string[];
   /** Belongs to the transport until the promise settles. */
   readonly body?: Uint8Array | undefined;

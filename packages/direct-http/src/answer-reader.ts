@@ -146,7 +146,7 @@ export class AnswerReader {
   }
 
   /**
-   * Copies the part of the body that came with the head to the destination; the rest is read in
+   * Copies the part of the body that came with the head to the destination. The rest is read in
    * place.
    */
   #beginFill(destination: Uint8Array, headEnd: number): Answer | undefined {

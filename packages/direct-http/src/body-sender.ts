@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 
 /**
- * TLS copies each write whole before it encrypts it, so large writes cost memory; small writes cost
+ * TLS copies each write whole before it encrypts it, so large writes cost memory. Small writes cost
  * calls. On plain sockets the size does not matter. Slices also show how much was sent.
  */
 const SLICE_BYTES = 512 * 1024;
@@ -30,7 +30,7 @@ export class BodySender {
     return this.#body !== undefined;
   }
 
-  /** Counts slices of all bodies; it grows when something was sent. */
+  /** Counts slices of all bodies. It grows when something was sent. */
   get slicesSent(): number {
     return this.#slicesSent;
   }

@@ -13,7 +13,7 @@ const SEMICOLON = 0x3b;
 
 /** 12 hexadecimal digits: the largest size is a safe integer. */
 const SIZE_DIGITS_MAX = 12;
-/** Limit for the extensions of one chunk; they are not used in practice. */
+/** Limit for the extensions of one chunk. They are not used in practice. */
 const EXTENSION_BYTES_MAX = 4096;
 /** Limit for all trailers together. */
 const TRAILER_BYTES_MAX = 16 * 1024;

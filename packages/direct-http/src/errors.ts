@@ -5,24 +5,24 @@
 export type Phase = 'queue' | 'connect' | 'head' | 'body';
 
 /**
- * What a caller can act on. The list is closed.
+ * Errors that a caller can act on. The list is complete.
  * - `BAD_REQUEST`: the request cannot be written as HTTP/1.1 (a control character, a header that
  *   the client sets itself). Nothing was sent.
  * - `BAD_HEAD`: the head of the answer breaks HTTP/1.1, or goes past a limit. Another client may be
  *   more lenient.
- * - `BAD_BODY`: the body breaks its framing, or cannot be received as asked: no length, chunks or
- *   an encoding where it was to go into a buffer.
- * - `RANGE_MISMATCH`: the bytes of the answer are not those that were to go into the buffer.
- * - `ETAG_MISMATCH`: the object is another than the one asked for.
+ * - `BAD_BODY`: the body breaks its framing, or cannot go into the buffer because it has no length,
+ *   is chunked, or is encoded.
+ * - `RANGE_MISMATCH`: the answer has other bytes than the requested range.
+ * - `ETAG_MISMATCH`: the object has another ETag than the requested one.
  * - `TOO_LARGE`: the body is larger than the buffer, or than `bodyBytesMax` where it is collected.
  * - `ABORTED`: the signal fired; its reason is the cause.
- * - `TIMED_OUT`: no connection within the time for it, or no byte in either direction for the idle
- *   time.
+ * - `TIMED_OUT`: no connection within the connect timeout, or no byte in either direction for the
+ *   idle timeout.
  * - `CLOSED_EARLY`: the connection ended before the answer did.
  * - `CONNECT_FAILED`: name not found, refused, unreachable; the cause is the system's error with
  *   its `code`.
- * - `TLS_FAILED`: the certificate is not trusted or is for another name, or the two sides agree on
- *   nothing; the cause is OpenSSL's or Node's error.
+ * - `TLS_FAILED`: the certificate is not trusted or is for another name, or client and server share
+ *   no TLS version or cipher. The cause is OpenSSL's or Node's error.
  * - `CLIENT_CLOSED`: `close()` was called.
  * - `NOT_NODE`: this runtime does not read into the buffer it is given. Use another client.
  * - `UNEXPECTED`: anything else, with its cause; for example a buffer that was detached meanwhile.
@@ -58,7 +58,7 @@ export class DirectHttpError extends Error {
   readonly code: DirectHttpErrorCode;
   readonly phase: Phase;
   /**
-   * Bytes of the answer's body that had arrived; that many bytes of the destination may be
+   * Bytes of the answer's body that had arrived. That many bytes of the destination may be
    * overwritten.
    */
   readonly bytes: number;

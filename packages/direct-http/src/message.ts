@@ -1,12 +1,12 @@
 /** Destination of the body of a 200 or 206. */
 export interface Into {
   /**
-   * Exactly the bytes that may be written, from the first on; the rest of its ArrayBuffer is not
+   * Exactly the bytes that may be written, from the first on. The rest of its ArrayBuffer is not
    * touched. The body may be shorter only at the end of the object.
    */
   buffer: Uint8Array;
   /**
-   * Offset in the object of the buffer's first byte; the requested range must start there. Default
+   * Offset in the object of the buffer's first byte. The requested range must start there. Default
    * 0.
    */
   startBytes?: number;
@@ -61,11 +61,12 @@ export interface DirectRequest {
   idleTimeoutMs?: number | undefined;
 }
 
-/** An answer with any status; redirects are returned, not followed. */
+/** An answer with any status. Redirects are returned, not followed. */
 export interface DirectResponse {
   status: number;
   /**
-   * Names in lower case, repeated ones joined by ", "; trailers are dropped. Without a prototype.
+   * Names in lower case, repeated ones joined by ", ". Trailers are dropped. The object has no
+   * prototype.
    */
   headers: Readonly<Record<string, string>>;
   /** Empty when the body went into the buffer. */

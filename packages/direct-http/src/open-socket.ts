@@ -34,7 +34,7 @@ function openTls(endpoint: Endpoint, onread: ReadInto): Socket {
     port,
     onread,
     ALPNProtocols: ['http/1.1'],
-    // SNI is for names only (RFC 6066, 3); certificates for addresses are checked against `host`.
+    // SNI is for names only (RFC 6066, 3). Certificates for addresses are checked against `host`.
     ...(isIP(hostname) === 0 && { servername: hostname }),
     ...(secureContext && { secureContext }),
     ...(session && { session }),

@@ -24,7 +24,7 @@ export interface ResponseHead {
 }
 
 const FIELDS_MAX = 200;
-/** A server closes at about the time that it states; no request may be on its way then. */
+/** A server closes at about the time that it states. No request may be on its way then. */
 const KEEP_ALIVE_MARGIN_MS = 1000;
 /** Network devices on the way drop idle connections that both ends keep. */
 const KEEP_ALIVE_MS_MAX = 60_000;
@@ -52,8 +52,8 @@ export function findHeadEnd(bytes: Buffer, fromBytes: number, endBytes: number):
 }
 
 /**
- * Throws `BAD_HEAD` if no further bytes can make this a valid head, so that the client does not
- * wait for the rest of something that is not HTTP.
+ * Throws `BAD_HEAD` if no further bytes can make this a valid head. So the client does not wait for
+ * more bytes from a server that does not speak HTTP.
  */
 export function checkHeadBeginning(bytes: Buffer, endBytes: number): void {
   const length = Math.min(START.length, endBytes);

@@ -4,7 +4,7 @@ import type { LookupFunction } from 'node:net';
 export const TIMER_MS_MAX = 2_147_483_647;
 
 export interface DirectHttpOptions {
-  /** Per origin; further requests wait. Default 64. */
+  /** Per origin. Further requests wait. Default 64. */
   connectionsMax?: number | undefined;
   /** From the name's look-up to the end of the TLS handshake. Default 10,000. */
   connectTimeoutMs?: number | undefined;

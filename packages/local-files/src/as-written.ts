@@ -16,8 +16,8 @@ export function writtenFile(stats: BigIntStats): WrittenFile {
 }
 
 /**
- * `stats`: of the path itself, links not followed. The inode or the modification time must match,
- * besides the size: some network file systems renumber a file, and some set its time on close.
+ * `stats`: of the path itself, links not followed. The size must match, and either the inode or the
+ * modification time. Some network file systems renumber a file, and some set its time on close.
  */
 export function isAsWritten(stats: BigIntStats, file: WrittenFile): boolean {
   const isSame = identityOf(stats) === file.identity || stats.mtimeNs === file.mtimeNs;

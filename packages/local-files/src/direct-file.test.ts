@@ -37,7 +37,7 @@ interface Traced {
 }
 
 /**
- * The real system calls, recorded. `direct` decides what happens when O_DIRECT is requested; the
+ * The real system calls, recorded. `direct` decides what happens when O_DIRECT is requested. The
  * default works on any disk.
  */
 function traced(overrides: Partial<FileSystem> = {}, direct: 'simulated' | 'real' = 'simulated'): Traced {

@@ -44,7 +44,7 @@ const proceed: Check = () => undefined;
 export interface DirectFileOptions {
   /** False: everything goes through the page cache. Default true. */
   direct?: boolean | undefined;
-  /** Mode of a file that is created; the process's umask applies. Default 0o666. */
+  /** Mode of a file that is created. The process's umask applies. Default 0o666. */
   mode?: number | undefined;
   fileSystem?: FileSystem | undefined;
 }
@@ -227,7 +227,7 @@ export class DirectFile {
 
   /**
    * Opens the same inode again, even if its name has changed. Any failure means that direct access
-   * is not available here; the buffered descriptor always works.
+   * is not available here. The buffered descriptor always works.
    */
   async #openDirect(): Promise<number | null> {
     const flags = (this.#flags & ~(constants.O_CREAT | constants.O_EXCL | constants.O_TRUNC)) | O_DIRECT;

@@ -12,7 +12,7 @@ import { errnoOf } from './errno.ts';
 import { type FileSystem, nodeFileSystem } from './file-system.ts';
 
 /**
- * Limit on remembered directories whose own names are durable; forgetting one costs a few fsyncs.
+ * Limit on remembered directories whose own names are durable. Forgetting one costs a few fsyncs.
  */
 const KNOWN_DIRECTORIES_MAX = 4096;
 
@@ -39,7 +39,7 @@ const NOTHING_TO_SYNC = new Set([
   'ENOTDIR',
 ]);
 
-/** Limit on remembered failed paths; beyond it no path is trusted. */
+/** Limit on remembered failed paths. Beyond it no path is trusted. */
 const FAILURES_MAX = 1000;
 
 /** An earlier fsync of this path failed; carries the errno of that failure. */
@@ -79,12 +79,11 @@ export class DirectorySync {
   }
 
   /**
-   * Resolves when every entry that was in `directory` at the time of the call is durable, and so is
-   * the directory itself with all above it up to the mount point. It does not matter which process
+   * Makes durable every entry that is in `directory` at the time of the call. The directory itself
+   * and all above it, up to the mount point, become durable too. It does not matter which process
    * made the entries. Calls for one directory share the next fsync, never one that has begun
-   * already.
-   * Throws the errors of the system calls. After a failed fsync the state of the entries is
-   * unknown: calls for the directory, and for all below it, then throw `SyncFailedBefore`.
+   * already. Throws the errors of the system calls. After a failed fsync the state of the entries
+   * is unknown: calls for the directory, and for all below it, then throw `SyncFailedBefore`.
    */
   sync(directory: string): Promise<void> {
     if (!this.#isEnabled) return Promise.resolve();

@@ -48,7 +48,7 @@ export class FileSink implements RandomSink {
 
   /** Releases the descriptors; never throws. */
   async abandon(): Promise<void> {
-    // After fdatasync, close has nothing left to report; an abandoned file is removed.
+    // After fdatasync, close has nothing left to report. An abandoned file is removed.
     await this.#file.close().catch(() => undefined);
   }
 

@@ -1,5 +1,5 @@
 /**
- * Opens a directory and works in it without following links: `here` leads to the directory that was
+ * Opens a directory and works in it without following links. `here` leads to the directory that was
  * opened, even if its path changes (openat(2), by way of /proc).
  */
 

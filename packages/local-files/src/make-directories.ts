@@ -4,8 +4,8 @@ import type { FileSystem } from './file-system.ts';
 
 /**
  * Makes a directory with all its missing parents; succeeds if it exists already. Not durable: see
- * `DirectorySync`. Node's recursive `mkdir` reports a read-only or full disk as ENOENT (24.21);
- * this function passes on the system's error.
+ * `DirectorySync`. Node's recursive `mkdir` reports a read-only or full disk as ENOENT (24.21).
+ * This function passes on the system's error.
  */
 export async function makeDirectories(fileSystem: FileSystem, path: string): Promise<void> {
   try {

@@ -48,7 +48,7 @@ export async function mountOfDirectory(
 }
 
 /**
- * The kernel writes space, tab, newline and backslash as three octal digits each; the rest is UTF-8
+ * The kernel writes space, tab, newline and backslash as three octal digits each. The rest is UTF-8
  * as it is.
  */
 function unescapeOctal(text: string): string {

@@ -8,8 +8,8 @@ export function millisecondsOf({ mtimeNs }: Pick<BigIntStats, 'mtimeNs'>): numbe
 
 /**
  * Converts a time for `utimes`, which truncates a double to nanoseconds. So the next double above
- * is passed; otherwise a time that is set and read again could be a millisecond less. In this
- * century that is within half a microsecond of the time.
+ * is passed. Otherwise a time that is set and read again could be a millisecond less. In this
+ * century the double is within half a microsecond of the time.
  */
 export function secondsOf(timeMs: number): number {
   return (timeMs / 1000) * (1 + Number.EPSILON);

@@ -52,7 +52,7 @@ export class OpenFiles {
     const closing = entry.file.then(
       (file) => file.close(),
       () => {
-        // The file was never opened; the caller that asked for it got the error.
+        // The file was never opened. The caller that asked for it got the error.
       },
     );
     const forget = () => this.#closing.delete(closing);

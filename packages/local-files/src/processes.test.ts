@@ -13,7 +13,7 @@ const SELF: ProcessIdentity = {
   startTicks: '777',
 };
 
-/** In the format of /proc; the name of a process may contain any character. */
+/** In the format of /proc. The name of a process may contain any character. */
 function statOf(pid: number, startTicks: string): string {
   return `${pid} (node) 1 (x)) S ${Array.from({ length: 18 }, (_, index) => index).join(' ')} ${startTicks} 0 0\n`;
 }

@@ -1,6 +1,6 @@
 /**
  * Identifies processes on this machine. Leftovers of a process are taken over only when the process
- * is certainly gone, because a process that is only stopped may continue at any time.
+ * is certainly gone. A process that is only stopped may continue at any time.
  */
 
 import { readdir, readFile, readlink } from 'node:fs/promises';

@@ -77,9 +77,9 @@ export async function realDirectory(fileSystem: FileSystem, path: string): Promi
 }
 
 /**
- * Removes what processes that are certainly gone left beside a target, and puts back a directory
- * that such a process moved aside and did not replace. What cannot be examined or removed only
- * takes room, and stays. `onLeft` reports an old directory that stays.
+ * Cleans up beside a target after processes that are certainly gone. Removes what they left, and
+ * puts back a directory that they moved aside and did not replace. What cannot be examined or
+ * removed only takes room, and stays. `onLeft` reports an old directory that stays.
  */
 export async function clearSiblings(
   path: string,

@@ -136,7 +136,7 @@ async function willTell(file: DirectFile, opened: BigIntStats, nowMs: number): P
 }
 
 /**
- * A directory above may have become a link since the scan, or during it; O_NOFOLLOW does not detect
+ * A directory above may have become a link since the scan, or during it. O_NOFOLLOW does not detect
  * that. So the path of the open file is compared. If the system does not report the path, the file
  * must be the same inode.
  */

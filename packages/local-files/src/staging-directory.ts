@@ -26,14 +26,14 @@ const STATS_AT_A_TIME = 64;
 
 export interface StagingPlace {
   readonly fileSystem: FileSystem;
-  /** The hidden directory; it must not exist yet. */
+  /** The hidden directory. It must not exist yet. */
   readonly path: string;
   /** The final name, for messages. */
   readonly target: string;
 }
 
 interface Split {
-  /** Relative to the root; '' is the root itself. */
+  /** Relative to the root. '' is the root itself. */
   readonly directory: string;
   readonly base: string;
 }

@@ -1,6 +1,6 @@
 /**
  * One file that appears whole or not at all. It is written to a temporary sibling that only its
- * owner can read; `publish` gives it its name when its bytes are durable. A link never replaces a
+ * owner can read. `publish` gives it its name when its bytes are durable. A link never replaces a
  * file that another program has made meanwhile. A rename replaces atomically.
  */
 
@@ -34,7 +34,7 @@ export interface TargetFileOptions extends CallOptions {
   replace?: boolean | undefined;
 }
 
-/** Errors of `link` without hard links; Linux reports `EPERM` (link(2)). */
+/** Errors of `link` without hard links. Linux reports `EPERM` (link(2)). */
 const NO_LINKS = new Set(['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EMLINK']);
 
 /**
@@ -160,7 +160,7 @@ class FileTarget implements RestoreTarget {
     this.#state = 'settled';
     const { file, fileSystem, sibling } = this.#parts;
     await (this.#sink?.abandon() ?? file.close().catch(() => undefined));
-    // A hidden file that cannot be removed only takes room; the failure that led here matters more.
+    // A hidden file that cannot be removed only takes room. The failure that led here matters more.
     await fileSystem.unlink(sibling).catch(() => undefined);
   }
 

@@ -10,8 +10,8 @@
  * 4. The old directory is examined once more, and removed.
  *
  * If a program has a file of the old directory open, what it writes after the last check is lost.
- * After a crash in between, the old directory is still there under the name beside it, and the next
- * target of the same name puts it back.
+ * After a crash in between, the old directory still exists under its hidden name. The next target
+ * of the same name puts it back.
  */
 
 import { dirname, resolve, sep } from 'node:path';
@@ -222,7 +222,7 @@ class DirectoryTarget implements RestoreTarget {
     const { fileSystem, sibling, staging } = this.#parts;
     const isInPlace = await staging.isInPlace();
     await staging.close();
-    // A hidden directory that cannot be removed only takes room; the failure that led here matters
+    // A hidden directory that cannot be removed only takes room. The failure that led here matters
     // more.
     if (isInPlace) await fileSystem.removeAll(sibling).catch(() => undefined);
     await fileSystem.unlink(`${sibling}${NOTE_ENDING}`).catch(() => undefined);
@@ -290,7 +290,7 @@ class DirectoryTarget implements RestoreTarget {
     assertReplaced(path, old, options.replace);
   }
 
-  /** Throws `TargetExists` if the name is taken; the directory then stays where it is. */
+  /** Throws `TargetExists` if the name is taken. The directory then stays where it is. */
   async #putBack(aside: string): Promise<void> {
     const { fileSystem, path } = this.#parts;
     await fileSystem.rename(aside, path).catch((error: unknown) => {
@@ -318,7 +318,7 @@ export function targetError(code: ErrorCode, path: string, what: string, cause?:
   return new CheckpointError(code, `${path} ${what}`, { context: { path }, cause });
 }
 
-/** A `TargetExists` that no `replace` can override; the context says so. */
+/** A `TargetExists` that no `replace` can override. The context says so. */
 export function irreplaceable(path: string, what: string, cause?: unknown): CheckpointError {
   const context = { path, replaceable: false };
   return new CheckpointError('TargetExists', `${path} ${what}`, { context, cause });

@@ -98,7 +98,7 @@ export function sharedKeySignature(
 
 /**
  * The store sorts names by a linguistic order, not by bytes: it considers '-' last. For the names
- * that we send both orders are equal; a test compares them with Azure's SDK.
+ * that we send both orders are equal. A test compares them with Azure's SDK.
  */
 function signedHeaders(headers: Readonly<Record<string, string>>): string[] {
   return Object.keys(headers)

@@ -1,7 +1,7 @@
 /**
  * Maps keys to blob names. Azure turns every '\' into '/', and servers remove a '.' at the end of a
- * path segment, so such a key would address another blob. These characters are therefore encoded,
- * in a way that keeps names in the order of their keys.
+ * path segment. Such a key would address another blob. These characters are therefore encoded, in a
+ * way that keeps names in the order of their keys.
  */
 
 import { objectError, pathInBucket } from '@holdfast/cloud-http';

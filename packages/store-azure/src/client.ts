@@ -166,7 +166,7 @@ function isOfVersion({ code, headerName, message }: AzureRefusal): boolean {
 }
 
 /**
- * Which characters a path may contain unescaped depends on the server; escaped ones mean the same
+ * Which characters a path may contain unescaped depends on the server. Escaped ones mean the same
  * to all.
  */
 function escapedPath(blob: string): string {

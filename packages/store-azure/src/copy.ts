@@ -14,7 +14,7 @@ import { blockListXml } from './xml.ts';
 const MIB = 1024 * 1024;
 /** Largest blob that one request copies. */
 const WHOLE_BYTES_MAX = 256 * MIB;
-/** Size of one block. Azure accepts 4,000 MiB; smaller blocks show the progress of a copy. */
+/** Size of one block. Azure accepts 4,000 MiB. Smaller blocks show the progress of a copy. */
 const BLOCK_BYTES = 256 * MIB;
 const BLOCKS_MAX = 50_000;
 const BLOCKS_AT_A_TIME = 8;

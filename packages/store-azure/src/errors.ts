@@ -179,7 +179,7 @@ const PERMISSIONS: readonly (readonly [RegExp, string, string])[] = [
 ];
 
 /**
- * Wraps a failed call in a `CheckpointError`. `action`: "read", "create"; the message names the
+ * Wraps a failed call in a `CheckpointError`. `action`: "read", "create". The message names the
  * subject after it.
  */
 export function storeError(error: unknown, action: string, subject: AzureSubject): CheckpointError {

@@ -1,6 +1,6 @@
 import { createHmac, type KeyObject } from 'node:crypto';
 
-/** The oldest version whose form is still in use; later features are not needed. */
+/** The oldest version whose form is still in use. Later features are not needed. */
 const SAS_VERSION = '2021-12-02';
 /** A copy of many blocks takes time. */
 const VALID_MS = 24 * 3_600_000;

@@ -1,10 +1,10 @@
 /**
  * Uploads whose parts are objects that the store composes: for servers without the XML API.
  *
- * All objects of one upload are below `.holdfast-compose/<id>/` at the root: `begun`, which exists
- * as long as the upload; the parts; and intermediate objects, if there are more than 32 parts. Each
- * name describes the content (its CRC32C and size, or the names it was made from), and each object
- * is created once. So a part that arrives twice, even much later, changes nothing.
+ * All objects of one upload are below `.holdfast-compose/<id>/` at the root. They are `begun`,
+ * which exists as long as the upload, and the parts. More than 32 parts also need intermediate
+ * objects. Each name describes the content (its CRC32C and size, or the names it was made from),
+ * and each object is created once. So a part that arrives twice, even much later, changes nothing.
  */
 
 import { createHash, randomUUID } from 'node:crypto';

@@ -248,14 +248,14 @@ const HINTS: Readonly<Record<string, string>> = {
 const NO_CREDENTIALS = 'the store wants credentials; write auth=true in the URI if there are some';
 
 /**
- * The JSON API has one reason for everything that is missing. For these actions it is the object;
- * other actions need only the bucket.
+ * The JSON API has one reason for everything that is missing. For these actions it is the object.
+ * Other actions need only the bucket.
  */
 const NEEDS_OBJECT: readonly string[] = ['read', 'look at', 'delete'];
 const NEEDS_BUCKET: readonly string[] = ['create', 'list', 'begin an upload to', 'inspect'];
 
 /**
- * Wraps a failed call in a `CheckpointError`. `action`: "read", "create"; the message names the
+ * Wraps a failed call in a `CheckpointError`. `action`: "read", "create". The message names the
  * subject after it.
  */
 export function gcsError(error: unknown, action: string, subject: GcsSubject): CheckpointError {

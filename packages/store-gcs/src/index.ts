@@ -14,7 +14,7 @@ export { type GcsConfig, type GcsEnvironment, parseGcsConfig, type UploadStrateg
 
 /**
  * Opens the store of `gs://bucket/prefix?setting=…`. Sends nothing: a missing or forbidden bucket
- * fails at the first call. Values missing in the URI come from `env`; credentials are the
+ * fails at the first call. Values missing in the URI come from `env`. Credentials are the
  * application default credentials of this process. `InvalidConfig`: the URI is invalid, or a
  * certificate file cannot be read.
  */

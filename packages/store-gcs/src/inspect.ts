@@ -25,7 +25,7 @@ const PERMISSIONS_OF_PARTS = [
 
 const DAY_S = 86_400;
 
-/** Fields of the JSON API's answer; any may be missing. */
+/** Fields of the JSON API's answer. Any may be missing. */
 interface Bucket {
   readonly versioning?: { readonly enabled?: boolean };
   readonly softDeletePolicy?: { readonly retentionDurationSeconds?: string };

@@ -1,5 +1,5 @@
 /**
- * Uploads in parts. A setting selects the strategy for new uploads; a resumed upload keeps the
+ * Uploads in parts. A setting selects the strategy for new uploads. A resumed upload keeps the
  * strategy in its token.
  */
 

@@ -18,7 +18,7 @@ export interface GcsObject {
 export const OBJECT_FIELDS = 'name,size,generation,timeCreated,crc32c';
 
 /**
- * Parses a JSON answer. One that is not an object throws the refusal of a foreign server; a
+ * Parses a JSON answer. One that is not an object throws the refusal of a foreign server. A
  * truncated one throws `BAD_BODY`.
  */
 export function jsonOf(answer: TransportAnswer): Record<string, unknown> {

@@ -19,7 +19,7 @@ export interface LocalConfig {
   readonly direct: 'auto' | 'off';
 }
 
-/** The configuration without a URI; omitted fields take their default. */
+/** The configuration without a URI. Omitted fields take their default. */
 export interface LocalOptions {
   /** Absolute. */
   readonly directory: string;

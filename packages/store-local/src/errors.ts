@@ -20,7 +20,7 @@ export function objectError(
 
 /**
  * Wraps a failed call in a `CheckpointError`. The codes come from the table of
- * `@holdfast/local-files`; the message names the store's objects.
+ * `@holdfast/local-files`. The message names the store's objects.
  */
 export function storeError(error: unknown, action: string, subject: StoreSubject): CheckpointError {
   if (isCheckpointError(error)) return error;

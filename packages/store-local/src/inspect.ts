@@ -74,7 +74,7 @@ async function roomFact(directory: string, fileSystem: FileSystem): Promise<Stor
 }
 
 /**
- * `50.0 of 100.0 GiB`. Each number has a unit in which it is not close to zero; equal units appear
+ * `50.0 of 100.0 GiB`. Each number has a unit in which it is not close to zero. Equal units appear
  * once.
  */
 function roomText(freeBytes: number, totalBytes: number): string {

@@ -62,7 +62,7 @@ export class ObjectFiles {
     }
   }
 
-  /** Opens the object for reading; the caller closes it. `null`: no such object. */
+  /** Opens the object for reading. The caller closes it. `null`: no such object. */
   async open(key: string): Promise<{ file: DirectFile; stats: BigIntStats } | null> {
     const path = this.pathOf(key);
     try {

@@ -4,7 +4,7 @@ import { STORE_OWN_PREFIX } from '@holdfast/core/contract';
 
 /** Files are written here before they have a name. */
 export const TEMPORARY_DIRECTORY = `${STORE_OWN_PREFIX}tmp`;
-/** Holds objects on file systems without hard links; their names are symbolic links. */
+/** Holds objects on file systems without hard links. Their names are symbolic links. */
 export const LINKED_DIRECTORY = `${STORE_OWN_PREFIX}data`;
 
 /** Reserves space that is freed when the store is full. */

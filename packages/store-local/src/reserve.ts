@@ -11,7 +11,7 @@ import { isOwnName, RESERVE_FILE } from './own-names.ts';
 
 /** Enough for some decisions of a collection, in a run with a thousand checkpoints. */
 export const RESERVE_BYTES = 1024 * 1024;
-/** Make no reserve if the free space is less than this multiple of it; saves need the space. */
+/** Make no reserve if the free space is less than this multiple of it. Saves need the space. */
 const ROOM_FACTOR_MIN = 6;
 /** Limit of one `getRandomValues` call. */
 const RANDOM_BYTES_MAX = 65_536;
@@ -34,7 +34,7 @@ export class Reserve {
   }
 
   /**
-   * Makes the reserve if it is missing; any number of processes share one. Never throws: without it
+   * Makes the reserve if it is missing. Any number of processes share one. Never throws: without it
    * the store works until the disk is full.
    */
   async keep(): Promise<void> {

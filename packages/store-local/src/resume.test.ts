@@ -69,7 +69,7 @@ async function expectWhole(store: ObjectStore): Promise<void> {
 }
 
 /**
- * Runs `work` in a separate process, with `store` and `put`; resolves to the first line it prints.
+ * Runs `work` in a separate process, with `store` and `put`. Resolves to the first line it prints.
  * The process lives until it is killed.
  */
 async function inProcess(work: string): Promise<{ child: ChildProcess; line: string }> {

@@ -19,7 +19,7 @@ export interface StoreClockParts {
   readonly fileSystem: FileSystem;
   /** Clock of this machine. */
   readonly nowMs: () => number;
-  /** Path for a new file; its directory may not exist yet. */
+  /** Path for a new file. Its directory may not exist yet. */
   readonly newPath: () => string;
 }
 

@@ -93,7 +93,7 @@ describe('list: what it shows is durable', () => {
   it('those of objects older than 10 minutes are not; the age is that of the name, not of the bytes', async () => {
     const writer = await open();
     await writer.create('old/1', BYTES);
-    // The bytes are old; the name is new.
+    // The bytes are old. The name is new.
     utimesSync(join(root, 'old/1'), 1, 1);
     // Makes a new file this much younger.
     const later = (byMs: number): Partial<FileSystem> => ({

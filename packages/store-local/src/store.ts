@@ -68,7 +68,7 @@ const CAPABILITIES: StoreCapabilities = {
   alignmentBytes: DIRECT_ALIGNMENT_BYTES,
   // Small files share the syncs of their directory, so throughput grows up to about this many.
   preferredConcurrency: 32,
-  // libuv's number of threads keeps a disk busy; more would only use more memory.
+  // libuv's number of threads keeps a disk busy. More would only use more memory.
   preferredPartConcurrency: 4,
 };
 
@@ -107,7 +107,7 @@ interface Call {
 }
 
 /**
- * Objects as files below one directory; a key is the path. Any number of processes may use the
+ * Objects as files below one directory. A key is the path. Any number of processes may use the
  * directory at the same time.
  */
 export class LocalStore implements ObjectStore {

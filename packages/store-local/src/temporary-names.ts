@@ -1,6 +1,6 @@
 /**
- * Names of temporary files. Other processes know the name of an upload's file and may resume it;
- * its note names its owner. Any other name carries its process, so that the file of a killed
+ * Names of temporary files. Other processes know the name of an upload's file and may resume it.
+ * Its note names its owner. Any other name carries its process, so that the file of a killed
  * process is removed as soon as the process is certainly gone.
  */
 
@@ -17,7 +17,7 @@ import { notedFile } from './upload-notes.ts';
 
 /**
  * A file without a write for this long is taken to belong to a process that is gone. If the process
- * still lives, its upload fails; nothing is damaged.
+ * still lives, its upload fails. Nothing is damaged.
  */
 const AGE_MS_MAX = 24 * 60 * 60 * 1000;
 

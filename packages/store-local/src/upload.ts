@@ -75,7 +75,7 @@ export class LocalUpload implements Upload {
   readonly #running = new Set<Promise<unknown>>();
   /** The file may hold parts whose checksums are not known yet. */
   #isScanned: boolean;
-  /** Stats of the finished file; nothing is written to it any more. */
+  /** Stats of the finished file. Nothing is written to it any more. */
   #finished: BigIntStats | null = null;
   /** The handle accepts no more calls. */
   #hasEnded = false;
@@ -147,9 +147,9 @@ export class LocalUpload implements Upload {
   }
 
   /**
-   * Stops writing and leaves the upload resumable; where it cannot be resumed, it ends. Waits for
-   * pending calls. Never throws: if its note cannot be renamed, the upload stays with this process
-   * until the process ends.
+   * Stops writing and leaves the upload resumable. An upload that cannot be resumed ends instead.
+   * Waits for pending calls. Never throws: if its note cannot be renamed, the upload stays with
+   * this process until the process ends.
    */
   letGo(): Promise<void> {
     this.#lettingGo ??= this.#letGo();

@@ -160,7 +160,7 @@ describe('create: failures before the object has its name', () => {
     Object.assign(calls, { [call]: () => Promise.reject(errnoError(errno)) });
     await expect(store.create('a/b', BYTES)).rejects.toEqual(code(expected, 'object a/b'));
     expect(existsSync(join(root, 'a/b'))).toBe(false);
-    // The descriptor is lost if its close fails; the file is not.
+    // The descriptor is lost if its close fails. The file is not.
     expect(temporaryFiles()).toEqual([]);
     await expect((await open()).create('a/b', BYTES)).resolves.toMatchObject({ sizeBytes: BYTES.byteLength });
   });

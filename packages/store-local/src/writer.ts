@@ -5,7 +5,7 @@
  *
  * Without hard links, the file moves to a separate directory and a symbolic link takes the name.
  * `symlink` also fails if the name is taken, and the object is complete from the first moment.
- * (Opening the name itself with O_EXCL would expose half an object.)
+ * Opening the name itself with O_EXCL would expose half an object.
  */
 
 import { constants } from 'node:fs';

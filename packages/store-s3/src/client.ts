@@ -75,7 +75,7 @@ export class S3Connection {
   #correctionCount = 0;
 
   /**
-   * `ofCredentials`: transport to the services that issue credentials; their refusals are
+   * `ofCredentials`: transport to the services that issue credentials. Their refusals are
    * `RefusedCredentials`.
    */
   constructor(config: S3Config, transport: HttpTransport, ofCredentials: HttpTransport) {

@@ -7,7 +7,7 @@ import { CheckpointError, checkStoreInput } from '@holdfast/core/contract';
  */
 export type S3CredentialsKind = 'web-identity' | 'container' | 'any';
 
-/** Static credentials; the SDK's default chain finds all others that AWS tools understand. */
+/** Static credentials. The SDK's default chain finds all others that AWS tools understand. */
 export interface S3Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: Secret;

@@ -14,7 +14,7 @@ export interface CopyLimits {
 
 /**
  * Limits of S3: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html. AWS rejects more
- * than 5 GiB at once; other servers accept it.
+ * than 5 GiB at once. Other servers accept it.
  */
 export const S3_COPY_LIMITS: CopyLimits = {
   wholeBytesMax: 5 * GIB,

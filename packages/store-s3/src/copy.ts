@@ -12,7 +12,7 @@ import { COPY_LIMITS, type CopyLimits, type CopyPlan, planCopy } from './copy-pl
 import { foreignSuccess } from './errors.ts';
 import { beginUpload, type S3Upload, type UploadParts } from './upload.ts';
 
-/** Concurrent requests of one copy; they load the store, not this process. */
+/** Concurrent requests of one copy. They load the store, not this process. */
 const PARTS_AT_A_TIME = 8;
 /** The caller that aborted the copy waits for the clean-up this long. */
 const ABORT_TIMEOUT_MS = 5000;

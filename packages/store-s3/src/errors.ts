@@ -197,7 +197,7 @@ const PERMISSIONS: Readonly<Record<string, string>> = {
   'abort an upload to': 's3:AbortMultipartUpload',
 };
 
-/** S3 itself often names the permission; most other stores say only "Access Denied". */
+/** S3 itself often names the permission. Most other stores say only "Access Denied". */
 function permissionHint({ code, status, message }: S3Refusal, action: string): string | undefined {
   const isRefused = code === 'AccessDenied' || (code === '' && status === 403);
   const permission = PERMISSIONS[action];
@@ -209,7 +209,7 @@ function permissionHint({ code, status, message }: S3Refusal, action: string): s
 const OR_CUSTOMER_KEY = 'not permitted, or HOLDFAST_S3_CUSTOMER_KEY is another key than it was written with';
 
 /**
- * Wraps a failed call in a `CheckpointError`. `action`: "read", "create"; the message names the
+ * Wraps a failed call in a `CheckpointError`. `action`: "read", "create". The message names the
  * subject after it.
  */
 export function storeError(error: unknown, action: string, subject: S3Subject): CheckpointError {

@@ -40,7 +40,7 @@ export class RefusedCredentials extends Error {
  * `RefusedCredentials`.
  */
 export class CredentialsRequestHandler implements HttpHandler {
-  /** Signal of the pending callers; the SDK passes none on. */
+  /** Signal of the pending callers. The SDK passes none on. */
   signal: AbortSignal | undefined;
   readonly #transport: HttpTransport;
 
@@ -118,7 +118,7 @@ export class SdkRequestHandler implements HttpHandler {
 /**
  * S3 answers our commands with XML whose root is called "…Result", or after a setting of the
  * bucket. Only deletions may have an empty answer. So a web server that sends one page for
- * everything is not taken for an empty bucket, nor a truncated answer for a complete one.
+ * everything is not taken for an empty bucket. A truncated answer is not taken for a complete one.
  */
 function hasExpectedForm({ method, query }: HttpRequest, { headers, body }: TransportAnswer): boolean {
   if (method === 'HEAD') return headers['x-amz-request-id'] !== undefined;

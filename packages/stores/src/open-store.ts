@@ -103,7 +103,7 @@ export function storeUriForms(): string[] {
 }
 
 /**
- * Opens the store of a URI. Writes nothing; the run need not exist. Errors:
+ * Opens the store of a URI. Writes nothing. The run need not exist. Errors:
  * - `Unsupported`: the adapter's package is not installed.
  * - `InvalidConfig`: an unknown scheme, a plain path, or a part of the URI that its adapter does
  *   not know. The message repeats nothing of the URI, which may hold a secret.

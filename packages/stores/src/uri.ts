@@ -6,8 +6,8 @@ const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//;
 
 /**
  * The scheme of a store's URI, in lower case. Throws `InvalidConfig` for anything else. For a path
- * that begins with `/`, `./` or `../`, the message gives the `file://` URI of the same place,
- * unless the path may hold a password. Any other text is not repeated.
+ * that begins with `/`, `./` or `../`, the message gives the matching `file://` URI. It repeats no
+ * other text, and no path that may hold a password.
  */
 export function schemeOf(uri: string): string {
   const scheme = SCHEME.exec(uri)?.[1];
@@ -25,9 +25,9 @@ export function schemeOf(uri: string): string {
 }
 
 /**
- * True if the text can only be a path. Any other text may hold a secret in a wrong place. So may a
- * text that begins with two slashes, which is a URI without its scheme, and one with a name and a
- * password before an `@`.
+ * True if the text can only be a path. Any other text may hold a secret in a wrong place. A text
+ * that begins with two slashes is a URI without its scheme, and may hold one too. So may a text
+ * with a name and a password before an `@`.
  */
 export function isPath(text: string): boolean {
   return /^\.{0,2}\/(?!\/)/.test(text) && !/:.*@/s.test(text);

@@ -9,7 +9,7 @@ export class SeededRandom implements Random {
   readonly seed: number;
   readonly #state: Uint32Array;
 
-  /** `seed`: a whole number; its low 53 bits are used. */
+  /** `seed`: a whole number. Its low 53 bits are used. */
   constructor(seed: number) {
     this.seed = seed;
     const next = splitmix32((seed ^ Math.imul(Math.floor(seed / 2 ** 32), 0x9e3779b1)) >>> 0);

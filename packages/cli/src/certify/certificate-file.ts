@@ -34,7 +34,7 @@ async function assertPlace(path: string): Promise<void> {
     throw refusal('InvalidArgument', path, 'is to be in a directory that is not there');
 }
 
-/** Writes the file atomically; an existing file stays until then, or for good on failure. */
+/** Writes the file atomically. An existing file stays until then, or for good on failure. */
 export async function writeCertificate({ path, replaces }: CertificateFile, text: string): Promise<void> {
   await assertPlace(path); // It may have vanished meanwhile.
   const bytes = new TextEncoder().encode(text);

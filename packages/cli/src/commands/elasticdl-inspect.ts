@@ -15,7 +15,7 @@ import { numbering } from '../elasticdl/options.ts';
 import { type JsonObject, JsonRows, type JsonValue, jsonVersion, toJson } from '../json.ts';
 import { takeUriFirst } from '../operands.ts';
 
-/** Each file waits for the store a few times; a checkpoint has few files. */
+/** Each file waits for the store a few times. A checkpoint has few files. */
 const FILES_AT_ONCE = 16;
 
 export const elasticdlInspect: Command = {

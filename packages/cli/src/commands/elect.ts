@@ -10,7 +10,7 @@ import { usageError } from '../usage-error.ts';
 import { BadValue, parseDuration, parseLongDuration } from '../values.ts';
 
 const NOT_ELECTED = 7;
-/** The next poll sees a renewal by the holder; polling more often only costs requests. */
+/** The next poll sees a renewal by the holder. Polling more often only costs requests. */
 const LOOK_EVERY_MS = 5000;
 const FOR_MS_MAX = 7 * 24 * 60 * 60 * 1000;
 

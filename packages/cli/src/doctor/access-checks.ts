@@ -55,7 +55,7 @@ export const accessChecks: readonly Check[] = [
   },
 ];
 
-/** A refusal is an answer too; the following checks report what is refused. */
+/** A refusal is an answer too. The following checks report what is refused. */
 async function reach(probe: Probe): Promise<Outcome> {
   const beganMs = probe.clock.monotonicMs();
   const client = await probe.client();

@@ -28,7 +28,7 @@ export interface Check {
 /** Observations of a store that passes the check. */
 export interface Outcome {
   readonly seen: string;
-  /** Measurements; their names contain the units. */
+  /** Measurements. Their names contain the units. */
   readonly figures?: Readonly<Record<string, number>>;
   /** The check passes with a reservation, so the finding is `degraded`. */
   readonly concern?: { readonly meaning: string; readonly advice: string };

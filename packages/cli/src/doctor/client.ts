@@ -30,7 +30,7 @@ export interface Surroundings extends Patience {
 export type CreateOutcome = 'created' | 'exists';
 
 /**
- * A client of the store that retries after temporary errors; its calls end with the check that
+ * A client of the store that retries after temporary errors. Its calls end with the check that
  * makes them.
  */
 export class Client {

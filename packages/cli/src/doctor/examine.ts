@@ -19,7 +19,7 @@ export interface ExamineOptions extends VisitOptions {
 }
 
 export interface Examination {
-  /** In the order of the checks; the last one tells whether everything was removed. */
+  /** In the order of the checks. The last one tells whether everything was removed. */
   readonly findings: readonly Finding[];
   /** Requests repeated because of temporary errors. */
   readonly repeatCount: number;

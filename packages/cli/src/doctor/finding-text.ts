@@ -75,7 +75,7 @@ function indented(text: string): string[] {
   return wrap(text, COLUMNS - DETAIL_INDENT).map((line) => ' '.repeat(DETAIL_INDENT) + line);
 }
 
-/** Wraps whole words; a word longer than a line gets its own line. */
+/** Wraps whole words. A word longer than a line gets its own line. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';

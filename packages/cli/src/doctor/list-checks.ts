@@ -10,7 +10,7 @@ import type { Probe } from './probe.ts';
 const ROUNDS = 10;
 
 /**
- * In the order of their UTF-8 bytes; UTF-16 would swap the last two. The contents of a directory
+ * In the order of their UTF-8 bytes. UTF-16 would swap the last two. The contents of a directory
  * sort between its neighbours.
  */
 const ORDERED = ['a+b c', 'b', 'dir-1', 'dir/1', 'dir/2/3', 'dir0', 'ä', '\u{ff5e}', '\u{1f600}'];

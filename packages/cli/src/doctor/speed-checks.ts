@@ -14,7 +14,7 @@ const ROUND_TRIPS = 20;
 const ROUND_TRIPS_MS_MAX = 3000;
 const SLOW_CREATE_MS = 1000;
 /**
- * Within one region a read takes tens of milliseconds; from another continent it takes at least
+ * Within one region a read takes tens of milliseconds. From another continent it takes at least
  * this long.
  */
 const FAR_GET_MS = 150;

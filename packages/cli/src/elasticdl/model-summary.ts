@@ -46,7 +46,7 @@ export interface TableSummary {
   readonly rowCount: number;
   /** One for each file, in their order. */
   readonly rowCounts: readonly number[];
-  /** Bytes of the values; the ids are not included. */
+  /** Bytes of the values. The ids are not included. */
   readonly sizeBytes: number;
 }
 

@@ -14,7 +14,7 @@ export interface Skipped {
   readonly reason: string;
 }
 
-/** Limit for the message, so that it stays readable; the context has all reasons. */
+/** Limit for the message, so that it stays readable. The context has all reasons. */
 const REASONS_MAX = 3;
 
 export function noneWhole(place: Place, skipped: readonly Skipped[]): CheckpointError {

@@ -30,7 +30,7 @@ export interface WatchedVersion {
   wasOpen: boolean;
   /** All writers had delivered at the previous poll. */
   wasComplete: boolean;
-  /** Why this process cannot commit it; other processes may be able to. */
+  /** Why this process cannot commit it. Other processes may be able to. */
   refusal: CheckpointError | null;
 }
 

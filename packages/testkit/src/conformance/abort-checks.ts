@@ -171,8 +171,8 @@ export const abortChecks: readonly Check[] = [
 ];
 
 /**
- * Fires the signal of a pending call. Resolves to whether the call succeeded nevertheless;
- * otherwise it must throw Aborted.
+ * Fires the signal of a pending call. Resolves to true if the call succeeded nevertheless.
+ * Otherwise the call must throw Aborted.
  */
 async function stopped(
   delayMs: number | null,

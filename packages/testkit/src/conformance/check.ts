@@ -22,7 +22,7 @@ async function runInScratch(context: CheckContext, body: (scratch: Scratch) => P
   try {
     await body(scratch);
   } catch (error) {
-    // A store that broke the contract may also fail to clean up; report the first failure.
+    // A store that broke the contract may also fail to clean up. Report the first failure.
     await Promise.allSettled([scratch.remove()]);
     if (error instanceof ConformanceError) throw error;
     fail('a call of the check', 'success', String(error), error);

@@ -26,7 +26,7 @@ const GROUPS: Readonly<Record<string, readonly Check[]>> = {
 
 /** A check of the suite. Group and name are stable: programs identify checks by them. */
 export interface ConformanceCheck extends Check {
-  /** One word; checks of a group are adjacent. */
+  /** One word. Checks of a group are adjacent. */
   readonly group: string;
 }
 

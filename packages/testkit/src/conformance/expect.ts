@@ -35,7 +35,7 @@ export function expectBytes(found: Uint8Array, expected: Uint8Array, what: strin
   fail(what, `byte ${expected[offset]} at offset ${offset}`, `byte ${found[offset]}`);
 }
 
-/** Resolves to the error of `call`; its code must be one of `codes`. */
+/** Resolves to the error of `call`. Its code must be one of `codes`. */
 export async function expectRejection(
   call: Promise<unknown> | (() => Promise<unknown>),
   codes: ErrorCode | readonly ErrorCode[],

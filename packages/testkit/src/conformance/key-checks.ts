@@ -145,8 +145,8 @@ export const keyChecks: readonly Check[] = [
 ];
 
 /**
- * The limit of a key includes the store's own prefix. No adapter of ours accepts a longer prefix
- * than this.
+ * Limit of a key, including the store's own prefix, which is at most `OWN_PREFIX_BYTES_MAX` long in
+ * our adapters.
  */
 const KEY_BYTES_MAX = 1024;
 const OWN_PREFIX_BYTES_MAX = 512;

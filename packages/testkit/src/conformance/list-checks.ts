@@ -6,7 +6,7 @@ const OBJECTS_MAX = 2000;
 
 export const listChecks: readonly Check[] = [
   check('list: keys come in the order of their UTF-8 bytes', async (t) => {
-    // '-' and '.' sort before '/', '0' after it. U+FFFD sorts before U+10000; UTF-16 reverses these
+    // '-' and '.' sort before '/', '0' after it. U+FFFD sorts before U+10000. UTF-16 reverses these
     // two.
     const names = [
       'a',

@@ -41,7 +41,7 @@ async function runRegistered(store: ObjectStore, options: ConformanceOptions) {
   return { failures, log, count: tests.length };
 }
 
-/** A check closes the clients it opened; here they share the store. */
+/** A check closes the clients it opened. Here they share the store. */
 function unclosable(changes: Partial<ObjectStore>): ObjectStore {
   return Object.assign(new MemoryStore(new MemoryBucket({ crc32c })), {
     close: () => Promise.resolve(),

@@ -5,7 +5,7 @@ import { conformanceChecks } from './conformance-checks.ts';
 
 /** A place for a store, for the duration of a test file. */
 export interface ConformanceTarget {
-  /** Opens a new client of the store; all clients share the objects. */
+  /** Opens a new client of the store. All clients share the objects. */
   open(): Promise<ObjectStore>;
   /** Removes the place after the last test. */
   remove?(): Promise<void>;
@@ -13,7 +13,7 @@ export interface ConformanceTarget {
 
 export interface ConformanceOptions {
   /**
-   * Reproduces the bytes and the order of calls of an earlier run of the suite. Default: random; a
+   * Reproduces the bytes and the order of calls of an earlier run of the suite. Default: random. A
    * failure reports it.
    */
   readonly seed?: number | undefined;

@@ -67,7 +67,7 @@ export class FaultyStore implements ObjectStore {
   readonly lateEffects: LateEffects;
   readonly listUploads?: NonNullable<ObjectStore['listUploads']>;
   /**
-   * Every call made, in order. Each page of a listing counts as one call; a listing of uploads is a
+   * Every call made, in order. Each page of a listing counts as one call. A listing of uploads is a
    * single call.
    */
   readonly calls: CallRecord[] = [];
@@ -156,8 +156,8 @@ export class FaultyStore implements ObjectStore {
     try {
       for (let pageCount = 0; ; pageCount++) {
         await this.#beforeRequest(options?.signal);
-        // Fetch before asking the plan: a read that the plan then rejects has changed nothing, and
-        // the end of the pages is not a call.
+        // Fetch before asking the plan: the end of the pages is not a call. A read that the plan
+        // then rejects has changed nothing.
         const fetched = await settle(() => pages.next());
         if (pageCount > 0 && fetched.status === 'fulfilled' && fetched.value.done === true) return;
         const send = () => unsettle(fetched);

@@ -17,7 +17,7 @@ export interface ProcessRaceOptions {
 
 export interface ProcessRaceReport {
   readonly rounds: number;
-  /** Rounds won by each process; their sum is `rounds`. */
+  /** Rounds won by each process. Their sum is `rounds`. */
   readonly winsByProcess: readonly number[];
 }
 
