@@ -217,7 +217,8 @@ function mannersOf(values: OptionValues, { env, stdout, stderr }: Surroundings):
 }
 
 /**
- * For a command line that could not be parsed: finds the flags that affect the output, one by one.
+ * For a command line that calls no command (help, version or an error): finds the flags that affect
+ * the output, one by one.
  */
 function mannersOfRaw(argv: readonly string[], surroundings: Surroundings): Manners {
   const end = argv.indexOf('--');
