@@ -1,4 +1,7 @@
-/** Where the ambiguity matrix is played: every server of a cloud, and a GCS of this process, for uploads that no emulator has. */
+/**
+ * The stores of the ambiguity matrix: every server of a cloud, and a GCS in this process for
+ * uploads in parts, which no emulator supports.
+ */
 
 import { afterAll, beforeAll, describe } from 'vitest';
 import { refusal as azureRefusal } from '../azure/scripted-azure.ts';
@@ -18,9 +21,9 @@ import type { SeenBucket } from './run-view.ts';
 export interface AmbiguousCloud extends Pick<Cloud, 'suite' | 'title'> {
   describeOnOwn(name: string, body: (server: () => TestServer) => void): void;
   openBucket(...bucket: Parameters<Cloud['openBucket']>): Promise<SeenBucket>;
-  /** How it says that it cannot now. */
+  /** The provider's answer that it is temporarily unavailable. */
   refusal(status: 500 | 503, request: SeenRequest): Answer;
-  /** What a request is about, where path and query do not say it. */
+  /** Names the subject of a request if path and query do not contain it. */
   subjectOf(request: SeenRequest): string;
 }
 
@@ -32,10 +35,10 @@ export const AMBIGUOUS_S3: AmbiguousCloud = {
   subjectOf: inPath,
 };
 
-/** Uploads are put together from objects. */
+/** Assembles uploads from objects. */
 export const AMBIGUOUS_GCS: AmbiguousCloud = { ...GCS, refusal: refusalOfGcs, subjectOf: nameInMetadata };
 
-/** Uploads are in parts. */
+/** Uploads in parts. */
 export const AMBIGUOUS_GCS_IN_PARTS = gcsInProcess();
 
 export const AMBIGUOUS_AZURE: AmbiguousCloud = {

@@ -1,24 +1,30 @@
-/** What may become of a request, and of its reply, between a client and a server that are both well. */
+/** Faults of a request or its reply between a healthy client and a healthy server. */
 
 import type { Answer, Reply } from '../scripted/scripted-server.ts';
 
-/** One request that is hit. */
+/** One request that meets the fault. */
 export interface Hit {
-  /** Lets the server carry it out. Resolves to what it says. */
+  /** Lets the server carry out the request. Resolves to the answer. */
   deliver(): Promise<Answer>;
-  /** How the provider says that it cannot now. */
+  /** The provider's answer that it is temporarily unavailable. */
   refusal(status: 500 | 503): Answer;
-  /** Puts the client's clock forward until it takes the request for lost. Resolves when it has asked again, or has no need to. */
+  /**
+   * Puts the client's clock forward until the client gives up the request. Resolves when the client
+   * has repeated it or no longer needs it.
+   */
   outlast(): Promise<void>;
-  /** It reaches the server when its client has sent it again: before that one, or after it; at the latest when all is over. */
+  /**
+   * Delays the request until its client repeats it. It reaches the server before the repeat or
+   * after it, and at the latest at the end.
+   */
   linger(arrival: 'before' | 'after'): void;
 }
 
 export interface AmbiguityFault {
   readonly title: string;
-  /** The server carries the request out before anybody hears of it. */
+  /** The server carries out the request before the client gets any answer. */
   readonly isCarriedOut: boolean;
-  /** It makes a difference to a request that changes nothing. */
+  /** The fault also matters for a request that changes nothing. */
   readonly hitsReads: boolean;
   reply(hit: Hit): Promise<Reply>;
 }

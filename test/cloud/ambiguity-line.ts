@@ -1,4 +1,7 @@
-/** The line between one process and its server, on which one request, or all of its kind, meet a fault. */
+/**
+ * The connection between one process and its server. One request, or all requests of its kind, meet
+ * a fault on it.
+ */
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { SETTINGS } from '@holdfast/core';
@@ -13,12 +16,15 @@ import type { AmbiguousCloud } from './ambiguity-clouds.ts';
 import type { AmbiguityFault, Hit } from './ambiguity-faults.ts';
 import { MovedClock } from './moved-clock.ts';
 
-/** `once`: this request. `always`: from it on, all of its kind. `gone`: after it nothing goes through any more. */
+/**
+ * `once`: only this request. `always`: this request and all later ones of its kind. `gone`: no
+ * request passes after this one.
+ */
 export type Scope = 'once' | 'always' | 'gone';
 
-/** One request of a process, found again in another run: the n-th of its kind, from 0. */
+/** Identifies one request of a process across runs: the n-th of its kind, from 0. */
 export interface RequestName {
-  /** Method and shape of path and query, without what is drawn by chance. */
+  /** Method and shape of path and query, without random parts. */
   readonly kind: string;
   readonly index: number;
 }
@@ -29,17 +35,20 @@ export interface Ambiguity {
   readonly scope: Scope;
 }
 
-/** What others do while a request is on its way: before the server has it, or when it has been carried out. */
+/**
+ * What other processes do while a request is on its way: before the server receives it, or after
+ * the server has carried it out.
+ */
 export interface Meanwhile {
   readonly when: 'before' | 'after';
   act(): Promise<void>;
 }
 
-/** After so many requests that were hit, deadlines have passed. */
+/** Deadlines have passed after this many requests that met the fault. */
 const HITS_IN_TIME = 4;
-/** A client that has sent so many did not heed its deadlines. */
+/** A client that sends more requests than this ignores its deadlines. */
 const HITS_MAX = 400;
-/** A request that was silent is given twice the time at each repeat, up to 32 times. */
+/** Each repeat after a silent request gets twice the time, up to 32 times. */
 const STALL_DOUBLINGS_MAX = 5;
 
 interface Lingering {
@@ -49,17 +58,17 @@ interface Lingering {
 }
 
 export class Line {
-  /** As the URI of a store takes it. */
+  /** In the form that the URI of a store takes. */
   readonly endpoint: string;
   readonly clock = new MovedClock();
-  /** Of all requests, in the order in which they came. */
+  /** Names of all requests, in order of arrival. */
   readonly names: RequestName[] = [];
   ambiguity: Ambiguity | undefined;
-  /** At the first request that is hit. */
+  /** Runs at the first request that meets the fault. */
   meanwhile: Meanwhile | undefined;
-  /** Requests that were hit. */
+  /** Number of requests that met the fault. */
   hitCount = 0;
-  /** Fires when the process goes on sending long after its deadlines. */
+  /** Fires if the process continues to send long after its deadlines. */
   readonly overrun = new AbortController();
 
   readonly #cloud: AmbiguousCloud;
@@ -81,7 +90,7 @@ export class Line {
     this.#kindOf = kindOf;
   }
 
-  /** Open as long as the test. */
+  /** The line stays open until the test ends. */
   static async open(
     cloud: AmbiguousCloud,
     endpoint: string,
@@ -94,7 +103,7 @@ export class Line {
     return line;
   }
 
-  /** From now on all is well. What was held up arrives. */
+  /** Ends the fault and delivers all delayed requests. */
   async recover(): Promise<void> {
     this.#isEnded = true;
     for (const { release } of this.#held) release();

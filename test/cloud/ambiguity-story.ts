@@ -1,6 +1,7 @@
 /**
- * Two writers save a version, one after the other, each over a line of its own; on one of the lines a request meets a fault. Then the
- * first asks again. What each was told is held against what is in the bucket, at once and in the end.
+ * Two writers save a version one after the other, each over its own line. On one of the lines a
+ * request meets a fault. Then the first writer asks again. The test compares each reported result
+ * with the bucket, at once and at the end.
  */
 
 import { type CheckpointManager, createCheckpointManager, type SaveOptions } from '@holdfast/core';
@@ -29,39 +30,47 @@ const RIVAL = 'rival';
 const NEXT = 'next-job';
 const VERSION = 1n;
 const SMALL_BYTES = 100;
-/** More than one part, whatever the size of a part. */
+/** A remainder after full parts, so that the file has more than one part for any part size. */
 const REST_BYTES = 70_000;
 
-/** Which request of which writer. */
+/** The writer and its request that meets the fault. */
 export interface Target extends Ambiguity {
   readonly writer: number;
 }
 
-/** What somebody else does while the request is on its way. */
+/** What another process does while the request is on its way. */
 export interface Rival {
-  /** A survivor commits the version with the files of these writers; a new attempt takes the run over, and may save it with files of its own. */
+  /**
+   * `commit`: a survivor commits the version with the files of these writers. `take over`: a new
+   * attempt takes over the run. `save`: the new attempt also saves the version with its own files.
+   */
   readonly does: 'commit' | 'take over' | 'save';
   readonly when: Meanwhile['when'];
 }
 
 export interface Plot {
-  /** The first writer has a file that is sent in parts. */
+  /** The first writer has a file that it sends in parts. */
   readonly hasParts: boolean;
-  /** Nothing: all goes well. */
+  /** `undefined`: no fault. */
   readonly target?: Target | undefined;
   readonly rival?: Rival | undefined;
 }
 
 export interface Played {
-  /** Of each writer's line. */
+  /** For each writer, the requests on its line. */
   readonly requests: readonly (readonly RequestName[])[];
   readonly wasHit: boolean;
-  /** What the writers were told: the first, the second, and the first once more. */
+  /**
+   * Reported results: of the first writer, of the second, and of the first writer's second call.
+   */
   readonly outcomes: readonly string[];
   readonly messages: readonly string[];
 }
 
-/** Plays it in a run of this name, which is new. Throws, naming the invariant, if something is not as it was told. */
+/**
+ * Plays the story in a new run of this name. Throws an error with the invariant if a reported
+ * result is wrong.
+ */
 export async function playStory(place: Place, name: string, plot: Plot): Promise<Played> {
   const story = await AmbiguityStory.open(place, name, plot);
   return story.play(plot);
@@ -75,7 +84,7 @@ class AmbiguityStory {
   readonly #largeBytes: number;
   readonly #said: Said[] = [];
   #rivalOutcome: string | undefined;
-  /** As it was after the last save. */
+  /** The state after the last save. */
   #truth = NOTHING;
 
   private constructor(
@@ -116,7 +125,8 @@ class AmbiguityStory {
     await this.#save(0, { noWait: true });
     await this.#save(1);
     if (target?.scope === 'gone' && this.#wasHit) await this.#recoverLines();
-    // A writer of an attempt that has passed is told so, whatever it asks.
+    // After a takeover every call of the old attempt's writers is rejected, so the repeat would
+    // show nothing.
     if (rival === undefined || rival.does === 'commit') await this.#save(0);
     await this.#recoverLines();
     for (const writer of this.#writers) await writer.close();
@@ -169,7 +179,10 @@ class AmbiguityStory {
     );
   }
 
-  /** Everything late has arrived by now. A new attempt asks for whoever was left in doubt; then it has to be able to go on. */
+  /**
+   * All late requests have arrived by now. A new attempt asks about writers with an unknown
+   * outcome. Then it must be able to continue.
+   */
   async #judgeInTheEnd(): Promise<void> {
     await using next = await this.#openManager(NEXT);
     this.#truth = await truthOf(this.#place, this.#name, VERSION);
@@ -184,7 +197,9 @@ class AmbiguityStory {
     await checkInvariants(view, this.#told(), (...whose) => this.#files(...whose));
   }
 
-  /** `commit` ends the doubt: it has what it takes, or names who has not delivered. */
+  /**
+   * Ends the doubt by `commit`, which either succeeds or names the writers that have not delivered.
+   */
   async #settle(next: CheckpointManager): Promise<void> {
     const isReady = missingIn(this.#truth).length === 0;
     const expected = isReady ? 'committed' : 'Incomplete';
@@ -199,7 +214,7 @@ class AmbiguityStory {
     return this.#said.map(({ writer, outcome }) => ({ attempt: ATTEMPT, writer, version: VERSION, outcome }));
   }
 
-  /** As it is reached without a line between. */
+  /** The run at its direct address, without a line. */
   get #run(): TestBucket {
     const { bucket } = this.#place;
     return { ...bucket, uri: runUri(bucket, this.#name, bucket.endpoint ?? '') };
@@ -231,7 +246,7 @@ function filesOf(
   return files;
 }
 
-/** Tells apart the requests of a run by what is the same in every run. */
+/** Names the kind of each request by those parts that are equal in every run. */
 function kindsOf({ cloud, bucket }: Place, name: string): (request: SeenRequest) => string {
   return (request) => {
     const text = decodeURIComponent(request.target) + cloud.subjectOf(request);
@@ -239,7 +254,7 @@ function kindsOf({ cloud, bucket }: Place, name: string): (request: SeenRequest)
       .replaceAll(`${name}/`, '')
       .replaceAll(`/${bucket.bucket}`, '')
       .replace(/uploadId=[^&]*/, 'uploadId=#')
-      // In Azure, the id of the upload and the number of the part.
+      // In Azure this id contains the id of the upload and the number of the part.
       .replace(/(?<=blockid=)[^&]*/, (id) => Buffer.from(id, 'base64').toString('latin1'))
       .replace(UUID, '#')
       .replace(/-[0-9a-f]{6,}\//g, '-#/')

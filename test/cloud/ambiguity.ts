@@ -1,6 +1,6 @@
 /**
- * Every request of a save and its commit, in every cloud, meets everything that can happen between a client and a server which are both
- * well: what is said of the outcome is what is in the bucket.
+ * Every request of a save and its commit, in every cloud, meets every fault that can happen between
+ * a healthy client and a healthy server. The reported outcome must match the bucket.
  */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -22,12 +22,15 @@ import { LONG_COUNT } from './config.ts';
 import type { Place } from './run-truth.ts';
 import { WRITER_COUNT } from './said.ts';
 
-/** Runs that are played at the same time. */
+/** Number of runs at the same time. */
 const LANES = 4;
-/** Of a short run, outside of the last save: so many of the writes meet a fault once, and so many of all requests one of the other rows. */
+/**
+ * Samples for a short run, except for the last save. One in this many writes meets each fault of
+ * scope `once`. `REST_ONE_IN` applies to all other pairs of a request and a row.
+ */
 const WRITES_ONE_IN = 3;
 const REST_ONE_IN = 8;
-/** Elsewhere than on S3. */
+/** The same on clouds other than S3. */
 const OTHERS_REST_ONE_IN = 24;
 const LAST_WRITER = WRITER_COUNT - 1;
 const IS_LONG = LONG_COUNT > 0;
@@ -45,7 +48,7 @@ const FAULTS = [
 interface Row {
   readonly fault: AmbiguityFault;
   readonly scope: Scope;
-  /** What some are told, so that it is known to be judged. */
+  /** An outcome that some runs must report, so that the test is known to judge it. */
   readonly leadsTo: string;
 }
 
@@ -54,11 +57,12 @@ const rows = (scope: Scope, leadsTo: string, faults: readonly AmbiguityFault[]) 
 const ROWS = [
   ...rows('once', 'committed', FAULTS),
   ...rows('always', 'OutcomeUnknown', [LOST_REPLY, LATE_REPLY, REFUSED]),
-  // Their reads arrive, so they find out; but a payload that is in the store already has to be sent under another name.
+  // Their reads arrive, so the process learns the outcome. But a payload that exists already must
+  // be sent again under another name.
   ...rows('always', 'Unavailable', [DELIVERED_TWICE, ERROR_AFTERWARDS, LANDS_BEFORE_REPEAT]),
   ...rows('gone', 'OutcomeUnknown', [LOST_REPLY, LOST_REQUEST]),
 ];
-/** What a writer is told whose commit it is. */
+/** The outcomes that the committing writer may report. */
 const RIVALS: readonly (Rival & { leadsTo: readonly string[] })[] = [
   { does: 'commit', when: 'before', leadsTo: ['committed'] },
   { does: 'commit', when: 'after', leadsTo: ['committed'] },
@@ -68,18 +72,18 @@ const RIVALS: readonly (Rival & { leadsTo: readonly string[] })[] = [
   { does: 'save', when: 'after', leadsTo: ['Fenced', 'committed'] },
 ];
 
-/** A request of the story in which all goes well. */
+/** A request of the story without faults. */
 interface Asked {
   readonly writer: number;
   readonly request: RequestName;
   readonly hasParts: boolean;
-  /** Of the last writer, which commits: from its first file on. */
+  /** From the first file of the last writer on, which commits. */
   readonly isOfLastSave: boolean;
-  /** From its receipt on. */
+  /** From the last writer's receipt on. */
   readonly isOfCommit: boolean;
 }
 
-/** A suite of its own for each cloud, so that they go on side by side. */
+/** One suite for each cloud, so that the suites run in parallel. */
 export function describeAmbiguity(cloud: AmbiguousCloud): void {
   cloud.describeOnOwn(`ambiguous outcomes on ${cloud.title}`, (server) => {
     let place: Place;
@@ -125,8 +129,10 @@ function plotsOf(cloud: AmbiguousCloud, all: readonly Asked[], row: Row): Plot[]
 }
 
 /**
- * In a short run all requests of the last save meet all rows; of the others each meets some, and another one than its neighbours. Elsewhere
- * than on S3 the last save meets a fault that stays only where that leads to what the row is about: in its commit, or before it.
+ * Selects the samples of a short run. All requests of the last save meet all rows. Each other
+ * request meets some rows, and neighbours meet different ones. Clouds other than S3 skip a lasting
+ * fault for some requests of the last save: it must lead to the row's outcome, in the commit or
+ * before it.
  */
 function isChosen(cloud: AmbiguousCloud, row: Row, asked: Asked, index: number): boolean {
   const { scope, leadsTo } = row;
@@ -138,7 +144,10 @@ function isChosen(cloud: AmbiguousCloud, row: Row, asked: Asked, index: number):
   return (index + ROWS.indexOf(row)) % oneIn === 0;
 }
 
-/** The writes of the commit. In a short run what is refused, or answered wrongly, is left to the runs without a rival. */
+/**
+ * The writes of the commit. A short run tests rejected requests and wrong answers only without a
+ * rival.
+ */
 function contestedPlotsOf(all: readonly Asked[], rival: Rival): Plot[] {
   const faults = IS_LONG ? FAULTS : [LOST_REPLY, DELIVERED_TWICE, LANDS_BEFORE_REPEAT];
   const scope = 'once';
@@ -151,7 +160,7 @@ function contestedPlotsOf(all: readonly Asked[], rival: Rival): Plot[] {
     );
 }
 
-/** What the writers ask; of the story with parts, what is not asked without. */
+/** All requests of the writers. The story with parts adds only those that the plain story lacks. */
 async function requestsOf(place: Place): Promise<Asked[]> {
   const plain = await askedIn(place, 'unharmed', false);
   const known = new Set(plain.map(({ writer, request }) => `${writer} ${request.kind}`));
@@ -185,7 +194,7 @@ function isRead({ kind }: RequestName): boolean {
 
 let runs = 0;
 
-/** Each lane takes the next, until there is none. Throws what went wrong in all of them. */
+/** Each lane plays the next plot until none is left. Throws all errors together. */
 async function playAll(place: Place, plots: readonly Plot[]): Promise<Played[]> {
   const rest = plots.values();
   const played: Played[] = [];
@@ -206,7 +215,7 @@ async function playAll(place: Place, plots: readonly Plot[]): Promise<Played[]> 
   return played;
 }
 
-/** One fault costs nobody anything. */
+/** A fault that happens once must cost no writer anything. */
 function assertOvercome({ target, rival }: Plot, { wasHit, outcomes, messages }: Played): void {
   if (!wasHit) throw new Error('nothing was hit');
   if (target?.scope !== 'once' || rival) return;

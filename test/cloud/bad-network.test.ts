@@ -1,4 +1,7 @@
-/** Saves and restores of real stores through a network that is slow, narrow, or loses connections: they come out true and whole. */
+/**
+ * Saves to and restores from real stores through a network that is slow, narrow or loses
+ * connections. The data must arrive correct and complete.
+ */
 
 import {
   type CheckpointManager,
@@ -20,7 +23,7 @@ import { LONG_COUNT } from './config.ts';
 import { viewOfRun } from './run-view.ts';
 
 const PART_BYTES = 5 * 1024 * 1024;
-/** Two parts. */
+/** Makes two parts. */
 const LARGE_BYTES = PART_BYTES + 70_000;
 const SETTINGS = {
   bufferBytes: 4 * PART_BYTES,
@@ -28,18 +31,24 @@ const SETTINGS = {
   retryDelayMsBase: 5,
   retryDelayMsMax: 100,
   stallTimeoutMs: 1_000,
-  // Where every second connection is bad, ten tries in a row may fail.
+  // If every second connection is bad, ten attempts in a row may fail.
   retryCountMax: 40,
 };
-/** Where connections lose everything: each of them is waited for, and the next one for longer. */
+/**
+ * For connections that lose all data. The client waits for each of them, and longer for each next
+ * one.
+ */
 const SWALLOWED_STALL_TIMEOUT_MS = 100;
-/** Which connections are hit is up to chance: as many versions are saved as it takes to hit so many calls, and no more than these. */
+/**
+ * Chance decides which connections are hit. The test saves versions until this many calls are hit,
+ * up to a maximum.
+ */
 const HITS = 2;
 const VERSIONS_MAX = 60;
 
 type Name = keyof typeof NETWORKS;
 
-/** About every second connection, of the many that a save makes. */
+/** Hits about every second of the many connections of a save. */
 const toxicity = 0.5;
 
 const NETWORKS = {
@@ -63,10 +72,10 @@ const NETWORKS = {
   'ends connections late': [{ type: 'slow_close', stream: 'downstream', delayMs: 200 }],
 } as const satisfies Record<string, readonly Toxic[]>;
 
-/** The others are left to S3, and to long runs. */
+/** Faults for every cloud. Only S3 and long runs test the others. */
 const EVERYWHERE: readonly Name[] = ['is far away', 'is narrow', 'resets connections', 'loses replies'];
 
-/** Those in which calls fail, and are to be repeated. */
+/** Faults that make calls fail, so that they must be repeated. */
 const LOSSY: readonly Name[] = [
   'resets connections',
   'loses replies',
@@ -78,10 +87,13 @@ const LOSSY: readonly Name[] = [
 const filesOf = (attempt: string, version: bigint, writer: number) =>
   largeFilesOf(attempt, version, writer, LARGE_BYTES);
 
-/** A run that is saved to and restored from by ever new processes, which have only what goes through a proxy. */
+/**
+ * A run that new processes save to and restore from. Each has only data that passes through a
+ * proxy.
+ */
 class Story {
   readonly told: Told[] = [];
-  /** Calls that failed and could be repeated. */
+  /** Number of calls that failed and could be repeated. */
   hits = 0;
   readonly #run: TestBucket;
   readonly #settings: Partial<Settings>;

@@ -1,4 +1,7 @@
-/** A collection that kills itself before a call to the store: `collector.ts URI CALL`. Ends with what it removed, if it comes so far. */
+/**
+ * A collection that kills itself before a call to the store. Usage: `collector.ts URI CALL`. If it
+ * reaches its end, it prints what it removed.
+ */
 
 import { createCheckpointManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';

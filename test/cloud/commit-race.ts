@@ -1,6 +1,7 @@
 /**
- * A version that is delivered and not committed, and many that finish it at once: its writer, survivors, and a new attempt that takes the
- * run over and saves the same version with files of its own.
+ * A race for a version that is delivered but not committed. Many processes try to finish it at
+ * once: its writer, survivors, and a new attempt. The new attempt takes over the run and saves the
+ * same version with its own files.
  */
 
 import { type CheckpointManager, createCheckpointManager, isCheckpointError } from '@holdfast/core';
@@ -13,10 +14,16 @@ import type { Cloud } from '../servers/clouds.ts';
 import type { TestBucket } from '../servers/test-bucket.ts';
 import { viewOfRun } from './run-view.ts';
 
-/** Each version gives the survivors another head start, from no call on; the last is as many as one makes until it commits. */
+/**
+ * Each version gives the survivors another head start, from no call up to the calls that one
+ * survivor needs for a commit.
+ */
 export const HEAD_STARTS = 8;
 
-/** What it had begun to finish was fenced; or it found the rival's epoch, in which nobody had delivered yet. */
+/**
+ * `Fenced`: a newer attempt fenced the commit that it had begun. `Incomplete`: it found the rival's
+ * epoch, in which no writer had delivered yet.
+ */
 const WHEN_OVERTAKEN = ['Fenced', 'Incomplete'];
 
 interface Answer {
@@ -30,7 +37,7 @@ export class CommitRace {
   readonly #run: TestBucket;
   readonly #survivors: readonly CheckpointManager[];
   readonly #told: Told[] = [];
-  /** Told of each call of the first survivor. */
+  /** Runs at each call of the first survivor. */
   #onCall: () => void = () => undefined;
 
   private constructor(cloud: Cloud, run: TestBucket, stores: readonly ObjectStore[]) {
@@ -48,13 +55,16 @@ export class CommitRace {
     );
   }
 
-  /** `finisherCount`: with the writer and the new attempt. */
+  /** `finisherCount` includes the writer and the new attempt. */
   static async open(cloud: Cloud, run: TestBucket, finisherCount: number): Promise<CommitRace> {
     const open = () => openStore(run.uri, run.env);
     return new CommitRace(cloud, run, await Promise.all(Array.from({ length: finisherCount - 2 }, open)));
   }
 
-  /** One race for a version above all before. Resolves to whose files were committed. */
+  /**
+   * Races once for a version above all earlier ones. Resolves to the process whose files were
+   * committed.
+   */
   async play(version: bigint): Promise<Answer['who']> {
     await using writer = await this.#deliver(version);
     await using rival = createCheckpointManager({
@@ -73,7 +83,7 @@ export class CommitRace {
     return winner;
   }
 
-  /** Resolves when the first survivor makes its n-th call from now on, from 0. */
+  /** Resolves when the first survivor makes its n-th call from now on, counted from 0. */
   #afterCalls(count: number): Promise<void> {
     return new Promise((resolve) => {
       let left = count;
@@ -83,17 +93,17 @@ export class CommitRace {
     });
   }
 
-  /** Every version that was raced for is whole, and nobody was told what is not so. */
+  /** Checks that every version is complete and that every reported outcome is true. */
   async end(): Promise<void> {
     await Promise.all(this.#survivors.map((survivor) => survivor.close()));
     await checkInvariants(await viewOfRun(this.#cloud, this.#run), this.#told);
   }
 
-  /** A writer whose files count, and who was refused when it came to commit them. */
+  /** A writer whose files are delivered and whose commit was rejected. */
   async #deliver(version: bigint): Promise<CheckpointManager> {
     let isRefused = false;
     const store = new FaultyStore(await openStore(this.#run.uri, this.#run.env), ({ operation, key }) => {
-      // The entry before is its takeover: it has not delivered by then.
+      // The first entry is its takeover, before it has delivered.
       const isCommit =
         !isRefused && operation === 'create' && key.startsWith('catalog/') && hasDelivered(store);
       if (!isCommit) return undefined;
@@ -117,7 +127,7 @@ export class CommitRace {
     return { who: 'survivor', outcome: await outcomeOf(survivor.commit({ version })) };
   }
 
-  /** Who made the one commit of this version. */
+  /** Which process made the single commit of this version. */
   async #committedBy(version: bigint): Promise<Answer['who']> {
     const [looker] = this.#survivors;
     const entries = (await looker?.log({ limit: 10 })) ?? [];

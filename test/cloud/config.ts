@@ -1,8 +1,11 @@
-/** How long the proofs on servers may take. */
+/** How much the tests on servers try. */
 
 import type { Cloud } from '../servers/clouds.ts';
 
-/** `HOLDFAST_TEST_LONG`: everything is tried instead of a choice, and as many random cases. 0: a choice. */
+/**
+ * `HOLDFAST_TEST_LONG`: 0 tries a sample. Any other number tries every point and is the number of
+ * random cases.
+ */
 export function longCount(env: Readonly<Record<string, string | undefined>>): number {
   const text = env['HOLDFAST_TEST_LONG'] || '0';
   const count = Number(text);
@@ -12,10 +15,13 @@ export function longCount(env: Readonly<Record<string, string | undefined>>): nu
 
 export const LONG_COUNT = longCount(process.env);
 
-/** Where a choice is tried, S3 has all of it, and each of the others one point in so many; odd, as points often come in pairs. */
+/**
+ * With samples S3 tries all points and each other cloud one in this many. The number is odd,
+ * because points often come in pairs.
+ */
 const OTHERS_ONE_IN = 7;
 
-/** What is tried on this cloud of the points that a choice would be made of on S3. The first is always among them. */
+/** The points of a sample on S3 that this cloud tries. The first one is always included. */
 export function share<Point>(
   { suite }: Pick<Cloud, 'suite'>,
   points: readonly Point[],

@@ -1,4 +1,7 @@
-/** A run whose writer saves through a proxy that cuts writes of the catalog; what it is told, and what the store holds afterwards. */
+/**
+ * A run whose writer saves through a proxy that cuts writes of the catalog. The test compares
+ * reported outcomes with the store.
+ */
 
 import {
   type CheckpointManager,
@@ -15,32 +18,32 @@ import { type BucketView, partsOfBucket, type TestBucket } from '../servers/test
 import { isCall } from './requests.ts';
 
 const BYTES = new TextEncoder().encode('the bytes to save');
-/** The least memory: getting more would take longer than a save. */
+/** The minimum memory, because allocating more would take longer than a save. */
 const SETTINGS = { bufferBytes: 16 * 1024 * 1024, retryDelayMsBase: 1, retryDelayMsMax: 4 };
 
 export interface Places {
   readonly cloud: Cloud;
   readonly bucket: TestBucket;
-  /** Of one run at a time. */
+  /** Only one run may use it at a time. */
   readonly proxy: CuttingProxy;
-  /** Of the store itself: what is seen through it is what is there. */
+  /** Reads the store directly, so it shows the true state. */
   readonly view: BucketView;
 }
 
 export interface CatalogCut {
   readonly after: CutPoint;
-  /** After the cut nothing goes through any more, so what became of the write cannot be found out. */
+  /** No request passes after the cut, so the outcome of the write cannot be determined. */
   readonly isLast: boolean;
 }
 
-/** What `save` said. */
+/** The reported outcome of `save`. */
 interface Said {
   /** `committed`, or the code of the error. */
   readonly outcome: string;
   readonly token: string | undefined;
 }
 
-/** Deadlines that end when the test says so. */
+/** A clock whose deadlines end when the test says so. */
 class EndingClock implements Clock {
   #over = Promise.withResolvers<void>();
 
@@ -63,7 +66,7 @@ class EndingClock implements Clock {
   }
 }
 
-/** The run of this name in the bucket, as a client finds it at `endpoint`. */
+/** The URI of the run of this name in the bucket, for a client that connects to `endpoint`. */
 export function runUri(bucket: TestBucket, name: string, endpoint: string): string {
   const { root, query } = partsOfBucket(bucket);
   query.set('endpoint', endpoint);
@@ -75,25 +78,29 @@ export class CutRun {
   readonly #name: string;
   readonly #clock = new EndingClock();
   readonly #store: FaultyStore;
-  /** Goes through the proxy. */
+  /** Connects through the proxy. */
   readonly #writer: CheckpointManager;
   readonly #observer: CheckpointManager;
   #version = -1n;
   #entries = 1;
-  /** After this one nothing goes through. */
+  /** No request passes after this cut. */
   #lastCut: Cut | undefined;
 
   private constructor(places: Places, name: string, stores: { proxied: FaultyStore; direct: FaultyStore }) {
     this.#places = places;
     this.#name = name;
     this.#store = stores.proxied;
-    // Every version has the same bytes, and a reference to them would be held by a lease, which is deleted in the end.
+    // Every version has the same bytes. A lease would protect a reference to them and would be
+    // deleted at the end.
     const options = { settings: SETTINGS, attempt: 'job', dedupe: 'off' as const };
     this.#writer = createCheckpointManager({ ...options, store: stores.proxied, clock: this.#clock });
     this.#observer = createCheckpointManager({ ...options, store: stores.direct });
   }
 
-  /** A new run. The write of its takeover is cut too, where that is so long, and has to be overcome. */
+  /**
+   * Opens a new run. If the takeover's write is long enough, it is cut too and the writer must
+   * overcome that.
+   */
   static async open(places: Places, name: string, takeoverCut: CutPoint): Promise<CutRun> {
     const { bucket, proxy } = places;
     const uriAt = (endpoint: string) => runUri(bucket, name, endpoint);
@@ -110,7 +117,10 @@ export class CutRun {
     return run;
   }
 
-  /** Saves the next version. Throws unless what was said is so. Resolves to the request that was to be cut. */
+  /**
+   * Saves the next version. Throws if the reported outcome is wrong. Resolves to the request that
+   * the proxy cut.
+   */
   async save({ after, isLast }: CatalogCut): Promise<Exchange> {
     const cut = this.#cut(after);
     if (isLast) this.#lastCut = cut;
@@ -168,12 +178,12 @@ export class CutRun {
     if (recovered.outcome !== truth)
       throw new Error(`I7: recover says ${recovered.outcome}, and it is ${truth}`);
     if (isCommitted) return;
-    // Nothing that it takes was deleted.
+    // This commit needs every delivered object, so it shows that none was deleted.
     await this.#observer.commit({ version: this.#version });
     this.#entries++;
   }
 
-  /** How many entries there are, and the versions that the newest lists. */
+  /** The number of entries, and the versions that the newest entry lists. */
   async #catalog(): Promise<{ entries: number; versions: string[] }> {
     const { view } = this.#places;
     const keys = await view.list(`${this.#name}/catalog/`);

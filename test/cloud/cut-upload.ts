@@ -1,4 +1,7 @@
-/** An upload in parts through a proxy that cuts one of its requests: the object is right, or there is an error and none. */
+/**
+ * An upload in parts through a proxy that cuts one of its requests. Either the object is correct,
+ * or there is an error and no object.
+ */
 
 import { crc32c } from '@holdfast/core';
 import { isCheckpointError, type ObjectStore, type PartReceipt, type Upload } from '@holdfast/core/contract';
@@ -16,15 +19,18 @@ export type CutRequest = 'part' | 'completion';
 
 export interface CutUpload {
   readonly cloud: Cloud;
-  /** Of nobody else at the same time. */
+  /** Only one upload may use it at a time. */
   readonly proxy: CuttingProxy;
-  /** Goes through the proxy. */
+  /** Connects through the proxy. */
   readonly store: ObjectStore;
-  /** Sees what is there. */
+  /** Reads the store directly. */
   readonly observer: ObjectStore;
 }
 
-/** Uploads under this key. Throws unless all that was said is so. Resolves to the request that was cut, or was to be. */
+/**
+ * Uploads under this key. Throws if a reported outcome is wrong. Resolves to the request that the
+ * proxy cut or should have cut.
+ */
 export async function playUpload(
   { cloud, proxy, store, observer }: CutUpload,
   key: string,
@@ -44,14 +50,14 @@ export async function playUpload(
   return exchange;
 }
 
-/** As the engine does: what failed for a while is sent again. */
+/** Retries transient failures as the engine does. */
 async function sendPart(upload: Upload): Promise<PartReceipt> {
   for (let tries = 1; ; tries++) {
     try {
       return await upload.putPart(0, BYTES, PART);
     } catch (error) {
       assertMayBeRepeated(error, tries);
-      // What the store has of it is nothing, or all.
+      // The store must have none of the part or all of it.
       for (const { sizeBytes } of await upload.listParts())
         if (sizeBytes !== BYTES.byteLength) throw new Error(`a part of ${sizeBytes} bytes is there`);
     }
@@ -64,7 +70,7 @@ async function complete(upload: Upload, part: PartReceipt, observer: ObjectStore
       await upload.complete([part], WHOLE);
       return;
     } catch (error) {
-      // An earlier call, of which nobody heard, has used it up.
+      // An earlier call without an answer has completed the upload already.
       if (tries > 1 && isCheckpointError(error, 'NotFound')) return;
       assertMayBeRepeated(error, tries);
       if (await isThere(observer, upload.key)) await assertRight(observer, upload.key);

@@ -1,4 +1,7 @@
-/** The library without `env`: what a URI leaves open comes from the environment of the process, and nothing goes elsewhere. */
+/**
+ * The library without `env`: options that a URI leaves open come from the environment of the
+ * process, and no request goes elsewhere.
+ */
 
 import { openCheckpointManager, openStore } from '@holdfast/stores';
 import { afterEach, describe, expect, test, vi } from 'vitest';
@@ -9,7 +12,7 @@ const KEY = Buffer.alloc(64, 7).toString('base64');
 interface Kind {
   readonly uri: string;
   readonly variables: (endpoint: string) => Readonly<Record<string, string>>;
-  /** Of every request: where it goes, or what it is signed with. */
+  /** Must match every request: its path or its signature. */
   readonly path: RegExp;
   readonly authorization: RegExp;
 }
@@ -45,7 +48,7 @@ const KINDS: readonly Kind[] = [
 afterEach(() => vi.unstubAllEnvs());
 
 describe.each(KINDS)('$uri', ({ uri, variables, path, authorization }) => {
-  /** A server that the variables of this process lead to; it refuses everything for good. */
+  /** A server that the variables of this process point to. It permanently rejects every request. */
   async function server() {
     const { endpoint, requests } = await scriptedServer(() => ({ status: 403 }));
     for (const [name, value] of Object.entries(variables(endpoint))) vi.stubEnv(name, value);

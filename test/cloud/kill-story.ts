@@ -1,4 +1,7 @@
-/** Four writers save together, some of them are killed, and others go on from what is left. */
+/**
+ * Four writers save together. Some of them are killed, and other processes continue from what is
+ * left.
+ */
 
 import { checkInvariants, type Told } from '../crash/invariants.ts';
 import { largeFilesOf } from '../crash/large-files.ts';
@@ -11,28 +14,34 @@ import { viewOfRun } from './run-view.ts';
 export const RANKS = [0, 1, 2, 3] as const;
 
 const MIB = 1024 * 1024;
-/** The smallest that every provider takes. */
+/** The smallest part size that every provider accepts. */
 const PART_BYTES = 5 * MIB;
-/** Two parts. */
+/** Makes two parts. */
 const LARGE_BYTES = PART_BYTES + 70_000;
-/** One request. */
+/** Fits in one request. */
 const SMALL_BYTES = 70_000;
 
 /**
- * Rank 0 sends its last bytes when the others have delivered, so it is the one that commits. Ranks in `first` join before the others
- * begin.
+ * Rank 0 sends its last bytes after the others have delivered, so it commits. Ranks in `first` join
+ * before the others begin.
  */
 export interface Story {
   readonly first: readonly number[];
-  /** By rank. */
+  /** Halts by rank. */
   readonly halts: Readonly<Record<number, Halt>>;
-  /** Ranks whose files take more than one request. */
+  /** Ranks whose files need more than one request. */
   readonly large: readonly number[];
-  /** `restart`: the ranks that died begin again, in the same attempt. `takeover`: a new attempt saves the next version. */
+  /**
+   * `restart`: the ranks that died start again in the same attempt. `takeover`: a new attempt saves
+   * the next version.
+   */
   readonly ending: 'restart' | 'takeover';
 }
 
-/** Writers that outlive their saves, one for each rank; and one that is to be killed, started ahead. */
+/**
+ * Writers that survive their saves, one for each rank, and one started in advance that will be
+ * killed.
+ */
 export class Cast {
   readonly cloud: Cloud;
   readonly #env: Readonly<Record<string, string>>;
@@ -57,7 +66,10 @@ export class Cast {
   }
 }
 
-/** Resolves to the answers of the first attempt, by rank; `undefined` for one that was killed. Throws if an invariant does not hold. */
+/**
+ * Resolves to the answers of the first attempt by rank, with `undefined` for a killed writer.
+ * Throws if an invariant is violated.
+ */
 export async function play(run: TestBucket, cast: Cast, story: Story): Promise<(Answer | undefined)[]> {
   const told: Told[] = [];
   const save = (
@@ -109,7 +121,7 @@ export async function play(run: TestBucket, cast: Cast, story: Story): Promise<(
   await Promise.all(victims.map((victim) => victim.end()));
 
   assertCommitted(isTakenOver ? goneOn : answers);
-  // A writer that began again may find that what its former life had delivered is committed by now.
+  // A restarted writer may find that its former life's delivery is already committed.
   for (const answer of isTakenOver ? [] : goneOn)
     if (!['Fenced', 'Conflict'].includes(answer?.outcome ?? '')) assertCommitted([answer]);
   const written = (attempt: string, version: bigint, rank: number) =>
@@ -122,7 +134,7 @@ function sizeOf(story: Story, rank: number): number {
   return story.large.includes(rank) ? LARGE_BYTES : SMALL_BYTES;
 }
 
-/** I10: whatever was left, those who go on get their checkpoint. */
+/** I10: the continuing writers get their checkpoint, whatever was left. */
 function assertCommitted(answers: readonly (Answer | undefined)[]): void {
   for (const answer of answers) {
     if (answer === undefined || answer.outcome === 'committed') continue;

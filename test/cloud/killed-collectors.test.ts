@@ -1,4 +1,7 @@
-/** On each real store a collection is killed, a little later each time, and the next one goes on from what is left. */
+/**
+ * Kills a collection on each real store, a little later each time. The next collection continues
+ * from what is left.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** Four processes save together on each real store, and are killed at the calls that they make to it. Whatever is left can be gone on with. */
+/**
+ * Four processes save together on each real store and are killed at their calls to it. A job must
+ * be able to continue from any remaining state.
+ */
 
 import { SeededRandom } from '@holdfast/testkit';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,13 +10,13 @@ import { CLOUDS, S3 } from '../servers/clouds.ts';
 import { LONG_COUNT, share } from './config.ts';
 import { Cast, play, RANKS, type Story } from './kill-story.ts';
 
-/** Stories that are played at the same time. */
+/** Number of stories at the same time. */
 const LANES = 3;
 const CALLS_MAX = 200;
 const ENDINGS = ['restart', 'takeover'] as const;
 const LONG_TIMEOUT_MS = 6 * 3600_000;
 
-/** What a save asks of a store: all of it is asked by the writer that is killed. */
+/** All operations that a save uses. The writer that is killed must use each of them. */
 const OPERATIONS = ['beginUpload', 'complete', 'create', 'deleteMany', 'get', 'list', 'putPart'];
 
 for (const cloud of CLOUDS) {
@@ -25,7 +28,7 @@ for (const cloud of CLOUDS) {
     });
     afterAll(() => Promise.all(casts.map((cast) => cast.end())));
 
-    /** Plays all of them, a few at a time. Resolves to how many times somebody was killed. */
+    /** Plays all stories, a few at a time. Resolves to the number of kills. */
     async function playAll(stories: Iterable<Story>): Promise<number> {
       const rest = stories[Symbol.iterator]();
       let killedCount = 0;
@@ -41,7 +44,10 @@ for (const cloud of CLOUDS) {
       return killedCount;
     }
 
-    /** Kills this rank at call after call until it makes no more. What only repeats the calls of rank 0 is left to long runs. */
+    /**
+     * Kills this rank at every call until it makes no more calls. Only long runs include calls that
+     * repeat those of rank 0.
+     */
     async function killAtEveryCall(rank: number, moments: readonly Moment[]) {
       const story = (number: number, moment: Moment, ending: Story['ending']): Story => ({
         first: rank === 0 ? [0] : RANKS.filter((other) => other !== rank),
@@ -57,7 +63,8 @@ for (const cloud of CLOUDS) {
       const calls = unharmed[rank]?.calls ?? [];
       expect([...new Set(calls)].sort()).toEqual(OPERATIONS);
 
-      // After one call and before the next the store is the same: every second call has both of its sides.
+      // The store is the same after one call and before the next. Trying both sides of every second
+      // call is enough.
       const isPlayed = (number: number) =>
         cloud !== S3 || LONG_COUNT > 0 || number % 2 === 0 || isFirstOfItsKind(calls, number);
       const firstNumber = rank === 0 || LONG_COUNT > 0 ? 0 : calls.lastIndexOf('create');
@@ -68,13 +75,16 @@ for (const cloud of CLOUDS) {
         ),
       );
       const stories = share(cloud, all).filter(({ halts }) => isPlayed(Number(halts[rank]?.at)));
-      // A writer that waits looks more or less often.
+      // The number of calls varies slightly, because a waiting writer polls.
       expect(await playAll(stories)).toBeGreaterThan(stories.length - 5);
       for (let number = calls.length; (await playAll([story(number, 'after', 'restart')])) > 0; number++)
         if (number > CALLS_MAX) throw new Error(`a save does not end within ${CALLS_MAX} calls`);
     }
 
-    /** After one call and before the next the store is the same; each ending has its turn at both sides of a call. */
+    /**
+     * The store is the same after one call and before the next. The endings alternate between these
+     * two moments.
+     */
     function endingsInTurn(number: number, moment: Moment): readonly Story['ending'][] {
       if (LONG_COUNT > 0) return ENDINGS;
       const callsMade = number + (moment === 'after' ? 1 : 0);

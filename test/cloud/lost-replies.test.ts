@@ -1,4 +1,7 @@
-/** Connections that end after every byte of a request, and of a reply: what is said of the outcome is what the store holds. */
+/**
+ * Cuts connections after every byte of a request and of a reply. The reported outcome must match
+ * the store.
+ */
 
 import { createCheckpointManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';
@@ -17,18 +20,21 @@ import { type CatalogCut, CutRun, type Places, runUri } from './cut-run.ts';
 import { playUpload } from './cut-upload.ts';
 import { BODY_START_BYTES, isCall } from './requests.ts';
 
-/** Runs that are written to at the same time. */
+/** Number of runs that are written at the same time. */
 const LANES = 4;
-/** Each makes the entries of the catalog longer. */
+/** Each save makes the entries of the catalog longer. */
 const SAVES_OF_RUN = 8;
 const IS_LONG = LONG_COUNT > 0;
 const PART_BYTES = 5 * 1024 * 1024;
 const LARGE_BYTES = PART_BYTES + 70_000;
-/** Times and sizes in them have more digits, or fewer. The last bytes of a reply are beyond those that tell the outcome. */
+/**
+ * Replies vary in length, because times and sizes in them have more or fewer digits. The last bytes
+ * of a reply come after those that decide the outcome.
+ */
 const REPLY_BYTES_VARY = 16;
 const TIMEOUT_MS = IS_LONG ? 6 * 3600_000 : 600_000;
 
-/** In bytes. */
+/** Step sizes in bytes. */
 interface Steps {
   readonly head: number;
   readonly body: number;
@@ -37,7 +43,10 @@ interface Steps {
 
 const EVERY_BYTE: Steps = { head: 1, body: 1, reply: 1 };
 
-/** Of a request like this one. One that is sent whole is cut as its reply is, at 0. */
+/**
+ * The cut points of a request like this one. A request that is sent completely is covered by the
+ * cut of its reply at 0.
+ */
 function* cutPoints(exchange: Exchange, inShort: Steps): Generator<CutPoint> {
   const { requestBytes, replyBytes, headers } = exchange;
   const headBytes = requestBytes - Number(headers['content-length'] ?? 0);
@@ -49,7 +58,7 @@ function* cutPoints(exchange: Exchange, inShort: Steps): Generator<CutPoint> {
 
 for (const cloud of CLOUDS) {
   cloud.describeOnOwn(`lost requests and replies on ${cloud.title}`, (server) => {
-    /** One for each of those that go on at the same time. */
+    /** One proxy for each run at the same time. */
     let proxies: CuttingProxy[];
     let bucket: TestBucket;
     let view: BucketView;
@@ -69,7 +78,7 @@ for (const cloud of CLOUDS) {
     const placesAt = (proxy: CuttingProxy): Places => ({ cloud, bucket, proxy, view });
     const firstProxy = () => proxies[0] as CuttingProxy;
 
-    /** Each lane takes the next, until there is none. */
+    /** Each lane takes the next cut until none is left. */
     async function playAll<Cut>(
       cuts: readonly Cut[],
       lane: (proxy: CuttingProxy, next: () => [number, Cut] | undefined) => Promise<void>,
@@ -91,7 +100,8 @@ for (const cloud of CLOUDS) {
       'I4, I7: a catalog write that is cut anywhere: what was said is what is there, and recover tells the rest',
       async () => {
         const points = [...cutPoints(await catalogWrite(), { head: 5, body: 34, reply: 5 })];
-        // Where nothing goes through afterwards, the outcome is another; in a short run each point has one of the two.
+        // The outcome differs if no request passes after the cut. In a short run each point has one
+        // of the two cases.
         const all = points.flatMap((after, index): CatalogCut[] => {
           const both = [
             { after, isLast: false },
@@ -171,7 +181,7 @@ for (const cloud of CLOUDS) {
           await reader.restore({ version: 1n, to });
           for (const [file, bytes] of Object.entries(files)) expect(Buffer.compare(to[file]!, bytes)).toBe(0);
         }
-        // The others are longer than what is to be cut.
+        // The others are too long for the cut.
         expect(cutCount).toBeGreaterThan(3);
       },
       TIMEOUT_MS,

@@ -1,6 +1,9 @@
 import { type Clock, systemClock } from '@holdfast/core';
 
-/** The system's clock, which a test may put forward: nobody waits for a timeout, and a busy machine runs into none. */
+/**
+ * The system's clock, which a test may put forward. No test waits for a timeout, and a busy machine
+ * causes none.
+ */
 export class MovedClock implements Clock {
   readonly #sleepers = new Set<{ readonly dueMs: number; readonly wake: () => void }>();
   #aheadMs = 0;
@@ -27,7 +30,7 @@ export class MovedClock implements Clock {
     }
   }
 
-  /** Wakes all whose time has come by then. */
+  /** Wakes every sleeper that is due by then. */
   skip(ms: number): void {
     this.#aheadMs += ms;
     const nowMs = this.monotonicMs();

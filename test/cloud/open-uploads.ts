@@ -1,4 +1,4 @@
-/** Uploads in parts that are neither completed nor aborted, as each provider shows them. */
+/** Finds uploads in parts that are neither completed nor aborted, as each provider lists them. */
 
 import { ListMultipartUploadsCommand, ListPartsCommand } from '@aws-sdk/client-s3';
 import type { RunView } from '../crash/invariants.ts';
@@ -11,7 +11,9 @@ import { partsOfBucket, type TestBucket } from '../servers/test-bucket.ts';
 
 type OpenUploads = ReturnType<RunView['openUploads']>;
 
-/** `tokens`: those that the run has records of. One that none fits has a token of its own making. */
+/**
+ * `tokens`: those in the run's records. An upload that matches none of them gets a generated token.
+ */
 const FINDERS: Readonly<
   Record<CloudSuite, (run: TestBucket, tokens: readonly string[]) => Promise<OpenUploads>>
 > = {
@@ -28,7 +30,7 @@ export function openUploadsOf(
   return FINDERS[suite](run, tokens);
 }
 
-/** Tokens by the id of their upload. */
+/** Finds the token of an upload by its id. */
 function byUploadId(tokens: readonly string[]): (uploadId: string) => string {
   const tokenOf = new Map(tokens.map((token) => [contentOf(token)['uploadId'], token]));
   return (uploadId) => tokenOf.get(uploadId) ?? `none recorded of ${uploadId}`;
@@ -40,7 +42,7 @@ async function uploadsOnS3(run: TestBucket, tokens: readonly string[]): Promise<
   const prefix = `${partsOfBucket(run).prefix}/`;
   const tokenOf = byUploadId(tokens);
   try {
-    // Without a prefix: MinIO takes it for a whole key.
+    // List without a prefix, because MinIO treats a prefix as a complete key.
     const { Uploads = [], IsTruncated } = await client.send(
       new ListMultipartUploadsCommand({ Bucket: bucket }),
     );
@@ -58,8 +60,9 @@ async function uploadsOnS3(run: TestBucket, tokens: readonly string[]): Promise<
 }
 
 /**
- * Of those whose parts are objects: the only ones that an emulator has. An upload is over when its mark is gone; a part that arrives after
- * that is nobody's, and is left to the bucket's lifecycle, as the manual says.
+ * Uploads whose parts are objects, the only ones that an emulator supports. An upload is over when
+ * its marker is gone. A part that arrives later belongs to no upload, and the bucket's lifecycle
+ * deletes it, as the manual says.
  */
 async function uploadsOnGcs(run: TestBucket, tokens: readonly string[]): Promise<OpenUploads> {
   const view = await openGcsBucket(run);
@@ -77,7 +80,10 @@ async function uploadsOnGcs(run: TestBucket, tokens: readonly string[]): Promise
     });
 }
 
-/** Names of blocks: the id of their upload; then a number, or what became of it; then what does not matter here. */
+/**
+ * Names of blocks: the id of their upload, then a number or the outcome of the upload, then a part
+ * without meaning here.
+ */
 const BLOCK = /^([0-9a-f]{32})(.{7})[0-9a-f]{8}$/;
 
 async function uploadsOnAzure(run: TestBucket, tokens: readonly string[]): Promise<OpenUploads> {
@@ -92,7 +98,7 @@ async function uploadsOnAzure(run: TestBucket, tokens: readonly string[]): Promi
     );
     for (const id of new Set(blocks.map(([, each = '']) => each))) {
       const rest = blocks.filter(([, each]) => each === id).map(([, , text = '']) => text);
-      // Its bytes go by themselves.
+      // The service deletes its bytes by itself.
       if (rest.includes('aborted')) continue;
       const partCount = rest.filter((text) => /^\d+$/.test(text)).length;
       uploads.push({ key: name.slice(prefix.length), token: tokenOf(id), partCount });

@@ -1,4 +1,4 @@
-/** A first save in a bucket that has a run around it, or below it. */
+/** A first save in a bucket that has another run above or below the new one. */
 
 import { openCheckpointManager } from '@holdfast/stores';
 import { expect, test } from 'vitest';

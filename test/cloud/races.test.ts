@@ -1,4 +1,4 @@
-/** Who wins when many want the same: between processes, on real stores. */
+/** Which process wins when many compete, on real stores and between real processes. */
 
 import { raceAcrossProcesses, SeededRandom } from '@holdfast/testkit';
 import { expect, test, vi } from 'vitest';
@@ -14,7 +14,10 @@ import { viewOfRun } from './run-view.ts';
 const ROUNDS = 30;
 const FILE_BYTES = 1000;
 
-/** A long run has all of it everywhere. A short one has every head start of a rival once, and elsewhere than on S3 fewer who race. */
+/**
+ * A long run has the full size on every cloud. A short run has every head start of a rival once,
+ * and fewer competitors on clouds other than S3.
+ */
 function extentOn(cloud: Cloud) {
   const isWhole = cloud === S3 || LONG_COUNT > 0;
   return {
@@ -33,7 +36,8 @@ const ANSWERS = ['committed', 'Fenced', 'Conflict'];
 const partSizeBytes = 5 * 1024 * 1024;
 const filesOf: FilesOf = (attempt, version, writer) => largeFilesOf(attempt, version, writer, FILE_BYTES);
 
-// The processes of a race inherit it: most of their time would be spent on reading the sources.
+// The processes of a race inherit the cache. Without it they would spend most of their time reading
+// the sources.
 vi.stubEnv('NODE_COMPILE_CACHE', COMPILE_CACHE);
 
 const store = new URL('../../packages/stores/src/index.ts', import.meta.url).href;
@@ -48,7 +52,7 @@ for (const cloud of CLOUDS) {
       const random = new SeededRandom(seed);
       const { winsByProcess } = await raceAcrossProcesses({ store: opened, random, rounds: createRounds });
       expect(winsByProcess.reduce((sum, wins) => sum + wins)).toBe(createRounds);
-      // Otherwise it was no race.
+      // Otherwise there was no race.
       expect(winsByProcess.filter((wins) => wins > 0).length).toBeGreaterThan(1);
     }, 120_000);
 
@@ -59,7 +63,7 @@ for (const cloud of CLOUDS) {
         const winners: string[] = [];
         for (let version = 1n; version <= commitRounds; version++) winners.push(await race.play(version));
         await race.end();
-        // Otherwise it was no race.
+        // Otherwise there was no race.
         expect(new Set(winners)).toEqual(new Set(['writer', 'rival']));
       },
       TIMEOUT_MS,

@@ -1,4 +1,7 @@
-/** On each real store: parts of a file are read at any position and proven; an object that another has taken the place of is noticed. */
+/**
+ * On each real store: reads any range of a file with verification, and detects an object that
+ * another one has replaced.
+ */
 
 import { createCheckpointManager, openObjectSource } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';

@@ -1,4 +1,7 @@
-/** On each real store: SIGKILL at 60 % of a large file costs the next process what was under way, and no more. */
+/**
+ * On each real store: after SIGKILL at 60 % of a large file, the next process repeats only the
+ * parts that were in flight.
+ */
 
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +17,7 @@ import { viewOfRun } from './run-view.ts';
 const TIMEOUT_MS = 120_000;
 const TITLE = 'I1, I6, I10: the next process of the writer goes on with it, and nothing is left over';
 
-/** Throws unless the run is sound and holds what was saved, and nothing of the upload is left. */
+/** Throws unless the run is sound and complete, and nothing of the upload is left. */
 async function expectSound(view: RunView): Promise<void> {
   const told: Told[] = [
     { attempt: 'job-0', writer: 0, version: 1n, outcome: 'killed' },
@@ -39,7 +42,8 @@ for (const cloud of CLOUDS) {
   });
 }
 
-// Elsewhere nobody can tell whether the process before is gone, and the store says that it cannot resume.
+// On other systems no process can tell whether the previous one has ended, and the store reports
+// that it cannot resume.
 test.runIf(existsSync('/proc/self/stat'))(
   `an upload whose process was killed on the local disk > ${TITLE}`,
   async () => {
@@ -60,14 +64,14 @@ async function viewOfDirectory(path: string, uri: string): Promise<RunView> {
   const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const names = files.map((file) => relative(path, join(file.parentPath, file.name))).sort();
   const isOwn = (name: string) => /(^|\/)\.holdfast-/.test(name);
-  // The room that the store keeps back for a full disk belongs to no upload.
+  // The reserve that the store keeps for a full disk belongs to no upload.
   const isOfUpload = (name: string) => isOwn(name) && name !== '.holdfast-reserve';
   const store = await openStore(uri);
   return {
     violations: [],
     keys: () => names.filter((name) => !isOwn(name)),
     read: (key) => readFileSync(join(path, key)),
-    // What the store keeps for itself is of uploads that have not ended.
+    // The store's other internal files belong to unfinished uploads.
     openUploads: () => names.filter(isOfUpload).map((name) => ({ key: name, token: '', partCount: 1 })),
     openStore: () => store,
   };

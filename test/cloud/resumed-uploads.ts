@@ -1,17 +1,20 @@
-/** A process is killed in the middle of a large file, and the next one of the same writer saves the same version. */
+/**
+ * A process is killed in the middle of a large file. The next process of the same writer saves the
+ * same version.
+ */
 
 import { largeFilesOf } from '../crash/large-files.ts';
 import { Writer } from '../crash/writer.ts';
 import type { SaveOrder } from '../crash/writer-messages.ts';
 
 const MIB = 1024 * 1024;
-/** The smallest that every provider takes. */
+/** The smallest part size that every provider accepts. */
 const PART_BYTES = 5 * MIB;
 const SIZE_BYTES = 64 * MIB;
 const PART_COUNT = Math.ceil(SIZE_BYTES / PART_BYTES);
-/** Calls that send a part before the one that kills: about 60 % of the file. */
+/** Number of part calls before the one that kills, about 60 % of the file. */
 const SENT_BEFORE = Math.round(PART_COUNT * 0.6);
-/** What the memory of a writer process holds. */
+/** Number of parts in the memory of a writer process. */
 const IN_FLIGHT_MAX = 4;
 
 const ORDER = {
@@ -19,12 +22,14 @@ const ORDER = {
   ...{ largeBytes: SIZE_BYTES, partSizeBytes: PART_BYTES },
 } as const satisfies Partial<SaveOrder>;
 
-/** What the writer had to save, by name. */
+/** The files of the writer, by name. */
 export function filesOfResumed(attempt: string, version: bigint, writer: number): Record<string, Uint8Array> {
   return largeFilesOf(attempt, version, writer, SIZE_BYTES);
 }
 
-/** Throws unless the second process is told that it is committed, and has sent no more again than what was under way. */
+/**
+ * Throws unless the second process reports a commit and repeats only the parts that were in flight.
+ */
 export async function playKilledAndResumed(
   run: Pick<SaveOrder, 'uri'>,
   env: Readonly<Record<string, string>>,

@@ -1,10 +1,13 @@
-/** What has become of one version, whatever anybody was told of it: read with the provider's own SDK. */
+/**
+ * The true state of one version, read with the provider's own SDK and independent of any reported
+ * outcome.
+ */
 
 import type { TestBucket } from '../servers/test-bucket.ts';
 import type { AmbiguousCloud } from './ambiguity-clouds.ts';
 import type { SeenBucket } from './run-view.ts';
 
-/** Where runs are played, side by side. */
+/** The store and bucket in which runs are played in parallel. */
 export interface Place {
   readonly cloud: AmbiguousCloud;
   readonly bucket: TestBucket;
@@ -12,17 +15,17 @@ export interface Place {
 }
 
 export interface Truth {
-  /** Of the attempt that owns the run. 0: none does. */
+  /** The epoch of the attempt that owns the run, or 0 if none does. */
   readonly epoch: number;
-  /** Of the attempt that has committed the version, if one has. */
+  /** The epoch of the attempt that committed the version, if any. */
   readonly committedEpoch: number | undefined;
-  /** `epoch/writer` of all that have delivered it. */
+  /** `epoch/writer` of all writers that have delivered the version. */
   readonly delivered: ReadonlySet<string>;
 }
 
 export const NOTHING: Truth = { epoch: 0, committedEpoch: undefined, delivered: new Set() };
 
-/** `name`: of the run. */
+/** `name` is the name of the run. */
 export async function truthOf({ view }: Place, name: string, version: bigint): Promise<Truth> {
   const keys = await view.list(`${name}/`);
   const newest = keys.filter((key) => key.startsWith(`${name}/catalog/`)).at(-1);

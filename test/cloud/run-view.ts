@@ -1,4 +1,7 @@
-/** A run in a bucket as somebody finds it who comes later. It is looked at with the SDK, not with the adapter that is under test. */
+/**
+ * A run in a bucket as a later process sees it. It is read with the SDK, independently of the
+ * adapter under test.
+ */
 
 import { openStore } from '@holdfast/stores';
 import type { RunView } from '../crash/invariants.ts';
@@ -6,7 +9,7 @@ import type { Cloud } from '../servers/clouds.ts';
 import { type BucketView, partsOfBucket, type TestBucket } from '../servers/test-bucket.ts';
 import { openUploadsOf } from './open-uploads.ts';
 
-/** What adapters keep for themselves begins like this. */
+/** Prefix of the adapters' internal objects. */
 const OWN_PREFIX = '.holdfast-';
 const READS_MAX = 16;
 
@@ -16,7 +19,7 @@ export interface SeenCloud extends Pick<Cloud, 'suite'> {
 
 export type SeenBucket = Pick<BucketView, 'list' | 'read' | 'close'>;
 
-/** Reads all records and lists all uploads now; what happens later does not show. */
+/** Reads all records and lists all uploads now. Later changes do not appear. */
 export async function viewOfRun(cloud: SeenCloud, run: TestBucket): Promise<RunView> {
   const view = await cloud.openBucket(run);
   try {
@@ -49,7 +52,7 @@ async function readAll(view: SeenBucket, prefix: string, names: readonly string[
   return records;
 }
 
-/** Of the upload records. */
+/** Tokens in the upload records. */
 function tokensIn(records: ReadonlyMap<string, Uint8Array>): string[] {
   const uploads = [...records].filter(([key]) => key.startsWith('uploads/'));
   return uploads.map(([, bytes]) => {

@@ -1,24 +1,24 @@
-/** What a writer was told of its save, and whether that is so. */
+/** The reported outcome of a save, and checks that it is true. */
 
 import { type CheckpointManager, isCheckpointError, type SaveResult } from '@holdfast/core';
 import type { Truth } from './run-truth.ts';
 
 export interface Said {
   readonly writer: number;
-  /** `committed`, `delivered` when other writers were still missing, or the code of the error. */
+  /** `committed`, `delivered` if other writers were still missing, or the code of the error. */
   readonly outcome: string;
   readonly message: string;
   readonly isPermanent: boolean;
-  /** Of `OutcomeUnknown`. */
+  /** The token of `OutcomeUnknown`. */
   readonly token: string | undefined;
-  /** Writers that were said to be missing. */
+  /** The writers that were reported as missing. */
   readonly missing: readonly number[];
 }
 
-/** The epoch of the first attempt of a run: the one whose writers are asked about. */
+/** The epoch of a run's first attempt, whose writers are judged. */
 const EPOCH = 1;
 export const WRITER_COUNT = 2;
-/** Errors that claim nothing but that it did not work this time. */
+/** Errors that claim only that this try failed. */
 const TRIED_IN_VAIN = ['Unavailable', 'Throttled', 'TimedOut'];
 
 export async function saidOf(writer: number, save: Promise<SaveResult>): Promise<Said> {
@@ -34,7 +34,7 @@ export async function saidOf(writer: number, save: Promise<SaveResult>): Promise
   }
 }
 
-/** Throws unless it is so in the moment in which it is said. */
+/** Throws unless the outcome is true at the moment of the report. */
 export function judge(said: Said, { before, now }: { before: Truth; now: Truth }): void {
   const { writer, outcome } = said;
   const fail = (why: string) => {
@@ -62,7 +62,7 @@ export function judge(said: Said, { before, now }: { before: Truth; now: Truth }
   }
 }
 
-/** Throws unless it has stayed true, and `recover` knows what became of what was unknown. */
+/** Throws unless the outcome is still true. `recover` must resolve an unknown outcome correctly. */
 export async function judgeLater(said: Said, now: Truth, observer: CheckpointManager): Promise<void> {
   const isOurs = now.committedEpoch === EPOCH;
   const { writer, outcome, token } = said;
@@ -77,7 +77,10 @@ export async function judgeLater(said: Said, now: Truth, observer: CheckpointMan
     throw new Error(`I7: recover says ${recovered.outcome} (${recovered.detail}), and it is ${truth}`);
 }
 
-/** Throws unless a rival was told the truth of its own save or commit. Its own requests met no fault. */
+/**
+ * Throws unless a rival received a true outcome of its own save or commit. Its own requests met no
+ * fault.
+ */
 export function judgeRival(outcome: string, now: Truth): void {
   const isSo =
     outcome === 'committed'
@@ -99,7 +102,7 @@ export async function outcomeOf(call: Promise<unknown>): Promise<string> {
   }
 }
 
-/** Writers of whom no receipt is there. */
+/** Writers without a receipt. */
 export function missingIn(truth: Truth): number[] {
   return Array.from({ length: WRITER_COUNT }, (_, index) => index).filter(
     (index) => !isDelivered(truth, index),

@@ -1,4 +1,7 @@
-/** A process stands still in the middle of its save, as under a debugger or on a machine that swaps, while another takes the run over. */
+/**
+ * A process is stopped in the middle of its save, as under a debugger or on a swapping machine.
+ * Meanwhile another process takes over the run.
+ */
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { checkInvariants, type Told } from '../crash/invariants.ts';
@@ -21,7 +24,7 @@ const POINTS: readonly [string, Pick<Halt, 'at'> & { moment: 'before' | 'meanwhi
 
 for (const cloud of CLOUDS) {
   cloud.describeOn(`a writer that stands still on ${cloud.title}`, (server) => {
-    // Every save of theirs has a manager of its own, so they can go on in the next test.
+    // Every save of these writers has its own manager, so the next test can use them again.
     let old: Writer;
     let next: Writer;
     beforeAll(async () => {
@@ -62,7 +65,7 @@ for (const cloud of CLOUDS) {
           .map(({ kind, epoch }) => `${kind} in epoch ${epoch}`);
         expect(kinds).toEqual(['takeover in epoch 1', 'takeover in epoch 2', 'commit in epoch 2']);
 
-        // It stays so: the next save of the process that was overtaken is refused as well.
+        // The fence is permanent: the next save of the fenced process is rejected too.
         expect(await old.save(order('old', 2n)).told).toMatchObject({ outcome: 'Fenced' });
       },
       120_000,

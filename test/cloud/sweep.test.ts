@@ -1,4 +1,4 @@
-/** What a dead attempt has left on each real store is gone within two sweeps, and what is live stays. */
+/** Two sweeps remove what a dead attempt left on each real store, and all live data stays. */
 
 import { createCheckpointManager } from '@holdfast/core';
 import { openStore } from '@holdfast/stores';

@@ -1,35 +1,38 @@
-/** Stores that break one promise each, made from the reference store. */
+/** Stores that each break one promise, made from the reference store. */
 
 import type { ObjectStore, StoreCapabilities, Upload } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { crc32c } from '@holdfast/testkit';
 
 export interface Mutant {
-  /** What is wrong with it. */
+  /** The defect of this store. */
   readonly name: string;
-  /** The check that must find it. */
+  /** The check that must detect it. */
   readonly breaks: string;
-  /** A new, empty store; resolves to further clients of it when called again. */
+  /** Makes a new, empty store. Each call of the result opens another client of it. */
   readonly make: () => () => Promise<ObjectStore>;
 }
 
 export interface MutantParts {
   readonly bucket: MemoryBucket;
-  /** A sound client of the bucket. */
+  /** A correct client of the bucket. */
   readonly sound: MemoryStore;
-  /** Clients opened before this one. */
+  /** Number of clients opened before this one. */
   readonly clientCount: number;
 }
 
 type Changes = { -readonly [name in keyof ObjectStore]?: ObjectStore[name] };
 
 interface MutantOptions {
-  /** What the mutant claims; the sound store below it has the same, unless it is given in `soundCapabilities`. */
+  /**
+   * Capabilities that the mutant claims. The correct store below it has the same ones unless
+   * `soundCapabilities` overrides them.
+   */
   readonly capabilities?: Partial<StoreCapabilities>;
   readonly soundCapabilities?: Partial<StoreCapabilities>;
 }
 
-/** A memory store with some of its members replaced. */
+/** A memory store with some replaced members. */
 export function mutant(
   name: string,
   breaks: string,
@@ -54,7 +57,9 @@ export function mutant(
 
 type UploadChanges = { -readonly [name in keyof Upload]?: Upload[name] };
 
-/** A memory store whose uploads have some of their members replaced, begun and resumed ones alike. */
+/**
+ * A memory store whose uploads have some replaced members, both for new and for resumed uploads.
+ */
 export function uploadMutant(
   name: string,
   breaks: string,
@@ -82,7 +87,7 @@ export function later(ms = 5): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** Some time passes, unless the signal fires first: then it rejects as `fetch` does. */
+/** Waits a short time. If the signal fires first, it rejects as `fetch` does. */
 export function interruptible(signal: AbortSignal | undefined, ms = 5): Promise<void> {
   return new Promise((resolve, reject) => {
     setTimeout(resolve, ms);

@@ -6,7 +6,7 @@ import { type Mutant, type MutantParts, mutant } from './mutant.ts';
 const MISSING = 'head, get, readInto: an object that does not exist is NotFound';
 const MAX_BYTES = 'get: an object of maxBytes is read, a larger one is Corrupt';
 const HEAD_CRC = 'head: where it tells a CRC32C, that is the one of all bytes';
-/** What the suite takes where the store lets it. */
+/** Part size of the suite, if the store allows it. */
 const PART_SIZE_BYTES = 64 * 1024;
 const OWN_BYTES = "get: the bytes are the caller's own and are never written again";
 const RANGES = 'readInto: fills the buffer from any offset, and less only where the object ends';
@@ -144,7 +144,9 @@ async function* pagesWith(
   for await (const page of pages) yield { ...page, objects: page.objects.map(change) };
 }
 
-/** A store that lists its own way: all that matches, to be cut into pages. */
+/**
+ * A store with its own list function, which returns all matches. The result is then cut into pages.
+ */
 function listMutant(
   name: string,
   breaks: string,
@@ -172,7 +174,10 @@ function matching({ bucket }: MutantParts, prefix: string, startAfter = ''): str
   return bucket.keys().filter((key) => key.startsWith(prefix) && Buffer.compare(Buffer.from(key), after) > 0);
 }
 
-/** As a walk through directories finds them: names of one directory in order, then what is below each. */
+/**
+ * The order of a walk through directories: names of one directory in order, then the content of
+ * each.
+ */
 function bySegments(a: string, b: string): number {
   const [left, right] = [a.split('/'), b.split('/')];
   for (const [index, name] of left.entries()) {

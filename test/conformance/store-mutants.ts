@@ -3,7 +3,7 @@ import { CheckpointError, type CreateOptions, type ObjectInfo } from '@holdfast/
 import { crc32c } from '@holdfast/testkit';
 import { later, type Mutant, type MutantParts, mutant, uploadMutant } from './mutant.ts';
 
-/** What `create` does when it makes an object of other bytes. */
+/** How `create` makes an object with other bytes. */
 function insert({ bucket }: MutantParts, key: string, bytes: Uint8Array): ObjectInfo {
   const info = bucket.insert(key, bytes);
   if (info === undefined) throw new CheckpointError('AlreadyExists', key);
@@ -90,7 +90,7 @@ const capabilityMutants: readonly Mutant[] = [
   ),
 ];
 
-/** A store that does something to each key on its way in. */
+/** A store that changes each key before it uses it. */
 function keyMutant(name: string, breaks: string, change: (key: string) => string): Mutant {
   return mutant(name, breaks, ({ sound }) => ({
     create: async (key, bytes, options) => ({ ...(await sound.create(change(key), bytes, options)), key }),
@@ -178,7 +178,7 @@ const SECOND = 'create: a second create of the same key is AlreadyExists and cha
 const SEEN = 'create: once it has resolved, every client sees the object by head, get, readInto and list';
 const TIMES = "create: createdAtMs is the store's time in milliseconds, and head, get and list agree on it";
 
-/** A store that writes other bytes than it is given. */
+/** A store that writes other bytes than it receives. */
 function createMutant(
   name: string,
   breaks: string,

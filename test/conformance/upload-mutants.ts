@@ -347,7 +347,7 @@ const UPLOAD_PREFIX =
   'listUploads: a prefix is a text, and each upload whose key starts with it is shown once';
 const LISTED_TOKEN = 'listUploads: by its token another client lists the parts of an upload and aborts it';
 
-/** A store that shows its uploads in its own way. */
+/** A store that lists its uploads in its own way. */
 function listingMutant(
   name: string,
   breaks: string,

@@ -1,6 +1,7 @@
 /**
- * Every call that a process makes to the store, in every story, meets every fault in turn: the process dies before it, after it or with
- * the request on its way; request or reply are lost, late, or doubled. After each the run is looked at from outside.
+ * Every call of a process to the store, in every story, meets every fault in turn. The process dies
+ * before the call, after it, or while the request is on its way. Or the request or its reply is
+ * lost, late or doubled. After each fault the test checks the run from outside.
  */
 
 import { crc32c } from '@holdfast/core';
@@ -12,13 +13,13 @@ import { checkInvariants, type Told, viewOfBucket } from './invariants.ts';
 import { SCENARIOS, type Scenario, type Stage, saveHealthy } from './scenarios.ts';
 
 const CALLS_MAX = 200;
-/** Far beyond the end of any story. */
+/** A number higher than the calls of any story. */
 const NO_CALL = 10 * CALLS_MAX;
 
 const FAULT_NAMES = Object.keys(FAULTS) as FaultName[];
-/** A process may die anywhere. */
+/** A process may die at any call. */
 const AT_EVERY_CALL: readonly FaultName[] = ['stopBefore', 'stopAfter'];
-/** In a short run each of the other faults hits one in so many calls of an operation. */
+/** In a short run each of the other faults hits one of this many calls of an operation. */
 const CALLS_ONE_IN = 4;
 
 const STORIES = Object.entries(SCENARIOS);
@@ -26,26 +27,33 @@ const STORIES = Object.entries(SCENARIOS);
 interface Call {
   /** Index of its story. */
   readonly story: number;
-  /** Within its story. */
+  /** Number of the call within its story. */
   readonly number: number;
   readonly operation: string;
-  /** How many of this operation come before it, in all stories. */
+  /** Number of earlier calls of this operation in all stories. */
   readonly turn: number;
 }
 
-/** Of the victims of all stories, when all goes well. */
+/** Calls of the victims of all stories, recorded without faults. */
 const calls: Call[] = [];
 
-/** All in a long run. In a short one a fault hits other calls than its neighbours do. */
+/**
+ * In a long run every fault hits every call. In a short run neighbouring faults hit different
+ * calls.
+ */
 function isHit({ operation, turn }: Call, name: FaultName): boolean {
   if (LONG_COUNT > 0 || AT_EVERY_CALL.includes(name)) return true;
   const count = calls.filter((each) => each.operation === operation).length;
   return (turn + FAULT_NAMES.indexOf(name)) % Math.min(CALLS_ONE_IN, count) === 0;
 }
 
-/** Plays one story. Resolves to the operations that the victim has called; it may have ended before it came to call `number`. */
+/**
+ * Plays one story. Resolves to the operations that the victim called. The victim may end before
+ * call `number`.
+ */
 async function play(scenario: Scenario, name: FaultName, number: number): Promise<string[]> {
-  // A doubled request that lingers may bring back what was deleted, with the same bytes: garbage, which nobody reads.
+  // A late duplicate of a request may restore a deleted object with the same bytes. That object is
+  // garbage, because no reader refers to it.
   const bucket = new MemoryBucket({ crc32c, mayReuseKey: ({ hasSameBytes }) => hasSameBytes });
   const lateEffects = new LateEffects();
   const victimStore = new FaultyStore(new MemoryStore(bucket), faultAt(number, FAULTS[name]), {
@@ -60,8 +68,8 @@ async function play(scenario: Scenario, name: FaultName, number: number): Promis
   await checkInvariants(viewOfBucket(bucket), told);
   await lateEffects.releaseAll();
 
-  // I10: whatever is left, late effects included, a new incarnation of the job goes on from it.
-  const next: Told[] = []; // of its own: a dead process may still find out that nobody answers it
+  // I10: a new incarnation of the job continues from any remaining state, late effects included.
+  const next: Told[] = []; // a dead process may still add to `told`
   await saveHealthy({ ...stage, told: next }, { attempt: 'next-job', index: 0, count: 1 }, { version: 50n });
   expect(next.map((each) => each.outcome)).toEqual(['committed']);
   await checkInvariants(viewOfBucket(bucket), [...told, ...next]);
@@ -90,7 +98,7 @@ describe.each(STORIES.map(([title, scenario], story) => ({ title, scenario, stor
         const due = ofStory.filter((call) => isHit(call, name));
         let hitCount = 0;
         for (const { number } of due) if ((await play(scenario, name, number)).length > number) hitCount++;
-        // Who waits for another looks more or less often.
+        // The number of calls varies slightly, because a waiting writer polls.
         expect(hitCount).toBeGreaterThan(due.length - 4);
       },
       60_000,

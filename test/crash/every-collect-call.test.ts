@@ -1,6 +1,7 @@
 /**
- * Every call that a collection makes to the store meets the death of the process, and every second one every other fault. After each, and again when late effects have landed, nothing
- * that must stay is missing; and the next collection finishes what this one has left.
+ * Every call that a collection makes to the store meets the death of the process. Every second call
+ * meets every other fault. The test checks after each fault, and again after late effects, that
+ * nothing is missing that must stay. The next collection must finish what this one left.
  */
 
 import { crc32c, createCheckpointManager, systemClock } from '@holdfast/core';
@@ -13,7 +14,10 @@ const CALLS_MAX = 100;
 const RULES = { policy: { keepLast: 1, graceMs: 0 }, force: true };
 const GARBAGE = 'version_9/1.1/0.0-0f/lost';
 
-/** 1 is pinned, 3 is leased, 5 is what the present attempt resumed from, 6 is the latest; nothing keeps 2 and 4. */
+/**
+ * Version 1 is pinned, 3 is leased, the present attempt resumed from 5, and 6 is the latest.
+ * Nothing protects 2 and 4.
+ */
 const STAYS = [1, 3, 5, 6];
 const GOES = [2, 4];
 
@@ -24,9 +28,10 @@ function contentOf(version: number): Uint8Array {
   return new TextEncoder().encode(`the file of version ${version}`);
 }
 
-/** A bucket of its own with all that was there at first. */
+/** A new bucket with a copy of all initial objects. */
 function newBucket(): MemoryBucket {
-  // A doubled request that lingers may bring back what was deleted, with the same bytes: garbage, which nobody reads.
+  // A late duplicate of a request may restore a deleted object with the same bytes. That object is
+  // garbage, because no reader refers to it.
   const bucket = new MemoryBucket({ crc32c, clock, mayReuseKey: ({ hasSameBytes }) => hasSameBytes });
   for (const [key, bytes] of objects) bucket.insert(key, bytes);
   return bucket;
@@ -37,7 +42,7 @@ function open(bucket: MemoryBucket, attempt?: string) {
   return createCheckpointManager({ store: new MemoryStore(bucket), clock: machineClock, attempt, settings });
 }
 
-/** Sleeps for real, at the date that the store has. */
+/** Sleeps in real time, but reports the date of the store. */
 const machineClock = { ...systemClock, nowMs: () => clock.nowMs() };
 
 beforeAll(async () => {
@@ -60,7 +65,10 @@ function below(keys: Iterable<string>, version: number): string[] {
   return [...keys].filter((key) => key.startsWith(`version_${version}/`));
 }
 
-/** Whatever has happened: what must stay is there whole, and what is in the catalog has all of its objects. */
+/**
+ * Checks that every version that must stay is complete, and that every version in the catalog has
+ * all of its objects.
+ */
 async function check(bucket: MemoryBucket): Promise<void> {
   expect(bucket.violations).toEqual([]);
   await using manager = open(bucket);
@@ -78,7 +86,7 @@ async function check(bucket: MemoryBucket): Promise<void> {
   }
 }
 
-/** `false` when the victim ended before it came to call `number`. */
+/** Resolves to false if the victim ended before call `number`. */
 async function play(name: FaultName, number: number): Promise<boolean> {
   const bucket = newBucket();
   const lateEffects = new LateEffects();
@@ -93,9 +101,9 @@ async function play(name: FaultName, number: number): Promise<boolean> {
   if (FAULTS[name].effect.endsWith('late')) await check(bucket);
   await lateEffects.releaseAll();
   await check(bucket);
-  if (result) expect(below(bucket.keys(), 2)).toEqual([]); // I7: it said that it was done
+  if (result) expect(below(bucket.keys(), 2)).toEqual([]); // I7: it reported success
 
-  // I10: the next one goes on from whatever is left, and so does the job.
+  // I10: the next collection and the job continue from any remaining state.
   await using next = open(bucket, 'job-2');
   await next.collect(RULES);
   expect((await next.list()).map(({ version, state }) => `${version} ${state}`)).toEqual([
@@ -109,7 +117,7 @@ async function play(name: FaultName, number: number): Promise<boolean> {
 test.each(Object.keys(FAULTS) as FaultName[])(
   'I0, I1, I3, I7, I8 and I10 hold when call after call of a collection meets %s',
   async (name) => {
-    // A process may die at every call; of the other faults, half of the calls tell as much.
+    // A process may die at every call. For the other faults half of the calls are enough.
     const step = name.startsWith('stop') ? 1 : 2;
     let number = 0;
     while (await play(name, number)) {

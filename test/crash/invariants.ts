@@ -1,4 +1,4 @@
-/** Looks at a run from outside, as a process that comes later: is every promise kept? */
+/** Checks the invariants of a run from outside, as a later process would see it. */
 
 import { type CheckpointManager, crc32c, createCheckpointManager, idText } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
@@ -6,7 +6,7 @@ import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { wholeCheckpoints } from './raw-pages.ts';
 import { type RawShare, rawShares } from './raw-shares.ts';
 
-/** Of healthy processes. */
+/** Settings of healthy processes. */
 export const SETTINGS = {
   bufferBytes: 16 * 1024 * 1024,
   partSizeBytesMin: 64 * 1024,
@@ -14,10 +14,10 @@ export const SETTINGS = {
   retryDelayMsMax: 4,
 };
 
-/** The victim gives up soon, where it is left without an answer. */
+/** Settings of the victim, which gives up soon when it gets no answer. */
 export const VICTIM_SETTINGS = { ...SETTINGS, recordTimeoutMs: 60, stallTimeoutMs: 20 };
 
-/** What a process was told about one save. */
+/** The result of one save, as the process received it. */
 export interface Told {
   readonly attempt: string;
   readonly writer: number;
@@ -26,17 +26,17 @@ export interface Told {
   readonly outcome: string;
 }
 
-/** A run as somebody finds it who comes later. */
+/** A run as a later process sees it. */
 export interface RunView {
-  /** Broken promises that the store has noticed itself. */
+  /** Broken promises that the store itself has detected. */
   readonly violations: readonly string[];
-  /** All of them, ascending. */
+  /** All keys, ascending. */
   keys(): readonly string[];
   /** Bytes of a record. */
   read(key: string): Uint8Array | undefined;
   /** Uploads in parts that are neither completed nor aborted. */
   openUploads(): readonly { readonly key: string; readonly token: string; readonly partCount: number }[];
-  /** A healthy client of the store. */
+  /** Opens a healthy client of the store. */
   openStore(): ObjectStore;
 }
 
@@ -51,12 +51,15 @@ export function viewOfBucket(bucket: MemoryBucket): RunView {
   };
 }
 
-/** Names and bytes of a writer's files; `tag` among them holds the attempt. */
+/** Names and bytes of a writer's files. One of them, `tag`, contains the attempt. */
 export type FilesOf = (attempt: string, version: bigint, writer: number) => Record<string, Uint8Array>;
 
 const made = new Map<string, Record<string, Uint8Array>>();
 
-/** Names and bytes of a writer's files: every attempt, version and writer writes other bytes, so a mix is seen. */
+/**
+ * Names and bytes of a writer's files. Every attempt, version and writer writes different bytes, so
+ * that a mix is detected.
+ */
 export function filesOf(attempt: string, version: bigint, writer: number): Record<string, Uint8Array> {
   const name = `${attempt}/${version}/${writer}`;
   const seed = crc32c(new TextEncoder().encode(name));
@@ -71,7 +74,9 @@ export function filesOf(attempt: string, version: bigint, writer: number): Recor
   return files;
 }
 
-/** A record as it lies in the store, without its types: the checks do not lean on the code that they check. */
+/**
+ * A stored record as plain JSON, because the checks must not depend on the code that they check.
+ */
 function record(run: RunView, key: string): Record<string, unknown> {
   const bytes = run.read(key);
   if (!bytes) throw new Error(`I1: ${key} is missing`);
@@ -126,7 +131,10 @@ function readCatalog(run: RunView): CatalogView {
   };
 }
 
-/** Throws with the number of the invariant that does not hold. `written`: what the writers were given to save. */
+/**
+ * Throws an error with the number of the violated invariant. `written` returns the files that each
+ * writer was given to save.
+ */
 export async function checkInvariants(
   run: RunView,
   told: readonly Told[],
@@ -159,14 +167,15 @@ export async function checkInvariants(
   }
 }
 
-/** Below which a checkpoint's own payloads lie. */
+/** Prefix of a checkpoint's own payloads. */
 function ownPrefix(manifestKey: string): string {
   return manifestKey.slice(0, manifestKey.lastIndexOf('/') + 1);
 }
 
 /**
- * What a life has delivered it has sent, but for what was sent in parts: there it may have gone on with an upload of a former one. Unchanged
- * files lie with other checkpoints, and may be of any life.
+ * Checks that a life delivers only payloads that it sent itself. For a file in parts it may have
+ * resumed an upload of an earlier life. Unchanged files belong to other checkpoints and may come
+ * from any life.
  */
 function checkLives(version: bigint, shares: readonly RawShare[], prefix: string): void {
   for (const { writer, incarnation, files } of shares) {
@@ -182,12 +191,18 @@ function checkLives(version: bigint, shares: readonly RawShare[], prefix: string
   }
 }
 
-/** A mirror's payload says in its nonce, which has all 32 digits, of what it is a copy: so another life may go on with it. */
+/**
+ * The nonce of a mirrored payload identifies its source, so another life may resume that copy. Such
+ * a nonce has all 32 digits.
+ */
 function isCopy(lifeAndNonce: string): boolean {
   return /-[0-9a-f]{32}$/.test(lifeAndNonce);
 }
 
-/** No part is sent before its upload is recorded, and the record stays as long as the upload: otherwise nobody would ever find the parts. */
+/**
+ * Checks that every upload with parts has a record. A process records an upload before it sends a
+ * part and keeps the record as long as the upload. Otherwise the parts could never be found.
+ */
 function checkUploadRecords(run: RunView): void {
   const keys = run.keys().filter((key) => key.startsWith('uploads/'));
   const recorded = new Set(keys.map((key) => record(run, key).token));
@@ -197,7 +212,10 @@ function checkUploadRecords(run: RunView): void {
   }
 }
 
-/** Restores a version whole; which attempt wrote each writer's files. Bytes that no attempt wrote are an error. */
+/**
+ * Restores a version completely. Resolves to the attempt that wrote each writer's files. Throws on
+ * bytes that no attempt wrote.
+ */
 async function restoreAndIdentify(
   manager: CheckpointManager,
   version: bigint,
@@ -222,7 +240,7 @@ async function restoreAndIdentify(
   return owners;
 }
 
-/** What was reported of this committed version is true. */
+/** Checks that the reports about this committed version are true. */
 function checkTold(told: readonly Told[], version: bigint, owners: ReadonlyMap<number, string>): void {
   for (const each of told.filter((other) => other.version === version)) {
     const isIn = owners.get(each.writer) === each.attempt;
@@ -232,7 +250,8 @@ function checkTold(told: readonly Told[], version: bigint, owners: ReadonlyMap<n
         `I7: ${each.attempt} was told that its ${version} is committed, but it is ${owners.get(each.writer)}'s`,
       );
     }
-    // A life of the same writer in the same attempt may have delivered the very same bytes: then `Fenced` is true as well.
+    // Another life of the same writer in the same attempt may have delivered identical bytes.
+    // `Fenced` is true in that case too.
     if (
       saysNo &&
       isIn &&

@@ -1,4 +1,7 @@
-/** Real processes on a real disk, killed at random moments of their saves: whatever is left, the run is sound and can be gone on with. */
+/**
+ * Kills real processes that save to a real disk at random moments. After each kill the run must be
+ * sound and a job must be able to continue from it.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +21,7 @@ const uri = pathToFileURL(join(directory, 'run')).href;
 
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** A writer that saves one version after the other until it is killed. */
+/** Starts a writer that saves one version after the other until it is killed. */
 function startSaver(attempt: string, index: number, firstVersion: bigint): Program {
   return new Program('test/crash/saver.ts', {
     args: [uri, attempt, `${index}`, `${WRITERS}`, `${firstVersion}`],
@@ -26,7 +29,7 @@ function startSaver(attempt: string, index: number, firstVersion: bigint): Progr
   });
 }
 
-/** Versions that a process was told are committed, before it died. */
+/** Versions that a process reported as committed before it died. */
 function committedOf(stdout: string): bigint[] {
   return [...stdout.matchAll(/committed (\d+)\n/g)].map((match) => BigInt(match[1] ?? -1));
 }
@@ -35,10 +38,11 @@ test('I1, I2, I7 and I10 hold when both writers are killed at random moments, ag
   const random = new SeededRandom(20_26);
   let highestTold = -1n;
   for (let round = 0; round < ROUNDS; round++) {
-    const first = highestTold + 100n; // above whatever was committed without anybody being told
+    const first = highestTold + 100n; // above any version that was committed without a report
     const savers = [0, 1].map((index) => startSaver(`job-${round}`, index, first));
     await Promise.all(savers.map((saver) => saver.says(/begun/)));
-    // Every other time after a first commit, however slow the machine is; else perhaps in the middle of it.
+    // In every second round wait for a first commit, however slow the machine is. In the other
+    // rounds the kill may interrupt that commit.
     if (round % 2 === 1) await Promise.any(savers.map((saver) => saver.says(/committed/)));
     await new Promise((resolve) => setTimeout(resolve, random.fraction() * 400));
     for (const saver of savers) saver.kill('SIGKILL');

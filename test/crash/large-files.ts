@@ -1,11 +1,11 @@
-/** Files of any size that tell whose they are, quick to make. */
+/** Quickly generated files of any size whose bytes identify their writer. */
 
 import { crc32c } from '@holdfast/core';
 
-/** No part size is a multiple of it, so the bytes of no two parts are alike. */
+/** No part size is a multiple of this number, so all parts differ. */
 const PATTERN_BYTES = 65_521;
 
-/** Names and bytes of a writer's files, of which `w…/large` has this size. */
+/** Names and bytes of a writer's files. The file `w…/large` has the given size. */
 export function largeFilesOf(
   attempt: string,
   version: bigint,

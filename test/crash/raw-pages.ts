@@ -1,6 +1,7 @@
 /**
- * The checkpoints of a catalog entry as they lie in the store, pages included. It leans on nothing of the engine. Throws, with the number of
- * the invariant, where a page is missing, is another one, or is not what its reference says.
+ * Reads the checkpoints of a catalog entry and its pages from the store, independently of the
+ * engine. Throws an error with the number of the invariant if a page is missing, was replaced, or
+ * differs from its reference.
  */
 
 import { createHash } from 'node:crypto';
@@ -26,7 +27,10 @@ interface RawPages<T> {
   readonly pages?: readonly RawRef[];
 }
 
-/** `textOf`: the bytes of an object, as text; `undefined`: it is not there. In order of commit. */
+/**
+ * `textOf` returns the bytes of an object as text, or `undefined` if it does not exist. The result
+ * is in order of commit.
+ */
 export function wholeCheckpoints<T extends RawCheckpoint>(
   { checkpoints = [], pages = [] }: RawPages<T>,
   textOf: (key: string) => string | undefined,

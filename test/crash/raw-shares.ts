@@ -1,6 +1,6 @@
-/** Files of a checkpoint, found without the code that is checked: by docs/format.md alone. */
+/** Finds the files of a checkpoint by docs/format.md, independently of the code under test. */
 
-/** As JSON has it: fields that are 0 or empty are left out. */
+/** In JSON, fields that are 0 or empty are missing. */
 export interface RawFile {
   readonly name: string;
   readonly key: string;
@@ -26,7 +26,7 @@ interface RawReceipt {
   readonly fileLists?: readonly { readonly sha256: string }[];
 }
 
-/** `read`: any record by its key, as JSON. Throws what it throws. */
+/** `read` returns any record by its key as JSON. Throws the errors of `read`. */
 export function rawShares(manifestKey: string, read: (key: string) => object): RawShare[] {
   const { writers = [], receipts = [] } = read(manifestKey) as RawManifest;
   const prefix = manifestKey.slice(0, manifestKey.lastIndexOf('/') + 1);

@@ -1,4 +1,7 @@
-/** A writer that saves version after version until it is killed: `saver.ts URI ATTEMPT INDEX COUNT FIRST_VERSION`. */
+/**
+ * A writer that saves version after version until it is killed. Usage: `saver.ts URI ATTEMPT INDEX
+ * COUNT FIRST_VERSION`.
+ */
 
 import { openCheckpointManager } from '@holdfast/stores';
 

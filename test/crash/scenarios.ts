@@ -1,4 +1,7 @@
-/** Small stories in which one process, the victim, meets a fault at a chosen call. The others live on. */
+/**
+ * Small stories in which one process, the victim, meets a fault at a chosen call. The other
+ * processes survive.
+ */
 
 import {
   type CheckpointManager,
@@ -12,17 +15,17 @@ import { filesOf, SETTINGS, type Told, VICTIM_SETTINGS } from './invariants.ts';
 
 export interface Stage {
   readonly bucket: MemoryBucket;
-  /** The victim's view of the store: its manager is opened on it. */
+  /** The victim's client of the store. The victim's manager is opened on it. */
   readonly victimStore: FaultyStore;
   readonly told: Told[];
 }
 
 export interface Scenario {
-  /** What has happened before. No fault here. */
+  /** Prepares the initial state, without faults. */
   prepare(stage: Stage): Promise<void>;
-  /** What the victim does; it may never end. */
+  /** Runs the victim. It may never end. */
   victim(stage: Stage): Promise<void>;
-  /** What others do at the same time. */
+  /** Runs other processes at the same time. */
   peers?(stage: Stage): Promise<void>;
 }
 
@@ -41,7 +44,7 @@ function openProcess(
   return createCheckpointManager({ store, attempt, writer: { index, count }, settings });
 }
 
-/** Saves, and notes what the process was told. A process that is stopped is told nothing. */
+/** Saves and records the result that the process received. A stopped process receives no result. */
 async function saveAndTell(
   stage: Stage,
   manager: CheckpointManager,
@@ -60,7 +63,7 @@ async function saveAndTell(
   }
 }
 
-/** A healthy process that saves one version and goes. */
+/** A healthy process that saves one version and ends. */
 export async function saveHealthy(
   stage: Stage,
   process: Process,

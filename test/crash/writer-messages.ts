@@ -1,16 +1,25 @@
-/** What a test and the writers that it starts say to each other. */
+/** The messages between a test and the writers that it starts. */
 
 import type { StoreOperation } from '@holdfast/core/store';
 
-/** Before the request is sent; a moment later, when it is on its way; or after the answer, before the engine has it. */
+/**
+ * When the halt happens. `before`: before the request is sent. `meanwhile`: a moment later, while
+ * it is on its way. `after`: after the answer arrived and before the engine gets it.
+ */
 export type Moment = 'before' | 'meanwhile' | 'after';
 
 interface At {
-  /** The call of this number among all of its save, from 0; or the first of those that match, after as many as are skipped. */
+  /**
+   * A number: the index of the call within its save, from 0. An object: the first matching call
+   * after `skip` matches.
+   */
   readonly at: number | { readonly operation: StoreOperation; readonly key: RegExp; readonly skip?: number };
 }
 
-/** The process signals itself when it makes a call. After SIGSTOP it goes on where it was when somebody sends SIGCONT. */
+/**
+ * The process sends this signal to itself at the given call. After SIGSTOP it continues when
+ * another process sends SIGCONT.
+ */
 export type Halt =
   | (At & { readonly signal: 'SIGKILL'; readonly moment: Moment })
   | (At & { readonly signal: 'SIGSTOP'; readonly moment: Exclude<Moment, 'after'> });
@@ -21,16 +30,19 @@ export interface SaveOrder {
   readonly index: number;
   readonly count: number;
   readonly version: bigint;
-  /** How large the first of its files is: see `largeFilesOf`. */
+  /** Size of the first file. See `largeFilesOf`. */
   readonly largeBytes: number;
-  /** Part size of files; the store may want larger ones. */
+  /** Part size of files. The store may require larger parts. */
   readonly partSizeBytes: number;
-  /** The save joins, and sends all but the last bytes of its large file. Those it sends when it is let go. */
+  /**
+   * The save joins and sends all but the last bytes of its large file. It sends the rest when it is
+   * released.
+   */
   readonly isHeld?: boolean | undefined;
   readonly halt?: Halt | undefined;
 }
 
-/** What the process was told about a save. */
+/** The result of a save, as the process received it. */
 export interface Answer {
   /** `committed`, or the code of the error. */
   readonly outcome: string;

@@ -1,6 +1,7 @@
 /**
- * A process that saves what it is ordered to, as many saves at once as it likes: `fork`ed, with the credentials in its environment.
- * Every save has a manager of its own, so for the engine each is a process.
+ * A process that runs the saves that it receives, any number of them at once. The parent forks it
+ * with the credentials in its environment. Every save has its own manager, so the engine sees each
+ * as a separate process.
  */
 
 import { createCheckpointManager, isCheckpointError } from '@holdfast/core';
@@ -9,11 +10,14 @@ import { FAULTS, type FaultPlan, FaultyStore } from '@holdfast/testkit';
 import { largeFilesOf } from './large-files.ts';
 import type { Answer, Halt, SaveOrder, WriterMessage, WriterOrder } from './writer-messages.ts';
 
-/** Held back until the save is let go. */
+/** The save sends these bytes when it is released. */
 const LAST_BYTES = 1000;
-/** Others are killed and begin again meanwhile; whoever waits for longer waits in vain, and says for whom. */
+/**
+ * Other writers are killed and restarted within this time. A longer wait can only fail, and the
+ * error then names the missing writers.
+ */
 const COMMIT_TIMEOUT_MS = 60_000;
-/** Long enough for the first bytes of a request, too short for all of a large one. */
+/** Long enough for the first bytes of a request, too short for a complete large one. */
 const MEANWHILE_MS = 1;
 
 const releases = new Map<number, () => void>();

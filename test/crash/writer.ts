@@ -1,4 +1,7 @@
-/** A writer in a process of its own, told what to save and when, and stopped at any call that it makes to the store. */
+/**
+ * A writer in a separate process. A test tells it what to save and stops it at any call to the
+ * store.
+ */
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -8,14 +11,14 @@ import type { Answer, SaveOrder, WriterMessage, WriterOrder } from './writer-mes
 
 const SCRIPT = fileURLToPath(new URL('./writer-process.ts', import.meta.url));
 
-/** A save under way. Where the process ends first, `undefined` is all that is known. */
+/** A save in progress. If the process ends first, its results are `undefined`. */
 export interface Saving {
-  /** From now on any newer attempt fences it. */
+  /** Resolves when the writer has joined. Any newer attempt fences it from then on. */
   readonly joined: Promise<unknown>;
-  /** Its files count, whatever becomes of it. */
+  /** Resolves when its files are delivered, even if the save fails later. */
   readonly delivered: Promise<unknown>;
   readonly told: Promise<Answer | undefined>;
-  /** For a save that is held. */
+  /** Releases a held save. */
   letGo(): void;
 }
 
@@ -26,19 +29,19 @@ interface Waiting {
 }
 
 export class Writer {
-  /** The signal that ended it; `null`: it ended by itself. */
+  /** The signal that ended the process, or `null` if it exited by itself. */
   readonly ended: Promise<NodeJS.Signals | null>;
   readonly #child: ChildProcess;
   readonly #savings = new Map<number, Waiting>();
   readonly #ready = Promise.withResolvers<void>();
   #count = 0;
 
-  /** `env`: what it needs to reach the store. */
+  /** `env`: variables that it needs to reach the store. */
   constructor(env: Readonly<Record<string, string>>) {
     this.#child = fork(SCRIPT, {
       execArgv: ['--conditions=holdfast-source'],
       env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: COMPILE_CACHE, ...env },
-      // Numbers of 64 bits and patterns travel as they are.
+      // Transfers bigints and regular expressions without conversion.
       serialization: 'advanced',
     });
     this.#child.on('message', (message) => this.#hear(message as WriterMessage));
@@ -70,7 +73,7 @@ export class Writer {
     };
   }
 
-  /** Resolves when the process has stopped (SIGSTOP). */
+  /** Resolves when SIGSTOP has stopped the process. */
   async stopped(): Promise<void> {
     await untilFrozen(this.#child.pid ?? Number.NaN);
   }
@@ -107,7 +110,7 @@ export class Writer {
   }
 
   #send(order: WriterOrder): void {
-    // To a process that has ended nothing can be said.
+    // The message may fail if the process has ended.
     this.#child.send(order, () => undefined);
   }
 }
