@@ -250,7 +250,11 @@ export interface CheckpointManager
    * the highest version that was begun.
    */
   commit(options?: CommitWaitOptions & { version?: VersionInput | undefined }): Promise<CheckpointSummary>;
-  /** Writes a checkpoint's files to `to`; every byte is compared with its checksum first. */
+  /**
+   * Writes a checkpoint's files to `to`; every byte is compared with its checksum first. `NotFound`:
+   * nothing was committed, or not this version. `Corrupt`: bytes or records are damaged, or the
+   * latest is asked for and every checkpoint is quarantined, retired or left behind.
+   */
   restore(options: RestoreOptions): Promise<RestoreResult>;
   /**
    * Copies committed checkpoints of another run to this one, one after the other, lowest version
