@@ -27,7 +27,9 @@ export function commentsOf(text: string): { readonly line: number; readonly text
   let at = 0;
   let line = 1;
   for (const match of text.matchAll(COMMENT_OR_STRING)) {
-    if (!isComment(match[0])) continue;
+    // Two slashes right behind a character are of a regular expression.
+    const isInCode = match[0].startsWith('//') && /\S/.test(text[match.index - 1] ?? ' ');
+    if (!isComment(match[0]) || isInCode) continue;
     line += text.slice(at, match.index).split('\n').length - 1;
     at = match.index;
     comments.push({ line, text: match[0] });

@@ -251,9 +251,10 @@ export interface CheckpointManager
    */
   commit(options?: CommitWaitOptions & { version?: VersionInput | undefined }): Promise<CheckpointSummary>;
   /**
-   * Writes a checkpoint's files to `to`; every byte is compared with its checksum first. `NotFound`:
-   * nothing was committed, or not this version. `Corrupt`: bytes or records are damaged, or the
-   * latest is asked for and every checkpoint is quarantined, retired or left behind.
+   * Writes a checkpoint's files to `to`; every byte is compared with its checksum first.
+   * `NotFound`: nothing was committed, or not this version. `Corrupt`: bytes or records are
+   * damaged, or the latest is asked for and every checkpoint is quarantined, retired or left
+   * behind.
    */
   restore(options: RestoreOptions): Promise<RestoreResult>;
   /**
