@@ -1,4 +1,4 @@
-/** Metrics and metadata that come after the commit. */
+/** Metrics and metadata that are added after the commit. */
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -270,7 +270,7 @@ describe('a save of a version that is committed already', () => {
     };
     await save(0, { loss: 0.5 });
     await save(1, { loss: 0.6 });
-    // The lowest writer's loss stands: the repeat of the other is no news.
+    // The lowest writer's loss stays. The repeat by the other writer changes nothing.
     expect(await save(1, { loss: 0.6 })).toMatchObject({ wasCommittedBefore: true, isAnnotated: false });
     expect(await save(1, { loss: 0.7 })).toMatchObject({ wasCommittedBefore: true, isAnnotated: true });
     await using reader = open(bucket);

@@ -7,7 +7,7 @@ import { failure, newBucket, open, SETTINGS } from './memory-run.ts';
 const MIB = 1024 * 1024;
 const PART = 64 * 1024;
 const KIB = 1024;
-/** 80 parts, and what they take at the limit. */
+/** 80 parts, and the time that they take at the limit. */
 const SIZE = 80 * PART;
 const LIMIT = 512 * KIB;
 const DUE_MS = 10_000;
@@ -18,7 +18,7 @@ interface Sent {
   readonly atMs: number;
 }
 
-/** A manager on a store that notes which payload it was sent, and when. */
+/** A manager on a store that records each payload with the time it was sent. */
 function setUp(
   options: Partial<CheckpointManagerOptions> & { clock: Clock; bucket?: MemoryBucket; plan?: FaultPlan },
 ) {
@@ -36,7 +36,7 @@ function setUp(
   return { bucket, manager, sent };
 }
 
-/** Bytes that differ from place to place; another seed gives others. */
+/** Bytes that vary with the position. Another seed gives other bytes. */
 function bytes(sizeBytes: number, seed = 1): Uint8Array {
   return Buffer.alloc(
     sizeBytes,
@@ -67,7 +67,8 @@ describe('the limit', () => {
     const { manager, sent } = setUp({ clock, settings: limited });
     await manager.save({ version: 1, ...sources });
     expect(sum(sent)).toBe(SIZE);
-    // A stream has parts of another size: the last is not waited for, nor is what comes after.
+    // The parts of a stream differ in size. The save does not wait for the last part, nor for
+    // anything after it.
     const lastBytes = sent.at(-1)?.bytes ?? 0;
     expectWithin5Percent(sent.at(-1)?.atMs ?? 0, DUE_MS * (1 - lastBytes / SIZE));
     await manager.close();
@@ -103,7 +104,8 @@ describe('the limit', () => {
     );
     for (const { sent } of runs) expect(sum(sent)).toBe(SIZE / 2);
     const ends = runs.map(({ sent }) => sent.at(-1)?.atMs ?? 0);
-    for (const endMs of ends) expectWithin5Percent(endMs, DUE_MS); // and neither is through long before the other
+    // And neither ends long before the other.
+    for (const endMs of ends) expectWithin5Percent(endMs, DUE_MS);
     for (const { manager } of runs) {
       expect(manager.throttle).toBe(throttle);
       await manager.close();
@@ -145,7 +147,8 @@ describe('the limit', () => {
     const before = sent.length;
     await manager.save({ version: 2, buffers: { ...same, changed: bytes(PART, 99) } });
     expect(sum(sent.slice(before))).toBe(PART);
-    expect(clock.monotonicMs() - beganMs).toBeLessThan(300); // what the first save still owes, and one part
+    // The delay that the first save still owes, and one part.
+    expect(clock.monotonicMs() - beganMs).toBeLessThan(300);
     await manager.close();
   });
 
@@ -204,7 +207,7 @@ describe('the limit', () => {
 });
 
 describe('while a save is going', () => {
-  /** A save at the limit after so much time, on a clock that is moved by hand. */
+  /** A save at the limit after this time, on a manual clock. */
   async function midway(ms: number, options: { signal?: AbortSignal; data?: Uint8Array } = {}) {
     const clock = new ManualClock();
     const rig = setUp({ clock, settings: { ...limited, stallTimeoutMs: 1000, recordTimeoutMs: 5000 } });
@@ -218,7 +221,7 @@ describe('while a save is going', () => {
         if (event.type === 'retry') retries.push(event.detail);
       },
     });
-    saving.catch(() => undefined); // whoever waits for it is told
+    saving.catch(() => undefined); // a waiting caller gets the error
     while (rig.sent.length === 0) await clock.advance(0);
     await clock.advance(ms);
     return { ...rig, clock, saving, retries };
@@ -272,7 +275,7 @@ describe('while a save is going', () => {
     const before = sent.length;
     await clock.sleep(60_000);
     const after = sent.length;
-    expect(after).toBeGreaterThan(before); // the repeat, at least
+    expect(after).toBeGreaterThan(before); // at least the retry
     await clock.sleep(3_600_000);
     expect(sent.length).toBe(after);
     await manager.close();
@@ -354,7 +357,7 @@ function small(count: number, sizeBytes: number): [string, Uint8Array][] {
   return Array.from({ length: count }, (_, index) => [`f${index}`, bytes(sizeBytes, index + 1)]);
 }
 
-/** Moves the clock on until this has settled. */
+/** Advances the clock until this promise has settled. */
 async function moved<T>(clock: ManualClock, awaited: Promise<T>): Promise<T> {
   let isSettled = false;
   const settle = () => {

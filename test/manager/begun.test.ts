@@ -1,4 +1,6 @@
-/** `begun`: which versions are under way, by what the store shows, and what is said of their writers. */
+/**
+ * `begun`: lists versions in progress from what the store shows, with the state of their writers.
+ */
 
 import type { CheckpointManager } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -7,18 +9,18 @@ import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { killedLife } from './resume-run.ts';
 
-/** Writer `index` of `count`, in a process of its own. */
+/** Writer `index` of `count`, in a separate process. */
 function writer(bucket: MemoryBucket, index: number, count: number, attempt = 'job'): CheckpointManager {
   return open(bucket, { attempt, writer: { index, count } });
 }
 
-/** Delivers, and does not wait for anybody. */
+/** Delivers without waiting for the other writers. */
 async function deliver(manager: CheckpointManager, version: number, sizeBytes = 100): Promise<void> {
-  const name = `of-${Math.random()}`; // two writers never save a file of one name
+  const name = `of-${Math.random()}`; // two writers never save a file of the same name
   await manager.save({ version, buffers: { [name]: bytes(sizeBytes) }, dedupe: 'off', noWait: true });
 }
 
-/** In short: who has delivered, who has not, and how much is there. */
+/** A short form: which writers have delivered, which are missing, and how many bytes exist. */
 async function seen(bucket: MemoryBucket) {
   await using manager = open(bucket);
   const list = await manager.begun();
@@ -189,13 +191,16 @@ describe('what it costs', () => {
     expect(await looking.begun()).toMatchObject([{ deliveredWriters: [0], uploadedBytes: 250 }]);
   });
 
-  /** Requests of one look at a run whose committed version 1 has `fileCount` files, in pages of ten keys. */
+  /**
+   * Requests of one `begun` on a run whose committed version 1 has `fileCount` files, in pages of
+   * ten keys.
+   */
   async function requests(fileCount: number): Promise<string[]> {
     const bucket = newBucket();
     await using first = writer(bucket, 0, 1);
     const names = Array.from({ length: fileCount }, (_, index) => [`f${index}`, bytes(1)] as const);
     await first.save({ version: 1, buffers: Object.fromEntries(names) });
-    // A catalog of less than four entries takes one read more.
+    // A catalog of less than four entries takes one more read.
     for (const label of ['a', 'b', 'c']) await first.pin(1, label);
     await using next = writer(bucket, 0, 2, 'next');
     await deliver(next, 2);

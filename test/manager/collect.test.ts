@@ -198,7 +198,8 @@ describe('leases', () => {
       { version: 1n, reason: 'reader evaluation holds a lease that ends at 2026-11-21 14:12:00 UTC' },
     ]);
     await run.clock.advance(10 * 60_000);
-    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([]); // the clocks of stores are not that exact
+    // Clocks of stores are less exact.
+    expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([]);
     await run.clock.advance(60_000);
     expect((await manager.collect({ policy: AT_ONCE })).removed).toEqual([1n]);
   });
@@ -309,7 +310,7 @@ describe('after a commit', () => {
     await manager.close();
     await using other = run.open();
     expect(await other.retention()).toEqual(AT_ONCE);
-    // The attempt that saved it began from version 2.
+    // The attempt that saved it resumed from version 2.
     expect(await statesOf(other)).toEqual(['3 live', '2 live']);
   });
 
@@ -369,13 +370,15 @@ describe('after a commit', () => {
         await manager.save({ version, buffers: { a: bytes(10, version) } });
         for (const { operation, key } of store.calls.slice(before))
           calls.push(`${operation} ${key.split('/')[0]}`);
-        await new Promise((resolve) => setTimeout(resolve, 20)); // what follows in the background is not counted
+        // Later background work is not counted.
+        await new Promise((resolve) => setTimeout(resolve, 20));
       }
       await manager.close();
       const kinds = store.calls.filter(
         ({ operation, key }) => operation === 'create' && key.startsWith('catalog/'),
       );
-      expect(kinds).toHaveLength(retention === null ? 3 : 5); // join and two commits; with rules a retirement and a removal
+      // Join and two commits; with retention also a retirement and a removal.
+      expect(kinds).toHaveLength(retention === null ? 3 : 5);
       return calls;
     };
     expect(await callsOfSaves(AT_ONCE)).toEqual(await callsOfSaves(null));
@@ -401,7 +404,7 @@ describe('after a commit', () => {
   });
 });
 
-/** The store of one manager; at the first call that `isDue`, somebody else acts before it is sent. */
+/** The store of one manager. Another process acts before the first call that `isDue` is sent. */
 function meddledStore(
   run: TimedRun,
   isDue: (call: PlannedCall) => boolean,

@@ -1,4 +1,7 @@
-/** What a save says of the moment of which its bytes are: taken while training stood still, or as training went on. */
+/**
+ * What a save records about the moment of its bytes: copied while training was paused, or while it
+ * continued.
+ */
 
 import type { ConsistencyOptions, SaveOptions } from '@holdfast/core';
 import type { CheckpointManager } from '@holdfast/core/contract';
@@ -11,7 +14,7 @@ async function writersOf(manager: CheckpointManager, version = 1) {
   return (await (await manager.get(version))?.details())?.writers;
 }
 
-/** A source of which reading is told, and can be made to wait. */
+/** A source that reports each read, and can be made to wait. */
 function heard(content: Uint8Array, onRead: () => unknown): AsyncIterable<Uint8Array> {
   return {
     async *[Symbol.asyncIterator]() {
@@ -75,7 +78,7 @@ describe('paused', () => {
     const again = await manager.save({ version: 1, buffers: MODEL, ...training.options });
     expect(again.wasCommittedBefore).toBe(true);
     expect(training.calls).toEqual(['pause', 'resume']);
-    // What is committed stands as it is.
+    // A committed checkpoint does not change.
     expect(await writersOf(manager)).toEqual([
       { writer: 0, consistency: null, stateVersion: null, takenAtMs: null },
     ]);
@@ -94,7 +97,7 @@ describe('paused', () => {
     expect(await save({ stateVersion: () => 8n, staging })).toBe(says);
     expect(training.calls).toEqual(['pause', 'resume', 'pause', 'resume']);
     expect(staging).toMatchObject({ heldCount: 0, releaseCount: 0 });
-    // A value is looked at before anything else.
+    // The value is checked before anything else.
     expect(await save({ stateVersion: 8 })).toBe(says);
     expect(training.calls).toHaveLength(4);
     expect(bucket.keys().filter((key) => key.startsWith('version_'))).toEqual([]);

@@ -21,7 +21,7 @@ async function savedRun(): Promise<MemoryBucket> {
   return bucket;
 }
 
-/** Rewrites the newest entry with a right checksum. */
+/** Rewrites the newest entry with a correct checksum. */
 function changeState(bucket: MemoryBucket, change: (state: State) => State): void {
   const key = bucket.keys().findLast((each) => each.startsWith('catalog/')) as string;
   bucket.damage(key, (old) => {

@@ -1,18 +1,21 @@
-/** For tests of what ends in time, whatever the store does. */
+/** For tests of calls that must end in time, whatever the store does. */
 
 import type { ObjectStore } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 
-/** Calls that a deaf store may be asked. */
+/** Calls that a store that hangs may get. */
 const CALLS = ['create', 'head', 'get', 'readInto', 'deleteMany', 'beginUpload', 'close'] as const;
 
 export interface DeafStore {
   readonly store: ObjectStore;
-  /** From now on no call ends, whatever its signal says. `except`: calls that the store still answers. */
+  /**
+   * From now on no call ends, whatever its signal says. `except`: calls that the store still
+   * answers.
+   */
   goDeaf(except?: readonly (typeof CALLS)[number][]): void;
 }
 
-/** A store that answers until it goes deaf. */
+/** A store that answers until `goDeaf` is called. */
 export function deafStore(bucket: MemoryBucket): DeafStore {
   const store = new MemoryStore(bucket);
   let isDeafTo: (call: string) => boolean = () => false;

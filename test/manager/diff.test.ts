@@ -6,7 +6,7 @@ import { bytes, failure, newBucket, open } from './memory-run.ts';
 
 type Tensors = Record<string, { shape: number[]; data: Uint8Array }>;
 
-/** Tensors of bytes, one after the other. */
+/** A file with these tensors of bytes, one after the other. */
 function safetensors(tensors: Tensors): Uint8Array {
   let at = 0;
   const header: Record<string, unknown> = {};

@@ -1,4 +1,7 @@
-/** A process without a given attempt draws one. Only the process remembers that it has had its turn. */
+/**
+ * A process without a given attempt id draws one. Only the process remembers that it has taken
+ * over.
+ */
 
 import { type CheckpointManager, systemClock } from '@holdfast/core';
 import { catalogKey } from '@holdfast/core/internal/format/index';
@@ -8,7 +11,7 @@ import { expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { processOn } from './sweep-run.ts';
 
-/** Transactions that the catalog remembers. */
+/** Number of transactions that the catalog remembers. */
 const RING = 256;
 /** Entries 1 and 2 are the first job's takeover and commit: the takeover of the process under test is entry 3. */
 const SENT_ON = 2;
@@ -23,7 +26,7 @@ async function runOfFirstJob(): Promise<MemoryBucket> {
   return bucket;
 }
 
-/** Decisions of a command: they change neither the epoch nor the attempt. */
+/** Makes decisions of a command. They change neither the epoch nor the attempt. */
 async function decideUpTo(seq: number, bucket: MemoryBucket): Promise<void> {
   await using command = open(bucket);
   const entryCount = () => bucket.keys().filter((key) => key.startsWith('catalog/')).length;
@@ -38,7 +41,10 @@ async function decideUpTo(seq: number, bucket: MemoryBucket): Promise<void> {
   expect(entryCount()).toBe(seq);
 }
 
-/** Its takeover meets `fault`; then the store does not answer until `isAway` is cleared. */
+/**
+ * The takeover of this process meets `fault`. The store then does not answer until `isAway` is
+ * cleared.
+ */
 function processWhoseTakeoverMeets(fault: FaultName, bucket: MemoryBucket) {
   const store = { isAway: false };
   const { manager } = processOn(bucket, {
@@ -80,7 +86,10 @@ test.each([
   },
 );
 
-/** The reply to its takeover is lost, and `others` act before it looks again: all within one call of `join`. */
+/**
+ * The reply to the takeover is lost, and `others` act before the process reads again, all within
+ * one call of `join`.
+ */
 function processOvertakenIn(bucket: MemoryBucket, others: () => Promise<void>): CheckpointManager {
   let isSent = false;
   const { manager } = processOn(bucket, {

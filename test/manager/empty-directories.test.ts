@@ -1,4 +1,4 @@
-/** Directories in which nothing was saved: recorded, restored, copied, and part of what a version is. */
+/** Empty directories are recorded, restored, copied, and count as part of a version. */
 
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,10 @@ async function newDirectory(): Promise<string> {
   return directory;
 }
 
-/** A tree: names that end with '/' are empty directories, others files that hold their names. */
+/**
+ * Makes a tree. Names that end with '/' are empty directories. The others are files that contain
+ * their names.
+ */
 async function treeOf(...names: readonly string[]): Promise<string> {
   const root = await newDirectory();
   for (const name of names) {
@@ -45,7 +48,7 @@ async function leavesOf(root: string): Promise<string[]> {
 const openLocal = (bucket: MemoryBucket, options: Partial<CheckpointManagerOptions> = {}) =>
   open(bucket, { files: localFiles, ...options });
 
-/** As `openLocal`, of which a few files fill a record. */
+/** Like `openLocal`, with limits so low that a few files fill a record. */
 const openFew = (bucket: MemoryBucket, options: Partial<CheckpointManagerOptions> = {}) =>
   openMany(bucket, { clock: systemClock, files: localFiles, ...options });
 
@@ -55,7 +58,7 @@ async function restored(manager: CheckpointManager, only?: readonly string[]): P
   return leavesOf(to);
 }
 
-/** Version 1 of as many writers as there are trees. */
+/** Saves version 1 with one writer for each tree. */
 async function saveTrees(
   bucket: MemoryBucket,
   trees: readonly (readonly string[])[],

@@ -1,4 +1,7 @@
-/** A save that was killed after it had sent whole files: the next life of its writer does not send those again. */
+/**
+ * A save was killed after it had sent whole files. The next life of its writer does not send them
+ * again.
+ */
 
 import type { ObjectStore, ProgressEvent } from '@holdfast/core';
 import type { MemoryBucket } from '@holdfast/core/store';
@@ -13,7 +16,7 @@ const FILES = {
   small: bytes(1000, 3),
 };
 
-/** Everything is sent, and the receipt is not written. */
+/** All files are sent, and the receipt is not written. */
 const killedBeforeReceipt: FaultPlan = ({ operation, key }) =>
   operation === 'create' && key.includes('/receipts/') ? FAULTS.stopBefore : undefined;
 
@@ -25,7 +28,10 @@ async function killedRun(files: Readonly<Record<string, Uint8Array>> = FILES): P
   return bucket;
 }
 
-/** The next life saves `files`; resolves to the names it sent, the bytes it kept, and what is restored then. */
+/**
+ * The next life saves `files`. Resolves to the names it sent, the bytes it kept, and the restored
+ * files.
+ */
 async function nextLife(bucket: MemoryBucket, files: Readonly<Record<string, Uint8Array>>, options?: Life) {
   const next = life(bucket, options);
   const events: ProgressEvent[] = [];

@@ -1,4 +1,7 @@
-/** Catalog and objects against each other: what is missing, damaged, left over or foreign is named, and nothing else is. */
+/**
+ * fsck compares catalog and objects. It reports everything that is missing, damaged, left over or
+ * foreign, and nothing else.
+ */
 
 import { CheckpointError, type ObjectStore, systemClock } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
@@ -162,7 +165,7 @@ test("keys that are none of Holdfast's are foreign, wherever they lie; elections
   );
 });
 
-/** It knows none of the tokens that lie in the run. */
+/** A store that knows none of the upload tokens in the run. */
 class OtherStore extends MemoryStore {
   override async resumeUpload(): Promise<never> {
     throw new CheckpointError('InvalidArgument', 'it is not a token of this store');
@@ -194,7 +197,7 @@ test('a record of an upload that has ended is garbage', async () => {
 
 test('what is committed or removed while it looks is no problem', async () => {
   const bucket = await cleanRun();
-  // What the other does meanwhile is nothing that a clock of the test's sees.
+  // The test's clock cannot see what the other process does.
   const busy = processOn(bucket, { clock: systemClock, retention: { keepLast: 1, graceMs: 0 } }).manager;
   let isDone = false;
   const meanwhile = (when: 'before' | 'after') => (store: ObjectStore) => {
@@ -209,7 +212,7 @@ test('what is committed or removed while it looks is no problem', async () => {
         if (isCatalog && when === 'after') await busy.collect({ force: true });
       })();
   };
-  // Its writer took the run over from the one before.
+  // The process that saved took the run over, so the former attempt's claim is garbage.
   expect(await told(bucket, { clock: systemClock, change: meanwhile('before') })).toEqual([
     'garbage 1 writers/1.1/0.0.json',
   ]);

@@ -1,4 +1,4 @@
-/** A store, or a quota, that is full: collection has to write before it may delete. */
+/** A full store or quota: collection has to write before it may delete. */
 
 import { CheckpointError, type CreateOptions } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';
@@ -8,7 +8,10 @@ import { runOf, statesOf, type TimedRun, verdictsOf } from './retention-run.ts';
 
 const AT_ONCE = { policy: { keepLast: 1, graceMs: 0 }, force: true };
 
-/** Takes `roomBytes` more than the run has now, deletions give room back, and `reserveBytes` can be given up once. */
+/**
+ * The store takes `roomBytes` more than the run has now. Deletions free room. `reserveBytes` can be
+ * released once.
+ */
 class FullStore extends MemoryStore {
   readonly #run: TimedRun;
   #limitBytes: number;
@@ -42,7 +45,10 @@ class FullStore extends MemoryStore {
   }
 }
 
-/** What a save that was ended by the full disk has left: nobody can commit it any more once the next attempt has begun. */
+/**
+ * Leaves the objects of a save that failed on the full disk. They cannot be committed once the next
+ * attempt has begun.
+ */
 async function leaveGarbage(run: TimedRun, sizeBytes: number): Promise<void> {
   const dying = new (class extends MemoryStore {
     override async create(key: string, object: Uint8Array, options?: CreateOptions) {
@@ -80,7 +86,7 @@ describe('collection on a full store', () => {
 
   test('that is full again between its decisions tells of each once', async () => {
     const run = await runOf([1, 2, 3]);
-    // Room for the retirement, not for the removal.
+    // The room suffices for the retirement, but not for the removal.
     const store = new FullStore(run, { roomBytes: 2500, reserveBytes: 10_000 });
     await using manager = run.open({ store });
     const { retired, removed } = await manager.collect(AT_ONCE);

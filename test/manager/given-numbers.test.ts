@@ -1,4 +1,4 @@
-/** What callers give is checked before anything is sent: no record would hold it. */
+/** Arguments of callers are checked before any request: a record could not hold invalid ones. */
 
 import { METADATA_BYTES_MAX, METRIC_COUNT_MAX, METRIC_NAME_LENGTH_MAX, SPAN_MS_MAX } from '@holdfast/core';
 import { describe, expect, test } from 'vitest';

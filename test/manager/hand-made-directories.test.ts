@@ -1,4 +1,7 @@
-/** Committed checkpoints whose records say odd things of directories and times: as a hostile writer may make them. */
+/**
+ * Committed checkpoints with invalid directories and times in their records, as a hostile writer
+ * may make them.
+ */
 
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -22,7 +25,7 @@ function read(bucket: MemoryBucket, key: string): Uint8Array {
   return bucket.find(key)?.bytes ?? new Uint8Array(0);
 }
 
-/** The catalog says that the newest checkpoint has another manifest. */
+/** Makes the catalog refer to another manifest for the newest checkpoint. */
 function replaceManifest(bucket: MemoryBucket, change: (manifest: Manifest) => Manifest): void {
   const seq = Number(
     bucket

@@ -1,4 +1,7 @@
-/** Every result of the library goes through `JSON.stringify`: bigints are written as decimal strings. */
+/**
+ * Every result of the library can be passed to `JSON.stringify`: bigints are written as decimal
+ * strings.
+ */
 
 import {
   CheckpointError,
@@ -13,7 +16,7 @@ import { bytes, newBucket, open } from './memory-run.ts';
 
 const HIGH = 2n ** 63n - 2n;
 
-/** Throws where some part cannot be written, and where it says another number than the value. */
+/** Throws if a part cannot be written, or if its JSON shows another number than the value. */
 function assertJson(value: unknown): void {
   if (typeof value === 'bigint') throw new Error('a bigint that no object holds');
   const written = JSON.parse(JSON.stringify(value) ?? 'null');
@@ -34,7 +37,7 @@ function assertPart(part: unknown, written: unknown): void {
   if (part !== undefined) assertSame(part, written);
 }
 
-/** What each call of a manager resolves to, in an order in which all of them have something to tell. */
+/** All calls of a manager, in an order in which each of them has a result to check. */
 function callsOf(run: CheckpointManager, other: CheckpointManager, told: ProgressEvent[]) {
   const onProgress = (event: ProgressEvent) => void told.push(event);
   const policy = { keepLast: 1, keepEvery: HIGH, graceMs: 60_000 };
@@ -86,7 +89,8 @@ function callsOf(run: CheckpointManager, other: CheckpointManager, told: Progres
     },
     releaseSkipped: () =>
       run.releaseSkipped('version_1/1.1/manifest-0123456789abcdef.json').catch((error) => error),
-    rebuildCatalog: () => run.rebuildCatalog().catch((error: unknown) => error), // its result has a test of its own
+    // Its result has a separate test.
+    rebuildCatalog: () => run.rebuildCatalog().catch((error: unknown) => error),
     close: () => other.close(),
   };
   return calls;
@@ -135,5 +139,5 @@ test('a result has no more names than before, and copies of it are plain', () =>
   expect(Object.keys(result)).toEqual(['version', 'list', 'id']);
   expect(structuredClone(result)).toEqual({ version: 1n, list: [1n, 2n], id: { version: 3n } });
   expect(JSON.stringify(result)).toBe('{"version":"1","list":["1","2"],"id":{"version":"3"}}');
-  expect(() => JSON.stringify(1n)).toThrow(TypeError); // bigints themselves are left as they are
+  expect(() => JSON.stringify(1n)).toThrow(TypeError); // bigints outside of results are unchanged
 });

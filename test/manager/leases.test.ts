@@ -7,7 +7,7 @@ import { bytes, failure, newBucket, open } from './memory-run.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** A run whose store has a clock of its own, days away from the machine's. */
+/** A run whose store has a separate clock, days away from the machine's. */
 async function savedRun() {
   const clock = new ManualClock({ nowMs: Date.UTC(2031, 4, 1) });
   const bucket = new MemoryBucket({ crc32c, clock });

@@ -1,4 +1,7 @@
-/** Several processes that are one writer, since they name one life: what they share, and what a later life takes from them. */
+/**
+ * Several processes act as one writer because they name one life: what they share, and what a later
+ * life takes over from them.
+ */
 
 import type { CheckpointManager, CheckpointManagerOptions, Logger, ProgressEvent } from '@holdfast/core';
 import { isCheckpointError } from '@holdfast/core';
@@ -8,12 +11,12 @@ import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 
 interface Whose extends Partial<CheckpointManagerOptions> {
-  /** Writer of two. */
+  /** The writer's index, of two. */
   readonly index?: number;
   readonly plan?: FaultPlan;
 }
 
-/** A process that one trainer starts for one call. */
+/** A process that a trainer starts for one call. */
 function processOf(bucket: MemoryBucket, life: string | undefined, { index = 0, plan, ...rest }: Whose = {}) {
   const store = new FaultyStore(new MemoryStore(bucket), plan);
   const writer = { index, count: 2 };
@@ -23,7 +26,7 @@ function processOf(bucket: MemoryBucket, life: string | undefined, { index = 0, 
 const deliver = (manager: CheckpointManager, version: number, seed = version) =>
   manager.save({ version, buffers: { 'part-0': bytes(50, seed) }, noWait: true });
 
-/** Delivers from a process of its own. */
+/** Delivers from a new process. */
 async function save(bucket: MemoryBucket, life: string | undefined, version: number, whose: Whose = {}) {
   await using manager = processOf(bucket, life, whose);
   const events: ProgressEvent[] = [];
@@ -204,7 +207,7 @@ describe('a process that is refused', () => {
     const list = store.list.bind(store);
     let isDone = false;
     store.list = async function* (prefix, options) {
-      // By now it has looked, and found version 2 open.
+      // By now it has read the catalog and found version 2 open.
       if (prefix.startsWith('writers/') && !isDone) {
         isDone = true;
         await save(bucket, 'ps-1', 2, { index: 1 });

@@ -1,4 +1,4 @@
-/** The history of a run: what is read for it, and what it tells. */
+/** The history of a run: what it reads, and what it returns. */
 
 import { systemClock } from '@holdfast/core/contract';
 import { MemoryStore, ObservedStore } from '@holdfast/core/store';

@@ -1,4 +1,7 @@
-/** A store that has lost entries of the catalog: no process builds on what is left, and none begins a run anew. */
+/**
+ * A store has lost entries of the catalog. No process builds on the rest, and no process starts the
+ * run again.
+ */
 
 import { crc32c, isCheckpointError, systemClock } from '@holdfast/core';
 import { catalogKey } from '@holdfast/core/internal/format/index';
@@ -8,7 +11,7 @@ import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 import { keysOf, processOn } from './sweep-run.ts';
 
-/** Entries that no client deletes. */
+/** Number of entries that no client deletes. */
 const KEPT = 64;
 
 const save = (manager: ReturnType<typeof open>, version: number) =>
@@ -50,7 +53,7 @@ function processBeforeWhose(seq: number, act: () => Promise<void>, bucket: Memor
   }).manager;
 }
 
-/** Waits before it creates its entry, with the mark made and the catalog listed again. */
+/** Waits before it creates its entry, after it has made the mark and listed the catalog again. */
 async function rebuildThatWaits(
   bucket: MemoryBucket,
   reached: { readonly resolve: () => void },
@@ -297,7 +300,7 @@ describe('no catalog at all', () => {
     let isDue = true;
     const { manager } = processOn(bucket, {
       attempt: 'job-1',
-      clock: systemClock, // the other process is nothing that a clock of this one sees
+      clock: systemClock, // this clock cannot see what the other process does
       change: (below) => {
         const list = MemoryStore.prototype.list.bind(below);
         below.list = async function* (...call) {

@@ -1,4 +1,6 @@
-/** What keeps checkpoints with many files whole, and what takes them away: verify, fsck, sweeps, references, copies, rebuilds. */
+/**
+ * Maintenance of checkpoints with many files: verify, fsck, sweeps, references, copies, rebuilds.
+ */
 
 import { type CheckpointManager, crc32c, systemClock } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -87,7 +89,8 @@ describe('a record that is damaged', () => {
     async (_, parts) => {
       const bucket = await run([1, 2]);
       const key = only(bucket, ...parts);
-      await using(bucket, (manager) => manager.join()); // what version 3 has left is garbage from now on
+      // The objects of version 3 are garbage from now on.
+      await using(bucket, (manager) => manager.join());
       bucket.insert('version_3/1.1/files/0.0-0123456789abcdef.json', new Uint8Array(3));
       flip(bucket, key);
       const problems = async () =>
@@ -179,7 +182,7 @@ describe('a life that delivers once more, and reads what it had delivered', () =
   });
 });
 
-/** The first time that a key like this is read, `act` comes first. */
+/** `act` runs before a key like this is read for the first time. */
 function storeThatHolds(bucket: MemoryBucket, start: string, act: () => Promise<void>): MemoryStore {
   const store = new MemoryStore(bucket);
   const get = store.get.bind(store);
@@ -286,7 +289,7 @@ test('two versions are compared file by file', async () => {
 });
 
 describe('a catalog that is gone', () => {
-  /** One whose first entry is made again. */
+  /** A run whose catalog keys may be written again. */
   async function run(versions: number[]): Promise<MemoryBucket> {
     const bucket = new MemoryBucket({ crc32c, mayReuseKey: ({ key }) => key.startsWith('catalog/') });
     await saveMany(bucket, { versions });

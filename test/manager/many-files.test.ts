@@ -1,4 +1,7 @@
-/** Checkpoints whose files do not fit one record: receipts with file lists, and manifests that refer to receipts. */
+/**
+ * Checkpoints whose files do not fit into one record: receipts with file lists, and manifests that
+ * refer to receipts.
+ */
 
 import {
   type CheckpointManager,

@@ -1,4 +1,7 @@
-/** For tests of checkpoints with many files: managers with limits so low that a few files are many. */
+/**
+ * For tests of checkpoints with many files: managers with limits so low that a few files count as
+ * many.
+ */
 
 import type { CheckpointManager, CheckpointManagerOptions } from '@holdfast/core';
 import { openWithLimits } from '@holdfast/core/internal/manager/manager';
@@ -26,7 +29,7 @@ export function openMany(
   return { manager: openWithLimits({ store, clock, settings: SETTINGS, ...rest }, FEW), calls };
 }
 
-/** `w0/part-00` and so on: each has its number in its bytes. */
+/** Files `w0/part-00` and so on. Each contains bytes derived from its number. */
 export function partsOf(writer: number, count: number, seed = 1): Record<string, Uint8Array> {
   const parts = Array.from({ length: count }, (_, index) => {
     const name = `w${writer}/part-${String(index).padStart(2, '0')}`;
@@ -35,7 +38,7 @@ export function partsOf(writer: number, count: number, seed = 1): Record<string,
   return Object.fromEntries(parts);
 }
 
-/** Version by version, each by so many writers with so many files. */
+/** Saves one version after the other, each with so many writers and so many files per writer. */
 export async function saveMany(
   bucket: MemoryBucket,
   { versions = [1], writers = 3, files = 10, attempt = 'job', options = {} as object } = {},

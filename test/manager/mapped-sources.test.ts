@@ -1,4 +1,4 @@
-/** Files that another program writes to through a shared mapping: on a disk, and in memory. */
+/** Files that another program changes through a shared mapping: on a disk, and in memory. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { pythonProgram } from '../python/python-program.ts';
 import { describeWithPython } from '../python/run-python.ts';
 import { failure, newBucket, open } from './memory-run.ts';
 
-/** Maps the file that it is told, and writes where it is told. */
+/** Maps the file that it is given, and writes at the given offsets. */
 const WRITER = `
 import mmap, sys
 maps = []
@@ -31,7 +31,7 @@ for line in sys.stdin:
 const PLACES = [tmpdir(), '/dev/shm'].filter((place) => existsSync(place));
 const SMALL = 40_000;
 const IN_PARTS = 300_000;
-/** From this size on a file that is quiet is synced instead of being read twice. */
+/** From this size on, a file that does not change is synced instead of being read twice. */
 const LARGE = 16 * 1024 * 1024;
 
 describeWithPython('a file that is written to through a mapping while it is saved', () => {
@@ -54,7 +54,7 @@ describeWithPython('a file that is written to through a mapping while it is save
     if (writer.stdout) await once(writer.stdout, 'data');
   }
 
-  /** A file whose every page the other program has just written to. */
+  /** A file in which the other program has just written to every page. */
   async function mapped(place: string, sizeBytes: number): Promise<string> {
     directory = mkdtempSync(join(place, 'holdfast-mapped-'));
     const path = join(directory, 'weights');
@@ -63,7 +63,7 @@ describeWithPython('a file that is written to through a mapping while it is save
     return path;
   }
 
-  /** Files of this machine, of which one changes at its first byte after the n-th reading. */
+  /** Local files, of which one changes in its first byte after the n-th read. */
   function filesThatChange(afterReading: number, nowMs?: () => number): LocalFiles {
     const files = createLocalFiles(nodeFileSystem, undefined, nowMs);
     let readings = 0;

@@ -3,7 +3,7 @@ import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 
-/** Changes one bit of the first `times` answers for each record; what lies in the store is right. */
+/** Flips one bit in the first `times` answers for each record. The stored bytes are correct. */
 class MisreadingStore extends MemoryStore {
   readonly readings = new Map<string, number>();
   readonly #times: number;

@@ -1,4 +1,7 @@
-/** Files that callers read: they end in time whatever the store does, and cost nothing once they are forgotten. */
+/**
+ * Files opened by callers. Reads end in time whatever the store does, and a forgotten file costs
+ * nothing.
+ */
 
 import {
   type Checkpoint,
@@ -18,7 +21,10 @@ const LEASE_TTL_MS = 900_000;
 
 const leaseKeys = (bucket: MemoryBucket) => bucket.keys().filter((key) => key.startsWith('leases/'));
 
-/** A reader of a saved run, on a store that can go deaf and a clock that runs when all else rests. */
+/**
+ * A reader of a saved run, on a store that can hang and a clock that advances when everything
+ * waits.
+ */
 async function deafRun() {
   const clock = new ManualClock({ autoAdvance: true });
   const bucket = newBucket();
@@ -55,7 +61,7 @@ describe('a store that answers no call any more: within a second', () => {
     const chunks = checkpoint.openInputStream('a')[Symbol.asyncIterator]();
     for (let count = 0; count < 4; count += 1) await chunks.next();
     goDeaf();
-    // What was read ahead still comes.
+    // Bytes that were read ahead are still delivered.
     const pending = (async () => {
       while (!(await chunks.next()).done);
     })().catch((error: unknown) => error);
@@ -213,7 +219,7 @@ describe('a file that is left open', () => {
   });
 });
 
-/** Two versions; the first is read, a part at a time. */
+/** A run of two versions. The first is read, one part at a time. */
 async function idleRun(call: 'openInputStream' | 'openSource') {
   const clock = new ManualClock();
   const bucket = new MemoryBucket({ crc32c, clock });

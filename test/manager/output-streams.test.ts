@@ -1,4 +1,4 @@
-/** Files that are written by streams: a commit has all of them or refuses. */
+/** Files that are written through streams: a commit has all of them or fails. */
 
 import { type Checkpoint, CheckpointError, type CheckpointManager } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';

@@ -1,4 +1,4 @@
-/** Runs whose catalog has pages: with two checkpoints in an entry, there are many after a few saves. */
+/** Runs whose catalog has pages. With two checkpoints in an entry, a few saves make many pages. */
 
 import { createHash } from 'node:crypto';
 import { type CheckpointManager, systemClock } from '@holdfast/core';
@@ -280,7 +280,10 @@ describe('I8: pages that no entry refers to', () => {
 });
 
 describe('I1, I8: what happens between a page and its entry', () => {
-  /** `meddle` runs when the manager is about to send its `at`-th entry; its page is there by then. */
+  /**
+   * Each function of `meddles` runs when the manager is about to send the next entry. The page of
+   * the entry exists by then.
+   */
   async function pinWhile(run: TimedRun, meddles: readonly (() => Promise<void>)[]): Promise<void> {
     const store = new MemoryStore(run.bucket);
     const create = store.create.bind(store);

@@ -1,4 +1,4 @@
-/** Training stands still for so long and no longer, whoever is slow. */
+/** Training is paused for a limited time, whichever part of a save is slow. */
 
 import type { RandomSource } from '@holdfast/core/contract';
 import type { ManualClock } from '@holdfast/testkit';
@@ -12,7 +12,7 @@ const nothing = () => Promise.reject(new Error('there is no directory'));
 describe('the deadline of a pause', () => {
   const LIMIT = { pauseTimeoutMs: 5000 };
 
-  /** Lets everything run that waits for nothing but promises; then so much time passes. */
+  /** Runs everything that waits only for promises. Then advances the clock by this time. */
   async function pass(clock: ManualClock, ms: number) {
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
     await clock.advance(ms);
@@ -63,7 +63,7 @@ describe('the deadline of a pause', () => {
     );
     await pass(clock, 5000);
     expect(training.calls).toEqual(['pause', 'resume']);
-    resolve(); // it was copied in the end, too late
+    resolve(); // it was copied in the end, but too late
     expect(await saving).toBe('TimedOut: pause() and copying the files took longer than 5 s');
     expect(training.calls).toEqual(['pause', 'resume']);
     expect(staging).toMatchObject({ heldCount: 0 });
@@ -101,7 +101,7 @@ describe('the deadline of a pause', () => {
     expect(await saving).toBe('TimedOut: pause() and sending the files took longer than 5 s');
     expect(training.calls).toEqual(['pause', 'resume']);
     expect(bucket.keys().filter((key) => key.includes('/receipts/'))).toEqual([]);
-    // Nothing stands in the way of the next attempt.
+    // The next attempt can start.
     await manager.save({ version: 1, buffers: MODEL, ...new Training().options });
   });
 

@@ -1,15 +1,15 @@
-/** For tests of saves for which training stands still. */
+/** For tests of saves that pause the training. */
 
 import type { CheckpointManagerOptions, ConsistencyOptions } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { type FaultPlan, FaultyStore, ManualClock, refuse } from '@holdfast/testkit';
 import { bytes, newBucket, open } from './memory-run.ts';
 
-/** One object, of one request. */
+/** One object, sent in one request. */
 export const MODEL = { model: bytes(9000) };
 export const START_MS = Date.UTC(2026, 0, 1);
 
-/** Training that a save can stop, and what was asked of it. */
+/** A training that a save can pause. Records the calls. */
 export class Training {
   readonly calls: string[] = [];
   readonly #hooks: { pausing?: () => unknown; resuming?: () => unknown };
@@ -34,7 +34,7 @@ export class Training {
   }
 }
 
-/** A manager on a store of which a test sees the calls. */
+/** A manager on a store whose calls the test can see. */
 export function setUp(
   options: Partial<CheckpointManagerOptions> & {
     bucket?: MemoryBucket;

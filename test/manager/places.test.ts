@@ -1,4 +1,7 @@
-/** Each run has a place of its own: what a first save looks at, and what is told where several runs lie. */
+/**
+ * Each run has a separate place: what a first save checks, and the error if several runs lie in one
+ * place.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

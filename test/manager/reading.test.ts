@@ -212,7 +212,8 @@ describe('requests', () => {
 
   test('latest, list and a save in a run of 1,000 versions with 1,000 writers each: two requests, and a commit as cheap as ever', async () => {
     const bucket = newBucket();
-    for (const seq of [1231, 1232, 1233]) bucket.insert(catalogKey(seq), bytes(1)); // those before are never read
+    // Earlier entries are never read.
+    for (const seq of [1231, 1232, 1233]) bucket.insert(catalogKey(seq), bytes(1));
     bucket.insert('catalog/00000000000000001234.json', thousandVersions());
     const calls: string[] = [];
     const store = new ObservedStore(new MemoryStore(bucket), {
@@ -227,7 +228,10 @@ describe('requests', () => {
   });
 });
 
-/** A catalog entry as such a run has it: what each checkpoint holds is in its manifest, so their number of writers costs nothing here. */
+/**
+ * A catalog entry as such a run has it. The contents of each checkpoint are in its manifest, so the
+ * number of writers does not affect the entry.
+ */
 function thousandVersions(): Uint8Array {
   const checkpoints = Array.from({ length: 1000 }, (_, index) => ({
     id: { lineage: 1, epoch: 1, version: BigInt(index + 1) },

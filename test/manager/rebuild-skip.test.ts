@@ -1,4 +1,7 @@
-/** A manifest that cannot be read stops a rebuild. Skipped as asked, what it may refer to is held from every sweep until it is released. */
+/**
+ * An unreadable manifest stops a rebuild. If the caller skips it, all objects it may refer to are
+ * held from every sweep until they are released.
+ */
 
 import { createHash } from 'node:crypto';
 import { crc32c, type ObjectStore } from '@holdfast/core';
@@ -9,7 +12,7 @@ import { bytes, failure, open } from './memory-run.ts';
 import { keysOf, processOn } from './sweep-run.ts';
 
 const CHECKSUM_END = 85;
-/** Unchanged from version to version: later versions refer to the bytes of the first. */
+/** Unchanged in every version, so later versions refer to the bytes of the first. */
 const SAME = bytes(2000, 99);
 
 function newBucket(): MemoryBucket {
@@ -17,7 +20,7 @@ function newBucket(): MemoryBucket {
   return new MemoryBucket({ crc32c, mayReuseKey });
 }
 
-/** Version 1 sends all, 2 and 3 refer to it; the catalog is gone. */
+/** Version 1 sends all files, 2 and 3 refer to them. The catalog is lost. */
 async function lostRun(): Promise<MemoryBucket> {
   const bucket = newBucket();
   await using manager = open(bucket, { attempt: 'job-0' });
@@ -35,7 +38,7 @@ function manifestOf(bucket: MemoryBucket, version: number): string {
   return keysOf(bucket, `version_${version}/`).find((key) => key.includes('/manifest-')) ?? '';
 }
 
-/** As a Holdfast of a newer major would have written the manifest. Resolves to its key. */
+/** Rewrites the manifest as a Holdfast of a newer major version would. Resolves to its key. */
 function makeNewer(bucket: MemoryBucket, version: number): string {
   const key = manifestOf(bucket, version);
   const text = new TextDecoder().decode(bucket.find(key)?.bytes);
@@ -62,7 +65,7 @@ async function rebuild(
   }
 }
 
-/** Of versions 1 to 3, what is left of their objects, without receipts and claims. */
+/** Names of a version's remaining payloads, without receipts, file lists and manifests. */
 function payloadsOf(bucket: MemoryBucket, version: number): string[] {
   return keysOf(bucket, `version_${version}/`)
     .filter((key) => !/\/(receipts|files)\/|\/manifest-/.test(key))
@@ -70,7 +73,10 @@ function payloadsOf(bucket: MemoryBucket, version: number): string[] {
     .sort();
 }
 
-/** Two new jobs save versions 7 and 8, which retention keeps: the newest, and the one that the last job resumed from. */
+/**
+ * Two new jobs save versions 7 and 8. Retention keeps both: the newest, and the one that the last
+ * job resumed from.
+ */
 async function saveAndCollect(bucket: MemoryBucket): Promise<void> {
   for (const version of [7, 8]) {
     await using writer = open(bucket, { attempt: `job-${version}` });

@@ -1,4 +1,4 @@
-/** A run whose catalog is gone gets another, from its manifests. */
+/** A run without a catalog gets a new one, rebuilt from its manifests. */
 
 import { type CheckpointError, crc32c, type ObjectStore, systemClock } from '@holdfast/core';
 import { catalogKey, decodeRecord } from '@holdfast/core/internal/format/index';
@@ -13,13 +13,13 @@ const content = (version: number) => ({
   b: bytes(2000, version + 50),
 });
 
-/** What is lost may be written again. */
+/** Keys that were lost may be written again. */
 function newBucket(): MemoryBucket {
   const mayReuseKey = ({ key }: { key: string }) => key.startsWith('catalog/') || key === 'run.json';
   return new MemoryBucket({ crc32c, mayReuseKey });
 }
 
-/** Versions 1 to 3 by one attempt, 4 by a second; its catalog is gone. */
+/** Versions 1 to 3 by one attempt and 4 by a second. The catalog is lost. */
 async function lostRun(): Promise<MemoryBucket> {
   const template = await lostRunOnce();
   const bucket = newBucket();
@@ -99,7 +99,7 @@ test('every checkpoint is there again, unverified; the next writer takes over an
 
   await using manager = open(bucket);
   const { id } = await manager.save({ version: 5, buffers: content(5) });
-  expect(id.epoch).toBe(4); // 1 and 2 were, 3 is the rebuilt catalog's own
+  expect(id.epoch).toBe(4); // 1 and 2 existed, 3 belongs to the rebuilt catalog
   await expectRestorable(bucket, [1, 2, 3, 4, 5]);
   expect((await manager.log()).map(({ kind }) => kind)).toEqual(['commit', 'takeover', 'rebuild']);
   expect((await manager.fsck()).isSound).toBe(true);
@@ -207,7 +207,7 @@ test('I7: a rebuild that stands still at any call, while another is done and a w
     const bucket = await lostRun();
     const storeClock = new ManualClock();
     bucket.clock = storeClock;
-    // The other one has listed the run first, so the slow one draws the higher number.
+    // The other rebuild has listed the run first, so the slow one draws the higher number.
     const other = rebuildThatWaits(isListed, bucket);
     await Promise.race([other.reached, other.told]);
     await storeClock.advance(1000);
@@ -229,7 +229,10 @@ test('I7: a rebuild that stands still at any call, while another is done and a w
   }
 });
 
-/** Waits before the first call that `isIt`: the how many-th it is, from 0, and its key or prefix. */
+/**
+ * Waits before the first call for which `isIt` is true. `isIt` gets the number of the call, from 0,
+ * and its key or prefix.
+ */
 function rebuildThatWaits(isIt: (count: number, key: string) => boolean, bucket: MemoryBucket) {
   const { promise: reached, resolve: isReached } = Promise.withResolvers<void>();
   const { promise: released, resolve: goOn } = Promise.withResolvers<void>();
@@ -289,7 +292,7 @@ test('one that dies at any call is gone on with by the next, and a request or a 
         plan: (call) => (call.number === number ? FAULTS[name] : undefined),
       }).catch(() => undefined); // it is dead
       if (name.startsWith('lose')) expect(done?.checkpoints).toHaveLength(4);
-      // When only its last call was not answered, it is done all the same.
+      // If only its last call got no answer, the rebuild is complete all the same.
       else expect(await rebuild(bucket).then(() => 'done', String)).toMatch(/done|there is a catalog/);
       await expectRestorable(bucket, [1, 2, 3, 4]);
     }

@@ -1,4 +1,4 @@
-/** Unchanged files: referred to instead of being sent, and never at the price of a checkpoint. */
+/** Unchanged files are referred to instead of being sent. This never endangers a checkpoint. */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ const LARGE = bytes(300_000);
 const SMALL = bytes(700, 2);
 const BOTH = { large: LARGE, small: SMALL };
 
-/** A writer of its own, and what it asks of the store. */
+/** A new writer, with the calls that it makes to the store. */
 function writer(bucket: MemoryBucket, options: Partial<CheckpointManagerOptions> = {}) {
   const store = new FaultyStore(options.store ?? new MemoryStore(bucket));
   const manager = open(bucket, { ...options, store });
@@ -31,7 +31,7 @@ function writer(bucket: MemoryBucket, options: Partial<CheckpointManagerOptions>
   return { manager, store, sent };
 }
 
-/** Saved by one process, one version after the other. */
+/** A run whose versions one process has saved, one after the other. */
 async function runWith(...versions: readonly Record<string, Uint8Array>[]): Promise<MemoryBucket> {
   const bucket = newBucket();
   await using manager = open(bucket);
@@ -52,7 +52,7 @@ function basesOf(bucket: MemoryBucket, version: number): bigint[] {
   return receiptOf(bucket, version).bases.map((base) => base.version);
 }
 
-/** Retention takes all but the latest, and the sweep what nothing refers to. */
+/** Retires all versions but the latest, and sweeps everything that is no longer referred to. */
 async function collectAllButLatest(bucket: MemoryBucket) {
   await using manager = open(bucket);
   return await manager.collect({ policy: { keepLast: 1, graceMs: 0 }, force: true });
@@ -100,7 +100,8 @@ describe('what is referred to', () => {
     await using manager = open(bucket);
     expect((await manager.save({ version: 5, buffers: { a: LARGE } })).referencedBytes).toBe(300_000);
     expect(basesOf(bucket, 5)).toEqual([1n]);
-    const another = bytes(9, 2); // of version 2, which is the fifth newest once there is a version 6
+    // The file of version 2, which is the fifth newest once there is a version 6.
+    const another = bytes(9, 2);
     expect((await manager.save({ version: 6, buffers: { a: bytes(9, 6) } })).referencedBytes).toBe(0);
     expect((await manager.save({ version: 7, buffers: { a: another } })).referencedBytes).toBe(0);
   });
@@ -399,7 +400,7 @@ describe('the save ends', () => {
   });
 });
 
-/** Somebody writes to it while it is read. */
+/** A source that another program changes while it is read. */
 function changing(data: Uint8Array): RandomSource {
   return {
     sizeBytes: data.length,
@@ -410,7 +411,7 @@ function changing(data: Uint8Array): RandomSource {
       throw new CheckpointError('SourceChanged', 'it was written meanwhile');
     },
     async close() {
-      // Nothing is open.
+      // No resource is open.
     },
   };
 }

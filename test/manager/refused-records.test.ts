@@ -1,11 +1,11 @@
-/** Records that a store refuses by their checksum, because a bit was changed on the way to it. */
+/** A store rejects records by their checksum because a bit changed on the way. */
 
 import { MemoryStore } from '@holdfast/core/store';
 import { type FaultPlan, FaultyStore, refuse } from '@holdfast/testkit';
 import { expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 
-/** Each record that is new is refused so many times. */
+/** Each new record is rejected so many times. */
 function refusing(times: number): FaultPlan {
   const refused = new Map<string, number>();
   return ({ operation, key }) => {

@@ -1,4 +1,7 @@
-/** An upload that was left and is gone on with: what the store may say to that, and what its former owner may do meanwhile. */
+/**
+ * A resumed upload: the answers that the store may give, and what the upload's former owner may do
+ * in the meantime.
+ */
 
 import { crc32c, type ObjectStore, systemClock } from '@holdfast/core';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -98,7 +101,7 @@ describe('an upload that was left and cannot be gone on with', () => {
 });
 
 describe('an upload of this life that others end', () => {
-  /** Before part 5 of each of the first `times` uploads. */
+  /** Ends each of the first `times` uploads before its part 5. */
   const endedBy = (bucket: MemoryBucket, times: number): FaultPlan => {
     let left = times;
     return ({ operation, partIndex }) => {
@@ -142,7 +145,7 @@ describe('an upload of this life that others end', () => {
   });
 });
 
-/** The part of this index is sent once this has come. */
+/** Sends the part of this index only after `held` has resolved. */
 function holdPart(store: ObjectStore, index: number, held: () => Promise<unknown> | undefined): void {
   const begin = store.beginUpload.bind(store);
   store.beginUpload = async (...args) => {
@@ -159,7 +162,7 @@ function holdPart(store: ObjectStore, index: number, held: () => Promise<unknown
 const isCompletion = ({ operation }: PlannedCall) => operation === 'complete';
 
 describe('I1, I8: a former life that is not dead', () => {
-  /** It has sent all of these bytes; its part `index` is sent by `send`, as late as one likes. */
+  /** A former life that has sent these bytes. `send` sends its part `index` at any later time. */
   function zombie(bucket: MemoryBucket, content: Uint8Array) {
     const { token } = leftUpload(bucket).state;
     const upload = new MemoryStore(bucket).resumeUpload(token);
@@ -168,7 +171,7 @@ describe('I1, I8: a former life that is not dead', () => {
       const send = (index: number) => own.putPart(index, partOf(index), { crc32c: crc32c(partOf(index)) });
       return {
         send: (index: number) => void send(index),
-        /** Has its effect at once. */
+        /** Takes effect at once. */
         complete: () => {
           const state = bucket.findUpload(token);
           for (let index = 0; index < PART_COUNT; index++) void send(index);
@@ -241,7 +244,7 @@ describe('I1, I8: a former life that is not dead', () => {
   });
 
   test('sends other bytes for a part, and neither parts nor objects have checksums by then: the successor sends all afresh', async () => {
-    const bucket = await leftBehind({}, new MemoryBucket()); // without checksums of its own
+    const bucket = await leftBehind({}, new MemoryBucket()); // without checksums of the store
     const { send } = await zombie(bucket, bytesOf(5));
     let lists = 0;
     const change = changeUploads((upload) => {
@@ -273,7 +276,8 @@ describe('I1, I8: a former life that is not dead', () => {
   test('two successors at once: one is committed, whole, whoever completes first', async () => {
     const bucket = await leftBehind();
     const changed = bytesOf(3);
-    // The second registers and goes on with the same upload while the first sends its last parts.
+    // The second process registers and resumes the same upload while the first sends its last
+    // parts.
     let second: Promise<unknown> | undefined;
     const later = life(bucket);
     const plan = meanwhile(

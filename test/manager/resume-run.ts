@@ -1,4 +1,7 @@
-/** For the tests of resumed saves: a job whose processes are killed in the middle of a file, on a bucket in memory. */
+/**
+ * For the tests of resumed saves: a job whose processes are killed in the middle of a file, on a
+ * bucket in memory.
+ */
 
 import type { CheckpointManagerOptions, ObjectStore, ProgressEvent } from '@holdfast/core';
 import type { Upload } from '@holdfast/core/contract';
@@ -14,15 +17,18 @@ export const PART_COUNT = 20;
 export const SIZE = PART_COUNT * PART - 1000;
 export const NAME = 'model/large.bin';
 export const VERSION = 7;
-/** Of part 12: what was sent before and what is under way at most are there. */
+/**
+ * Index of the part at which the process is killed. Parts sent before it and requests in progress
+ * may exist.
+ */
 export const KILLED_AT = 12;
 
-/** How the ids of this writer's uploads for this version begin. */
+/** Prefix of the ids of this writer's uploads for this version. */
 export const OWN = '7.1.1.0-';
 
 export const source = bytesOf(1);
 
-/** No two parts are alike. */
+/** All parts differ. */
 export function bytesOf(seed: number, length = SIZE): Uint8Array {
   return Uint8Array.from({ length }, (_, at) => (Math.imul(at + seed, 2654435761) >>> 24) & 0xff);
 }
@@ -57,7 +63,7 @@ export const killAtPart = (index: number): FaultPlan => {
     operation === 'putPart' && partIndex === index ? FAULTS.stopBefore : undefined;
 };
 
-/** A life that is killed at this part. Its clock stands still: nothing of it runs afterwards. */
+/** A life that is killed at this part. Its clock stands still, so it runs no code afterwards. */
 export async function killedLife(
   bucket: MemoryBucket,
   at = KILLED_AT,
@@ -69,7 +75,7 @@ export async function killedLife(
   await store.stopped;
 }
 
-/** What a killed life has left: records and parts. */
+/** A bucket with the record and the parts of a killed life. */
 export async function leftBehind(options: Life = {}, bucket = newBucket()): Promise<MemoryBucket> {
   await killedLife(bucket, KILLED_AT, source, options);
   expect([bucket.openUploads().length, recordKeys(bucket).length]).toEqual([1, 1]);
@@ -84,7 +90,7 @@ export function payloads(bucket: MemoryBucket): string[] {
   return bucket.keys().filter((key) => key.endsWith(`/${NAME}`));
 }
 
-/** The record of the upload that was left, and its parts. */
+/** The record and the parts of the upload that the killed life has left. */
 export function leftUpload(bucket: MemoryBucket) {
   const [state] = bucket.openUploads();
   const [key = ''] = recordKeys(bucket);
@@ -93,7 +99,7 @@ export function leftUpload(bucket: MemoryBucket) {
   return { state, record, recordKey: key };
 }
 
-/** The one checkpoint holds these bytes, and nothing is left over. */
+/** Expects that the checkpoint holds these bytes. */
 export async function expectSaved(bucket: MemoryBucket, expected: Uint8Array): Promise<void> {
   const reader = open(bucket);
   const to = { [NAME]: new Uint8Array(expected.length) };
@@ -102,7 +108,10 @@ export async function expectSaved(bucket: MemoryBucket, expected: Uint8Array): P
   await reader.close();
 }
 
-/** The file was sent from the beginning, under a key of the life that sent it, and nothing was kept. */
+/**
+ * Expects that the file was sent from the beginning, under a key of the life that sent it, and that
+ * nothing was kept.
+ */
 export async function expectAfresh(bucket: MemoryBucket, next: ReturnType<typeof life>, expected = source) {
   await expectSaved(bucket, expected);
   expect((await detailsOf(bucket)).key).toMatch(/^version_7\/1\.1\/0\.1-/);
@@ -118,7 +127,7 @@ export async function detailsOf(bucket: MemoryBucket) {
   return file;
 }
 
-/** Uploads that are resumed, as the store gives them. */
+/** Applies `change` to each upload that the store resumes. */
 export function changeUploads(change: (upload: Upload) => void): (store: ObjectStore) => void {
   return (store) => {
     const resume = store.resumeUpload.bind(store);
@@ -130,7 +139,10 @@ export function changeUploads(change: (upload: Upload) => void): (store: ObjectS
   };
 }
 
-/** While the successor is at it, its former life does this: before the first of its calls that is such. */
+/**
+ * Runs `act`, a step of the former life, before the first call of its successor for which `isNow`
+ * is true.
+ */
 export function meanwhile(isNow: (call: PlannedCall) => boolean, act: () => void): FaultPlan {
   let isDone = false;
   return (call) => {

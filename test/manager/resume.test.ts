@@ -1,4 +1,7 @@
-/** A save that was killed in the middle of a file, and the next life of its writer: what is there already is compared, and not sent again. */
+/**
+ * A save was killed in the middle of a file. The next life of its writer compares the parts in the
+ * store, and does not send them again.
+ */
 
 import { createHash } from 'node:crypto';
 import type { Logger, ObjectStore } from '@holdfast/core';
@@ -137,7 +140,7 @@ describe('a writer that begins again after it was killed in the middle of a file
     for (const isGone of [false, true]) {
       const bucket = await leftBehind();
       const older = leftUpload(bucket).state;
-      // It could not go on with the first one, and began another.
+      // It could not resume the first upload, and began another.
       const plan: FaultPlan = (call) =>
         call.operation === 'resumeUpload' ? refuse('Unexpected') : killAtPart(KILLED_AT)(call);
       await killedLife(bucket, KILLED_AT, source, { plan });
@@ -187,7 +190,7 @@ describe('a writer that begins again after it was killed in the middle of a file
   });
 });
 
-/** As a newer Holdfast might write it. */
+/** A record as a newer Holdfast might write it. */
 function newer(record: Uint8Array): Uint8Array {
   const tail = Buffer.from(new TextDecoder().decode(record.subarray(85)).replace('"major":1', '"major":2'));
   return Buffer.from(`{"checksum":"sha256:${toHex(sha256(tail))}"${tail}`);
@@ -324,7 +327,8 @@ describe('which uploads are looked for', () => {
       bucket.insert(uploadKey(`${OWN}${String(index).padStart(5, '0')}`), bytes(10));
     const next = life(bucket);
     await next.save(source);
-    expect(next.count('get', 'uploads/')).toBe(3 * 1024); // each is damaged, and read three times
+    // Each is damaged, and is read three times.
+    expect(next.count('get', 'uploads/')).toBe(3 * 1024);
     await next.manager.close();
   });
 });

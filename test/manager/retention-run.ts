@@ -1,4 +1,7 @@
-/** For the tests of retention: a run whose store, and whose machines, have a date that a test moves. Whoever sleeps does so for real. */
+/**
+ * For the tests of retention: a run whose store and machines have a date that a test sets. Sleeping
+ * takes real time.
+ */
 
 import {
   type CheckpointManager,
@@ -16,7 +19,7 @@ export const NOW_MS = Date.UTC(2026, 10, 21, 14);
 
 export interface TimedRun {
   readonly bucket: MemoryBucket;
-  /** The date, of the store and of the machines alike. */
+  /** The date of the store and of the machines. */
   readonly clock: ManualClock;
   open(options?: Partial<CheckpointManagerOptions>): CheckpointManager;
 }
@@ -41,7 +44,7 @@ export async function saveVersions(
   }
 }
 
-/** A run that has these versions, and no manager any more. */
+/** A run that has these versions, with its manager closed. */
 export async function runOf(versions: readonly number[]): Promise<TimedRun> {
   const run = timedRun();
   await using manager = run.open();
@@ -58,7 +61,7 @@ export async function statesOf(manager: CheckpointManager): Promise<string[]> {
   return (await manager.list()).map(({ version, state }) => `${version} ${state}`);
 }
 
-/** How many entries the catalog has. */
+/** Number of entries in the catalog. */
 export function entryCount({ bucket }: TimedRun): number {
   return bucket.keys().filter((key) => key.startsWith('catalog/')).length;
 }

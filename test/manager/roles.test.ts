@@ -1,4 +1,7 @@
-/** What each role of docs/install.md asks of a store: its policies for clouds follow from this. */
+/**
+ * The rights that each role of docs/install.md needs on a store. The policies for clouds follow
+ * from this.
+ */
 
 import { type CheckpointManager, crc32c, createCheckpointManager } from '@holdfast/core';
 import { MemoryBucket, MemoryStore, ObservedStore, type StoreOperation } from '@holdfast/core/store';
@@ -8,13 +11,16 @@ import { bytes, SETTINGS } from './memory-run.ts';
 const CREATES: ReadonlySet<StoreOperation> = new Set(['create', 'beginUpload']);
 const LARGE_BYTES = 200_000;
 
-/** `version_…` for all versions; else the first part of the key. */
+/** `version_…` for all versions, otherwise the first part of the key. */
 function placeOf(key: string): string {
   const [first = ''] = key.split('/');
   return first.startsWith('version_') ? 'version_' : first;
 }
 
-/** Where `work` creates and deletes. What it reads is not told: every role may read the run. */
+/**
+ * The places in which `work` creates and deletes. Reads are not listed: every role may read the
+ * run.
+ */
 async function changesOf(
   bucket: MemoryBucket,
   work: (manager: CheckpointManager) => Promise<unknown>,

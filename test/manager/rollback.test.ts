@@ -13,7 +13,7 @@ async function savedRun(versions: readonly number[]) {
 
 const latestOf = async (manager: CheckpointManager) => (await manager.latest())?.version;
 
-/** Flips a bit of the file of one version, and has verify take it out of use. */
+/** Flips a bit in the file of one version, and lets verify quarantine the version. */
 async function quarantine(bucket: ReturnType<typeof newBucket>, manager: CheckpointManager, version: number) {
   const key = bucket.keys().find((each) => each.startsWith(`version_${version}/`) && each.endsWith('/a'));
   bucket.damage(key as string, (data) => data.with(5, (data[5] as number) ^ 1));

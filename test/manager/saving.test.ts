@@ -31,7 +31,7 @@ describe('save and restore', () => {
     await manager.save({ version: 1, buffers: { a: bytes(10) } });
     const receipt = bucket.find('version_1/1.1/receipts/0.0.json')?.bytes ?? bytes(0);
     expect(Object.keys(JSON.parse(new TextDecoder().decode(receipt)))).toEqual(
-      ['checksum', 'format', 'files', 'id', 'worldSize'], // the rest has its default
+      ['checksum', 'format', 'files', 'id', 'worldSize'], // other fields have their defaults
     );
   });
 
@@ -70,7 +70,7 @@ describe('save and restore', () => {
     const refused = `Conflict: no version is left: ${highest}, the highest that there can be, is committed or begun already`;
     expect(await failure(second.save({ buffers: { a: bytes(1) } }))).toBe(refused);
     expect(keys()).toEqual(before);
-    // The owner of the run has joined already, and is told the same.
+    // The owner of the run has already joined, and gets the same error.
     expect(await failure(first.save({ buffers: { a: bytes(1) } }))).toBe(refused);
     expect(keys()).toEqual(before);
   });
@@ -221,7 +221,7 @@ describe('several writers', () => {
     const bucket = newBucket();
     const count = 12;
     let receiptsRead = 0;
-    // Their patience is measured by a slow clock, so that a slow machine does not wear it out.
+    // A slow clock measures their deadlines, so that a slow machine does not exceed them.
     const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() / 100 };
     const managers = Array.from({ length: count }, (_, index) => {
       const store = new ObservedStore(new MemoryStore(bucket), {
@@ -265,7 +265,7 @@ describe('several writers', () => {
     await second.save({ version: 5, buffers: { b: bytes(1) }, noWait: true });
     const last = await third.save({ version: 5, buffers: { c: bytes(1) } });
     expect(last.isCommitted).toBe(true);
-    // The first asks again: its files are in it.
+    // The first writer saves again: its files are in the checkpoint.
     expect((await first.save({ version: 5, buffers: { a: bytes(1) } })).wasCommittedBefore).toBe(true);
   });
 
@@ -280,7 +280,7 @@ describe('several writers', () => {
     );
     expect(await failure(survivor.commit({ version: 9 }))).toContain('writers 0, 1 have not delivered');
 
-    // The second delivers, and then the store no longer answers its creates.
+    // The second writer delivers. The store then no longer answers its creates of manifests.
     const store = new MemoryStore(bucket);
     const create = store.create.bind(store);
     store.create = (key, data, options) => {
@@ -427,7 +427,7 @@ describe('the same version again', () => {
       await formerLife.save({ version: 1, buffers: { a: bytes(10) }, noWait: true });
       await using other = open(bucket, job(1));
       const store = new MemoryStore(bucket);
-      // It has looked, and found the version open, when the other writer delivers and commits.
+      // When the other writer delivers and commits, this one has already read the version as open.
       let isFirst = true;
       const create: typeof store.create = async (key, ...rest) => {
         if (isFirst) await other.save({ version: 1, buffers: { b: bytes(20) } });

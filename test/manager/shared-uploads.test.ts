@@ -1,4 +1,7 @@
-/** Two processes of one life send the same file at the same time: they may go on with each other's uploads, and with nothing that is not theirs. */
+/**
+ * Two processes of one life send the same file at the same time. They may resume each other's
+ * uploads, and no other ones.
+ */
 
 import type { ObjectStore } from '@holdfast/core';
 import type { Upload } from '@holdfast/core/contract';
@@ -28,14 +31,14 @@ const SHARED = { life: 'trainer' };
 
 const processOf = (bucket: MemoryBucket, options: Life = {}) => life(bucket, { ...SHARED, ...options });
 
-/** As `source`, but for the last part. */
+/** Like `source`, except for the last part. */
 const other = (() => {
   const copy = Uint8Array.from(source);
   copy.set(bytesOf(9, SIZE - (PART_COUNT - 1) * PART), (PART_COUNT - 1) * PART);
   return copy;
 })();
 
-/** Uploads that are begun do this first when they are told to complete, or to take a part. */
+/** New uploads run `act` before they complete, or before they take the part of this index. */
 function before(call: 'complete' | number, act: () => Promise<unknown>): (store: ObjectStore) => void {
   let isDone = false;
   const once = async () => {

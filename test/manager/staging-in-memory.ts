@@ -1,9 +1,9 @@
-/** Copies of what is saved, in memory, as tests want to see them made. */
+/** Copies of the data to save, in memory, so that tests can observe them. */
 
 import type { RandomSource, Stage, Staging, StagingSource } from '@holdfast/core/contract';
 
 export interface MemoryStaging extends Staging {
-  /** Stages that were made and not given back. */
+  /** Number of stages that were made and not released. */
   heldCount: number;
   releaseCount: number;
 }
@@ -12,7 +12,10 @@ interface Copy extends Pick<RandomSource, 'mode' | 'mtimeMs'> {
   readonly bytes: Uint8Array;
 }
 
-/** `onStaged` runs when all is copied, before the save learns of it. Reading a copy that was given back is an error. */
+/**
+ * `onStaged` runs when everything is copied, before the save learns of it. Reading a released copy
+ * is an error.
+ */
 export function memoryStaging(onStaged: () => unknown = () => undefined): MemoryStaging {
   const staging: MemoryStaging = {
     heldCount: 0,

@@ -1,4 +1,7 @@
-/** Saves of copies: what was there when it was copied is what is committed, whatever becomes of the original. */
+/**
+ * Saves of copies. The commit holds the bytes at the time of the copy, whatever happens to the
+ * original.
+ */
 
 import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

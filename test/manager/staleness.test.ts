@@ -1,4 +1,4 @@
-/** A trainer that saves what it has not written: said, marked, or refused. */
+/** A trainer saves files that it has not written: reported, marked, or rejected. */
 
 import type { ProgressEvent } from '@holdfast/core';
 import { decodeRecord } from '@holdfast/core/internal/format/index';

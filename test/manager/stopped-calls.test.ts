@@ -1,6 +1,7 @@
 /**
- * Every call that decides something is stopped at every request that it makes: on its way without effect, with effect or with a late
- * one, and after its answer. What the caller is told is held against what is so, then and later.
+ * Stops every deciding call at each of its requests: in progress without effect, with effect or
+ * with a late effect, and after the answer. Compares the caller's error with the actual state, then
+ * and later.
  */
 
 import { CheckpointError, crc32c, isCheckpointError } from '@holdfast/core';
@@ -10,12 +11,12 @@ import { type CallRecord, FAULTS, type Fault, FaultyStore } from '@holdfast/test
 import { describe, expect, test, vi } from 'vitest';
 import { patient, STORIES, type Story } from './stopped-stories.ts';
 
-// Hundreds of small runs each, on a machine that may be busy with other tests.
+// Each test plays hundreds of small runs, on a machine that may be busy with other tests.
 vi.setConfig({ testTimeout: 120_000 });
 
 const REQUESTS_MAX = 100;
 
-/** Where the stop meets a request, and what the store makes of that. */
+/** State of the request when the stop comes, and the fault that the store applies to it. */
 const MEETINGS = {
   'on its way, without effect': FAULTS.stall,
   'on its way, with effect': FAULTS.stallAfter,
@@ -33,7 +34,7 @@ interface Stoppable {
   close(): void;
 }
 
-/** A late duplicate may bring back what was deleted, and a lost catalog is written anew. */
+/** A late duplicate may restore what was deleted, and a lost catalog is written again. */
 const mayReuseKey = ({ key, hasSameBytes }: { key: string; hasSameBytes: boolean }) =>
   hasSameBytes || key.startsWith('catalog/');
 
@@ -43,7 +44,7 @@ interface Ended {
   readonly bucket: MemoryBucket;
 }
 
-/** Plays a story in which request `at` of the call, from 0, meets the stop. */
+/** Plays a story in which the stop comes during request `at` of the call, from 0. */
 async function play(
   story: Story,
   at: number,
@@ -74,7 +75,7 @@ async function play(
   return { error, store, bucket };
 }
 
-/** Says when it has answered, before the answer arrives. */
+/** Calls `onAnswer` when it has answered, before the answer arrives. */
 class AnsweringStore extends MemoryStore {
   onAnswer: (() => void) | undefined;
 
@@ -105,7 +106,7 @@ class AnsweringStore extends MemoryStore {
 async function checkTruth(story: Story, { error, bucket, store }: Ended): Promise<void> {
   if (error?.code !== 'OutcomeUnknown') {
     await store.lateEffects.releaseAll();
-    const stands = error?.context.done !== undefined; // of several decisions, one
+    const stands = error?.context.done !== undefined; // one of several decisions has taken effect
     if (!stands) expect(await story.isDone(bucket)).toBe(error === undefined);
     return;
   }
@@ -115,19 +116,23 @@ async function checkTruth(story: Story, { error, bucket, store }: Ended): Promis
   const now = await other.recover(token as string);
   await store.lateEffects.releaseAll();
   const later = await other.recover(token as string);
-  expect(['pending', later.outcome]).toContain(now.outcome); // what was settled stays so
+  expect(['pending', later.outcome]).toContain(now.outcome); // a settled outcome stays
   const isDone = later.outcome === 'committed' || later.isDelivered === true;
   expect(await story.isDone(bucket)).toBe(isDone);
 }
 
-/** `OutcomeUnknown` only once something that decides was sent. What has been answered stands, where the store can still be asked. */
+/**
+ * `OutcomeUnknown` is allowed only after a deciding request was sent. If the request was answered
+ * and the store can still be asked, the outcome must be known.
+ */
 function checkCode(
   { error, store }: Ended,
   { at, isAnswered, deciding, closes }: Meeting & { readonly deciding: readonly number[] },
 ): void {
   if (!deciding.some((number) => number <= at)) expect(error?.code).not.toBe('OutcomeUnknown');
   if (!isAnswered || deciding.at(-1) !== at) return;
-  const isReceipt = store.calls[at]?.key.includes('/receipts/'); // others may commit it, and have not yet
+  // Others may commit it, and have not yet.
+  const isReceipt = store.calls[at]?.key.includes('/receipts/');
   const isSaid = error === undefined || error.context.done !== undefined;
   expect(isSaid || ((isReceipt || closes) && error.code === 'OutcomeUnknown')).toBe(true);
 }
@@ -135,21 +140,23 @@ function checkCode(
 interface Meeting {
   readonly at: number;
   readonly isAnswered: boolean;
-  /** The stop closes the manager, and so its store. */
+  /** The stop closes the manager, and with it its store. */
   readonly closes: boolean;
 }
 
 interface Round {
   readonly stop: (call: Stoppable) => void;
   readonly meetings: readonly (keyof typeof MEETINGS)[];
-  /** Which requests meet it. */
+  /** Selects the requests during which the stop comes. */
   readonly isDue: (call: CallRecord, story: Story) => boolean;
 }
 
 const isDeciding = ({ operation, key }: CallRecord, { decides }: Story) =>
   operation === 'create' && decides.test(key);
 
-/** All meetings for the signal that most callers give; for the others those that matter. */
+/**
+ * All states for the caller's signal, which is the common case. The important ones for the others.
+ */
 const ROUNDS: Readonly<Record<string, Round>> = {
   'its signal': {
     stop: ({ controller }) => controller.abort(),
@@ -178,7 +185,7 @@ describe.each(Object.entries(STORIES))('%s', (_, story) => {
     const deciding = whole.calls.filter((call) => isDeciding(call, story)).map(({ number }) => number);
     for (const title of meetings) {
       for (const { number, operation, key } of due) {
-        // What only reads has no effect, so it is the same on its way.
+        // A read has no effect, so the states in progress do not differ.
         if (operation !== 'create' && ON_ITS_WAY_WITH_EFFECT.has(title)) continue;
         const meeting = MEETINGS[title];
         const ended = await play(story, number, meeting, stop);

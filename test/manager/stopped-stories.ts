@@ -1,4 +1,7 @@
-/** Calls that decide something, each with the question whether it is decided: what a stopped one says is held against that. */
+/**
+ * Calls that decide something, each with a check whether it has taken effect. The tests compare the
+ * result of a stopped call with this check.
+ */
 
 import {
   type CheckpointManager,
@@ -13,7 +16,7 @@ import type { ObjectStore } from '@holdfast/core/contract';
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { bytes, SETTINGS } from './memory-run.ts';
 
-/** A clock on which a second takes 10 ms: what is bounded in time ends soon. */
+/** A clock on which a second takes 10 ms, so that timeouts end soon. */
 const SHORT_CLOCK = {
   ...systemClock,
   monotonicMs: () => systemClock.monotonicMs() * 100,
@@ -23,19 +26,19 @@ const SHORT_CLOCK = {
 const PAIR = { attempt: 'job', count: 2 };
 
 export interface Story {
-  /** What was there before. */
+  /** Prepares the run. */
   prepare(bucket: MemoryBucket): Promise<void>;
   /** The call that is stopped: by its signal, or by the end of its manager. */
   act(manager: CheckpointManager, signal: AbortSignal, store: ObjectStore): Promise<unknown>;
-  /** Whether it took effect, for those who come later. */
+  /** Whether the call took effect, as later processes see it. */
   isDone(bucket: MemoryBucket): Promise<boolean>;
-  /** How its manager is opened. */
+  /** Options of its manager. */
   readonly options?: Partial<CheckpointManagerOptions>;
-  /** Keys of the records that decide it. */
+  /** Keys of the records that decide the call. */
   readonly decides: RegExp;
 }
 
-/** A manager whose deadlines are far away, and whose last looks end soon. */
+/** A manager with distant deadlines, whose final checks end soon. */
 export function patient(
   place: MemoryBucket | ObjectStore,
   options: Partial<CheckpointManagerOptions> = {},
@@ -61,7 +64,10 @@ async function look<T>(bucket: MemoryBucket, at: (manager: CheckpointManager) =>
   return await at(manager);
 }
 
-/** Committed, or, once its writers have delivered, to be committed by anyone. */
+/**
+ * True if the version is committed, or if any process can commit it because its writers have
+ * delivered.
+ */
 async function canBeHad(bucket: MemoryBucket, version: number): Promise<boolean> {
   return look(bucket, async (manager) => {
     try {
@@ -77,7 +83,7 @@ async function canBeHad(bucket: MemoryBucket, version: number): Promise<boolean>
 const summary = (bucket: MemoryBucket, version: number) =>
   look(bucket, async (manager) => (await manager.list()).find((each) => each.version === BigInt(version)));
 
-/** A run to copy from: it is only read. */
+/** A run to copy from. It is only read. */
 let source: Promise<MemoryBucket> | undefined;
 async function copyFrom<T>(copy: (from: CheckpointManager) => Promise<T>): Promise<T> {
   source ??= (async () => {
@@ -118,7 +124,7 @@ export const STORIES: Readonly<Record<string, Story>> = {
     prepare: async () => undefined,
     act: (manager, signal) =>
       manager.save({ version: 1, buffers: { w0: bytes(100, 0) }, noWait: true, signal }),
-    // The other one delivers later: then it is seen whether this one has.
+    // The other writer delivers later. That shows whether this one has delivered.
     isDone: async (bucket) => {
       await saveAs(bucket, 1);
       return canBeHad(bucket, 1);
@@ -272,7 +278,7 @@ export const STORIES: Readonly<Record<string, Story>> = {
   },
 };
 
-/** The second of the pair delivers, and goes before it commits. */
+/** The second writer of the pair delivers, and dies before it commits. */
 async function deliverAndDie(bucket: MemoryBucket): Promise<void> {
   const store = new MemoryStore(bucket);
   const create = store.create.bind(store);

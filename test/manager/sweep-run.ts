@@ -1,4 +1,7 @@
-/** For the tests of sweeps: a run with a live checkpoint, what a dead attempt has left beside it, and somebody who sweeps. */
+/**
+ * For the tests of sweeps: a run with a live checkpoint and the remains of a dead attempt, and a
+ * process that sweeps.
+ */
 
 import type { CheckpointManagerOptions, ObjectStore } from '@holdfast/core';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
@@ -8,7 +11,7 @@ import { bytes, newBucket, open, SETTINGS } from './memory-run.ts';
 /** Two parts. */
 export const LARGE_BYTES = 70_000;
 
-/** A process with a store of its own, in which things go wrong as planned. */
+/** A process with a separate store that applies the planned faults. */
 export function processOn(
   bucket: MemoryBucket,
   options: Partial<CheckpointManagerOptions> & {
@@ -30,7 +33,10 @@ export function processOn(
   return { manager, store, clock };
 }
 
-/** Version 1 is committed by job-0, which then dies: version 2 is delivered by one of its two writers, and half sent by the other. */
+/**
+ * Version 1 is committed by job-0, which then dies. One of its two writers has delivered version 2,
+ * and the other has sent half of it.
+ */
 export async function runWithGarbage(bucket: MemoryBucket = newBucket()): Promise<MemoryBucket> {
   const writers = [0, 1].map((index) =>
     processOn(bucket, {

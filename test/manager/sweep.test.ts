@@ -1,4 +1,7 @@
-/** Garbage goes, by the rules of docs/format.md; what is live or can still become so stays, whatever happens to the sweep. */
+/**
+ * A sweep deletes garbage by the rules of docs/format.md. Objects that are live, or can become
+ * live, stay, whatever happens to the sweep.
+ */
 
 import { CheckpointError, type ObjectStore, systemClock } from '@holdfast/core';
 import { decodeRecord, encodeRecord } from '@holdfast/core/internal/format/index';
@@ -73,7 +76,7 @@ describe('I10: what a dead attempt has left', () => {
     const swept: number[] = [];
     const { manager } = processOn(bucket, {
       attempt: 'job-1',
-      clock: systemClock, // a sweep is nothing that the other clock sees
+      clock: systemClock, // the other clock cannot see a sweep
       change: (store) => {
         const create = store.create.bind(store);
         store.create = async (...args) => {
@@ -384,7 +387,7 @@ test('leases go when they expired long ago by the clock of the store, whatever t
   expect((await sweepOnce(bucket)).swept.leaseCount).toBe(1);
   await storeClock.advance(99 * DAY_MS);
   expect((await sweepOnce(bucket)).swept.leaseCount).toBe(1);
-  // One that cannot be read counts as one that holds.
+  // An unreadable record counts as one that holds objects.
   expect(keysOf(bucket, 'leases/')).toEqual([`leases/1.1.1/r-${'a'.repeat(16)}.json`]);
 });
 
@@ -420,7 +423,7 @@ test('an object that a later checkpoint refers to stays when its own checkpoint 
 });
 
 describe('I1, I8, I10: whatever happens to a call of a sweep', () => {
-  /** Each call of a sweep has its turn; the faults take turns too. */
+  /** Plays a sweep for each of its calls, with a fault at that call. The faults rotate. */
   async function atEveryCall(
     names: readonly FaultName[],
     check: (bucket: MemoryBucket, plan: FaultPlan) => Promise<void>,

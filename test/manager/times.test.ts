@@ -1,4 +1,4 @@
-/** When files were modified: recorded with each save of files, and given back on request. */
+/** Modification times of files: recorded with each save of files, and restored on request. */
 
 import { mkdir, mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,10 @@ async function newDirectory(): Promise<string> {
   return directory;
 }
 
-/** Files of their own names and empty directories (with a '/' at the end), all of one time. */
+/**
+ * Makes files that contain their names, and empty directories (with a '/' at the end). All have the
+ * same time.
+ */
 async function treeOf(names: readonly string[], atMs: number): Promise<string> {
   const root = await newDirectory();
   for (const name of names) {

@@ -1,4 +1,7 @@
-/** A token names the caller's own receipt by its key and its bytes: another process may have delivered under the same key. */
+/**
+ * A token identifies the caller's receipt by its key and its bytes. Another process may have
+ * delivered under the same key.
+ */
 
 import { sha256 } from '@holdfast/core/internal/format/index';
 import { readToken, writeToken } from '@holdfast/core/internal/manager/tokens';

@@ -1,4 +1,6 @@
-/** The records of uploads in parts: there before the first part, gone with the upload. */
+/**
+ * Records of uploads in parts: they exist before the first part and are deleted with the upload.
+ */
 
 import { type CheckpointManagerOptions, isCheckpointError, type Logger } from '@holdfast/core';
 import { decodeRecord } from '@holdfast/core/internal/format/index';
@@ -28,12 +30,13 @@ interface Options extends Partial<CheckpointManagerOptions> {
 function setUp({ plan, bucket = newBucket(), resumesUploads = true, ...options }: Options = {}) {
   const clock = new ManualClock({ autoAdvance: true });
   const lateEffects = new LateEffects();
-  const capabilities = { resumesUploads, maxParts: 2 ** 24 }; // so many parts that those of streams are small too
+  // So many parts that parts of streams are small too.
+  const capabilities = { resumesUploads, maxParts: 2 ** 24 };
   const store = new FaultyStore(new MemoryStore(bucket, { capabilities }), plan, {
     lateEffects,
   });
   const manager = open(bucket, { store, clock, random: new SeededRandom(1), ...options });
-  /** Calls to uploads and their records, in order. */
+  /** Calls about uploads and their records, in order. */
   const calls = () =>
     store.calls
       .filter(({ key, operation }) => isRecord(key) || /Upload|Part|complete|abort/.test(operation))
@@ -182,7 +185,7 @@ describe('a record that cannot be written', () => {
     random.hex = (digits) => {
       const id = hex(digits);
       if (digits === 32) drawn.push(id);
-      // Another process had the same id: as unlikely as it is, its record must not pass for ours.
+      // Another process drew the same id. However unlikely, its record must not be taken for ours.
       if (digits === 32 && bucket.openUploads().length === 1 && recordKeys(bucket).length === 0)
         bucket.insert(`uploads/7.1.1.0-${id}.json`, bytes(10));
       return id;

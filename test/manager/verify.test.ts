@@ -24,7 +24,7 @@ const stateOf = async (manager: CheckpointManager, version: bigint) => {
   return found && [found.state, found.isVerified, found.isLatest];
 };
 
-/** A second manager whose calls are noted. */
+/** A second manager whose calls are recorded. */
 function noted(bucket: MemoryBucket): { manager: CheckpointManager; calls: StoreCall[] } {
   const calls: StoreCall[] = [];
   const clock = { nowMs: Date.now, monotonicMs: () => 0, sleep: async () => undefined };

@@ -1,4 +1,4 @@
-/** What a checkpoint was annotated with after its commit goes along with it. */
+/** A mirror also copies the annotations that were added after the commit. */
 
 import { isCheckpointError } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';

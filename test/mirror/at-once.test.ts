@@ -1,4 +1,7 @@
-/** Two mirrors of one run to one place: the one that joined last completes the copy, whatever the other has done until then. */
+/**
+ * Two mirrors copy one run to one place. The one that joined last completes the copy, whatever the
+ * other has done before.
+ */
 
 import { describe, expect, test } from 'vitest';
 import { checkInvariants, viewOfBucket } from '../crash/invariants.ts';
@@ -6,7 +9,10 @@ import { failure } from '../manager/memory-run.ts';
 import { takeOver } from './changed-runs.ts';
 import { contentOf, interfered, open, saveAll, type TwoRuns, twoRuns } from './two-runs.ts';
 
-/** `later` is stopped where `matches` says; meanwhile another mirror copies version 1, and waits with version 2 for its end. */
+/**
+ * `later` pauses before its first create that `matches`. In the meantime another mirror copies
+ * version 1. It then waits before version 2 until `later` has ended.
+ */
 async function overtaking(runs: TwoRuns, matches: (key: string) => boolean) {
   await using from = open(runs.from);
   const isAtSecond = Promise.withResolvers<void>();

@@ -11,7 +11,7 @@ import { createTransfer } from '@holdfast/core/internal/transfer/index';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { SETTINGS } from '../crash/invariants.ts';
 
-/** Appends the decision that is made of the newest entry. */
+/** Appends the decision that `of` derives from the newest entry. */
 export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided): Promise<void> {
   const store: ObjectStore = new MemoryStore(bucket);
   const settings = completeSettings(SETTINGS);
@@ -40,7 +40,10 @@ export async function decide(bucket: MemoryBucket, of: (head: Head) => Decided):
   if (result.kind !== 'committed') throw new Error(`not decided: ${JSON.stringify(result)}`);
 }
 
-/** What retention and its collector do: the version is gone from the catalog, and so are its objects. */
+/**
+ * Does the work of retention and its collector: removes the version from the catalog, and its
+ * objects.
+ */
 export async function removeVersion(bucket: MemoryBucket, version: bigint): Promise<void> {
   const some = (head: Head) => ({ ...about(head, version), checkpoints: [about(head, version).checkpoint] });
   await decide(bucket, (head) => ({ ...some(head), kind: 'retire', atMs: 0, graceMs: 0 }));
@@ -55,7 +58,7 @@ export function quarantineVersion(bucket: MemoryBucket, version: bigint, reason:
   return decide(bucket, (head) => ({ ...about(head, version), kind: 'quarantine', reason }));
 }
 
-/** Another attempt begins, and does nothing. */
+/** Begins another attempt that does nothing. */
 export function takeOver(bucket: MemoryBucket): Promise<void> {
   return decide(bucket, () => ({ kind: 'takeover', attempt: 'another', attemptDrawn: false, worldSize: 1 }));
 }

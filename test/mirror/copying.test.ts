@@ -1,4 +1,4 @@
-/** Mirrors between stores that copy objects by themselves. */
+/** Mirrors between stores with server-side copies. */
 
 import type { ObjectStore } from '@holdfast/core/contract';
 import { CheckpointError } from '@holdfast/core/contract';
@@ -10,7 +10,10 @@ import { contentOf, open, saveAll, type TwoRuns, twoRuns } from './two-runs.ts';
 
 type CopyFrom = NonNullable<ObjectStore['copyFrom']>;
 
-/** The store to copy to, its copies made by `copy`, and what was sent or read in the old way. */
+/**
+ * The destination store, whose copies `copy` makes, with counts of copies and of objects sent or
+ * read without a copy.
+ */
 function copying(
   bucket: MemoryBucket,
   copy?: (real: CopyFrom, ...args: Parameters<CopyFrom>) => ReturnType<CopyFrom>,

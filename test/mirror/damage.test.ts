@@ -1,4 +1,7 @@
-/** A source whose bytes or records are damaged: found, named, and never copied. */
+/**
+ * A source with damaged bytes or records. The mirror finds and names the damage, and never copies
+ * it.
+ */
 
 import type { CheckpointManager } from '@holdfast/core/contract';
 import { MemoryStore } from '@holdfast/core/store';
@@ -90,7 +93,10 @@ test('a damaged record of the destination is not blamed on the source, and not p
 });
 
 describe('bits that flip on the way', () => {
-  /** A store that flips a bit of what is read, at the reads that `isHit` says, some steps of the engine after the read was answered. */
+  /**
+   * A store that flips a bit of the data read, for the reads that `isHit` selects. It flips the bit
+   * some steps of the engine after the answer.
+   */
   function flipping(runs: TwoRuns, isHit: (isFirst: boolean) => boolean, laterSteps = 0): MemoryStore {
     const seen = new Set<string>();
     return new (class extends MemoryStore {
@@ -140,7 +146,7 @@ describe('bits that flip on the way', () => {
       outcomes.add(outcome.replaceAll(/[0-9a-f]{8,}/g, ''));
       const copied = await contentOf(to);
       expect(copied).toEqual(outcome === 'copied' ? original : []);
-      await using next = open(runs.to); // what was left is no worse
+      await using next = open(runs.to); // the remains are no worse
       await next.mirrorFrom(open(saved));
       expect(await contentOf(next)).toEqual(original);
     }

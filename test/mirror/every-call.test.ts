@@ -1,6 +1,6 @@
 /**
- * Every call that a mirror makes, to the store it copies from and to the one it copies to, meets every fault in turn. After each the
- * destination is looked at from outside, and another mirror goes on.
+ * Each call of a mirror, to the source and to the destination, meets each fault in turn. After each
+ * fault, the destination is checked from outside, and another mirror continues.
  */
 
 import { isCheckpointError } from '@holdfast/core';
@@ -12,10 +12,13 @@ import { open, saveAll, type TwoRuns, twoRuns } from './two-runs.ts';
 
 const CALLS_MAX = 200;
 
-/** A doubled request that lingers may bring back what was deleted, with the same bytes: garbage, which nobody reads. */
+/**
+ * A duplicated request that arrives late may restore a deleted object with the same bytes. It is
+ * garbage and is never read.
+ */
 const LENIENT = { mayReuseKey: ({ hasSameBytes }: { hasSameBytes: boolean }) => hasSameBytes };
 
-/** A mirror that may never end. What it throws is one of ours. */
+/** A mirror that may never end. Its errors must be `CheckpointError`s. */
 async function mirrorAsVictim(runs: TwoRuns, faulty: FaultyStore, side: keyof TwoRuns): Promise<void> {
   const settings = VICTIM_SETTINGS;
   const from = open(side === 'from' ? faulty : runs.from, { settings });
@@ -28,7 +31,7 @@ async function mirrorAsVictim(runs: TwoRuns, faulty: FaultyStore, side: keyof Tw
   await Promise.all([from.close(), to.close()]);
 }
 
-/** Plays one story; `false` when the mirror ended before it came to call `number`. */
+/** Plays one story. `false` if the mirror ended before its call `number`. */
 async function play(runs: TwoRuns, side: keyof TwoRuns, name: FaultName, number: number): Promise<boolean> {
   const lateEffects = new LateEffects();
   const store = new FaultyStore(new MemoryStore(runs[side]), faultAt(number, FAULTS[name]), { lateEffects });
@@ -41,7 +44,7 @@ async function play(runs: TwoRuns, side: keyof TwoRuns, name: FaultName, number:
   const { copied, present, skipped } = await to.mirrorFrom(from);
   expect([...present, ...copied.map((each) => each.version)]).toEqual([1n]);
   expect(skipped).toEqual([]);
-  await checkInvariants(viewOfBucket(runs.to), []); // that every byte is right, too
+  await checkInvariants(viewOfBucket(runs.to), []); // checks every byte too
   return store.calls.length > number;
 }
 

@@ -1,4 +1,4 @@
-/** A mirror that is stopped, fenced or overtaken, and what the next one makes of it. */
+/** A mirror that is stopped, fenced or overtaken, and how the next one continues. */
 
 import { systemClock } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
@@ -10,7 +10,7 @@ import { failure } from '../manager/memory-run.ts';
 import { removeVersion, takeOver } from './changed-runs.ts';
 import { contentOf, interfered, open, saveAll, twoRuns } from './two-runs.ts';
 
-/** The store, and how many payloads were sent through it. */
+/** The store, and the payloads sent through it. */
 function counted(bucket: MemoryBucket): { store: ObjectStore; sent: string[] } {
   const sent: string[] = [];
   const onCall = ({ operation, key }: { operation: string; key: string }) => {

@@ -1,4 +1,4 @@
-/** What a mirror copies, what it finds there already, and what it refuses. */
+/** What a mirror copies, what it finds in the destination already, and what it rejects. */
 
 import type { CheckpointManager, ProgressEvent } from '@holdfast/core/contract';
 import type { MemoryBucket } from '@holdfast/core/store';
@@ -8,7 +8,7 @@ import { failure } from '../manager/memory-run.ts';
 import { quarantineVersion, removeVersion, rollBackTo } from './changed-runs.ts';
 import { contentOf, open, saveAll, twoRuns } from './two-runs.ts';
 
-/** The newest manifest as it lies in the store, without what is each run's own. */
+/** The newest manifest in the store, without the fields that differ between runs. */
 function manifestOf(bucket: MemoryBucket): unknown {
   const key = bucket.keys().findLast((each) => each.includes('/manifest-')) as string;
   const own = ['checksum', 'id', 'incarnation', 'receiptKey', 'receiptSha256', 'key'];

@@ -30,7 +30,10 @@ export function open(
   return createCheckpointManager({ store, settings: SETTINGS, ...options });
 }
 
-/** Saves versions as so many writers, with the files of `filesOf`. Each version has objects of its own, so one can be damaged alone. */
+/**
+ * Saves versions with so many writers and the files of `filesOf`. No two versions share objects, so
+ * a test can damage one version alone.
+ */
 export async function saveAll(
   bucket: MemoryBucket,
   versions: readonly bigint[],
@@ -50,7 +53,10 @@ export async function saveAll(
   }
 }
 
-/** All that a reader sees of a run, as values that can be compared: without what is each run's own. */
+/**
+ * Everything that a reader sees of a run, as comparable values, without the values that differ
+ * between runs.
+ */
 export async function contentOf(manager: CheckpointManager): Promise<unknown[]> {
   const content: unknown[] = [];
   for (const { version, committedAtMs } of await manager.list()) {
@@ -73,7 +79,7 @@ export async function contentOf(manager: CheckpointManager): Promise<unknown[]> 
   return content;
 }
 
-/** A store that does something before a call that `matches` is made, once. */
+/** A store that does something once, before the first call that `matches`. */
 export function interfered(
   bucket: MemoryBucket,
   matches: (operation: StoreOperation, key: string) => boolean,

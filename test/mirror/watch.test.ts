@@ -1,4 +1,4 @@
-/** Following a run that goes on. */
+/** Mirroring a run that continues. */
 
 import type { ProgressEvent } from '@holdfast/core/contract';
 import { MemoryStore } from '@holdfast/core/store';
@@ -11,7 +11,7 @@ import { contentOf, open, saveAll, type TwoRuns, twoRuns } from './two-runs.ts';
 
 const INTERVAL_MS = 10_000;
 
-/** A mirror that watches under a clock of its own, and what it has said. */
+/** A mirror that watches with a separate clock, and its events. */
 function watching(runs: TwoRuns, options: { store?: FaultyStore; onIdle?: (count: number) => void } = {}) {
   const clock = new ManualClock();
   const settings = { ...SETTINGS, retryCountMax: 0, hedgeDelayMsMin: 0 };
@@ -32,7 +32,7 @@ function watching(runs: TwoRuns, options: { store?: FaultyStore; onIdle?: (count
     },
   });
   result.catch(() => wake());
-  /** Resolves once it has looked so many times in all. */
+  /** Resolves once the mirror has polled so many times in all. */
   const looked = async (count: number) => {
     while (idleCount < count) {
       await new Promise<void>((resolve) => {

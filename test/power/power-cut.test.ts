@@ -1,8 +1,8 @@
 /**
- * The power goes at any moment of any story, and the disk loses what it was not made to keep. All
- * that was told is true afterwards: each object that an answer of the store has shown is there whole,
- * and so is each checkpoint that a save acknowledged. Nothing here touches a real disk: a call of the
- * store past the simulated one finds nothing and fails.
+ * The power is cut at every moment of each story, and the disk loses whatever it did not have to
+ * keep. Every answer given before must still be true. Each object that an answer of the store has
+ * shown exists completely, and so does each checkpoint that a save acknowledged. The tests use no
+ * real disk: a store call that bypasses the simulated disk finds nothing and fails.
  */
 
 import { createCheckpointManager } from '@holdfast/core';
@@ -12,7 +12,7 @@ import { type checkInvariants, filesOf, type RunView } from '../crash/invariants
 import { Stage, type StageOptions } from './stage.ts';
 
 const SEED = 20_26;
-/** So many of the states are looked at as a whole run; in all of them the objects are. */
+/** So many of the disk states are checked as a whole run. The objects are checked in all states. */
 const RUNS_MAX = 24;
 
 const LONE = { attempt: 'job-0', index: 0, count: 1 };
@@ -21,12 +21,15 @@ const SECOND = { attempt: 'job-0', index: 1, count: 2 };
 
 interface Story {
   play(stage: Stage): Promise<void>;
-  /** What processes were told, in their order, of each version the last. */
+  /** The last outcome per version that processes got, in order. */
   readonly told: readonly string[];
   readonly look?: typeof checkInvariants;
 }
 
-/** The first of two writers to give such a name dies before it could sync it; the other finds it. */
+/**
+ * The first of two writers that creates such a name dies before the sync. The other writer finds
+ * the name.
+ */
 function dieAfterNaming(name: RegExp): Story {
   return {
     play: async (stage) => {
@@ -95,7 +98,7 @@ const STORIES = {
   },
 } satisfies Readonly<Record<string, Story>>;
 
-/** The newest checkpoint is whole. Older ones may be on their way out. */
+/** The newest checkpoint is complete. Older ones may be in the middle of deletion. */
 async function restoreNewest(run: RunView, told: readonly { readonly version: bigint }[]): Promise<void> {
   const version = told.at(-1)?.version;
   if (version === undefined) return;
@@ -129,15 +132,21 @@ describe.each(Object.entries<Story>(STORIES))('%s', (_, story) => {
   );
 });
 
-/** A sync of all directories, and of files that are about to get their name. The rest was synced before. */
+/**
+ * True for all directories, and for files that are about to get their name. Other files were synced
+ * before.
+ */
 function isNeeded(path: string): boolean {
   return !path.endsWith('.json') && !path.includes('/.holdfast-data/');
 }
 
-/** Stories with one mistake each take some seconds together, and longer on a busy machine. */
+/** All stories with one mistake each take some seconds together, and longer on a busy machine. */
 const MISTAKES_TIMEOUT_MS = 120_000;
 
-/** Another process cannot know of the failure: what the disk says to it is all there is. */
+/**
+ * One process only: another process could not know of the failed sync, because the disk does not
+ * report it again.
+ */
 const ONE_PROCESS: Story = { play: (stage) => stage.save(LONE, 1n), told: ['committed'] };
 
 test.each([true, false])(
@@ -147,7 +156,8 @@ test.each([true, false])(
     for (const path of [...synced].filter(isNeeded)) {
       const stage = await play(ONE_PROCESS, { hasHardLinks, fails: (each) => each === path }, 0);
       expect([path, ...stage.breaches]).toEqual([path]);
-      // Once its directory is not trusted a file may still be sent under another name; a record may not.
+      // After its directory failed to sync, a file may be sent under another name. A record may
+      // not.
       if (/\/(catalog|receipts|1\.1)$/.test(path))
         expect([path, stage.told[0]?.outcome]).not.toEqual([path, 'committed']);
     }

@@ -1,4 +1,4 @@
-/** What a power cut may leave of a disk, and a process as it sees one. */
+/** What a power cut may leave on a disk, and the disk as one process sees it. */
 
 import type { FileSystem } from '@holdfast/local-files';
 import type { SeededRandom } from '@holdfast/testkit';
@@ -12,16 +12,19 @@ import {
   tornBytes,
 } from './simulated-disk.ts';
 
-/** What of all that is not durable a power cut leaves. */
+/** Selects which non-durable changes survive a power cut. */
 export interface Cut {
   keepsName(change: NameChange): boolean;
   bytesOf(file: FileNode): Buffer;
 }
 
-/** Nothing that was not synced is there; a file that has a name and was not synced is empty. */
+/**
+ * Everything that was not synced is lost. A file whose name was synced and whose bytes were not is
+ * empty.
+ */
 export const NOTHING_MORE: Cut = { keepsName: () => false, bytesOf: ({ durable }) => durable };
 
-/** Everything is there but this one name, or the bytes of this one file. */
+/** Everything survives except this one name, or the bytes of this one file. */
 export function allBut(lost: NameChange | FileNode): Cut {
   return {
     keepsName: (change) => change !== lost,
@@ -29,7 +32,7 @@ export function allBut(lost: NameChange | FileNode): Cut {
   };
 }
 
-/** Each name by chance, each file torn by chance. */
+/** Each name survives or is lost at random, and each file is torn at random. */
 export function byChance(random: SeededRandom): Cut {
   const share = random.fraction();
   return {
@@ -38,7 +41,7 @@ export function byChance(random: SeededRandom): Cut {
   };
 }
 
-/** All that is not durable now. */
+/** All changes that are not durable yet. */
 export function losableOf(root: DirectoryNode): (NameChange | FileNode)[] {
   const found = new Set<NameChange | FileNode>();
   const seen = new Set<Node>();
@@ -54,7 +57,7 @@ export function losableOf(root: DirectoryNode): (NameChange | FileNode)[] {
   return [...found];
 }
 
-/** The tree after the cut, of nodes of its own, and what tells it from others. */
+/** A copy of the tree after the cut, and a signature that identifies its state. */
 export function afterCut(root: DirectoryNode, cut: Cut): { root: DirectoryNode; signature: string } {
   const copies = new Map<Node, Node>();
   const signature: string[] = [];
@@ -94,18 +97,18 @@ export function afterCut(root: DirectoryNode, cut: Cut): { root: DirectoryNode; 
 export interface ProcessOptions {
   /** The process dies after this call: neither it nor a later one ever returns. */
   readonly diesAfter?: ((call: string, path: string) => boolean) | undefined;
-  /** A planted omission: this sync says that it is done, and is not. */
+  /** A planted omission: this sync reports success and does nothing. */
   readonly omits?: ((path: string) => boolean) | undefined;
   /** This sync fails. */
   readonly fails?: ((path: string) => boolean) | undefined;
   readonly hasHardLinks?: boolean | undefined;
   /** Called after each call that changes something, or makes it durable. */
   readonly onChange?: (() => void) | undefined;
-  /** How long a call takes, in turns of the others. */
+  /** Duration of a call, in turns of the other processes. */
   readonly turns?: (() => number) | undefined;
 }
 
-/** The disk as one process sees it. Whatever it calls that is not here fails. */
+/** The disk as one process sees it. A call that is not implemented here fails. */
 export function processOn(disk: SimulatedDisk, options: ProcessOptions = {}): FileSystem {
   const { diesAfter, omits, fails, hasHardLinks = true, onChange, turns = () => 0 } = options;
   let isDead = false;

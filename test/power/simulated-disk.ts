@@ -1,8 +1,8 @@
 /**
- * A disk that remembers what of it is durable. It promises no more than POSIX does. An fsync of a
- * file makes its bytes durable, and not its name. An fsync of a directory makes the names in it
- * durable, and neither its own name nor any bytes. All else may be lost when the power goes, each
- * name for itself, in any order.
+ * A disk that tracks which changes are durable. It guarantees no more than POSIX does. An fsync of
+ * a file makes its bytes durable, and not its name. An fsync of a directory makes the names in it
+ * durable, and neither its own name nor any bytes. A power cut may lose everything else, each name
+ * separately and in any order.
  */
 
 import { type BigIntStats, type BigIntStatsFs, constants, type Dirent } from 'node:fs';
@@ -10,10 +10,10 @@ import { type BigIntStats, type BigIntStatsFs, constants, type Dirent } from 'no
 export interface FileNode {
   readonly kind: 'file';
   readonly ino: bigint;
-  /** Never written in place. */
+  /** This buffer is replaced, never changed in place. */
   bytes: Buffer;
   durable: Buffer;
-  /** What a failed sync has lost: the system takes it for written. */
+  /** Bytes that a failed sync has lost. The system treats them as written. */
   taken?: Buffer | undefined;
   links: number;
   mtimeNs: bigint;
@@ -27,7 +27,7 @@ export interface LinkNode {
   readonly ctimeNs: bigint;
 }
 
-/** A change of one name that is not durable yet. `node` absent: the name goes. */
+/** A change of one name that is not durable yet. `node` absent: the name is removed. */
 export interface NameChange {
   readonly name: string;
   readonly node: Node | undefined;
@@ -61,7 +61,7 @@ export class SimulatedDisk {
   #nextDescriptor = 100;
   #nextIno = 1_000_000n;
 
-  /** `root`: as a power cut has left it. */
+  /** `root`: the tree that a power cut has left. */
   constructor(nowNs: () => bigint, root?: DirectoryNode) {
     this.#nowNs = nowNs;
     this.root = root ?? this.#directory();
@@ -83,7 +83,7 @@ export class SimulatedDisk {
     if (!this.#descriptors.delete(descriptor)) throw failure('EBADF', 'close');
   }
 
-  /** What was opened, as it was called then. */
+  /** Path of the descriptor when it was opened. */
   pathOf(descriptor: number): string {
     return this.#descriptors.get(descriptor)?.path ?? '';
   }
@@ -120,7 +120,7 @@ export class SimulatedDisk {
     node.pending = [];
   }
 
-  /** The disk fails. What was to be written is lost, and the next sync knows nothing of it. */
+  /** The disk fails. The bytes to write are lost, and the next sync does not report it. */
   failSync(descriptor: number): never {
     const node = this.#descriptors.get(descriptor)?.node;
     if (node?.kind === 'file') node.taken = node.bytes;
@@ -195,7 +195,7 @@ export class SimulatedDisk {
     return [...node.names].map(([name, { kind }]) => ({ name: Buffer.from(name), ...kinds(kind) }) as never);
   }
 
-  /** The bytes of a file by its path; links are followed. `undefined`: there is no such file. */
+  /** The bytes of a file by its path. Follows links. `undefined`: the file does not exist. */
   bytesAt(path: string): Buffer | undefined {
     const node = this.#find(path, true, 'read', true);
     return node?.kind === 'file' ? node.bytes : undefined;
@@ -303,10 +303,10 @@ function statsOf(node: Node): BigIntStats {
   } as unknown as BigIntStats;
 }
 
-/** How a file that was not synced comes out of a power cut. */
+/** The bytes of an unsynced file after a power cut. */
 export type Tear = (file: FileNode) => Buffer;
 
-/** Blocks of the old and the new bytes in any mixture, and any size in between. */
+/** Any mixture of old and new blocks, and any size between the old and the new. */
 export function tornBytes({ bytes, durable }: FileNode, fraction: () => number): Buffer {
   const [least, most] = [durable.length, bytes.length].sort((a, b) => a - b) as [number, number];
   const torn = Buffer.alloc(least + Math.floor(fraction() * (most - least + 1)));

@@ -1,4 +1,4 @@
-/** A run on a simulated disk, whose power may go at any moment. */
+/** A run on a simulated disk whose power may be cut at any moment. */
 
 import { type CheckpointManager, crc32c, createCheckpointManager, isCheckpointError } from '@holdfast/core';
 import type { ObjectStore } from '@holdfast/core/contract';
@@ -12,10 +12,10 @@ import { toldStore } from './told-store.ts';
 
 const DIRECTORY = '/disk/run';
 const PART_BYTES_MIN = 64 * 1024;
-/** Of the moments at which a name or file could be lost alone, and of those that are left to chance. */
+/** Share of the checks for losing a single name or file, and then of the random losses. */
 const SINGLE_LOSSES_ONE_IN = 6;
 const CHANCES_ONE_IN = 4;
-/** Half a turn in the mean, so that processes overtake each other. */
+/** The mean is half a turn, so that processes overtake each other. */
 const TURNS_MAX = 2;
 
 export interface Process {
@@ -24,7 +24,7 @@ export interface Process {
   readonly count: number;
 }
 
-/** What a power cut left, and what had been told until then. */
+/** The disk after a power cut, and the answers given before it. */
 interface Image {
   readonly root: DirectoryNode;
   readonly told: readonly Told[];
@@ -33,20 +33,22 @@ interface Image {
 export interface StageOptions {
   readonly random: SeededRandom;
   readonly hasHardLinks?: boolean | undefined;
-  /** A planted omission: the sync of such a path is skipped. Without the digits that are drawn. */
+  /**
+   * A planted omission: the sync of such a path is skipped. The path comes without random digits.
+   */
   readonly omits?: ((path: string) => boolean) | undefined;
-  /** The first sync of such a path fails, and what it was to write is lost. */
+  /** The first sync of such a path fails, and its bytes are lost. */
   readonly fails?: ((path: string) => boolean) | undefined;
 }
 
 export interface StartOptions {
-  /** This process dies after its n-th change of the disk, or the first that fits. */
+  /** This process dies after its n-th change of the disk, or after the first call that matches. */
   readonly diesAfter?: number | ((call: string, path: string) => boolean) | undefined;
 }
 
 export class Stage {
   readonly told: Told[] = [];
-  /** Every path that was synced, without the digits that are drawn. */
+  /** Every path that was synced, without random digits. */
   readonly synced = new Set<string>();
   readonly breaches = new Set<string>();
   readonly images: Image[] = [];
@@ -61,11 +63,11 @@ export class Stage {
   constructor(options: StageOptions) {
     this.#options = options;
     this.#disk = new SimulatedDisk(nowNs);
-    // A person has made it a moment ago, and has not synced it.
+    // An operator has made it a moment ago and has not synced it.
     this.#disk.mkdir('/disk');
   }
 
-  /** A process of its own. `died` resolves when it is dead; then `manager` never answers again. */
+  /** Starts a new process. `died` resolves when it is dead. `manager` then never answers again. */
   async start(
     { attempt, index, count }: Process,
     { diesAfter }: StartOptions = {},
@@ -108,7 +110,7 @@ export class Stage {
     return { manager, died };
   }
 
-  /** Saves a version, and notes what the process was told; a process that dies is told nothing. */
+  /** Saves a version and records the answer. A process that dies gets no answer. */
   async save(
     who: Process,
     version: bigint,
@@ -131,13 +133,13 @@ export class Stage {
     await Promise.race([manager.close(), died]);
   }
 
-  /** A process was told this: from now on it has to be true. */
+  /** Records an answer to a process. From now on it has to be true. */
   tell(told: Told): void {
     this.told.push(told);
     this.#look();
   }
 
-  /** Looks at so many of the states that the cuts have left, by chance, as a process that comes later. */
+  /** Checks so many of the states that the cuts have left, chosen at random, as a later process. */
   async check(count: number, look = checkInvariants): Promise<void> {
     const { random } = this.#options;
     const left = [...this.images];
@@ -160,11 +162,11 @@ export class Stage {
     return true;
   }
 
-  /** The power goes now, in every way that is looked at. */
+  /** Cuts the power now, in each way to be checked. */
   #look(): void {
     const { random } = this.#options;
     this.#cut(NOTHING_MORE);
-    // A mistake shows there.
+    // A planted mistake shows in that state.
     if (this.#options.omits ?? this.#options.fails) return;
     for (const lost of losableOf(this.#disk.root)) {
       if (random.fraction() * SINGLE_LOSSES_ONE_IN < 1) this.#cut(allBut(lost));

@@ -1,12 +1,12 @@
-/** A store that writes down what it has told: all of that has to survive a power cut. */
+/** A store that records its answers. All objects in them have to survive a power cut. */
 
 import { isCheckpointError } from '@holdfast/core';
 import type { ListPage, ObjectStore, Upload } from '@holdfast/core/contract';
 
 export interface Ledger {
-  /** An answer has shown this object. */
+  /** An answer has shown that this object exists. */
   shown(key: string): void;
-  /** It may be gone from now on. */
+  /** The object may be missing from now on. */
   released(key: string): void;
 }
 

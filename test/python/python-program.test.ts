@@ -22,7 +22,10 @@ afterEach(() => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Puts a `python3` first on the PATH; what it makes of `-m venv` is a `python` that does this for `-m pip install`. */
+/**
+ * Puts a `python3` first on the PATH. Its `-m venv` makes a `python` that runs `install` for `-m
+ * pip install`.
+ */
 function fakePython(install: string, isNewEnough = true): void {
   const file = join(directory, 'bin', 'python3');
   const venv = `mkdir -p "$3/bin"; printf '#!/bin/sh\\n%s\\n' '${install}' > "$3/bin/python"; chmod +x "$3/bin/python"`;

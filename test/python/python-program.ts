@@ -1,4 +1,4 @@
-/** A Python with the libraries that files are held against, in a virtual environment of its own. */
+/** A Python with the libraries that files are compared with, in a separate virtual environment. */
 
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -9,7 +9,7 @@ import { hasErrorCode } from '../servers/error-code.ts';
 
 export const PYTHON_TITLE = 'Python with protobuf, numpy and safetensors';
 
-// No release of numpy is there for both 3.9 and 3.14.
+// No release of numpy supports both 3.9 and 3.14.
 const REQUIREMENTS = [
   'protobuf==6.33.6',
   'grpcio-tools==1.76.0', // protoc
@@ -19,10 +19,13 @@ const REQUIREMENTS = [
   "numpy==2.3.5; python_version >= '3.11'",
 ];
 
-/** Of the directory in the cache: other requirements, another Python. */
+/** Name of the directory in the cache. It changes with the requirements and with the Python. */
 export const PYTHON_HOME = `python-${createHash('sha256').update(REQUIREMENTS.join('\n')).digest('hex').slice(0, 12)}`;
 
-/** Path of the interpreter; prepares it if it is not there, as `cachedBuild` does. `ServerUnavailable` if it cannot. */
+/**
+ * Returns the path of the interpreter, and prepares it if it is missing, as `cachedBuild` does.
+ * Throws `ServerUnavailable` if that fails.
+ */
 export async function pythonProgram(): Promise<string> {
   return cachedBuild({ title: PYTHON_TITLE, home: PYTHON_HOME, file: 'bin/python', build });
 }

@@ -1,4 +1,4 @@
-/** Tests that hold our files against what Python's libraries read and write. */
+/** For tests that compare Holdfast's files with what Python's libraries read and write. */
 
 import { spawn } from 'node:child_process';
 import { buffer, text } from 'node:stream/consumers';
@@ -9,9 +9,9 @@ import { PYTHON_TITLE, pythonProgram } from './python-program.ts';
 const TIMEOUT_MS = 60_000;
 
 /**
- * Runs a script, the text of one or the URL of its file, and resolves with what it prints, as UTF-8. `input` is its standard input.
- * An exit status other than 0 is an error with what it wrote to standard error. `protobuf`, `grpc_tools`
- * (protoc), `numpy` and `safetensors` are there.
+ * Runs a script, given as its text or as the URL of its file. Resolves to its output, as UTF-8.
+ * `input` is its standard input. If the exit status is not 0, rejects with the script's standard
+ * error. `protobuf`, `grpc_tools` (protoc), `numpy` and `safetensors` are available.
  */
 export async function runPython(
   script: string | URL,
@@ -19,9 +19,9 @@ export async function runPython(
   input: string | Uint8Array = '',
 ): Promise<string> {
   const what = script instanceof URL ? [fileURLToPath(script)] : ['-c', script];
-  // -B: no __pycache__ beside the scripts, which are the repository's.
+  // -B: no __pycache__ beside the scripts, which are in the repository.
   const child = spawn(await pythonProgram(), ['-B', ...what, ...args], { timeout: TIMEOUT_MS });
-  // A script that ends early need not read all of it.
+  // A script that ends early does not have to read all of it.
   child.stdin.on('error', () => child.stdin.destroy());
   child.stdin.end(input);
   const ended = new Promise<string>((resolve, reject) => {
@@ -35,7 +35,10 @@ export async function runPython(
 
 const WHY_NO_PYTHON = await whyNone(PYTHON_TITLE, pythonProgram, async () => undefined);
 
-/** A `describe` for tests that call `runPython`: skipped, with a line that says why, where there is no Python, unless it is required. */
+/**
+ * A `describe` for tests that call `runPython`. Without Python it is skipped, with a line that says
+ * why, unless the suite is required.
+ */
 export function describeWithPython(name: string, body: () => void): void {
   const open = async () => ({ stop: async () => undefined });
   describeOnServer({ suite: 'python', name, whyNone: WHY_NO_PYTHON, open }, body);

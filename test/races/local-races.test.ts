@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { raceAcrossProcesses, SeededRandom } from '@holdfast/testkit';
 import { expect, test } from 'vitest';
 
-// The way with hard links is raced beside the store itself.
+// A test next to the store races the creates with hard links.
 test('a local store without hard links has one winner of 32 committers in 8 processes, 50 times', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-race-'));
   const module = new URL('./race-stores.ts', import.meta.url).href;
@@ -13,7 +13,7 @@ test('a local store without hard links has one winner of 32 committers in 8 proc
   try {
     const { winsByProcess } = await raceAcrossProcesses({ store, random: new SeededRandom(seed) });
     expect(winsByProcess.reduce((sum, wins) => sum + wins)).toBe(50);
-    // Otherwise it was no race.
+    // Otherwise the processes did not race.
     expect(winsByProcess.filter((wins) => wins > 0).length).toBeGreaterThan(1);
   } finally {
     await rm(directory, { recursive: true });

@@ -7,7 +7,7 @@ import { CheckpointError, type ObjectStore } from '@holdfast/core/contract';
 import { nodeFileSystem } from '@holdfast/local-files';
 import { openLocalStore } from '@holdfast/store-local';
 
-/** The local store on a file system without hard links: its other way to let one create win. */
+/** The local store on a file system without hard links. It lets one create win in another way. */
 export function openLocalStoreWithoutLinks(directory: string): Promise<ObjectStore> {
   const error = Object.assign(new Error('EPERM: no links here'), { code: 'EPERM', syscall: 'link' });
   return openLocalStore(
@@ -39,7 +39,7 @@ function fileStore(
   };
 }
 
-/** Sound: the kernel sees to it that one wins. */
+/** Correct: the kernel guarantees that one create wins. */
 export function openExclusiveStore(directory: string): Partial<ObjectStore> {
   return fileStore(directory, (path, bytes) => {
     try {
@@ -51,18 +51,19 @@ export function openExclusiveStore(directory: string): Partial<ObjectStore> {
   });
 }
 
-/** Broken: looks first and writes then. Sound as long as there is one process. */
+/** Broken: looks first and then writes. Correct only with a single process. */
 export function openLookFirstStore(directory: string): Partial<ObjectStore> {
   return fileStore(directory, (path, bytes) => {
     if (existsSync(path)) throw new CheckpointError('AlreadyExists', path);
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5); // ms; leaves the others time to look as well
+    // Ms; gives the others time to look as well.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     const temporary = `${path}.${process.pid}`;
     writeFileSync(temporary, bytes);
     renameSync(temporary, path);
   });
 }
 
-/** Broken: it refuses everybody. */
+/** Broken: it rejects every create. */
 export function openFailingStore(directory: string): Partial<ObjectStore> {
   const sound = openExclusiveStore(directory);
   return {

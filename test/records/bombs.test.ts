@@ -6,10 +6,10 @@ import { MESSAGES } from '@holdfast/wire';
 import { beforeAll, describe, expect, test } from 'vitest';
 import type { Explosion } from './explode.ts';
 
-/** What a record may take, and what Node and the sources take before there is one. */
+/** Memory that a record may take, plus memory that Node and the sources take before. */
 const HEAP_MIB = 64 + 10;
 const SEMI_SPACE_MIB = 2;
-/** Some 25 s of one core; a busy machine takes its time. */
+/** The test takes some 25 s on one core, and longer on a busy machine. */
 const TIMEOUT_MS = 600_000;
 
 interface Exploded {

@@ -1,6 +1,7 @@
 /**
- * Records with right checksums that hold as much of one thing as their kind may have bytes. All of them follow from the schema and
- * the golden records, so a new field or kind of record gets its bombs by itself.
+ * Records with correct checksums that repeat one thing up to the size limit of their kind. All of
+ * them are derived from the schema and the golden records, so a new field or kind of record is
+ * covered without new code.
  */
 
 import { createHash } from 'node:crypto';
@@ -15,7 +16,7 @@ import { GOLDEN_VALUES } from '../golden/values.ts';
 
 export interface Bomb {
   readonly kind: RecordKind;
-  /** What it has much of, and where. */
+  /** What the record repeats, and where. */
   readonly name: string;
   readonly make: () => Uint8Array;
 }
@@ -24,17 +25,17 @@ type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 type JsonObject = { [name: string]: Json };
 
 const CHECKSUM_END = 85;
-/** Stands for the filler in the JSON of a record. */
+/** Placeholder for the filler in the JSON of a record. */
 const PLACE = '@filler@';
 /** Sorts after every name of the schema. */
 const UNKNOWN = 'zzz';
-/** So many values with names of their own; what a record may take in memory is gone before. */
+/** Number of values with different names. A record reaches its memory limit before. */
 const COUNTED_MAX = 300_000;
-/** More than one string or name may have. */
+/** More than the limit of a string or name. */
 const STRING_ROOM = 5 * 1024 * 1024;
 const CHUNK_CHARS = 4096;
 
-/** What stands between brackets, again and again. */
+/** Values of each type, to be repeated between brackets. */
 const REPEATED_VALUES: Readonly<Record<string, string>> = {
   lists: '[]',
   objects: '{}',
@@ -49,7 +50,7 @@ const REPEATED_VALUES: Readonly<Record<string, string>> = {
   'other strings': '"\u{10ffff}"',
 };
 
-/** Values that count: no two are alike. */
+/** Values that differ from each other: each gets a number. */
 const COUNTED_VALUES: Readonly<Record<string, (digits: string) => string>> = {
   'objects with names of their own': (digits) => `{"u${digits}":0}`,
   'objects with two names of their own': (digits) => `{"u${digits}":0,"v${digits}":{}}`,
@@ -66,7 +67,7 @@ const STRING_FILLERS: Readonly<Record<string, string>> = {
   quotes: '\\"',
 };
 
-/** Each kind of record that is written, in one whole example. */
+/** A complete example of each kind of record that is written. */
 function exampleOf(kind: RecordKind): JsonObject {
   const example = Object.values(GOLDEN_VALUES).find((each) => each.kind === kind);
   if (example === undefined) throw new Error(`there is no golden record of kind ${kind}`);
@@ -74,12 +75,12 @@ function exampleOf(kind: RecordKind): JsonObject {
   return JSON.parse(`{${Buffer.from(bytes.subarray(CHECKSUM_END + 1)).toString()}`) as JsonObject;
 }
 
-/** Kinds with the largest records come first: what all messages have in common is tried in them. */
+/** Kinds with the largest records come first: fields that all messages share are tried in them. */
 const KINDS = (Object.keys(MESSAGE_OF_KIND) as RecordKind[]).sort(
   (a, b) => RECORD_BYTES_MAX_OF[b] - RECORD_BYTES_MAX_OF[a],
 );
 
-/** For each kind of record members that it does not know, and for each field of each message what makes much of it. */
+/** For each kind of record: unknown members. For each field of each message: a repetition of it. */
 export function allBombs(): Bomb[] {
   const bombs: Bomb[] = [];
   const seen = new Set<string>();
@@ -103,10 +104,12 @@ type Around = (inner: Json) => JsonObject;
 type Add = (name: string, json: JsonObject, filler: Filler) => void;
 type Visit = (message: string, value: JsonObject, around: Around) => void;
 interface Filler {
-  /** What is repeated, or made for each number. */
+  /** Text to repeat, or a function that makes the text for each number. */
   readonly text: string | ((digits: string) => string);
   readonly separator: ',' | '';
-  /** It stands between the quotes of a string; another takes the place of an element or member. */
+  /**
+   * The text stands between the quotes of a string. Otherwise it replaces an element or a member.
+   */
   readonly isInString?: boolean;
 }
 
@@ -127,7 +130,7 @@ interface Spot {
   readonly field: FieldSchema;
   /** An example of the message. */
   readonly value: JsonObject;
-  /** The whole record with another such message in it. */
+  /** Makes the whole record with another such message in it. */
   readonly around: Around;
 }
 
@@ -154,7 +157,7 @@ function addField({ message, field, value, around }: Spot, add: Add, visit: Visi
   }
 }
 
-/** Elements of which each has an unknown member of its own name. */
+/** Elements that each have an unknown member with a different name. */
 function addStrangers(
   place: string,
   sample: JsonObject,
@@ -167,7 +170,7 @@ function addStrangers(
   add(`elements of ${place} with unknown members`, holding([PLACE]), { text, separator: ',' });
 }
 
-/** What the example has there, or the least that JSON says of the type. */
+/** The value in the example, or the smallest JSON value of the type. */
 function sampleOf(field: FieldSchema, found: Json | undefined): Json {
   if (field.mapKey !== undefined)
     return Object.values((found ?? {}) as JsonObject)[0] ?? (field.type === 'string' ? '' : 0);
@@ -176,7 +179,9 @@ function sampleOf(field: FieldSchema, found: Json | undefined): Json {
   return field.kind === 'message' ? {} : '';
 }
 
-/** Names in order, as the format wants them. `format` comes first in a record, and nowhere else. */
+/**
+ * Names in the order that the format requires. `format` comes first in a record, and nowhere else.
+ */
 function canonical(json: Json): string {
   if (Array.isArray(json)) return `[${json.map(canonical).join(',')}]`;
   if (typeof json !== 'object' || json === null) return JSON.stringify(json);
@@ -185,7 +190,7 @@ function canonical(json: Json): string {
   return `{${names.map((name) => `${JSON.stringify(name)}:${canonical(json[name] as Json)}`).join(',')}}`;
 }
 
-/** The record with its filler, as large as its kind may be, and a checksum that is right. */
+/** The record with its filler, as large as its kind may be, and with a correct checksum. */
 function sealed(kind: RecordKind, json: JsonObject, filler: Filler): Uint8Array {
   const [start = '', end = ''] = splitAtPlace(canonical(json), filler);
   const head = Buffer.from(`,${start.slice(1)}`);

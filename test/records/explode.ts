@@ -1,7 +1,8 @@
 /**
- * Reads all bombs, one after another, and prints a line of JSON for each. `bombs.test.ts` starts it with a heap that is
- * little larger than what a record may take: a reader that makes more dies of it.
- * With the argument `JSON.parse` it parses them as plain JSON instead, which shows that the heap is small enough.
+ * Reads all bombs, one after another, and prints a line of JSON for each. `bombs.test.ts` starts it
+ * with a heap that is slightly larger than a record may take: a reader that needs more memory
+ * crashes. With the argument `JSON.parse` it parses them as plain JSON instead. That shows that the
+ * heap is small enough.
  */
 
 import { decodeRecord, encodeRecord } from '@holdfast/core/internal/format/index';
@@ -11,7 +12,7 @@ export interface Explosion {
   readonly kind: string;
   readonly name: string;
   readonly recordBytes: number;
-  /** Why it was refused; `null`: it was read, and written again as it was. */
+  /** Why the record was rejected. `null`: it was read, and written again unchanged. */
   readonly problem: string | null;
   readonly readMs: number;
 }

@@ -1,4 +1,4 @@
-/** Bodies that are not what was asked for: nothing of them may pass for the object. */
+/** Bodies that do not match the request. None of their bytes may be returned as the object. */
 
 import { describe, expect, test } from 'vitest';
 import { allPages, errorOf, FRAMINGS, type Reply, sequence } from '../scripted/scripted-server.ts';
@@ -12,7 +12,7 @@ const range = (first: number, last: number, total: number | '*', body: string, h
   body,
 });
 
-/** Reads 4 bytes from 2 on, of an object of 10. */
+/** Reads 4 bytes at offset 2 of an object of 10. */
 async function read(reply: Reply, etag?: string) {
   const server = await scriptedS3(() => reply);
   const store = await server.open();
@@ -223,7 +223,7 @@ describe('list', () => {
         let isCut = false;
         const server = await scriptedS3(() => framed(headers, isCut ? whole.slice(0, length) : whole));
         const store = await server.open();
-        // A body without a length is refused once; the client that takes it is used from then on.
+        // A body without a length is rejected once. After that, the client that accepts it is used.
         await allPages(store).catch(() => undefined);
         isCut = true;
         expect(await errorOf(allPages(store))).toMatchObject({

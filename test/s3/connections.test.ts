@@ -1,4 +1,7 @@
-/** How requests travel: over connections that are kept, through proxies, to servers with a dialect; and how they end when told to. */
+/**
+ * How requests travel: over kept connections, through proxies, to servers with deviations. Also how
+ * they end when they are stopped.
+ */
 
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -58,7 +61,7 @@ describe('connections', () => {
 });
 
 describe('a server that speaks an odd dialect of HTTP', () => {
-  /** More headers than our own client takes. */
+  /** More headers than the adapter's client accepts. */
   const MANY_HEADERS = Array.from({ length: 250 }, (_, index) => `X-${index}: y\r\n`).join('');
   const odd = (body: string) => ({
     raw: `HTTP/1.1 200 OK\r\nConnection: close\r\n${MANY_HEADERS}ETag: "e1"\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
@@ -241,7 +244,7 @@ describe('a proxy of the environment', () => {
   });
 });
 
-/** Every call that sends something, on a store whose server never answers it. */
+/** Every call that sends a request, on a store whose server never answers it. */
 const CALLS = [
   'create',
   'head',

@@ -1,4 +1,4 @@
-/** Copies that S3 makes by itself. */
+/** Server-side copies on S3. */
 
 import { crc32c } from '@holdfast/core';
 import { CheckpointError, crc32cCombine, type ObjectStore } from '@holdfast/core/contract';

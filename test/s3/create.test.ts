@@ -1,4 +1,4 @@
-/** Creates that end in a way which no server can be made to show. */
+/** Creates with outcomes that no real server can be made to produce. */
 
 import type { CheckpointError } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';
@@ -39,7 +39,8 @@ describe('create', () => {
     expect([error.code, error.status, sent]).toEqual(['AlreadyExists', 'permanent', 1]);
   });
 
-  // The loser of two creates may get this, and also a create that met a delete: nobody knows what there is now.
+  // The loser of two creates may get this answer, and so may a create that met a delete. It does
+  // not show whether an object exists.
   test('409 ConditionalRequestConflict: temporary, and no claim that there is an object', async () => {
     const { error, sent } = await createAnswered(refusal(409, 'ConditionalRequestConflict'));
     expect([error.code, error.status, sent]).toEqual(['Unavailable', 'temporary', 1]);

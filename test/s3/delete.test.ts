@@ -1,4 +1,4 @@
-/** Deleting, also where a store has no batch delete. */
+/** Deletes, also on a store without batch deletes. */
 
 import { describe, expect, test } from 'vitest';
 import { errorOf, type Reply, type Script } from '../scripted/scripted-server.ts';

@@ -1,4 +1,7 @@
-/** What a bucket's settings are told as: by answers of S3 that a test writes, and by a MinIO with such settings. */
+/**
+ * How a bucket's settings are reported: from scripted answers of S3, and from a MinIO with such
+ * settings.
+ */
 
 import {
   CreateBucketCommand,
@@ -25,7 +28,7 @@ const xml = (body: string): Answer => ({
 });
 const HEAD: Answer = { headers: { ...REQUEST_ID, 'x-amz-bucket-region': 'us-east-1' } };
 
-/** A bucket of S3 as it comes, with some settings of its own. */
+/** A bucket of S3 with default settings, except for those given. */
 function bucket(settings: Partial<Record<Setting, Answer>> = {}, head = HEAD): Script {
   const answers: Record<Setting, Answer> = {
     versioning: xml('<VersioningConfiguration/>'),

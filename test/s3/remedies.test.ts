@@ -1,4 +1,7 @@
-/** Refusals that the adapter can put right by itself, once: another region, a wrong clock, credentials that have expired. */
+/**
+ * Rejections that the adapter can correct once by itself: another region, a wrong clock, expired
+ * credentials.
+ */
 
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +17,7 @@ import { signedRegion } from './signature-fault.ts';
 const BYTES = new Uint8Array([1, 2, 3]);
 const MINUTE_MS = 60_000;
 
-/** Both ways that a request can take: built here, and through the SDK. */
+/** Both paths of a request: built by the adapter, and through the SDK. */
 const CALLS: readonly [string, (store: ObjectStore) => Promise<unknown>][] = [
   ['create', (store) => store.create('a', BYTES)],
   ['list', (store) => firstPage(store)],
@@ -104,7 +107,7 @@ describe('a clock that is wrong', () => {
     return Date.parse(text.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, '$1-$2-$3T$4:$5:$6Z'));
   }
 
-  /** A server whose clock is 20 minutes ahead, and which refuses as S3 does beyond 15. */
+  /** A server whose clock is 20 minutes ahead. It rejects requests as S3 does beyond 15 minutes. */
   const ahead: Script = (request) => {
     const nowMs = Date.now() + 20 * MINUTE_MS;
     const headers = { date: new Date(nowMs).toUTCString() };
@@ -156,7 +159,10 @@ describe('a clock that is wrong', () => {
 });
 
 describe('credentials that have expired', () => {
-  /** A profile whose credentials come from a program that gives others each time: AKID1, AKID2, … */
+  /**
+   * A profile whose credentials come from a program that returns new ones each time: AKID1, AKID2,
+   * …
+   */
   async function profile({ isStuck = false } = {}): Promise<Record<string, string>> {
     const directory = await mkdtemp(join(tmpdir(), 'holdfast-s3-'));
     onTestFinished(() => rm(directory, { recursive: true, force: true }));
@@ -173,7 +179,7 @@ describe('credentials that have expired', () => {
       `[profile train]\nregion = us-east-1\ncredential_process = ${script}\n`,
     );
     await writeFile(join(directory, 'credentials'), '');
-    // The SDK looks for its files by the environment of the process alone.
+    // The SDK finds its files only through the environment of the process.
     vi.stubEnv('AWS_CONFIG_FILE', join(directory, 'config'));
     vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', join(directory, 'credentials'));
     onTestFinished(() => {

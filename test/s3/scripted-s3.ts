@@ -1,4 +1,7 @@
-/** A server that answers as a test says: what no server of S3 can be made to do. It checks the signature of all it is asked. */
+/**
+ * A server that answers as a test says. It covers replies that no S3 server can be made to give. It
+ * checks the signature of every request.
+ */
 
 import type { ObjectStore } from '@holdfast/core/contract';
 import { openS3Store } from '@holdfast/store-s3';
@@ -13,7 +16,7 @@ import {
 import { signatureFault } from './signature-fault.ts';
 
 export interface SeenRequest extends SeenByServer {
-  /** What is wrong with its signature, if anything. */
+  /** The fault of the request's signature, if any. */
   readonly signatureFault: string | undefined;
 }
 
@@ -23,9 +26,9 @@ export interface ScriptedS3 {
   readonly requests: readonly SeenRequest[];
   readonly connections: number;
   readonly openConnections: number;
-  /** Of a bucket here; `settings` are those of the URI. */
+  /** URI of a bucket on this server, with these `settings`. */
   uri(settings?: Readonly<Record<string, string>>): string;
-  /** A store on it, closed when the test ends. */
+  /** Opens a store on it, which is closed when the test ends. */
   open(
     settings?: Readonly<Record<string, string>>,
     env?: Readonly<Record<string, string>>,
@@ -38,7 +41,7 @@ export const KEYS = {
   AWS_EC2_METADATA_DISABLED: 'true',
 } as const;
 
-/** An error as S3 sends it. `extra`: more elements and headers. */
+/** An error as S3 sends it. `extra`: additional elements and headers. */
 export function refusal(
   status: number,
   code: string,
@@ -54,7 +57,7 @@ export function refusal(
 
 export const CREATED: Answer = { status: 200, headers: { etag: '"e1"' } };
 
-/** An object as GET and HEAD show it; HEAD leaves the body out by itself. */
+/** An object as GET and HEAD return it. HEAD omits the body automatically. */
 export function object(body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}): Answer {
   return {
     status: 200,
@@ -77,7 +80,7 @@ export function listing(...keys: readonly string[]): Answer {
   return { status: 200, headers: { 'content-type': 'application/xml' }, body };
 }
 
-/** Answers to the requests of an upload in parts that goes well. */
+/** Answers to the requests of a successful upload in parts. */
 export const uploadGoesWell: Script = ({ method, query }) => {
   if (method === 'POST' && query.has('uploads'))
     return {
@@ -100,7 +103,7 @@ export interface ScriptedOptions extends ServerOptions {
   readonly secretOf?: SecretOf;
 }
 
-/** Starts one for this test. A request whose signature is wrong is answered as S3 does. */
+/** Starts a server for this test. It answers a wrong signature as S3 does. */
 export async function scriptedS3(script: Script, options: ScriptedOptions = {}): Promise<ScriptedS3> {
   const { secretOf = secretOfKeys, tls } = options;
   const requests: SeenRequest[] = [];

@@ -1,4 +1,4 @@
-/** What the settings of a URI put on each request, and what is signed of it. */
+/** The effect of the settings in a URI on each request, and what its signature covers. */
 
 import { createHash } from 'node:crypto';
 import type { ObjectStore } from '@holdfast/core/contract';
@@ -44,7 +44,7 @@ const answerAll: Script = (request, index) => {
   return path.endsWith('/object') ? object('abc') : { status: 404 };
 };
 
-/** Makes every call there is, once. */
+/** Makes every call of a store once. */
 async function callAll(store: ObjectStore): Promise<void> {
   await store.create('object', new Uint8Array([1]), { crc32c: 1 });
   const upload = await store.beginUpload('large', { partSizeBytes: BYTES.byteLength });
@@ -71,7 +71,7 @@ async function requestsWith(
   ) as Record<Operation, SeenRequest>;
 }
 
-/** Which operations send a header, and that they all send the same. */
+/** The operations that send a header. All of them must send the same value. */
 function sendersOf(requests: Record<Operation, SeenRequest>, name: string, value: string): Operation[] {
   const senders = OPERATIONS.filter((operation) => name in requests[operation].headers);
   for (const operation of senders) expect(requests[operation].headers[name]).toBe(value);
@@ -141,7 +141,7 @@ describe('what is signed', () => {
       expect(requests[operation].headers['x-amz-content-sha256']).toBe('UNSIGNED-PAYLOAD');
   });
 
-  // The scripted server hashes what it gets and refuses another signature.
+  // The scripted server hashes the bodies and rejects another signature.
   test('payload=signed: the bodies too', async () => {
     const requests = await requestsWith({ payload: 'signed' });
     for (const operation of OPERATIONS)
@@ -208,7 +208,7 @@ describe('keys', () => {
     long,
   ];
 
-  // The scripted server compares the path with its own encoding, and the signature with it.
+  // The scripted server compares the path with its own encoding, and the signature with that path.
   test.each(KEYS)('%j goes over the wire as the signature wants it', async (key) => {
     const server = await scriptedS3((request) => (request.method === 'PUT' ? CREATED : object('abc')));
     const store = await server.open();

@@ -1,4 +1,7 @@
-/** Signature Version 4 as a server checks it, written from its description and not from the code under test. */
+/**
+ * Checks Signature Version 4 as a server does. It is written from the specification, not from the
+ * code under test.
+ */
 
 import { createHash, createHmac } from 'node:crypto';
 
@@ -18,7 +21,7 @@ function hmac(key: string | Buffer, data: string): Buffer {
   return createHmac('sha256', key).update(data).digest();
 }
 
-/** Everything but letters, digits and -._~ is encoded, in capitals. */
+/** Encodes everything but letters, digits and -._~, with capital hex digits. */
 export function encoded(text: string): string {
   return Array.from(Buffer.from(text), (byte) => {
     const character = String.fromCharCode(byte);
@@ -37,7 +40,10 @@ function canonicalQuery(search: string): string {
     .join('&');
 }
 
-/** Nothing if the request is signed with the secret that belongs to its access key id, and encoded as is due. */
+/**
+ * `undefined` if the request is correctly encoded and is signed with the secret of its access key
+ * id.
+ */
 export function signatureFault(
   { method, path, search, headers, body }: SignedRequest,
   secretOf: (accessKeyId: string) => string,

@@ -1,4 +1,4 @@
-/** Uploads in parts, where the store is not like S3 or the answer is lost. */
+/** Uploads in parts, on stores that deviate from S3, and with lost answers. */
 
 import { describe, expect, test } from 'vitest';
 import { errorOf, openUploads, type Reply, type Script, sequence } from '../scripted/scripted-server.ts';
@@ -10,7 +10,7 @@ const BYTES = new Uint8Array(10).fill(7);
 const isBegin: (request: Parameters<Script>[0]) => boolean = ({ query }) => query.has('uploads');
 const isComplete: typeof isBegin = ({ method, query }) => method === 'POST' && query.has('uploadId');
 
-/** As `uploadGoesWell`, but some requests are answered otherwise. */
+/** Like `uploadGoesWell`, with another answer for some requests. */
 function except(matches: typeof isBegin, reply: Reply): Script {
   return (request, index) => (matches(request) ? reply : uploadGoesWell(request, index));
 }

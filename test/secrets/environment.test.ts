@@ -1,4 +1,7 @@
-/** Secrets of the environment: nothing repeats them, however they are spelt, and whatever a server makes of what it is sent. */
+/**
+ * Secrets in the environment. No output repeats them, however they are spelt, and however a server
+ * repeats its requests.
+ */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +14,7 @@ import { PLACES, type Place } from './places.ts';
 
 const marks = new Marks();
 
-/** All that a request carries, as a careless server or proxy writes it into its answer. */
+/** Everything in a request, as a careless server or proxy writes it into its answer. */
 function echoOf({ method, target, headers }: SeenRequest): string {
   const basic = /^Basic (.*)$/.exec(headers['proxy-authorization'] ?? '')?.[1] ?? '';
   const words = [
@@ -34,7 +37,7 @@ const lastWord = (text: string): string =>
 
 const escaped = (text: string): string => text.replaceAll('"', "'");
 
-/** What servers do that repeat what they were sent. */
+/** Servers that repeat the request in different ways. */
 const ECHOES: Readonly<Record<string, (request: SeenRequest) => Reply>> = {
   'an error of its own': (request) => ({
     status: 403,
@@ -94,7 +97,7 @@ const ECHOES: Readonly<Record<string, (request: SeenRequest) => Reply>> = {
 
 const REPEATED: readonly string[] = ['no HTTP', 'an error that may pass'];
 
-/** What servers were told since this was emptied. */
+/** Everything that servers received since this was emptied. */
 let heard = '';
 let reply: (request: SeenRequest) => Reply = () => 'reset';
 let server: Awaited<ReturnType<typeof startScriptedServer>>;
@@ -108,7 +111,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Everything that these calls show, and the secrets in it. */
+/** Secrets in the whole output of these calls, with their places. */
 async function toldBy(calls: readonly (readonly string[])[], env: Env): Promise<string[]> {
   const told: string[] = [];
   for (const call of calls) {
@@ -129,11 +132,11 @@ describe.each(PLACES)('$title', (place: Place) => {
       heard = '';
       reply = ECHOES[name] as (request: SeenRequest) => Reply;
       const all = await place.wellFormed(marks, server.endpoint);
-      // What is repeated takes its time, and is told in the same way whatever the credentials.
+      // Commands that are retried take long, and report in the same way whatever the credentials.
       for (const { env, settings } of REPEATED.includes(name) ? all.slice(-1) : all) {
         expect(await toldBy([['list', place.uri(server.endpoint, settings)]], env)).toEqual([]);
       }
-      expect(marks.foundIn(heard)).not.toEqual([]); // or there was nothing to repeat
+      expect(marks.foundIn(heard)).not.toEqual([]); // or the server had nothing to repeat
     },
     60_000,
   );

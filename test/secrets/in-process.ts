@@ -1,4 +1,4 @@
-/** The command line in this process, with all that it shows, whichever way it takes. */
+/** Runs the command line in this process, and collects all its output. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { onTestFinished, vi } from 'vitest';
 
 export type Env = Readonly<Record<string, string>>;
 
-/** Nothing of this machine: neither its files nor the servers that know its identity. */
+/** Nothing from this machine: neither its files nor its metadata servers. */
 const NOTHING: Env = {
   HOME: '/nowhere',
   AWS_EC2_METADATA_DISABLED: 'true',
@@ -20,7 +20,10 @@ const NOTHING: Env = {
 
 const HASTE = 50;
 
-/** All waits of this test are that much shorter, and the time that it measures passes that much faster. */
+/**
+ * Makes all waits of this test much shorter, and makes measured time pass faster by the same
+ * factor.
+ */
 export function hasten(): void {
   const wait = globalThis.setTimeout;
   const now = performance.now.bind(performance);
@@ -32,7 +35,7 @@ export function hasten(): void {
   onTestFinished(() => void vi.unstubAllGlobals());
 }
 
-/** A file of this test with this content. */
+/** Makes a file for this test with this content. */
 export async function fileOf(content: string): Promise<string> {
   const directory = await newDirectory();
   const path = join(directory, 'file');
@@ -46,7 +49,9 @@ export async function newDirectory(): Promise<string> {
   return directory;
 }
 
-/** Does something with these variables alone; libraries look into the environment of the process. */
+/**
+ * Runs `work` with these environment variables only: libraries read the environment of the process.
+ */
 export async function inEnvironment<T>(env: Env, work: () => Promise<T>): Promise<T> {
   const before = { ...process.env };
   for (const name of Object.keys(process.env)) {
@@ -68,7 +73,7 @@ export async function inEnvironment<T>(env: Env, work: () => Promise<T>): Promis
 
 export interface Shown {
   readonly code: number;
-  /** Standard output and error, and what a library wrote past us. */
+  /** Standard output and error, including what libraries wrote directly. */
   readonly text: string;
 }
 
@@ -108,10 +113,12 @@ export function holdfast(argv: readonly string[], env: Env): Promise<Shown> {
   });
 }
 
-/** As people and as programs ask for it. What is told without either of them is told with `--verbose` as well. */
+/**
+ * Output for people and for programs. `--verbose` prints a superset of the output without options.
+ */
 export const LOUD_MODES: readonly (readonly string[])[] = [['--verbose'], ['--json']];
 
-/** Every form in which an error, or anything else of ours, may end up in a log. */
+/** Every form in which an error, or another value of Holdfast, may appear in a log. */
 export function loggedForms(value: unknown, inspect: (value: unknown) => string): string {
   const forms = [inspect(value), String(value), safeJson(value)];
   for (let at: unknown = value, depth = 0; at instanceof Error && depth < 20; at = at.cause, depth += 1)

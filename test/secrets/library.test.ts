@@ -1,4 +1,7 @@
-/** What a program that uses the packages may print: errors with all that hangs on them, stores, settings and managers. */
+/**
+ * What a program that uses the packages may print: errors with all their properties, stores,
+ * settings and managers.
+ */
 
 import { inspect } from 'node:util';
 import { parseAzureConfig } from '@holdfast/store-azure';

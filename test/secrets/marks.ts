@@ -1,14 +1,14 @@
-/** Secrets that are found again wherever a piece of them turns up, whatever form it has taken. */
+/** Secrets that can be detected wherever a piece of them appears, in whatever form. */
 
 import { createHash } from 'node:crypto';
 
 const PIECE_LENGTH = 8;
 
 export class Marks {
-  /** Pieces of all forms, and the secret that each is of. */
+  /** Pieces in all forms, each with the name of its secret. */
   readonly #pieces = new Map<string, string>();
 
-  /** A secret of its own for this name: 32 letters and digits, the same every time. */
+  /** A secret for this name: 32 letters and digits, the same every time. */
   make(name: string): string {
     const text = createHash('sha512')
       .update(name)
@@ -17,12 +17,12 @@ export class Marks {
     return this.keep(name, text.slice(0, 32));
   }
 
-  /** The same of 32 bytes, in base64, as keys are given. */
+  /** The same with 32 bytes, in base64, as keys are given. */
   makeKey(name: string): string {
     return this.keep(name, createHash('sha256').update(name).digest('base64'));
   }
 
-  /** From now on this is a secret. */
+  /** Registers this text as a secret. */
   keep(name: string, secret: string): string {
     for (const form of formsOf(secret)) {
       for (let from = 0; from + PIECE_LENGTH <= form.length; from += 1)
@@ -31,7 +31,7 @@ export class Marks {
     return secret;
   }
 
-  /** The names of secrets of which a piece is in the text, each with the place where it stands. */
+  /** Names of the secrets that have a piece in the text, each with its place. */
   foundIn(text: string): string[] {
     const found = new Map<string, string>();
     for (let at = 0; at + PIECE_LENGTH <= text.length; at += 1) {
@@ -43,7 +43,7 @@ export class Marks {
   }
 }
 
-/** Base64 looks different by where in three bytes it begins. */
+/** The base64 of a text depends on its offset modulo 3. */
 function formsOf(secret: string): string[] {
   const shifted = ['', 'x', 'xx'].flatMap((before) => {
     const bytes = Buffer.from(`${before}${secret}`);

@@ -1,4 +1,4 @@
-/** Every way in which a provider's secrets come from the environment, each with a mark of its own. */
+/** Every way in which a provider's secrets come from the environment, each with a separate mark. */
 
 import { generateKeyPairSync } from 'node:crypto';
 import { type Env, fileOf } from './in-process.ts';
@@ -13,9 +13,9 @@ export interface Given {
 export interface Place {
   readonly title: string;
   uri(endpoint: string, settings?: Readonly<Record<string, string>>): string;
-  /** They are taken, and sent. */
+  /** Credentials that are accepted and sent. */
   wellFormed(marks: Marks, endpoint: string): Promise<Given[]>;
-  /** They are refused, or lead nowhere. */
+  /** Credentials that are rejected, or lead nowhere. */
   malformed(marks: Marks, endpoint: string): Promise<Given[]>;
 }
 
@@ -25,11 +25,11 @@ const given = (name: string, env: Env, settings?: Readonly<Record<string, string
   settings,
 });
 
-/** An empty setting is left out. */
+/** Leaves out empty settings. */
 const queryOf = (settings: Readonly<Record<string, string>>): string =>
   String(new URLSearchParams(Object.entries(settings).filter(([, value]) => value !== '')));
 
-/** Of variables that are the same for every store. */
+/** Values of the proxy variables, which are the same for every store. */
 function proxies(marks: Marks, env: Env): Given[] {
   const mark = (what: string) => marks.make(`proxy ${what}`);
   const values = [
@@ -47,7 +47,7 @@ function proxies(marks: Marks, env: Env): Given[] {
   );
 }
 
-/** As the proxy of the server itself: it answers whatever it is asked. */
+/** Uses the server itself as the proxy: it answers every request. */
 function throughProxy(marks: Marks, env: Env, endpoint: string): Given {
   const url = new URL(endpoint);
   url.username = 'user';
@@ -141,7 +141,7 @@ const s3: Place = {
   },
 };
 
-/** Endpoints that hold a secret. */
+/** Endpoints that contain a secret. */
 function endpoints(mark: (what: string) => string): [string, string][] {
   return [
     ['an endpoint with a password', `http://user:${mark('endpoint password')}@127.0.0.1:9`],

@@ -1,4 +1,7 @@
-/** Proxies of the environment, for every store: what they refuse, what they are when they cannot be used, and what they never are: passed by. */
+/**
+ * Proxies in the environment, for every store: a proxy that rejects requests, and a proxy that
+ * cannot be used. No request ever bypasses the proxy.
+ */
 
 import { inspect } from 'node:util';
 import type { CheckpointError } from '@holdfast/core/contract';
@@ -16,7 +19,7 @@ const KEY = marks.makeKey('key');
 
 type Env = Readonly<Record<string, string>>;
 
-/** Of a host that only a proxy can reach, and what opens it. */
+/** URIs of a host that only a proxy can reach, and the credentials for it. */
 const STORES: readonly [title: string, uri: (endpoint: string) => string, env: Env][] = [
   [
     'S3',
@@ -39,7 +42,7 @@ async function refusedWith(uri: string, env: Env): Promise<CheckpointError> {
   return error;
 }
 
-/** What a refusal repeats. */
+/** The rejection of a proxy that repeats the credentials it got. */
 const saying =
   (status: number): ProxyOptions['refusal'] =>
   (given) =>

@@ -1,4 +1,4 @@
-/** A secret in a URI, wherever it stands there, is refused by every command, and repeated by none. */
+/** A secret anywhere in a URI is rejected by every command and repeated by none. */
 
 import { inspect } from 'node:util';
 import { openStore } from '@holdfast/stores';
@@ -8,7 +8,7 @@ import { Marks } from './marks.ts';
 
 const marks = new Marks();
 
-/** With a secret in a place of its own each. */
+/** URIs that each contain a secret in a different place. */
 const URIS: readonly string[] = ['s3', 'gs', 'az', 'file', 'memory', 'https', 'postgres'].flatMap(
   (scheme) => {
     const place = scheme === 'az' ? 'account/container' : scheme === 'file' ? '/nowhere' : 'bucket';
@@ -53,7 +53,7 @@ const IN_PLACE_OF_PATHS: readonly ((uri: string) => readonly string[])[] = [
   (uri) => ['restore', 'memory://other', uri],
 ];
 
-/** All that take a URI: where it stands, and what stands beside it. */
+/** All commands that take a URI, with the URI in each of its positions and the other arguments. */
 const CALLS: readonly ((uri: string) => readonly string[])[] = [
   ...[
     'commit',
@@ -106,12 +106,13 @@ describe('a secret in a URI', () => {
   test('is repeated by no command, as it speaks to people and to programs', async () => {
     const told: string[] = [];
     for (const [index, call] of CALLS.entries()) {
-      // Each place meets some commands, each command some places of two schemes. What they do with a URI is the same.
+      // Each place is tried with some commands, and each command with some places of two schemes.
+      // All commands treat a URI in the same way.
       const some = [
         ...URIS.filter((_, at) => (at + index) % 14 === 0),
         ...NO_URIS.slice(index % 4, (index % 4) + 1),
       ];
-      // Where a path is due, what has no `://` is one, and a path is no secret.
+      // If a path is allowed, an argument without `://` is a path, and a path is not a secret.
       for (const uri of some.filter((each) => each.includes('://') || !IN_PLACE_OF_PATHS.includes(call))) {
         for (const mode of LOUD_MODES) {
           const { code, text } = await holdfast([...call(uri), ...mode], {});

@@ -87,7 +87,7 @@ export class History {
     return this.committed.find((each) => each.version === version);
   }
 
-  /** The newest entry's value under this name. `undefined`: the checkpoint was retired. */
+  /** Value under this name in the newest entry. `undefined`: it does not list the checkpoint. */
   annotationOf(of: { readonly version: bigint }, name: string): number | null | undefined {
     const found = this.state.checkpoints?.find(({ id }) => (id.version ?? '0') === String(of.version));
     return found && (found.metrics?.[name] ?? null);

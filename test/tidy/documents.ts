@@ -1,4 +1,4 @@
-/** Rules that hold documents and code together. */
+/** Rules that keep documents and code consistent. */
 
 import { isTest, type Repository, resolveFrom } from './repository.ts';
 import { stringsOf, withoutComments } from './syntax.ts';
@@ -20,7 +20,7 @@ interface Documented {
   /** The code that defines the names; the rule holds once it exists. */
   readonly source: string;
   readonly constant: string;
-  /** Has a table whose rows begin with the names. */
+  /** A document with a table whose rows begin with the names. */
   readonly document: string;
 }
 
@@ -51,7 +51,7 @@ export function undocumentedSettings(repository: Repository): string[] {
   return tableDiffers(repository, { source, constant: 'SETTINGS', document: 'docs/settings.md' });
 }
 
-/** Each invariant that docs/format.md names (I0, I1, …) stands in the name of a test. */
+/** Each invariant in docs/format.md (I0, I1, …) must appear in the name of a test. */
 export function invariantsWithoutTest(repository: Repository): string[] {
   const document = repository.get('docs/format.md');
   if (document === undefined) {
@@ -96,7 +96,7 @@ const LEFTOVERS = new RegExp(
   `\\b(${['FIX', 'TO', 'XX'].map((start, i) => start + ['ME', 'DO', 'X'][i]).join('|')})\\b`,
 );
 
-/** What is left to do is an issue, not a comment. */
+/** Remaining work belongs in an issue, not in a comment. */
 export function leftovers(repository: Repository): string[] {
   return [...repository]
     .flatMap(([path, text]) =>
@@ -106,7 +106,7 @@ export function leftovers(repository: Repository): string[] {
     .map(({ where, line }) => `${where}: do it, or file an issue: ${line.trim()}`);
 }
 
-/** Where packages come from is each machine's own setting. */
+/** The source of packages is a setting of each machine. */
 export function registryHosts(repository: Repository): string[] {
   return ['pnpm-lock.yaml', '.npmrc', 'pnpm-workspace.yaml']
     .filter((path) => /https?:\/\/|^\s*(@\w+:)?registry\b/m.test(repository.get(path) ?? ''))

@@ -1,4 +1,4 @@
-/** Rules about files: their names, whether anything needs them, what adapters consist of. */
+/** Rules about files: their names, whether they are used, and which files an adapter has. */
 
 import { isCode, isTest, packageFolder, type Repository, resolveFrom } from './repository.ts';
 import { codeOnly, stringsOf } from './syntax.ts';
@@ -10,7 +10,7 @@ function isEmptyName(segment: string): boolean {
   return stem === 'common' || stem.split('-').some((word) => EMPTY_WORDS.has(word));
 }
 
-/** A name like `utils` says nothing, so everything fits into it. */
+/** A name like `utils` says nothing, so any code fits into it. */
 export function emptyNames(repository: Repository): string[] {
   return [...repository.keys()]
     .filter((path) => isCode(path) && path.split('/').some(isEmptyName))
@@ -37,9 +37,11 @@ export function adaptersWithOtherFiles(repository: Repository): string[] {
     .map((path) => `${path}: every adapter has this file`);
 }
 
-/** Where a string in a file may point: beside the file, from its package, from the root. */
+/**
+ * Files that a string in a file may refer to: relative to the file, to its package, or to the root.
+ */
 function targetsOf(path: string, text: string): string[] {
-  // In a shell script or a command line, words are not quoted.
+  // Words in a shell script or a command line are not quoted.
   const words = isCode(path) ? stringsOf(text) : text.split(/[\s"'=]+/);
   const names = words.flatMap((word) => word.split(/[\s"'=]+/)).filter((word) => /\.(ts|mjs|js)$/.test(word));
   const home = packageFolder(path) ?? path.split('/')[0] ?? '';
@@ -48,7 +50,9 @@ function targetsOf(path: string, text: string): string[] {
     .flatMap((name) => [resolveFrom(path, name), resolveFrom(`${home}/x`, name), resolveFrom('x', name)]);
 }
 
-/** Code that nothing but its own test needs. Tests, and what they name in a string, are needed. */
+/**
+ * Code that is used only by its own test. Tests, and files that they name in a string, are used.
+ */
 export function filesNothingImports(repository: Repository): string[] {
   const needed = new Set<string>();
   for (const [path, text] of repository) {
@@ -69,7 +73,7 @@ const IMPURE: readonly (readonly [RegExp, string])[] = [
   [/\bMath\.random\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b/, 'takes chance from the air'],
 ];
 
-/** `format/` and `plan/` decide; what they need of time and chance comes in as values. */
+/** `format/` and `plan/` are pure: they get time and random numbers as values. */
 export function impureFiles(repository: Repository): string[] {
   return [...repository]
     .filter(([path]) => /^packages\/core\/src\/(format|plan)\//.test(path) && !isTest(path))
@@ -80,7 +84,7 @@ export function impureFiles(repository: Repository): string[] {
     );
 }
 
-/** All packages have one version and their own README, and only `npm run pack` can publish them. */
+/** All packages have one version and a README each, and only `npm run pack` can publish them. */
 export function unpublishable(repository: Repository): string[] {
   const manifests = [...repository].filter(([path]) => /^packages\/[^/]+\/package\.json$/.test(path));
   const versions = new Set(manifests.map(([, text]) => JSON.parse(text).version));

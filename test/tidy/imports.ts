@@ -1,4 +1,6 @@
-/** Who may import whom. Inside core, the order of the folders is in biome.json. */
+/**
+ * Which folders may import which modules. The order of the folders inside core is in biome.json.
+ */
 
 import { isCode, isTest, packageFolder, type Repository, resolveFrom } from './repository.ts';
 import { importsOf } from './syntax.ts';
@@ -7,12 +9,15 @@ const ANY_NODE = 'node:*';
 const CORE = ['@holdfast/core', '@holdfast/core/contract', '@holdfast/core/store'];
 const OF_CLOUD_STORE = ['@holdfast/core/contract', '@holdfast/cloud-http', ANY_NODE];
 
-/** A place, and what it may import besides its own package. The longest place that fits a file decides. */
+/**
+ * A path, and what it may import besides its own package. The longest path that matches a file
+ * decides.
+ */
 const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'packages/wire/src/': [],
   'packages/wire/scripts/': ['protobufjs', ANY_NODE],
 
-  // A source is passed in, so nothing here opens a file; nothing here knows a provider or a network.
+  // Callers pass in sources, so core opens no file. Core knows no provider and no network.
   'packages/core/src/': ['node:assert', 'node:async_hooks', 'node:events', 'node:stream', 'node:stream/web'],
   'packages/core/src/contract/': [],
   'packages/core/src/format/': ['@holdfast/wire'],
@@ -26,7 +31,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'packages/core/src/plan/': ['picomatch'],
   'packages/core/src/transfer/': ['p-limit', 'node:stream'],
 
-  // An adapter builds on the contract, not on the engine.
+  // An adapter depends on the contract, not on the engine.
   'packages/local-files/src/': ['@holdfast/core/contract', ANY_NODE],
   'packages/direct-http/src/': ['node:net', 'node:tls'],
   'packages/cloud-http/src/': ['@holdfast/core/contract', '@holdfast/direct-http', ANY_NODE],
@@ -50,7 +55,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'node:crypto',
     'node:path',
   ],
-  // Ids that do not fit into memory wait in a file.
+  // Ids that do not fit into memory are kept in a file.
   'packages/elasticdl/src/scatter/id-spool.ts': [
     '@holdfast/core/contract',
     '@holdfast/local-files',
@@ -62,7 +67,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'packages/training/src/': [...CORE, '@holdfast/local-files', ANY_NODE],
 
   'packages/testkit/src/': [...CORE, 'vitest', ANY_NODE],
-  // The library in one package: what others export, and nothing of its own.
+  // The library in one package: it only exports the other packages.
   'packages/holdfast/': ['@holdfast/core', '@holdfast/stores', '@holdfast/training', '@holdfast/elasticdl'],
   'packages/cli/': [
     ...CORE,
@@ -76,7 +81,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'npm:*',
   ],
   'test/': ['*'],
-  // What a user can write: public exports.
+  // Code that a user can write: it uses only public exports.
   'examples/': [...CORE, '@holdfast/elasticdl', '@holdfast/stores', '@holdfast/training', ANY_NODE, 'npm:*'],
   'scripts/': [ANY_NODE, 'vitest'],
   'vitest.config.ts': ['node:os', 'vitest/config'],

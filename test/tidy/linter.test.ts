@@ -1,4 +1,6 @@
-/** The rules of biome.json that we count on: each is fed a file that breaks it. */
+/**
+ * The rules of biome.json that the project depends on. Each is tested with a file that breaks it.
+ */
 
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,7 +13,7 @@ const CORE = 'packages/core/src';
 const LONG_FUNCTION = `export function f(): number[] {\nconst a = [\n${'  1,\n'.repeat(71)}];\nreturn a;\n}\n`;
 const TEST = "import { test } from 'vitest';\n";
 
-/** Path, text, and the rule that must find it. */
+/** Path, text, and the rule that must find the fault. */
 const BROKEN: readonly (readonly [string, string, string])[] = [
   [`${CORE}/contract/a.ts`, "export { a } from '../format/b.ts';", 'noRestrictedImports'],
   [`${CORE}/format/a.ts`, "export { a } from '../plan/b.ts';", 'noRestrictedImports'],
@@ -46,7 +48,7 @@ interface Diagnostic {
   readonly location: { readonly path: string | { readonly file: string } };
 }
 
-/** Rule names by file, of one run of the linter over all samples. */
+/** Names of the rules that fired, by file. One run of the linter checks all samples. */
 function lintSamples(): Map<string, string[]> {
   for (const path of ['biome.json', 'packages/core/package.json'])
     cpSync(join(ROOT, path), join(directory, path));

@@ -10,12 +10,12 @@ export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** Path from the root, with '/', to text. A rule sees nothing else, so a sample can stand for a repository. */
 export type Repository = ReadonlyMap<string, string>;
 
-/** Returns one line for each thing that is wrong: the file, then what to do instead. */
+/** Returns one line for each fault: the file, then the remedy. */
 export type Rule = (repository: Repository) => string[];
 
 const TEXT_FILE = /\.(ts|mjs|js|json|md|svg|proto|yaml|sh)$|^(bin|\.ci)\/|^\.npmrc$/;
 
-/** Every text file that git tracks or would: what is ignored is not ours. */
+/** Every text file that git tracks or would track. Ignored files are not part of the project. */
 export function readRepository(): Repository {
   const output = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
     cwd: ROOT,

@@ -1,4 +1,4 @@
-/** As much TypeScript as the rules need. Types, lint and format are Biome's and tsc's business. */
+/** The parts of TypeScript that the rules need. Biome and tsc check types, lint and format. */
 
 const COMMENT_OR_STRING =
   /\/\*[\s\S]*?\*\/|\/\/[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/g;
@@ -49,7 +49,7 @@ const IMPORTS = [
   /\bimport\(\s*['"]([^'"]+)['"]\s*\)/g,
 ];
 
-/** What a file imports: static, re-exported, dynamic, types too. */
+/** All modules that a file imports: static, re-exported, dynamic, and types. */
 export function importsOf(text: string): string[] {
   const code = withoutComments(text);
   return IMPORTS.flatMap((pattern) => Array.from(code.matchAll(pattern), (match) => match[1] ?? ''));

@@ -1,4 +1,4 @@
-/** Who is warned of a save that is late or makes no progress, and when it is stopped. */
+/** Warnings about a save that is late or makes no progress, and when such a save is stopped. */
 
 import { CheckpointError, type Logger } from '@holdfast/core';
 import { ManualClock } from '@holdfast/testkit';
@@ -10,7 +10,7 @@ const GIB = 1024 ** 3;
 const SECOND = 1000;
 const FILES = { 'model.bin': 8 * GIB, 'optimizer.bin': 4 * GIB };
 
-/** A saver with a save of version 3 that has begun to send. */
+/** A saver with a save of version 3 that has started to send. */
 async function setUp(options: AsyncSaverOptions = {}) {
   const clock = new ManualClock();
   const manager = new ScriptedManager();
@@ -232,7 +232,7 @@ describe('a save of which nothing is heard', () => {
     manager.throttle.resume();
     await clock.advance(39 * SECOND);
     expect(warnings).toEqual([]);
-    await clock.advance(10 * SECOND); // the pause began and ended between two looks
+    await clock.advance(10 * SECOND); // the pause began and ended between two checks
     expect(warnings).toHaveLength(1);
   });
 

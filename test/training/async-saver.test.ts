@@ -1,4 +1,4 @@
-/** Which save is when, and who hears what it came to. */
+/** When saves start, and how their results are reported. */
 
 import { CheckpointError, isCheckpointError, type SaveResult } from '@holdfast/core';
 import { AsyncSaver, type AsyncSaverOptions, type SaveStart } from '@holdfast/training';
@@ -14,7 +14,7 @@ function setUp(options: AsyncSaverOptions = {}) {
   return { manager, saver };
 }
 
-/** A saver with one save that was started. */
+/** A saver with one save that has started. */
 async function setUpStarted(options: AsyncSaverOptions = {}) {
   const { manager, saver } = setUp(options);
   const started = saver.saveAsync(SOURCES);
@@ -171,7 +171,7 @@ describe('a failure after the copy', () => {
   test('that nobody asks for is no unhandled rejection', async () => {
     const { manager } = await setUpStarted();
     manager.last.fail(lost);
-    await turn(); // vitest would report it
+    await turn(); // vitest would report an unhandled rejection
   });
 });
 
@@ -233,7 +233,7 @@ describe('close', () => {
     expect(await isPending(closed)).toBe(true);
     manager.last.commit();
     await turn();
-    manager.last.stage(); // the one that was asked for before
+    manager.last.stage(); // the one that was requested before
     expect(await waiting).toBe('started');
     expect(await isPending(closed)).toBe(true);
     manager.last.commit();
@@ -254,7 +254,10 @@ describe('options', () => {
   });
 });
 
-/** What a save of the model comes to, and how many turns it takes to its copy and from there to its end. */
+/**
+ * The outcome of a save in the model, with the number of turns until the copy is made and from
+ * there to the end.
+ */
 interface Fate {
   readonly end: 'commit' | 'fail before' | 'fail after';
   readonly copyTurns: number;
@@ -320,7 +323,8 @@ test('any interleaving: one in flight, calls in order, each failure told once, e
         each.of === 'save' && 'said' in each && each.said === 'started' ? [each.version] : [],
       );
       expect(started).toEqual(begun.filter((version) => fates.get(version)?.end !== 'fail before'));
-      // Its own error, or one of a save before it: then it has saved nothing.
+      // The call gets its own error, or the error of a save before it. In the latter case it has
+      // saved nothing.
       for (const answer of heard) {
         if (answer.of !== 'save' || !('error' in answer)) continue;
         expect(answer.error === `before ${answer.version}`).toBe(begun.includes(answer.version as bigint));

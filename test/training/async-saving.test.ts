@@ -1,4 +1,7 @@
-/** Saves beside the training with a real manager: what is committed is what was there when the call resolved. */
+/**
+ * Saves beside the training with a real manager. The commit holds the bytes that existed when the
+ * call resolved.
+ */
 
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -209,7 +212,7 @@ test('a store that does not answer: the save is stopped in the end, and says at 
   const buffers = { bias: bytes(10), weights: bytes(1000) };
   await saver.saveAsync({ buffers });
   await clock.advance(60_000);
-  // A request that is under way has its time to end.
+  // A request in progress gets its full time to end.
   await clock.advance(60_000);
   const said = await failure(saver.settled());
   expect(said).toContain(

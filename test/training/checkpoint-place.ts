@@ -1,4 +1,7 @@
-/** Where the scenarios and the table keep checkpoints: managers for whoever trains, and hands that reach below them. */
+/**
+ * Checkpoint locations for the scenarios and the table: managers for training, and access to the
+ * stored bytes.
+ */
 
 import { chmod, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -9,19 +12,19 @@ import { partsOfBucket, type TestBucket } from '../servers/test-bucket.ts';
 import { type OpenManager, openManager } from './open-manager.ts';
 import type { Checkpoints } from './worker-messages.ts';
 
-/** The file of the loop. */
+/** Name of the file that the train loop saves. */
 const KEY = 'default';
 
 export interface CheckpointPlace {
-  /** For workers in processes of their own. */
+  /** For workers in separate processes. */
   readonly checkpoints: Checkpoints;
-  /** A manager of its own, as a new process has it. */
+  /** A new manager, as a new process opens one. */
   open(): Promise<OpenManager>;
-  /** Exchanges the bytes of a checkpoint, below whoever manages them; `null`: takes them away. */
+  /** Replaces the stored bytes of a checkpoint without its manager. `null`: deletes them. */
   damage(version: bigint, change: (bytes: Uint8Array) => Uint8Array | null): Promise<void>;
 }
 
-/** torchelastic's directories. */
+/** A directory in torchelastic's layout. */
 export function directoryPlace(path: string): CheckpointPlace {
   const checkpoints: Checkpoints = { in: 'directory', path };
   return {
@@ -41,7 +44,7 @@ export function localRunPlace(directory: string): CheckpointPlace {
   };
 }
 
-/** `env`: other credentials than those of the bucket, for managers. */
+/** `env`: credentials for managers, if they differ from those of the bucket. */
 export function bucketPlace(bucket: TestBucket, env = bucket.env): CheckpointPlace {
   const checkpoints: Checkpoints = { in: 'run', uri: bucket.uri, env };
   return {

@@ -1,14 +1,14 @@
 import { buffer } from 'node:stream/consumers';
 import { State } from '@holdfast/training';
 
-/** A process that is started again goes on with what the one before has sent. */
+/** A restarted process continues with the parts that the previous one has sent. */
 export const ATTEMPT = 'job-1';
-/** In this step the process waits for its notice. */
+/** The process waits for its notice in this step. */
 export const WAITS_AT_STEP = 5;
-/** Is sent in parts. */
+/** Large enough to be sent in parts. */
 export const SIZE_BYTES = 20 * 1024 ** 2;
 
-/** Counts steps, and is of some size. Saved after every second step. */
+/** Counts steps, and has a large state. Saved after every second step. */
 export class CountingState extends State {
   value = 0;
 

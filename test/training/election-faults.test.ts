@@ -1,4 +1,7 @@
-/** The election on a store that misbehaves: nobody is told what is not so, and the next one is elected all the same. */
+/**
+ * The election on a faulty store. No trainer gets a wrong answer, and the next one can still be
+ * elected.
+ */
 
 import { crc32c } from '@holdfast/core';
 import type { CheckpointError } from '@holdfast/core/contract';
@@ -29,11 +32,11 @@ const keyOf = (seq: number): string => `elections/${String(seq).padStart(20, '0'
 const grantBytes = (seq: number, trainerId: string): Uint8Array =>
   encodeRecord('grant', { seq, id: `${seq}`.repeat(4), trainerId, blockMs: 1000, host: '', pid: 0 }).bytes;
 
-/** The clock moves when all wait, so that timeouts and repeats cost no time. */
+/** The clock advances when all wait, so that timeouts and retries cost no real time. */
 const onStore = (id: string, store: MemoryStore | FaultyStore): Trainer =>
   trainer(id, store, { clock: new ManualClock({ autoAdvance: true }) });
 
-/** What comes before the trainers ask at once. */
+/** What happens before the trainers ask at once. */
 const STORIES: Readonly<
   Record<string, (victim: Trainer, rival: Trainer, bucket: MemoryBucket) => Promise<void>>
 > = {
@@ -52,7 +55,7 @@ const STORIES: Readonly<
 
 type Answer = boolean | 'error' | 'dead';
 
-/** False when the victim ended before it came to its call `number`. */
+/** False if the victim ended before its call `number`. */
 async function play(story: string, fault: FaultName, number: number): Promise<boolean> {
   const bucket = new MemoryBucket({ crc32c });
   const lateEffects = new LateEffects();
@@ -105,7 +108,10 @@ interface Told {
   readonly toldAtMs: number;
 }
 
-/** Four trainers ask again and again, with pauses, for a minute of one clock, on stores that fail a third of their calls. */
+/**
+ * Four trainers ask again and again, with pauses, for a minute on one clock. Their stores fail a
+ * third of the calls.
+ */
 async function confusion(seed: number): Promise<Told[]> {
   const random = new SeededRandom(seed);
   const bucket = new MemoryBucket({ crc32c });
@@ -135,11 +141,12 @@ async function confusion(seed: number): Promise<Told[]> {
   const ask = async (each: Trainer) => {
     asking.add(each);
     const askedAtMs = clock.monotonicMs();
-    const blockMs = 500 + 900 * trainers.indexOf(each); // its own: one that asked for less time later would have less
-    // Errors claim nothing.
+    // A fixed time per trainer: if a trainer asked for less time later, its grant would be shorter.
+    const blockMs = 500 + 900 * trainers.indexOf(each);
+    // An error is not an answer.
     if (await each.ask(blockMs).catch(() => false))
       told.push({ id: each.id, blockMs, askedAtMs, toldAtMs: clock.monotonicMs() });
-    await clock.sleep(random.fraction() * 5000); // until it asks again, or longer than its time
+    await clock.sleep(random.fraction() * 5000); // until it asks again, or longer than its grant
     asking.delete(each);
   };
   while (clock.monotonicMs() < 60_000 || asking.size > 0) {
@@ -190,7 +197,7 @@ describe('a number that was used and collected', () => {
     expect(await late.ask(1000)).toBe(false);
     await late.clock.advance(1250);
     expect(await late.ask(1000)).toBe(false);
-    expect(bucket.keys()).toEqual([keyOf(2), keyOf(3)]); // it did create one
+    expect(bucket.keys()).toEqual([keyOf(2), keyOf(3)]); // the trainer has created one
   });
 
   test('a grant that is collected between listing and reading is not the highest: it looks again', async () => {

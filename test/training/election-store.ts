@@ -1,4 +1,7 @@
-/** What the tests of the election share: trainers that each have an election of their own, and what the store says about who won. */
+/**
+ * Shared by the tests of the election: trainers that each have a separate election, and the winners
+ * as the store shows them.
+ */
 
 import type { ObjectStore } from '@holdfast/core/contract';
 import { decodeRecord } from '@holdfast/core/internal/format/index';
@@ -8,7 +11,7 @@ import { StoreElection, type StoreElectionOptions } from '@holdfast/training';
 export interface Trainer {
   readonly id: string;
   readonly clock: ManualClock;
-  /** The store is open and stays so. */
+  /** Leaves the store open. */
   ask(blockMs: number, signal?: AbortSignal): Promise<boolean>;
 }
 
@@ -21,7 +24,7 @@ export function trainer(
   return { id, clock, ask: (blockMs, signal) => election.requestSave(id, blockMs, { signal }) };
 }
 
-/** All that are there, by their numbers. */
+/** All holders in the store, in the order of their numbers. */
 export async function holders(store: ObjectStore): Promise<string[]> {
   const ids: string[] = [];
   for await (const { objects } of store.list('elections/')) {
@@ -40,7 +43,9 @@ export async function holders(store: ObjectStore): Promise<string[]> {
   return ids;
 }
 
-/** 32 trainers ask at once, and again when the grant has run out: one is told so, each time. */
+/**
+ * 32 trainers ask at once, and again when the grant has expired. Each time, exactly one is elected.
+ */
 export async function electsOneOf32(
   open: () => Promise<ObjectStore>,
 ): Promise<{ told: string[]; stored: string[] }> {

@@ -1,4 +1,7 @@
-/** The election on a store: who is elected, when another is, and what clocks have to say about it. */
+/**
+ * The election on a store: which trainer is elected, when the next one is, and the influence of
+ * clocks.
+ */
 
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -80,7 +83,7 @@ describe('A14: one holder', () => {
     await b.clock.advance(1);
     await c.clock.advance(1250);
     expect(await b.ask(60_000)).toBe(true);
-    expect(await c.ask(60_000)).toBe(false); // the new holder's time has only begun
+    expect(await c.ask(60_000)).toBe(false); // the new holder's grant has just begun
     expect(await dead.ask(1000)).toBe(false);
   });
 
@@ -93,7 +96,7 @@ describe('A14: one holder', () => {
     expect(await late.ask(1000)).toBe(true);
   });
 
-  /** Of a trainer for whom time passes only while one call of the store is on its way. */
+  /** For a trainer whose time passes only during one call of the store. */
   function slowTrainer(id: string, ms: number, { operation, skip }: { operation: string; skip: number }) {
     let nowMs = 0;
     let count = 0;
@@ -118,7 +121,7 @@ describe('A14: one holder', () => {
         code: 'TimedOut',
         message: 'asked to be elected for 1000 ms, which were over when the answer came',
       });
-      expect(await ask()).toBe(true); // nobody else has it
+      expect(await ask()).toBe(true); // no other trainer is elected
     },
   );
 
@@ -182,7 +185,7 @@ describe('A14: split brain', () => {
     expect([await slow.ask(1000), await next.ask(1000)]).toEqual([true, false]);
     const first = saveModel(join(root, 'models'), slow.id, (model) =>
       writeParts(model, 1, async () => {
-        // The first one is paused in the middle of its model for longer than its time.
+        // The first one is paused in the middle of its model, for longer than its grant.
         await next.clock.advance(1250);
         if (!(await next.ask(DAY_MS))) throw new Error('the second one is not elected');
         await saveModel(

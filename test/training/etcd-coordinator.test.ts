@@ -1,4 +1,4 @@
-/** Workers that meet by a real etcd. */
+/** Workers that meet through a real etcd. */
 
 import { EtcdCoordinator, RecoverableError, StopException, train, type World } from '@holdfast/training';
 import { expect, type TestContext, test, vi } from 'vitest';
@@ -8,12 +8,12 @@ import { describeOnEtcd, type EtcdServer, startEtcd } from '../servers/etcd-serv
 import { freeze } from '../servers/freeze.ts';
 import { SumState } from './sum-state.ts';
 
-// Longer than anything takes on a busy machine: no test waits for it.
+// Longer than any operation takes on a busy machine. No test waits for it.
 const TIMEOUT_MS = 20_000;
-const STATE = undefined as never; // no coordinator of ours looks at it
+const STATE = undefined as never; // the coordinator does not use it
 
 let prefixCount = 0;
-// Side by side, as most of the time is spent waiting for leases to end.
+// Side by side, because most of the time is spent waiting for leases to expire.
 describeOnEtcd('EtcdCoordinator', (server) => {
   interface Job {
     readonly options: ConstructorParameters<typeof EtcdCoordinator>[0];
@@ -39,7 +39,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     return { options, newWorker };
   }
 
-  /** One after the other, so that the first is rank 0. */
+  /** One after the other, so that the first worker is rank 0. */
   async function meet(workers: readonly EtcdCoordinator[], job: Job): Promise<World[]> {
     const worlds: Promise<World>[] = [];
     for (const [index, worker] of workers.entries()) {
@@ -88,7 +88,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
       false,
       false,
     ]);
-    // What was read is gone: of each rank its last two stay.
+    // Keys that were read are deleted. The last two of each rank stay.
     expect((await keysOf(job)).filter((key) => key.includes('/gather/'))).toHaveLength(6);
   });
 
@@ -115,7 +115,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     const third = job.newWorker();
     const coming = third.rendezvous();
     await vi.waitFor(async () => expect(await memberCount(job)).toBe(3), TIMEOUT_MS);
-    // Rank 0 has decided on this step already.
+    // Rank 0 has already decided for this step.
     expect(await workers[1]?.shouldRendezvous(STATE)).toBe(false);
     expect(await Promise.all(workers.map((worker) => worker.shouldRendezvous(STATE)))).toEqual([true, true]);
     const [second, first] = [workers[1]?.rendezvous(), workers[0]?.rendezvous()];
@@ -167,7 +167,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
 
     killed.kill('SIGKILL');
     frozen.kill('SIGSTOP');
-    // They may have been at the next barrier already, but not at all that come.
+    // They may have been at the next barrier already, but not at all later ones.
     const goOn = async () => {
       for (;;) await worker.world.barrier();
     };
@@ -237,7 +237,7 @@ describeOnEtcd('EtcdCoordinator', (server) => {
     t.onTestFinished(() => own.stop());
     const job = newJob(t, 1, 1, { endpoints: [own.endpoint], presenceSeconds: 1 });
     const worker = job.newWorker({ timeoutMs: 1000 });
-    // The machine may be too busy for its deadline.
+    // The machine may be too busy to meet the deadline.
     await vi.waitFor(() => worker.rendezvous(), TIMEOUT_MS);
     await freeze(own.pid);
     await expect(worker.world.barrier()).rejects.toThrow(RecoverableError);

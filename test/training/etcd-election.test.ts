@@ -59,7 +59,7 @@ describeOnEtcd('EtcdElection', (server) => {
     const elected = ids.filter((_, index) => answers[index]);
     expect(elected).toHaveLength(1);
     expect(await Promise.all(ids.map(ask))).toEqual(answers);
-    // Those of the two grants: the first ends by itself.
+    // The leases of the two grants. The first one expires by itself.
     expect(await leaseCount(server().endpoint)).toBe(before + 2);
   });
 
@@ -83,7 +83,7 @@ describeOnEtcd('EtcdElection', (server) => {
     expect(await election.requestSave('a', JUST_UNDER_A_SECOND_MS)).toBe(false);
   });
 
-  // What has to be waited for, side by side.
+  // Tests that have to wait run side by side.
   test.concurrent('A14: what ends is the grant that is over, not the one after it', async () => {
     const key = newKey();
     const { endpoint } = server();
@@ -124,7 +124,7 @@ describeOnEtcd('EtcdElection', (server) => {
       code: 'Unavailable',
       message: expect.stringContaining('no answer in time'),
     });
-    // The request waits for 300 ms; the rest is for a machine that is busy with other tests.
+    // The request waits for 300 ms. The rest allows for a machine that is busy with other tests.
     expect(performance.now() - beganMs).toBeLessThan(5000);
     process.kill(pid, 'SIGCONT');
     expect(await patient.requestSave('b', MINUTE_MS)).toBe(false);

@@ -1,4 +1,6 @@
-/** Results of the packages for trainers go through `JSON.stringify`, as those of the engine do. */
+/**
+ * Results of the packages for trainers can be passed to `JSON.stringify`, like those of the engine.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

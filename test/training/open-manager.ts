@@ -1,4 +1,4 @@
-/** The managers that a scenario's checkpoints can be kept by. */
+/** The managers that can keep a scenario's checkpoints. */
 
 import type { CheckpointManager } from '@holdfast/core';
 import { openCheckpointManager } from '@holdfast/stores';
@@ -7,11 +7,11 @@ import type { Checkpoints } from './worker-messages.ts';
 
 export interface OpenManager extends AsyncDisposable {
   readonly manager: TrainingCheckpointManager;
-  /** The same, where it is one of the engine. */
+  /** The same manager, if it is one of the engine. */
   readonly run: CheckpointManager | null;
 }
 
-/** A manager of its own, as a new process has it. */
+/** A new manager, as a new process opens one. */
 export async function openManager(checkpoints: Checkpoints): Promise<OpenManager> {
   if (checkpoints.in === 'directory') {
     const manager = new FileSystemCheckpointManager(checkpoints.path);

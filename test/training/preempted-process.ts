@@ -1,6 +1,7 @@
 /**
- * Trains in a run until it is preempted. `process.argv`: the URI, the deadline, and `fits` or `stalls`: from the notice on no answer comes to any
- * payload but the first part.
+ * Trains in a run until it is preempted. Arguments in `process.argv`: the URI, the deadline, and
+ * `fits` or `stalls`. With `stalls`, every payload except the first part gets no answer after the
+ * notice.
  */
 
 import { createCheckpointManager } from '@holdfast/core';
@@ -37,7 +38,7 @@ console.log(
 );
 process.exit();
 
-/** The step is under way when the notice comes. */
+/** The notice comes in the middle of the step. */
 async function notice(): Promise<void> {
   if (fate === 'stalls') await saver.settled();
   console.error('waiting for a notice');

@@ -1,4 +1,4 @@
-/** A process that trains is sent SIGTERM in the middle of a step. */
+/** A training process gets SIGTERM in the middle of a step. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ async function trainUntilSigterm(uri: string, ...args: readonly string[]): Promi
   const words = [process.execPath, '--conditions=holdfast-source', SCRIPT, uri, ...args];
   const { code, stdout, stderr } = await run(words, {
     onStderr: (text, kill) => {
-      // The second one comes when the process is about to leave.
+      // The second signal comes when the process is about to exit.
       if (text.includes('waiting for a notice')) while (signals++ < 2) kill('SIGTERM');
     },
   });
@@ -33,7 +33,7 @@ async function trainUntilSigterm(uri: string, ...args: readonly string[]): Promi
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 
-/** What a new process goes on from. */
+/** The value from which a new process continues. */
 async function resumedValue(uri: string): Promise<number> {
   await using manager = await openCheckpointManager(uri, { attempt: ATTEMPT });
   setCheckpointManager(manager);

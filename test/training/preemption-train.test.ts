@@ -1,4 +1,4 @@
-/** The train loop with a saver, and what it does at a notice. */
+/** The train loop with a saver, and its reaction to a notice. */
 
 import { CheckpointError, type Logger } from '@holdfast/core/contract';
 import { ManualClock } from '@holdfast/testkit';
@@ -68,7 +68,7 @@ class ScriptedCoordinator extends LocalCoordinator {
   }
 
   override shouldRendezvous(): boolean {
-    // Asynchronous in coordinators of several workers.
+    // Coordinators of several workers answer asynchronously.
     return (this.waiting['shouldRendezvous'] ?? false) as boolean;
   }
 
@@ -104,7 +104,7 @@ class Scene {
     setCheckpointManager(this.saver.manager);
   }
 
-  /** Three steps of adding 1; `during` the one of that number, before its end. */
+  /** Three steps that add 1. `during` runs in the step of that number, before its end. */
   train(
     during: Readonly<Record<number, () => unknown>> = {},
     options: TrainOptions = { saver: this.saver },
@@ -119,7 +119,7 @@ class Scene {
     return train(this.coordinator, step, this.state, { logger: this.logger, ...options });
   }
 
-  /** With the notice in step 2, before what is said to happen `during` it. */
+  /** The notice comes in step 2, before `during` runs. */
   trainPreempted(during: () => unknown = () => undefined): Promise<Counter> {
     const notice = () => {
       this.preemption.request();

@@ -1,4 +1,4 @@
-/** What is waited for after a notice, how long, and what is said of it. */
+/** What a preemption waits for after a notice, how long, and what it reports. */
 
 import { CheckpointError, type Logger } from '@holdfast/core/contract';
 import { ManualClock } from '@holdfast/testkit';

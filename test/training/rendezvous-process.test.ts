@@ -1,4 +1,4 @@
-/** What only shows in a process of its own. */
+/** Behaviour that only shows in a separate process. */
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { cleanEnv } from '../e2e/holdfast-process.ts';
 
 const HERE = fileURLToPath(new URL('.', import.meta.url));
-/** Ends without a word to the coordinator. */
+/** Exits without a message to the coordinator. */
 const PROGRAM = `
 import { MultiProcessCoordinator } from '@holdfast/training';
 const options = { port: Number(process.argv[1]), minWorkers: 1, maxWorkers: 1 };

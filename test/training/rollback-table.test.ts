@@ -1,6 +1,7 @@
 /**
- * torchelastic's table "Rollback versus Checkpoint", row by row: first what a row says of rollbacks, then what it says of checkpoints, the
- * latter by each kind of manager. Where code and table differed the test says what holds here; docs/training.md says why.
+ * torchelastic's table "Rollback versus Checkpoint", row by row: first its statements about
+ * rollbacks, then those about checkpoints, with each kind of manager. If torchelastic's code and
+ * its table differ, the test shows the behaviour of Holdfast. docs/training.md gives the reason.
  */
 
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
@@ -112,20 +113,20 @@ describe('Rollback', () => {
   });
 });
 
-/** Bytes that are as many as before, and make no sense. */
+/** The same number of bytes, without meaning. */
 const garble = (bytes: Uint8Array) => Buffer.alloc(bytes.length, '[');
 const cutShort = (bytes: Uint8Array) => bytes.subarray(0, bytes.length - 1);
 const takeAway = () => null;
 
-/** What a process leaves: nobody but the store remembers anything of it. */
+/** The result of a process. A later process knows only what is in the store. */
 interface Life {
   readonly state: Sum;
   readonly error: unknown;
-  /** Of the checkpoints that are there afterwards, newest first. */
+  /** Versions of the checkpoints that exist afterwards, newest first. */
   readonly versions: readonly bigint[];
 }
 
-/** Trains in a process of its own: another manager, a state from the constructor. */
+/** Trains as a new process would: with a new manager, and a state from the constructor. */
 async function live(place: CheckpointPlace, step: (state: Sum) => void, state = new Sum()): Promise<Life> {
   await using open = await place.open();
   setCheckpointManager(open.manager);
@@ -141,7 +142,7 @@ async function versionsOf(manager: TrainingCheckpointManager): Promise<bigint[]>
   return (await manager.list()).map(({ version }) => version);
 }
 
-/** Fails once in the middle of a save, for a while, and holds on to the stream. */
+/** Fails once in the middle of a save with a recoverable error, and does not close the stream. */
 class SumFailingSecondSave extends Sum {
   abandoned: WritableStreamDefaultWriter<Uint8Array> | null = null;
 
@@ -154,7 +155,7 @@ class SumFailingSecondSave extends Sum {
   }
 }
 
-/** What the table says of checkpoints, where `begin` makes a place without any. */
+/** The table's statements about checkpoints. `begin` makes a place without checkpoints. */
 function checkpointRows(begin: () => Promise<CheckpointPlace>): void {
   let place: CheckpointPlace;
 
@@ -247,7 +248,8 @@ function checkpointRows(begin: () => Promise<CheckpointPlace>): void {
     await expect(saving.abandoned?.write(Buffer.from(',2]'))).rejects.toThrow('was discarded');
     const { state, ...next } = await life(adding(3));
     expect(next).toEqual({ error: null, versions: [2n, 1n, 0n] });
-    expect(count(state, 'step')).toBe(3); // the step that was not saved, the one after it, and the end
+    // The step that was not saved, the one after it, and the end.
+    expect(count(state, 'step')).toBe(3);
   });
 
   it('load is called at the beginning of the outer loop, before sync', async () => {
@@ -294,7 +296,7 @@ describeOnS3('Checkpoint, in a run in a bucket', (server) => {
   checkpointRows(async () => bucketPlace(await server().newBucket()));
 });
 
-/** A policy that refuses `action` for what holds the checkpoints' bytes, and nothing else. */
+/** A policy that denies only `action`, on the objects that hold the checkpoints' bytes. */
 function refusing(action: string, bucket: string): Policy {
   return {
     Statement: [

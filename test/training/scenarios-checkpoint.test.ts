@@ -1,6 +1,7 @@
 /**
- * torchelastic's own scenarios with a checkpoint after every step, on local disk and in a bucket: the numbers are those without, and what is
- * saved is every step that all had done, once, and nothing that was undone.
+ * torchelastic's scenarios with a checkpoint after every step, on local disk and in a bucket. The
+ * numbers are the same as without checkpoints. Every step that all workers completed is saved once.
+ * No undone step is saved.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -19,10 +20,10 @@ const workers = new Workers();
 
 afterAll(() => workers[Symbol.asyncDispose]());
 
-/** Checkpoints, newest first: version, the sum in it, and how many of the 20 numbers had been seen. */
+/** Checkpoints, newest first: version, its sum, and how many of the 20 numbers had been seen. */
 type Kept = readonly (readonly [version: bigint, totalSum: number, seenCount: number])[];
 
-/** Saved by four, all of them to the end: each step has four numbers. */
+/** Saved by four workers, all of them to the end: each step has four numbers. */
 const BY_FOUR: Kept = [
   [4n, 410, 20],
   [3n, 296, 16],
@@ -31,7 +32,7 @@ const BY_FOUR: Kept = [
   [0n, 50, 4],
 ];
 
-/** Saved by four, and after two steps by the two that were left. */
+/** Saved by four workers, and after two steps by the two that were left. */
 const BY_FOUR_THEN_TWO: Kept = [
   [7n, 410, 20],
   [6n, 351, 18],
@@ -57,7 +58,7 @@ async function contentOf(checkpoint: TrainingCheckpoint | null): Promise<Kept[nu
   return [checkpoint.version, totalSum, reachedIndex + 1];
 }
 
-/** `begin` makes a place without any checkpoint. */
+/** `begin` makes a place without checkpoints. */
 function scenarios(begin: () => Promise<CheckpointPlace>): void {
   test('all four are killed in the third step: two checkpoints; then each sees three more samples', async () => {
     const place = await begin();
@@ -129,7 +130,7 @@ function scenarios(begin: () => Promise<CheckpointPlace>): void {
   });
 }
 
-/** Those that save aside, which takes a run. */
+/** Scenarios that save beside the training, which needs a run. */
 function scenariosInRuns(begin: () => Promise<CheckpointPlace>): void {
   scenarios(begin);
 
@@ -142,7 +143,7 @@ function scenariosInRuns(begin: () => Promise<CheckpointPlace>): void {
       { type: 'trained', rank: 0, samples: [11, 15, 19], totalSum: 198 },
       { type: 'trained', rank: 1, samples: [12, 16, 20], totalSum: 198 },
     ]);
-    // Whether they go back a step depends on who is at the barrier first.
+    // The first worker at the barrier decides whether they go back a step.
     const others = outcomes.slice(2).map((each) => each.type === 'trained' && [each.rank, each.totalSum]);
     expect(others).toEqual([
       [0, 410],

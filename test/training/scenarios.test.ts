@@ -1,4 +1,7 @@
-/** torchelastic's own end-to-end scenarios, with four processes and its numbers: 11 to 30, which make 410. */
+/**
+ * torchelastic's end-to-end scenarios, with four processes and its numbers: 11 to 30, with the sum
+ * 410.
+ */
 
 import { afterAll, expect, test } from 'vitest';
 import { countsOf, twoAndTwo, Workers } from './worker.ts';
@@ -58,7 +61,7 @@ test('two of four are killed: the others do all that is left', async () => {
 
 test('two of four are frozen: the others wait for one timeout, and do all that is left; the two then hear that training is over', async () => {
   const outcomes = await workers.train(twoAndTwo({ hook: 'freeze' }, { minWorkers: 2, timeoutMs: 3000 }));
-  // Two steps of four workers, 11 to 18, make 116; the third is undone.
+  // Two steps of four workers, 11 to 18, give 116. The third step is undone.
   expect(countsOf(outcomes)).toEqual([
     [9, 410],
     [9, 410],

@@ -6,7 +6,7 @@ import {
   type SaveResult,
 } from '@holdfast/core';
 
-/** A save that goes as the test says. */
+/** A save whose course the test decides. */
 export class ScriptedSave {
   readonly options: SaveOptions;
   readonly version: bigint;
@@ -16,11 +16,11 @@ export class ScriptedSave {
   constructor(options: SaveOptions, version: bigint) {
     this.options = options;
     this.version = version;
-    // What a manager does that is stopped.
+    // The reaction of a manager whose save is stopped.
     options.signal?.addEventListener('abort', () => this.whenStopped(options.signal?.reason));
   }
 
-  /** May be replaced: a save may as well have taken effect when it is stopped. */
+  /** May be replaced: a save may have taken effect when it is stopped. */
   whenStopped = (reason: unknown): void => this.fail(reason);
 
   get result(): Promise<SaveResult> {
@@ -46,7 +46,7 @@ export class ScriptedSave {
 
   commit(): void {
     this.isOver = true;
-    // The rest is not looked at.
+    // The other fields are not used.
     this.#end.resolve({ version: this.version, isCommitted: true } as SaveResult);
   }
 
@@ -56,16 +56,16 @@ export class ScriptedSave {
   }
 }
 
-/** A manager that does nothing but saves, and these as the test says. */
+/** A manager that only saves. The test decides the course of each save. */
 export class ScriptedManager {
   readonly throttle = createThrottle();
   readonly saves: ScriptedSave[] = [];
-  /** Most that were under way at once. */
+  /** The highest number of saves in progress at once. */
   inFlightMax = 0;
-  /** Called with each save when it has begun. */
+  /** Called with each save after it has started. */
   onSave: (save: ScriptedSave) => void = () => undefined;
 
-  /** For whoever takes a manager; the rest of one is not asked for. */
+  /** For code that takes a manager. It does not use the other members. */
   get asManager(): CheckpointManager {
     return this as unknown as CheckpointManager;
   }
@@ -85,7 +85,7 @@ export class ScriptedManager {
   }
 }
 
-/** Lets every continuation that waits for nothing but promises run. */
+/** Runs all continuations that wait only for promises. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

@@ -4,24 +4,24 @@ import { expect } from 'vitest';
 
 const MIB = 1024 ** 2;
 
-/** Has one save in flight at most, which ends as the test says. */
+/** Has at most one save in flight. The test decides how it ends. */
 export class ScriptedSaver implements Saver {
   readonly manager: CheckpointManager;
   inFlight: SaveInFlight | null = null;
   newest: SaveResult | null = null;
-  /** What the saves of `saveStreams` hold, whatever became of them. */
+  /** Bytes of each save by `saveStreams`, whatever its outcome. */
   readonly copied: Uint8Array[] = [];
   throttleCalls: string[] = [];
   isSkipping = false;
   latest: () => Promise<{ version: bigint } | null> = async () => null;
-  /** Of `saveStreams`: an error before the copy is made. */
+  /** For `saveStreams`: an error before the copy is made. */
   beforeCopy: () => Promise<void> = async () => undefined;
-  /** Of `saveStreams`: what becomes of what is copied. */
+  /** For `saveStreams`: decides the outcome after the copy is made. */
   afterCopy: () => void = () => this.commit();
   #over = Promise.withResolvers<SaveResult>();
-  /** Nobody has heard what the last save came to. */
+  /** True while the outcome of the last save has not been reported. */
   #isUnheard = false;
-  /** Of copies and `settled`. */
+  /** Serialises copies and `settled`. */
   #turn: Promise<unknown> = Promise.resolve();
 
   constructor() {
@@ -30,14 +30,14 @@ export class ScriptedSaver implements Saver {
       resume: () => this.throttleCalls.push('resume'),
     };
     const create = () => expect.unreachable('the saver saves');
-    // The rest of a manager is not asked for.
+    // The other members of a manager are not used.
     const asked = { latest: () => this.latest(), get: async () => null, list: async () => [] };
     this.manager = { throttle, create, ...asked } as unknown as CheckpointManager;
   }
 
   begin(version: bigint, parts: Partial<SaveInFlight> = {}): void {
     this.#over = Promise.withResolvers();
-    this.#over.promise.catch(() => undefined); // whoever asks hears of it
+    this.#over.promise.catch(() => undefined); // the next caller gets the error
     this.#isUnheard = true;
     this.inFlight = {
       version,

@@ -1,6 +1,7 @@
 /**
- * The model of the scenarios: the sum of the numbers 11 to 30, which the ranks of a world share in turn: of those that are left, rank r of n
- * takes each n-th, beginning with the r-th. What all have reached is the highest index that any of them has seen.
+ * The model of the scenarios: the sum of the numbers 11 to 30. The ranks of a world share the
+ * remaining numbers in turn: rank r of n takes each n-th, beginning with the r-th. The reached
+ * index of all is the highest index that any of them has seen.
  */
 
 import { RecoverableError, State, StopIteration, type World } from '@holdfast/training';
@@ -27,7 +28,7 @@ export class SumState extends State<SumSnapshot> {
     this.#savesEachStep = savesEachStep;
   }
 
-  /** Adds what all ranks have next to the sum. */
+  /** Adds the next numbers of all ranks to the sum. */
   async trainOnce(): Promise<void> {
     const sample = DATA[this.#nextIndex];
     if (sample === undefined) throw new StopIteration('no data left');
@@ -62,14 +63,16 @@ export class SumState extends State<SumSnapshot> {
   }
 }
 
-/** Nothing to go back to. */
+/** A state without rollback. */
 export class SumStateWithoutRollback extends SumState {
   override snapshot(): null {
     return null;
   }
 }
 
-/** Its third `sync`, which is the one after the second step if workers meet after each, fails. */
+/**
+ * Its third `sync` fails. That is the one after the second step if workers meet after each step.
+ */
 export class SumStateFailingThirdSync extends SumState {
   #syncCount = 0;
 

@@ -1,4 +1,7 @@
-/** The state of the table "Rollback versus Checkpoint": it sums up its data and writes down which of its methods were called. */
+/**
+ * The state of the table "Rollback versus Checkpoint". It sums up its data and records the calls of
+ * its methods.
+ */
 
 import { LocalCoordinator, RecoverableError, State, StopIteration, train } from '@holdfast/training';
 
@@ -46,14 +49,16 @@ export class Sum extends State<Sums> {
   }
 }
 
-/** Without rollback: nothing to go back to. */
+/** A state without rollback. */
 export class SumWithoutSnapshot extends Sum {
   override snapshot(): null {
     return null;
   }
 }
 
-/** Adds 1, 2, … `last`; an error in the step after `place` data, once, when half of it is done. */
+/**
+ * Adds 1, 2, … `last`. Throws `error` once, in the middle of the step that follows `after` data.
+ */
 export function adding(last: number, { error, after }: { error?: Error; after?: number } = {}) {
   let isDue = error !== undefined;
   return (state: Sum) => {
@@ -68,7 +73,7 @@ export function adding(last: number, { error, after }: { error?: Error; after?: 
   };
 }
 
-/** The whole job is lost: nobody has caught it, and nothing in memory is left. */
+/** The whole job is lost: the error was not caught, and nothing in memory is left. */
 export const lost = new Error('the machine is gone');
 export const recoverable = () => new RecoverableError('all_reduce: a worker is gone');
 

@@ -1,8 +1,8 @@
-/** What a scenario and its workers say to each other. */
+/** Messages between a scenario and its workers. */
 
 /**
- * What a worker does from its third step on; before, all goes well. `preempt`: it is sent SIGTERM, and listens to it; it saves aside, so its
- * checkpoints are in a run.
+ * What a worker does from its third step on. Earlier steps succeed. `preempt`: the worker gets
+ * SIGTERM and handles it. It saves beside the training, so its checkpoints are in a run.
  */
 export type Hook =
   | 'none'
@@ -19,26 +19,26 @@ export type Checkpoints =
   | { readonly in: 'run'; readonly uri: string; readonly env: Readonly<Record<string, string>> };
 
 export interface TrainOrder {
-  /** Of the rendezvous server. */
+  /** Port of the rendezvous server. */
   readonly port: number;
   readonly minWorkers: number;
   readonly timeoutMs: number;
   readonly hook: Hook;
   readonly state: 'plain' | 'no-rollback' | 'fails-third-sync';
-  /** Meets anew after every step. */
+  /** The workers meet again after every step. */
   readonly meetsOften: boolean;
-  /** After every step; `null`: none. */
+  /** Location of a checkpoint after every step. `null`: no checkpoints. */
   readonly checkpoints: Checkpoints | null;
   readonly failuresMax?: number | undefined;
 }
 
-/** `train`: connects, and waits until it is told to begin. */
+/** `train`: connect, and wait for `begin`. */
 export type WorkerOrder = { readonly type: 'train'; readonly order: TrainOrder } | { readonly type: 'begin' };
 
 export interface Trained {
   readonly type: 'trained';
   readonly rank: number;
-  /** All that this worker saw, also what it saw twice. */
+  /** All samples of this worker, including those it saw twice. */
   readonly samples: readonly number[];
   readonly totalSum: number;
 }

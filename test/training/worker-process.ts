@@ -1,4 +1,7 @@
-/** A worker of a scenario: trains as often as it is ordered to, until it is killed or nobody is left to order it. */
+/**
+ * A worker of a scenario. It trains as often as it is ordered to, until it is killed or its parent
+ * has ended.
+ */
 
 import {
   AsyncSaver,
@@ -46,7 +49,7 @@ async function carryOut(order: TrainOrder): Promise<Trained> {
     await state.trainOnce();
     stepCount += 1;
     if (stepCount >= HOOK_FROM_STEP) run(order.hook, stepCount);
-    // Without it one rank could be a step ahead when another one fails.
+    // Without the barrier, one rank could be a step ahead when another one fails.
     await coordinator.world.barrier();
   };
   using leaving = order.hook === 'preempt' ? leavingBySigterm(open) : null;
@@ -64,7 +67,7 @@ function stateOf(order: TrainOrder, coordinator: MultiProcessCoordinator): SumSt
   return new kinds[order.state](() => coordinator.world, { savesEachStep });
 }
 
-/** What a loop takes that saves aside and leaves when it is told to. */
+/** Options of a train loop that saves beside the training and stops on SIGTERM. */
 function leavingBySigterm(open: OpenManager | null) {
   if (open?.run == null) throw new Error('who leaves by a signal has a run to save to');
   const saver = new AsyncSaver(open.run);

@@ -1,4 +1,4 @@
-/** The workers of a scenario, each in a process of its own. */
+/** The workers of a scenario, each in a separate process. */
 
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -8,7 +8,7 @@ import type { Failed, Trained, TrainOrder, WorkerMessage, WorkerOrder } from './
 
 const SCRIPT = fileURLToPath(new URL('./worker-process.ts', import.meta.url));
 export const WORKER_COUNT = 4;
-/** Much longer than a step takes on a busy machine: no scenario waits for it. */
+/** Much longer than a step takes on a busy machine. No scenario waits for it. */
 const TIMEOUT_MS = 60_000;
 const LAST_CALL_MS = 20;
 
@@ -19,24 +19,24 @@ export interface Killed {
 
 export type Outcome = Trained | Failed | Killed;
 
-/** What differs from four workers that train to the end without checkpoints. */
+/** Differences from four workers that train to the end without checkpoints. */
 export type OrderPart = Partial<Omit<TrainOrder, 'port'>>;
 
-/** Two workers to which nothing happens, and two others; `all` is for all. */
+/** Two workers without a hook, and two with `others`. `all` applies to all. */
 export function twoAndTwo(others: OrderPart, all: OrderPart = {}): OrderPart[] {
   return [all, all, { ...all, ...others }, { ...all, ...others }];
 }
 
-/** What each saw, and its sum. */
+/** The samples of each worker, and its sum. */
 export function countsOf(outcomes: readonly Outcome[]): unknown[] {
   return outcomes.map((outcome) =>
     outcome.type === 'trained' ? [outcome.samples.length, outcome.totalSum] : outcome,
   );
 }
 
-/** A process that trains as often as it is told to. */
+/** A process that trains on each order. */
 class Worker {
-  /** Resolves when it has ended. */
+  /** Resolves when the process has ended. */
   readonly ended: Promise<Killed>;
   readonly #child: ChildProcess;
   readonly #ready = Promise.withResolvers<void>();
@@ -65,7 +65,7 @@ class Worker {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }
 
-  /** Resolves when the worker is at the server. It trains after `begin`. */
+  /** Resolves when the worker is connected to the server. It trains after `begin`. */
   async connect(order: TrainOrder): Promise<void> {
     await this.#ready.promise;
     this.#connected = Promise.withResolvers();
@@ -83,7 +83,7 @@ class Worker {
     this.#child.kill('SIGCONT');
   }
 
-  /** Safe to repeat. */
+  /** Safe to call again. */
   async end(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.ended;
@@ -93,25 +93,29 @@ class Worker {
     if (message.type === 'ready') this.#ready.resolve();
     else if (message.type === 'connected') this.#connected.resolve();
     else {
-      // It may fail before it is connected.
+      // The worker may fail before it is connected.
       this.#connected.resolve();
       this.#outcome.resolve(message);
     }
   }
 
   #send(order: WorkerOrder): void {
-    // To a process that has ended nothing can be said.
+    // A message to a process that has ended fails.
     this.#child.send(order, () => undefined);
   }
 }
 
-/** Four workers, used again and again, as starting one takes longer than a scenario. Those that were killed are replaced. */
+/**
+ * Four workers that are reused, because starting one takes longer than a scenario. Killed workers
+ * are replaced.
+ */
 export class Workers implements AsyncDisposable {
   #workers: Worker[] = [];
 
   /**
-   * Has all train, one order for each; resolves to what became of each. The ranks of the first world are in this order, and it begins when all
-   * are there. Those that freeze go on when all others have ended.
+   * Trains with all workers, one order for each. Resolves to the outcome of each. The ranks of the
+   * first world are in this order. It begins when all workers are connected. Workers that freeze
+   * continue when all others have ended.
    */
   async train(parts: readonly OrderPart[]): Promise<Outcome[]> {
     await using server = await RendezvousServer.start({ lastCallMs: LAST_CALL_MS });
@@ -135,7 +139,7 @@ export class Workers implements AsyncDisposable {
     const isFrozen = (index: number) => parts[index]?.hook === 'freeze';
     await Promise.all(outcomes.filter((_, index) => !isFrozen(index)));
     for (const [index, worker] of this.#workers.entries()) if (isFrozen(index)) worker.goOn();
-    // Awaited here, as the server ends with this function.
+    // Awaited here, because the server ends with this function.
     return await Promise.all(outcomes);
   }
 

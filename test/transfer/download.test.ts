@@ -19,7 +19,7 @@ import {
 
 const LARGE = bytesOf(5 * PART + 123);
 
-/** A store that holds `data` under `k`, and a rig that reads it. */
+/** A store that holds `data` under `k`, and a transfer that reads it. */
 function setUpStored(data: Uint8Array, partSizeBytes = PART, options: SetUpOptions = {}) {
   const rig = setUp(options);
   rig.bucket.insert('k', data.slice());

@@ -70,13 +70,13 @@ describe('a file as a stream', () => {
     expect(store.calls).toHaveLength(5 + 4); // 4 MiB of 16
     for (let more = 0; more < 6; more += 1) await readers[0]?.read();
     for (let waited = 0; waited < 10; waited += 1) await turn();
-    // What was handed out no longer counts: reading ahead goes on.
+    // Bytes that the caller has taken no longer count, so reading ahead continues.
     expect(store.calls).toHaveLength(5 + 4 + 5);
     for (const reader of readers) await reader.cancel();
     store.calls.length = 0;
     await transfer.stream(file).getReader().read();
     await turn();
-    expect(store.calls).toHaveLength(4); // what was read ahead for nothing no longer counts
+    expect(store.calls).toHaveLength(4); // bytes read ahead for no use no longer count
   });
 
   test('a stream that nobody reads on holds up neither other streams nor saves', async () => {
@@ -115,7 +115,7 @@ describe('a file as a stream', () => {
       for await (const chunk of transfer.stream(file)) readBytes += chunk.byteLength;
     })();
     expect((await failureOf(reading)).code).toBe('Corrupt');
-    expect(readBytes).toBe(10 * MIB); // nothing of the damaged part
+    expect(readBytes).toBe(10 * MIB); // none of the damaged part
   });
 });
 
@@ -172,7 +172,7 @@ describe('a stream that fails', () => {
     const calls = store.calls.length;
     for (let waited = 0; waited < 10; waited += 1) await turn();
     expect(store.calls).toHaveLength(calls);
-    await transfer.close(); // waits for nothing: the run has ended
+    await transfer.close(); // returns at once: the transfer has ended
   });
 
   test('after close of the transfer a stream cannot be begun', async () => {

@@ -1,4 +1,7 @@
-/** Reads that are far slower than others are sent a second time. All on a clock that is moved: a store answers after as long as it is told. */
+/**
+ * Reads that are far slower than others are sent a second time. The tests use a manual clock. The
+ * store answers after the time that a test sets.
+ */
 
 import { CheckpointError } from '@holdfast/core';
 import { describe, expect, test } from 'vitest';
@@ -25,7 +28,7 @@ const VERY_SLOW_MS = 15_000;
 interface Answer {
   ms: number;
   error?: CheckpointError;
-  /** Does not end when it is stopped, but when its time has come. */
+  /** The read does not end when it is stopped, only when its time has passed. */
   isDeaf?: boolean;
 }
 
@@ -36,7 +39,7 @@ interface Read {
   outcome: 'under way' | 'answered' | 'stopped' | 'failed';
 }
 
-/** `answer`: of the n-th read (from 0) at an offset. */
+/** `answer`: for the n-th read (from 0) at an offset. */
 function setUpSlow(
   answer: (offsetBytes: number, n: number) => Answer | number,
   options: SetUpOptions & { data?: Uint8Array; partSizeBytes?: number } = {},
@@ -180,14 +183,14 @@ describe('the request that lost', () => {
     const { promise: sinkClosed, resolve: closed } = Promise.withResolvers<void>();
     rig.sink.close = async () => {
       freeBytesAtEnd = rig.transfer.memory.freeBytes;
-      rig.bucket.damage('k', (bytes) => bytes.fill(0xee)); // what the late answer will be
+      rig.bucket.damage('k', (bytes) => bytes.fill(0xee)); // the bytes of the late answer
       closed();
     };
     const downloading = rig.download();
     await sinkClosed;
     expect(rig.clock.monotonicMs()).toBeLessThan(2600);
     expect(rig.transfer.memory.totalBytes - (freeBytesAtEnd ?? 0)).toBe(PART);
-    await downloading; // a run has settled when nothing of it is under way any more
+    await downloading; // a transfer has ended when none of its requests is in progress
     expect(rig.slowReads()[0]?.outcome).toBe('answered');
     expect(isEqual(rig.sink.bytes, DATA)).toBe(true);
     expect(isWhole(rig.transfer)).toBe(true);

@@ -33,7 +33,7 @@ function among(item: UploadItem, ...files: KnownFile[]): UploadItem {
   return { ...item, known: new KnownFiles(files) };
 }
 
-/** Other bytes of the same size with the same CRC32C: a multiple of its polynomial is added. */
+/** Different bytes with the same size and CRC32C: a multiple of the polynomial is added. */
 function sameCrc(data: Uint8Array, at: number): Uint8Array {
   const other = data.slice();
   const polynomial = 1n | (0x82f63b78n << 1n);

@@ -155,7 +155,7 @@ describe('failures', () => {
   test('memory that a read still owns when both sides have given up stays out of use', async () => {
     const never = new Promise<number>(() => undefined);
     const { source, target, files } = await twoSides([bytesOf(2 * PART)]);
-    source.store.readInto = () => never; // it does not even end when it is told to
+    source.store.readInto = () => never; // it does not even end when it is stopped
     const stop = new AbortController();
     const copying = failureOf(copy(source.transfer, target.transfer, files, stop.signal));
     await new Promise((resolve) => setImmediate(resolve));

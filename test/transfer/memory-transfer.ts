@@ -1,4 +1,7 @@
-/** For the tests of this folder: a transfer on a bucket in memory, with faults by plan and a clock that runs when all else rests. */
+/**
+ * For the tests of this folder: a transfer on a bucket in memory, with planned faults and a clock
+ * that advances when everything waits.
+ */
 
 import {
   completeSettings,
@@ -40,7 +43,7 @@ export interface SetUpOptions {
 export function setUp(options: SetUpOptions = {}) {
   const clock = new ManualClock({ autoAdvance: true });
   const bucket = options.bucket ?? new MemoryBucket({ crc32c, clock });
-  // So many parts that those of streams are small too.
+  // So many parts that parts of streams are small too.
   const capabilities = {
     maxParts: 2 ** 24,
     preferredConcurrency: 4,
@@ -55,7 +58,7 @@ export function setUp(options: SetUpOptions = {}) {
   return { bucket, clock, lateEffects, settings, store, transfer };
 }
 
-/** Bytes without any regularity that a mistake could hide behind; another seed gives others. */
+/** Bytes without any pattern that could hide a mistake. Another seed gives other bytes. */
 export function bytesOf(length: number, seed = 1): Uint8Array {
   const words = new Uint32Array(Math.ceil(length / 4));
   let state = new SeededRandom(seed).uint32();
@@ -66,14 +69,14 @@ export function bytesOf(length: number, seed = 1): Uint8Array {
   return new Uint8Array(words.buffer, 0, length);
 }
 
-/** Keys that were never used before, each time. */
+/** Returns a new key at each call. */
 export function freshKeys(name: string): () => string {
   let count = 0;
   return () => `data/${name}.${count++}`;
 }
 
 export async function* chunksOf(bytes: Uint8Array, chunkBytes: number): AsyncGenerator<Uint8Array> {
-  // One chunk memory for all, as a producer may reuse it.
+  // One chunk buffer for all chunks, as a producer may reuse it.
   const chunk = new Uint8Array(Math.min(chunkBytes, bytes.byteLength));
   for (let at = 0; at < bytes.byteLength; at += chunkBytes) {
     const length = Math.min(chunkBytes, bytes.byteLength - at);
@@ -83,7 +86,7 @@ export async function* chunksOf(bytes: Uint8Array, chunkBytes: number): AsyncGen
   }
 }
 
-/** A source in memory that notes how it is used. */
+/** A source in memory that records its calls. */
 export class NotedSource implements RandomSource {
   readonly bytes: Uint8Array;
   readonly mode: number | undefined;
@@ -130,7 +133,7 @@ export class NotedSource implements RandomSource {
   }
 }
 
-/** A sink in memory that notes how it is used. Bytes that were never written stay 0xaa. */
+/** A sink in memory that records its calls. Bytes that were never written stay 0xaa. */
 export class NotedSink implements RandomSink {
   readonly bytes: Uint8Array;
   openCount = 0;
@@ -177,7 +180,7 @@ export function downloadItem(file: StoredFile, sink: NotedSink): DownloadItem {
   return { file, sink: sink.open };
 }
 
-/** What must be recorded of these bytes, computed here without the engine. */
+/** The expected record of these bytes, computed here without the engine. */
 export function recordOf(name: string, key: string, bytes: Uint8Array, partSizeBytes: number): StoredFile {
   const partCount = Math.ceil(bytes.byteLength / partSizeBytes);
   const partCrc32c = new Uint8Array(partCount * 4);

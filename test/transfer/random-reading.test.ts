@@ -59,7 +59,7 @@ const anyStory: fc.Arbitrary<Story> = fc
       })),
   );
 
-/** How often the caller has read each byte, and which parts he has touched. */
+/** How often the caller has read each byte, and which parts it has touched. */
 function askedFor({ sizeBytes, partSizeBytes, reads }: Story) {
   const counts = new Uint8Array(sizeBytes);
   for (const [at, length] of reads) for (let byte = at; byte < at + length; byte += 1) counts[byte]! += 1;
@@ -143,7 +143,7 @@ describe('a file read at any position', () => {
     expect(error.message).toMatch(
       /^model\.bin bytes 196,608–262,143 do not match their checksum \(expected [0-9a-f]{8}, found [0-9a-f]{8}, in k\)$/,
     );
-    expect((await failureOf(source.assertUnchanged())).code).toBe('Corrupt'); // it stays so
+    expect((await failureOf(source.assertUnchanged())).code).toBe('Corrupt'); // it stays damaged
     await source.close();
   });
 
@@ -181,7 +181,7 @@ describe('a file read at any position', () => {
     const source = open();
     await read(source, 0, 10);
     await source.assertUnchanged();
-    await source.assertUnchanged(); // nothing is left to prove
+    await source.assertUnchanged(); // nothing is left to check
     bucket.damage('k', (bytes) => flipped(bytes, 100));
     await read(source, 0, 10);
     expect((await failureOf(source.assertUnchanged())).code).toBe('Corrupt');

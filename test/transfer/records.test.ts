@@ -27,7 +27,8 @@ const FAULT_NAMES = (Object.keys(FAULTS) as FaultName[]).filter((name) => FAULTS
 
 describe('what may be repeated is repeated', () => {
   test.each(FAULT_NAMES)('%s: head, get, readInto and deleteMany answer all the same', async (name) => {
-    // A read into the caller's memory is not stopped for silence: the memory could not be given back.
+    // A stalled read into the caller's memory is not stopped, because the memory could not be
+    // released.
     const isSilent = FAULTS[name].reply === 'stall';
     const { bucket, records } = setUpRecords({
       plan: ({ number, operation }) =>

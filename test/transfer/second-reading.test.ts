@@ -1,4 +1,7 @@
-/** Sources whose changes show in their bytes alone: what is sent was read twice, and was the same. */
+/**
+ * Sources whose changes show only in their bytes. The bytes are read twice, and must be the same
+ * both times.
+ */
 
 import { readAgain } from '@holdfast/core';
 import { blake3 } from '@holdfast/core/internal/format/index';
@@ -19,7 +22,7 @@ import {
   setUp,
 } from './memory-transfer.ts';
 
-/** Its first byte changes right before the n-th reading. */
+/** Its first byte changes right before the n-th read. */
 function changingAt(data: Uint8Array, reading: number): NotedSource {
   let readings = 0;
   return new NotedSource(data, {
@@ -30,7 +33,7 @@ function changingAt(data: Uint8Array, reading: number): NotedSource {
   });
 }
 
-/** As it lies in the store already. */
+/** The item, with a known file of these bytes that is already in the store. */
 function among(item: UploadItem, data: Uint8Array): UploadItem {
   const base = { lineage: 1, epoch: 1, version: 3n };
   return {

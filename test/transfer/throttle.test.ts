@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 
 const MIB = 1024 * 1024;
 
-/** A throttle and who was let through, in order and when. */
+/** A throttle, and the callers that it let through, in order and with times. */
 function setUp(bytesPerSecondMax: number | null) {
   const clock = new ManualClock();
   const throttle = createThrottle({ bytesPerSecondMax, clock });
@@ -87,7 +87,7 @@ describe('changes', () => {
     void take('b', 2000);
     void take('c', 1);
     await clock.advance(1000);
-    throttle.setBytesPerSecondMax(2000); // of the 2000 bytes 1000 are left: half a second
+    throttle.setBytesPerSecondMax(2000); // 1000 of the 2000 bytes are left: half a second
     await clock.advance(5000);
     expect(passed).toEqual(['a at 0', 'b at 1500', 'c at 2500']);
     expect(throttle.bytesPerSecondMax).toBe(2000);
@@ -216,7 +216,8 @@ test('without a clock of its own it goes by the time of the machine', async () =
   expect(throttle.bytesPerSecondMax).toBeNull();
   throttle.setBytesPerSecondMax(1_000_000_000);
   const beganMs = performance.now();
-  for (let count = 0; count < 3; count += 1) await throttle.take(10_000_000); // 10 ms each, and the last need not be paid
+  // 10 ms each, and the last one need not wait.
+  for (let count = 0; count < 3; count += 1) await throttle.take(10_000_000);
   expect(performance.now() - beganMs).toBeGreaterThan(19);
 });
 

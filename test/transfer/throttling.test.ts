@@ -5,11 +5,13 @@ import { bytesItem, bytesOf, setUp } from './memory-transfer.ts';
 const CONCURRENCY = 64;
 const CALL_MS = 10;
 
-/** A store that takes its time, and refuses what is more than it bears at once: `bears` says how many. */
+/**
+ * A slow store that rejects requests above its limit of concurrent ones. `bears` gives the limit.
+ */
 function setUpBusy(fileCount: number, bears: (answered: number) => number, retryAfterMs?: number) {
   const rig = setUp({ settings: { concurrency: CONCURRENCY } });
   const create = rig.store.create.bind(rig.store);
-  /** Under way at once, with each request, in order. */
+  /** For each request, in order: the number of requests in progress. */
   const underWay: number[] = [];
   let now = 0;
   let throttled = 0;
@@ -36,7 +38,8 @@ describe('a store that throttles', () => {
     const { bucket, items, transfer, throttledCount } = setUpBusy(3000, () => 8);
     await transfer.upload(items);
     expect(bucket.keys()).toHaveLength(items.length);
-    expect(throttledCount()).toBeLessThan(400); // over 1,000, and then a failure, at full pace
+    // It would be over 1,000, and then a failure, at full pace.
+    expect(throttledCount()).toBeLessThan(400);
   });
 
   test('gets as many as before once it bears them again', async () => {

@@ -29,7 +29,7 @@ const DATA = {
 type Name = keyof typeof DATA;
 const NAMES = Object.keys(DATA) as Name[];
 
-/** Everything an upload does: parts, whole files, empty ones, streams of both kinds. */
+/** Every kind of upload: parts, whole files, empty ones, streams of both kinds. */
 function setUpAll(options: SetUpOptions = {}) {
   const rig = setUp(options);
   const source = new NotedSource(DATA.large);
@@ -43,7 +43,7 @@ function setUpAll(options: SetUpOptions = {}) {
   return { ...rig, source, items };
 }
 
-/** The store calls of an upload in which nothing goes wrong. */
+/** The store calls of an upload without faults. */
 async function plainCalls() {
   const { items, store, transfer } = setUpAll();
   await transfer.upload(items);
@@ -51,7 +51,7 @@ async function plainCalls() {
 }
 
 const CALLS = await plainCalls();
-/** Beside creates: 2 × beginUpload, 5 + 3 × putPart, 2 × complete. */
+/** In addition to creates: 2 × beginUpload, 5 + 3 × putPart, 2 × complete. */
 const CALL_COUNT = 15;
 
 test('the calls that are made to fail below are these', () => {
@@ -60,7 +60,7 @@ test('the calls that are made to fail below are these', () => {
   expect(CALLS).toHaveLength(CALL_COUNT);
 });
 
-/** A disk that spoils a bit of what is made out of parts, the first few times. */
+/** A disk that corrupts a bit of objects assembled from parts, the first few times. */
 class SpoilingBucket extends MemoryBucket {
   spoilsLeft: number;
 
@@ -76,7 +76,7 @@ class SpoilingBucket extends MemoryBucket {
 }
 
 describe('I9: the answer to a completion is lost, and the object that is found has another checksum', () => {
-  /** The first answer of each upload. */
+  /** Loses the first answer of each upload. */
   const loseFirst = () => {
     const completed = new Set<string>();
     return ({ operation, key }: { operation: StoreOperation; key: string }) =>
@@ -290,7 +290,8 @@ describe('one call is refused for good', () => {
         expect((await failureOf(rig.transfer.upload(rig.items))).code).toBe(code);
         expect(rig.bucket.openUploads()).toEqual([]);
         expect([rig.source.closeCount, isWhole(rig.transfer)]).toEqual([rig.source.openCount, true]);
-        // The failure stops the rest: at most what was under way is still answered, and uploads are aborted.
+        // The failure stops the rest: at most the requests in progress are still answered, and
+        // uploads are aborted.
         expect(rig.store.calls.length).toBeLessThanOrEqual(failing + 1 + 4 + 2);
         expect(rig.store.calls.some(({ operation }) => operation === 'deleteMany')).toBe(false);
       }
@@ -429,7 +430,7 @@ describe('a call that never ends', () => {
     expect(error.message).toContain('the call did not end within 1 s of being stopped');
     const { freeBytes, totalBytes } = rig.transfer.memory;
     expect(totalBytes - freeBytes).toBe(PART);
-    // Whatever is uploaded meanwhile lies elsewhere.
+    // Buffers of other uploads in the meantime are in other memory.
     const before = Uint8Array.from(touched as Uint8Array);
     await rig.transfer.upload([bytesItem('other', bytesOf(5000, 9))]);
     expect(touched).toEqual(before);

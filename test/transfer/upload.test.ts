@@ -160,7 +160,7 @@ describe('sources', () => {
         () => 'done',
         (error: Error) => error.message,
       );
-      // A close that fails changes nothing: the bytes are safe by then.
+      // A failing close changes nothing: the bytes are already stored.
       expect(outcome).toBe(failed === '' || failed === 'close' ? 'done' : `no ${failed}`);
       expect([bucket.openUploads(), isWhole(transfer)]).toEqual([[], true]);
       for (const source of sources) expect(source.closeCount).toBe(source.openCount);
@@ -270,7 +270,7 @@ describe('turns, memory, progress', () => {
     };
     const data = new Uint8Array(20 * MIB);
     await transfer.upload([bytesItem('a', data), bytesItem('b', data)]);
-    expect(most).toBe(8); // 16 MiB in parts of 2 MiB, though 20 requests were allowed
+    expect(most).toBe(8); // 16 MiB in parts of 2 MiB, although 20 requests were allowed
     expect(transfer.memory.peakBytes).toBe(transfer.memory.totalBytes);
 
     const few = setUp({ settings: { concurrency: 3 } });

@@ -99,7 +99,7 @@ test('every damaged range is reported, in order, and the other files are read al
 });
 
 test('level 1 sees damage at the ends, and in between only by chance', async () => {
-  // A store that tells no checksum of its own: it would give the damage away.
+  // A store that reports no checksum: a checksum would reveal the damage.
   const { bucket, items, transfer } = setUpStored({ bucket: new MemoryBucket() });
   bucket.damage('a', flip(5 * PART));
   bucket.damage('b', flip(20 * PART + 1));
