@@ -1,4 +1,7 @@
-/** A container of Azure Blob Storage in memory: as much of it as the adapter asks for, with Azure's own answers. */
+/**
+ * A container of Azure Blob Storage in memory. It supports what the adapter uses, with Azure's own
+ * answers.
+ */
 
 import { createHash } from 'node:crypto';
 import type { Answer, SeenRequest } from '../scripted/scripted-server.ts';
@@ -6,13 +9,13 @@ import type { Answer, SeenRequest } from '../scripted/scripted-server.ts';
 export interface MemoryOptions {
   /** Default: `runs`. */
   readonly container?: string;
-  /** What stands in the path before the container. */
+  /** Path before the container. */
   readonly basePath?: string;
-  /** Blobs of a page of a listing, at most; in Azure 5,000. */
+  /** Maximum number of blobs in a page of a listing. Azure returns 5,000. */
   readonly pageSize?: number;
-  /** Directories are real, are listed, and what is in one comes before its neighbours. */
+  /** Directories exist and are listed. The content of a directory comes before its neighbours. */
   readonly isHierarchical?: boolean;
-  /** Server-side copies are not possible, as in Azurite. */
+  /** Rejects server-side copies, as Azurite does. */
   readonly copiesNothing?: boolean;
 }
 
@@ -24,14 +27,14 @@ interface Blob {
 }
 
 export interface AzureMemory {
-  /** Committed, by name. */
+  /** Committed blobs by name. */
   readonly blobs: ReadonlyMap<string, Blob>;
-  /** Uncommitted blocks, by name of the blob and id. */
+  /** Uncommitted blocks by name of the blob and id. */
   readonly blocks: ReadonlyMap<string, ReadonlyMap<string, Buffer>>;
   answer(request: SeenRequest): Answer;
 }
 
-/** An error as Azure sends it. `extra`: more elements and headers. */
+/** An error as Azure sends it. `extra` adds elements and headers. */
 export function refusal(
   status: number,
   code: string,
@@ -219,7 +222,7 @@ class Memory implements AzureMemory {
       .sort((a, b) => this.#compare(a, b))
       .filter((name) => from === null || this.#compare(name, from) >= 0);
     const marker = query.get('marker');
-    // A place in the order of names, whatever comes and goes meanwhile.
+    // A position in the order of names. It stays valid when blobs come and go.
     const first = marker === null ? '' : Buffer.from(marker, 'base64').toString();
     const rest = marker === null ? names : names.filter((name) => this.#compare(name, first) >= 0);
     const count = Math.min(pageSize, Number(query.get('maxresults') ?? pageSize));
@@ -255,7 +258,7 @@ class Memory implements AzureMemory {
     return found;
   }
 
-  /** By bytes; in a hierarchy segment by segment. */
+  /** Compares bytes. In a hierarchy it compares segment by segment. */
   #compare(a: string, b: string): number {
     const whole = (name: string) => (this.#options.isHierarchical ? name.replaceAll('/', '\0') : name);
     return Buffer.compare(Buffer.from(whole(a)), Buffer.from(whole(b)));

@@ -1,4 +1,7 @@
-/** What goes wrong on Azure, as a user meets it: each has its message, its code and its exit status, and no secret is told. */
+/**
+ * Errors on Azure as a user sees them. Each has its own message, code and exit status, and no
+ * output contains a secret.
+ */
 
 import {
   BlobSASPermissions,
@@ -24,7 +27,7 @@ import { describeOnAzurite } from '../servers/describe-on-azure.ts';
 import type { TestBucket } from '../servers/test-bucket.ts';
 import { azureInMemory, KEYS, refusal } from './scripted-azure.ts';
 
-// Several processes each, on a machine that may be busy with other tests.
+// Each test starts several processes, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let place: Place;
@@ -39,7 +42,7 @@ afterAll(async () => {
 });
 
 const HOUR_MS = 3_600_000;
-/** Looks for nothing outside this machine. */
+/** Prevents a search for credentials outside this machine. */
 const NO_IDENTITY: Env = { AZURE_TOKEN_CREDENTIALS: 'EnvironmentCredential' };
 
 describeOnAzurite('bad input on Azurite', {}, (azurite) => {
@@ -52,7 +55,7 @@ describeOnAzurite('bad input on Azurite', {}, (azurite) => {
     expect([saved.stderr, saved.code]).toEqual([expect.any(String), 0]);
   });
 
-  /** Of the container, with these permissions. */
+  /** A SAS of the container with these permissions. */
   function sasEnv(permissions: string, expiresMs = Date.now() + HOUR_MS): Env {
     const { account, key } = azurite();
     const token = generateBlobSASQueryParameters(
@@ -198,7 +201,10 @@ describeOnAzurite('bad input on Azurite', {}, (azurite) => {
 });
 
 describe('what no emulator can be made to do', () => {
-  /** With a checkpoint; `reply` answers from then on, where it has an answer. */
+  /**
+   * A run with one checkpoint. From then on `reply` answers, and requests without a reply take the
+   * normal path.
+   */
   async function withCheckpoint(reply: (request: SeenRequest) => Reply | undefined): Promise<string> {
     let isSaved = false;
     const server = await azureInMemory(

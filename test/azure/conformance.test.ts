@@ -19,7 +19,7 @@ describeOnAzure('Azure', (server) => {
   );
 });
 
-// With pages that end within every listing, and directories in them: Azurite has neither.
+// With listings of many pages, and with directories in them. Azurite has neither.
 describe('an Azure of this process, with a hierarchical namespace', () => {
   let server: Awaited<ReturnType<typeof startScriptedServer>> | undefined;
   beforeAll(async () => {

@@ -22,7 +22,7 @@ describeOnAzure('copyFrom', (server) => {
     });
     await source.create('a b/ü?', BYTES, { crc32c: crc32c(BYTES) });
     const copied = await target.copyFrom?.(source, 'a b/ü?', 'copy/1', SIZE);
-    // The checksum is the one that came with the source: the copy itself was summed by nobody.
+    // The checksum of the copy is the source's own. The service did not compute one over the copy.
     expect(copied).not.toHaveProperty('crc32c');
     expect(await target.head('copy/1')).toEqual({ ...copied, crc32c: crc32c(BYTES) });
     expect(Buffer.from((await target.get('copy/1', { maxBytes: 100 })).bytes)).toEqual(BYTES);

@@ -1,4 +1,4 @@
-/** Creates that end in a way which no server can be made to show. */
+/** Creates with endings that no server can be made to produce. */
 
 import type { CheckpointError, ListOptions, ListPage, ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, test } from 'vitest';

@@ -1,4 +1,7 @@
-/** Requests with tokens of the machine's identity, which a server of this test gives out as Azure's hosts do. */
+/**
+ * Requests with tokens of the machine's identity. A server of this test issues them as Azure's
+ * hosts do.
+ */
 
 import { inspect } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -8,7 +11,10 @@ import { azureInMemory, refusal } from './scripted-azure.ts';
 const BYTES = Buffer.from('abc');
 const NO_KEYS = {};
 
-/** The library keeps the place it has found, and the token, for the life of the process: so does this file. */
+/**
+ * The library caches the identity service and its token for the life of the process, so this file
+ * keeps one server.
+ */
 let host: Awaited<ReturnType<typeof startScriptedServer>>;
 let hasIdentity = false;
 
@@ -73,7 +79,7 @@ describe('the identity of the machine', () => {
     const server = await azureInMemory({}, () => refusal(401, 'InvalidAuthenticationInfo'));
     const store = await server.open({}, NO_KEYS);
     const error = await errorOf(store.create('a', BYTES));
-    // The library gives the same one again.
+    // The library returns the same token again.
     expect([error.code, server.requests.length]).toEqual(['Denied', 1]);
     expect(inspect(error, { depth: 20, showHidden: true })).not.toContain('canary');
   });

@@ -1,4 +1,4 @@
-/** What the settings of a container mean, and what of them is told. */
+/** The meaning of a container's settings, and what the store reports about them. */
 
 import type { StoreFact } from '@holdfast/core/contract';
 import { openAzureStore } from '@holdfast/store-azure';
@@ -7,7 +7,7 @@ import { errorOf, type Reply, type SeenRequest } from '../scripted/scripted-serv
 import { describeOnAzure } from '../servers/describe-on-azure.ts';
 import { azureInMemory, refusal, scriptedAzure } from './scripted-azure.ts';
 
-/** Answers to the questions of `inspect`, by what they are about. */
+/** Answers to the requests of `inspect`, by subject. */
 interface Answers {
   readonly container?: Reply;
   readonly account?: Reply;

@@ -1,4 +1,4 @@
-/** Names that Azure does not keep as they are. */
+/** Names that Azure changes. */
 
 import { openAzureStore } from '@holdfast/store-azure';
 import { expect, onTestFinished, test } from 'vitest';

@@ -1,4 +1,7 @@
-/** Refusals that the adapter can put right by itself, once: a wrong clock, a server that is behind. */
+/**
+ * Rejections that the adapter resolves by itself, once: a wrong clock, and a server with an older
+ * API.
+ */
 
 import type { ObjectStore } from '@holdfast/core/contract';
 import { describe, expect, test, vi } from 'vitest';

@@ -1,4 +1,7 @@
-/** A server that answers as a test says: what no server of Azure can be made to do. It checks the signature of all it is asked. */
+/**
+ * A server that answers as a test says, for cases that no Azure server can be made to produce. It
+ * checks the signature of every request.
+ */
 
 import type { ObjectStore } from '@holdfast/core/contract';
 import { openAzureStore } from '@holdfast/store-azure';
@@ -17,7 +20,7 @@ import { sharedKeyFault } from './shared-key-fault.ts';
 export { refusal } from './azure-memory.ts';
 
 export interface ScriptedAzure extends ScriptedServer {
-  /** Of a container here; `settings` are those of the URI. */
+  /** The URI of a container on this server, with these settings. */
   uri(settings?: Readonly<Record<string, string>>): string;
   /** A store on it, closed when the test ends. */
   open(
@@ -38,7 +41,7 @@ export const CREATED: Answer = {
   headers: { 'x-ms-request-id': 'REQ1', etag: '"e1"', 'last-modified': 'Sat, 21 Nov 2026 10:00:00 GMT' },
 };
 
-/** A blob as GET and HEAD show it; HEAD leaves the body out by itself. */
+/** A blob as GET and HEAD return it. The server omits the body for HEAD. */
 export function blob(body: string | Uint8Array, headers: Readonly<Record<string, string>> = {}): Answer {
   return { status: 200, headers: { ...CREATED.headers, ...headers }, body };
 }
@@ -53,7 +56,7 @@ export function listing(names: readonly string[], nextMarker = ''): Answer {
   return { status: 200, headers: { 'content-type': 'application/xml', 'x-ms-request-id': 'REQ1' }, body };
 }
 
-/** Starts one for this test. A request whose signature by key is wrong is answered as Azure does. */
+/** Starts a server for this test. It rejects a request with a wrong key signature as Azure does. */
 export async function scriptedAzure(script: Script, options: ServerOptions = {}): Promise<ScriptedAzure> {
   const server = await scriptedServer(async (request, index) => {
     const isSigned = request.headers['authorization']?.startsWith('SharedKey ') === true;
@@ -83,7 +86,10 @@ export async function scriptedAzure(script: Script, options: ServerOptions = {})
   };
 }
 
-/** One that keeps what it is given. `script`: answers first; `pass` lets the memory answer. */
+/**
+ * A server that stores what it receives. `script` answers first, and its `pass` lets the memory
+ * answer.
+ */
 export async function azureInMemory(
   options: MemoryOptions = {},
   script?: (request: SeenRequest, pass: () => Answer, index: number) => ReturnType<Script>,

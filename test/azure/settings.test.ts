@@ -1,4 +1,4 @@
-/** What settings and credentials put into requests, and what of them nobody gets to see. */
+/** How settings and credentials change requests, and which of them no output may contain. */
 
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ const BYTES = Buffer.from('abc');
 const SAS = 'sv=2024-11-04&sp=racwdl&sr=c&se=2099-01-01T00:00:00Z&sig=canary%2Bcanary%2Fcanary%3D';
 const CUSTOMER_KEY = Buffer.alloc(32, 'canary').toString('base64');
 
-/** Every request that the engine can cause. */
+/** Causes every kind of request that the engine makes. */
 async function useAll(store: ObjectStore): Promise<void> {
   await store.create('a', BYTES, { crc32c: crc32c(BYTES) });
   await store.head('a');

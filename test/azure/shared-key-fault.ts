@@ -1,4 +1,4 @@
-/** What is wrong with the signature of a request, by the code of Azure's own SDK. */
+/** Checks the signature of a request with the code of Azure's own SDK. */
 
 import { type HttpHeaders, StorageSharedKeyCredential, type WebResource } from '@azure/storage-blob';
 
@@ -16,7 +16,7 @@ interface Account {
   readonly key: string;
 }
 
-/** Nothing if it is right. */
+/** Describes the fault, or returns `undefined` if the signature is correct. */
 export async function sharedKeyFault(request: SignedRequest, account: Account): Promise<string | undefined> {
   const { authorization } = request.headers;
   if (authorization === undefined) return 'it has none';
@@ -31,13 +31,16 @@ export async function sharedKeyFault(request: SignedRequest, account: Account): 
     headers: signed as unknown as HttpHeaders,
     body: Buffer.from(request.body),
   };
-  // It rejects with the request that would be sent.
+  // This rejects with the request that would be sent.
   await policy.sendRequest(resource as unknown as WebResource).catch(() => undefined);
   if (signed.authorization === undefined) throw new Error('the SDK has signed nothing');
   return authorization === signed.authorization ? undefined : `it is not that of the SDK, ${account.account}`;
 }
 
-/** As many of the SDK's headers as its signer looks at. The date is that of the request, and not of now. */
+/**
+ * The part of the SDK's headers that its signer uses. The date is the request's, not the current
+ * one.
+ */
 class SignedHeaders {
   authorization: string | undefined;
   readonly #headers: Readonly<Record<string, string>>;

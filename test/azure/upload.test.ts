@@ -1,4 +1,4 @@
-/** Uploads in blocks: what is sent, and how they end. */
+/** Uploads in blocks: their requests and their endings. */
 
 import type { ObjectStore, PartReceipt, Upload } from '@holdfast/core/contract';
 import { openAzureStore } from '@holdfast/store-azure';

@@ -1,4 +1,4 @@
-/** Each call of the ElasticDL package that takes options, given what no caller means. */
+/** Every call of the ElasticDL package that takes options, with invalid values. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Every call of a manager, and every option of each, given what no caller means. */
+/** Every call of a manager, and each of its options, with invalid values. */
 
 import {
   SETTINGS as ALL_SETTINGS,
@@ -16,7 +16,7 @@ import { describe, expect, test } from 'vitest';
 import { bytes, newBucket, open, SETTINGS } from '../manager/memory-run.ts';
 import { expectRefused, type Odd } from './values.ts';
 
-/** What each kind of option accepts of the odd values. */
+/** The odd values that each kind of option accepts. */
 const OPTIONAL: Odd[] = ['undefined'];
 const VERSION: Odd[] = ['0'];
 const FLAG: Odd[] = ['undefined', 'true'];
@@ -30,7 +30,7 @@ const COMMIT_WAIT = { ...WAIT, timeoutMs: MS };
 const META = { metrics: OBJECT, metadata: OBJECT };
 const STALE = { onStale: OPTIONAL, shouldChange: LIST };
 const VERSION_OR_LATEST = { ...WAIT, version: [...OPTIONAL, ...VERSION] };
-/** Options as a whole: an object, or nothing where all may be left out. */
+/** For an options object as a whole: an object is required. `OBJECT` also accepts a missing one. */
 const NEEDED: Odd[] = [];
 
 type Call = (manager: CheckpointManager, options: never) => unknown;
@@ -155,7 +155,7 @@ const CALLS: readonly Row[] = [
   ['forkFrom', (m, o) => m.forkFrom(another(), o), VERSION_OR_LATEST, OBJECT],
 ];
 
-/** Nothing is there to copy, so what is accepted ends as `NotFound`. */
+/** An empty run. There is nothing to copy, so accepted values end as `NotFound`. */
 function another(): CheckpointManager {
   return open(newBucket());
 }
@@ -244,7 +244,8 @@ describe('a checkpoint', () => {
   test.each(written)('%s', async (_name, call, accepted) => {
     await using manager = await savedRun();
     const checkpoint = await manager.create();
-    // Without a file a commit is refused, whatever it is given: of what it accepts the test below tells.
+    // A commit without a file is rejected for any value. The test below covers the values that it
+    // accepts.
     await expectRefused(accepted, (value) => call(checkpoint, value));
   });
 

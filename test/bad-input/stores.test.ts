@@ -1,4 +1,7 @@
-/** Each way of opening a store or a run, given what no caller means. Nothing of a URI or of the environment is repeated. */
+/**
+ * Every way to open a store or a run, with invalid values. No message may repeat a part of a URI or
+ * of the environment.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Each call of the training package, and each of its options, given what no caller means. */
+/** Every call of the training package, and each of its options, with invalid values. */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Values that callers pass by mistake, and what must become of each: it is accepted as documented, or refused by name. */
+/** Values that callers pass by mistake. Each must be accepted as documented or rejected by name. */
 
 import { isCheckpointError } from '@holdfast/core';
 import { expect } from 'vitest';
@@ -27,8 +27,9 @@ const REFUSED = ['InvalidArgument', 'InvalidConfig'];
 const LONG_MS = 2000;
 
 /**
- * Calls with each of the odd values. Those that are `accepted` may succeed, or fail for another reason; all others are refused. Anything
- * but a `CheckpointError` is a fault, and so is a call that does not end.
+ * Calls with each of the odd values. Calls with `accepted` values may succeed or fail for another
+ * reason. All others must be rejected. An error that is no `CheckpointError` is a fault, and so is
+ * a call that does not end.
  */
 export async function expectRefused(
   accepted: readonly Odd[],

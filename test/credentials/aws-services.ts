@@ -1,4 +1,7 @@
-/** What gives credentials on AWS, on the loopback: STS, single sign-on, the services of a container and of an instance. */
+/**
+ * Local services that issue AWS credentials: STS, single sign-on, and the services of a container
+ * and of an instance.
+ */
 
 import {
   type Answer,
@@ -16,7 +19,10 @@ const METADATA_TOKEN = 'canary-imds-token';
 const ROLE = 'trainer';
 const METADATA_ROLES = '/latest/meta-data/iam/security-credentials/';
 
-/** Who was asked: `AssumeRole` and `AssumeRoleWithWebIdentity` of STS, and the others. */
+/**
+ * The service that received a request: `AssumeRole` and `AssumeRoleWithWebIdentity` of STS, and the
+ * others.
+ */
 export type AwsService =
   | 'AssumeRole'
   | 'AssumeRoleWithWebIdentity'
@@ -27,17 +33,17 @@ export type AwsService =
 
 export interface AwsServices {
   readonly endpoint: string;
-  /** Who has given credentials, in order. */
+  /** The services that issued credentials, in order. */
   readonly given: AwsService[];
-  /** What a service answers instead. */
+  /** Replies that replace a service's own. */
   readonly instead: Map<AwsService, Reply>;
   stop(): Promise<void>;
 }
 
 export interface AwsServicesOptions {
-  /** Others at each call: what the store takes. */
+  /** Returns new credentials at each call. The store must accept them. */
   readonly credentials: () => Promise<Required<S3Credentials>>;
-  /** Of all that is given. */
+  /** The expiry of all issued credentials. */
   readonly expiration?: () => Date;
 }
 
@@ -46,7 +52,7 @@ export async function startAwsServices({
   expiration = () => new Date(Date.now() + 3_600_000),
 }: AwsServicesOptions): Promise<AwsServices> {
   const given: AwsService[] = [];
-  /** Keys of those who may assume a role. */
+  /** Keys that may assume a role. */
   const known = ['SOURCE'];
   const instead = new Map<AwsService, Reply>();
   const server = await startScriptedServer(async (request): Promise<Reply> => {
@@ -67,7 +73,7 @@ export async function startAwsServices({
   return { endpoint: server.endpoint, given, instead, stop: server.stop };
 }
 
-/** The variables that lead the SDK to these services. */
+/** The variables that direct the SDK to these services. */
 export function endpointsOf({ endpoint }: AwsServices): Record<string, string> {
   return {
     AWS_ENDPOINT_URL_STS: endpoint,
@@ -115,7 +121,7 @@ function answerOf(service: AwsService, own: Required<S3Credentials>, expiration:
   );
 }
 
-/** A refusal as STS writes it. */
+/** A rejection in the format of STS. */
 export function stsRefusal(status: number, code: string): Answer {
   const error = `<Error><Type>Sender</Type><Code>${code}</Code><Message>canary-words-of-sts</Message></Error>`;
   return xml(status, `<ErrorResponse>${error}<RequestId>1</RequestId></ErrorResponse>`);

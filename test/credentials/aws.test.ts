@@ -1,4 +1,6 @@
-/** Every kind of credentials of AWS, through the packed command, on a MinIO that takes nothing else. */
+/**
+ * Every kind of AWS credentials, through the packed command, on a MinIO that accepts only these.
+ */
 
 import { createHash } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -37,7 +39,7 @@ const ROLE_ARN = 'arn:aws:iam::123456789012:role/trainer';
 const HOUR_MS = 3_600_000;
 const SOURCE_SECRET = 'canary-source-secret';
 
-/** As S3 says it. */
+/** In the format of S3. */
 const EXPIRED = {
   status: 400,
   headers: { 'content-type': 'application/xml' },
@@ -60,7 +62,7 @@ sso_role_name = trainer
 
 interface Kind {
   readonly name: string;
-  /** Of `~/.aws/config`; `HOME` stands for the directory. */
+  /** Content of `~/.aws/config`. `HOME` stands for the directory. */
   readonly config?: string;
   readonly env?: Env;
   readonly asked: readonly AwsService[];
@@ -114,13 +116,13 @@ keepSecret('canary-words-of-sts');
 
 describeOnMinio('credentials of AWS', {}, (server) => {
   let services: AwsServices;
-  /** Of what is given from now on. */
+  /** Lifetime of credentials that are issued from now on. */
   let lifeMs = HOUR_MS;
   let home: Place;
   let source: string;
   let bucket: TestBucket;
 
-  /** What MinIO takes, and no output may tell. */
+  /** Credentials that MinIO accepts. No output may contain them. */
   async function credentials() {
     const own = await restrictedCredentials(server(), ALL);
     keepSecret(own.secretAccessKey);
@@ -172,7 +174,8 @@ describeOnMinio('credentials of AWS', {}, (server) => {
 
   let count = 0;
   const nextUri = () => bucket.uri.replace('/run?', `/run-${++count}?`);
-  // With `--force` there is one store, which asks once: else a first save looks above it, too, with a store of its own.
+  // With `--force` there is one store, which asks for credentials once. Otherwise a first save also
+  // looks above the run, through a second store.
   const save = (env: Env, uri = nextUri()) =>
     cli(['save', source, uri, '--version', '1', '--force'], env, { program: PACKED });
 
@@ -187,7 +190,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
     const lines = `[ours]\naws_access_key_id = ${accessKeyId}\naws_secret_access_key = ${secretAccessKey}\naws_session_token = ${sessionToken}\n`;
     await writeFile(join(home.directory, '.aws/credentials'), lines);
     const env = { ...(await environment({})), AWS_ACCESS_KEY_ID: 'other', AWS_SECRET_ACCESS_KEY: 'other' };
-    // The profile of the URI outdoes the keys, and nothing is said of it.
+    // The profile of the URI overrides the keys without a warning.
     const saved = await save(env, `${bucket.uri.replace('/run?', '/run-profile?')}&profile=ours`);
     expect([saved.code, saved.stderr]).toEqual([0, expect.not.stringContaining('WARNING')]);
   });
@@ -219,7 +222,10 @@ describeOnMinio('credentials of AWS', {}, (server) => {
     expect(services.given).toEqual(['login', 'single sign-on']);
   });
 
-  /** MinIO behind a server that looks at who asks; `refuses` decides by the keys that it has seen, the newest last. */
+  /**
+   * MinIO behind a server that checks each request's key. `refuses` decides by the keys seen so
+   * far, the newest last.
+   */
   async function watched(refuses: (keys: readonly string[], key: string) => boolean) {
     const keys: string[] = [];
     const onward = passOn(server().endpoint);
@@ -259,7 +265,7 @@ describeOnMinio('credentials of AWS', {}, (server) => {
   }
   const denied = { code: 'Denied', exit: 8 } as const;
   const invalid = { code: 'InvalidConfig', exit: 2 } as const;
-  /** Three times 20 s are as long as a look is patient. */
+  /** Three attempts of 20 s use up the 60 s of a short command (`LOOK_TIMEOUT_MS`). */
   const late = { code: 'TimedOut', exit: 75 } as const;
 
   test.each<Bad>([

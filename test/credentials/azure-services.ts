@@ -1,4 +1,6 @@
-/** What gives tokens on Azure: Microsoft Entra ID, and the hosts of managed identities. */
+/**
+ * Local services that issue Azure tokens: Microsoft Entra ID, and the hosts of managed identities.
+ */
 
 import { execFile } from 'node:child_process';
 import { constants, createPublicKey, verify, X509Certificate } from 'node:crypto';
@@ -27,9 +29,9 @@ export const APPLICATION = {
 export type AzureService = 'secret' | 'certificate' | 'workload' | 'app service' | 'virtual machine';
 
 export interface AzureServices {
-  /** For those that ask Entra. */
+  /** Variables for credentials that ask Entra. */
   readonly env: Readonly<Record<string, string>>;
-  /** For those that ask their host. */
+  /** Variables for credentials that ask their host. */
   readonly ofAppService: Readonly<Record<string, string>>;
   readonly ofVirtualMachine: Readonly<Record<string, string>>;
   readonly given: AzureService[];
@@ -74,7 +76,7 @@ export async function startAzureServices(directory: string): Promise<AzureServic
 
 const nowS = () => Math.floor(Date.now() / 1000);
 
-/** As Entra writes it. */
+/** In the format of Entra. */
 export function entraRefusal(status: number, error: string, number: number): Reply {
   return json({ error, error_description: 'canary-words-of-entra', error_codes: [number] }, status);
 }

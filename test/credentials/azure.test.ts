@@ -1,4 +1,7 @@
-/** Every kind of credentials of Azure, through the packed command; before Azurite, which takes no tokens here, stands a server that does. */
+/**
+ * Every kind of Azure credentials, through the packed command. Azurite accepts no tokens here, so a
+ * server in front of it checks them.
+ */
 
 import { writeFile } from 'node:fs/promises';
 import {
@@ -38,7 +41,9 @@ import { bearerOf } from './google-services.ts';
 
 interface Kind {
   readonly name: string;
-  /** `HOME` stands for the directory. `HOST`: those of a managed identity. */
+  /**
+   * `HOME` stands for the directory. `HOST` stands for the variables of a managed identity's host.
+   */
   readonly env: Env;
   readonly host?: 'ofAppService' | 'ofVirtualMachine';
   readonly asked: readonly AzureService[];
@@ -63,7 +68,7 @@ const KINDS: readonly Kind[] = [
 
 for (const secret of AZURE_SECRETS) keepSecret(secret);
 
-/** A SAS that may do everything. */
+/** A SAS with all permissions. */
 function sasOf({ account, key }: AzureAccess): string {
   const permissions = AccountSASPermissions.parse('rwdlacup');
   const services = AccountSASServices.parse('b').toString();
@@ -114,7 +119,8 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
   let count = 0;
   const uri = (endpoint = `${store.endpoint}/${server().account}`) =>
     `az://${server().account}/${bucket}/run-${++count}?${new URLSearchParams({ endpoint })}`;
-  // With `--force` there is one store, which asks once: else a first save looks above it, too, with a store of its own.
+  // With `--force` there is one store, which asks for credentials once. Otherwise a first save also
+  // looks above the run, through a second store.
   const save = (env: Env, to = uri()) =>
     cli(['save', source, to, '--version', '1', '--force'], env, { program: PACKED });
 
@@ -176,7 +182,7 @@ describeOnAzurite('credentials of Azure', {}, (server) => {
   }
   const denied = { code: 'Denied', exit: 8 } as const;
   const invalid = { code: 'InvalidConfig', exit: 2 } as const;
-  /** Three times 20 s are as long as a look is patient. */
+  /** Three attempts of 20 s use up the 60 s of a short command (`LOOK_TIMEOUT_MS`). */
   const late = { code: 'TimedOut', exit: 75 } as const;
 
   test.each<Bad>([

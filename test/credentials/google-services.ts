@@ -1,4 +1,7 @@
-/** What gives tokens on Google Cloud: OAuth, the exchange of other tokens, impersonation, the metadata server. */
+/**
+ * Local services that issue Google Cloud tokens: OAuth, the exchange of other tokens,
+ * impersonation, the metadata server.
+ */
 
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto';
 import { type Reply, type SeenRequest, startScriptedServer } from '../scripted/scripted-server.ts';
@@ -14,7 +17,7 @@ const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 20
 
 export const GOOGLE_SECRETS = [SUBJECT_TOKEN, REFRESH_TOKEN, CLIENT_SECRET, 'canary-words-of-google'];
 
-/** Files of credentials. */
+/** Credential files. */
 export const SERVICE_ACCOUNT = {
   type: 'service_account',
   project_id: 'ours',
@@ -52,10 +55,10 @@ export interface GoogleServices {
   /** Host and port of the metadata server. */
   readonly metadataHost: string;
   readonly given: GoogleService[];
-  /** In the order in which they were given. */
+  /** All issued tokens, in order. */
   readonly tokens: string[];
   readonly instead: Map<GoogleService, Reply>;
-  /** Of the tokens that are given from now on. */
+  /** Lifetime of tokens that are issued from now on. */
   lifeS: number;
   stop(): Promise<void>;
 }
@@ -89,7 +92,7 @@ export async function startGoogleServices(): Promise<GoogleServices> {
   return services;
 }
 
-/** By which the library knows that there is a metadata server. */
+/** The library recognises a metadata server by this header. */
 const METADATA_FLAVOR = {
   headers: { 'metadata-flavor': 'Google', 'content-type': 'application/json' },
   body: '{}',

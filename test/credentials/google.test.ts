@@ -1,4 +1,7 @@
-/** Every kind of credentials of Google Cloud, through the packed command; before the emulator, which asks for none, stands a server that does. */
+/**
+ * Every kind of Google Cloud credentials, through the packed command. The emulator checks no
+ * credentials, so a server in front of it does.
+ */
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -32,7 +35,7 @@ import {
 
 interface Kind {
   readonly name: string;
-  /** Of `GOOGLE_APPLICATION_CREDENTIALS`. */
+  /** Content of the file that `GOOGLE_APPLICATION_CREDENTIALS` names. */
   readonly file?: object | string | undefined;
   readonly env?: Env | undefined;
   readonly asked: readonly GoogleService[];
@@ -66,7 +69,7 @@ keepSecret('canary-token');
 describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
   let services: GoogleServices;
   let store: ScriptedServer & { stop(): Promise<void> };
-  /** What the store takes; every token that was given, if a test does not say otherwise. */
+  /** True if the store accepts the token. By default it accepts every issued token. */
   let isTaken: (token: string) => boolean;
   let home: Place;
   let source: string;
@@ -121,11 +124,12 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
 
   let count = 0;
   const uri = () => {
-    // The emulator has no uploads in parts.
+    // The emulator does not support uploads in parts.
     const query = new URLSearchParams({ endpoint: store.endpoint, auth: 'true', uploads: 'compose' });
     return `gs://${bucket}/run-${++count}?${query}`;
   };
-  // With `--force` there is one store, which asks once: else a first save looks above it, too, with a store of its own.
+  // With `--force` there is one store, which asks for credentials once. Otherwise a first save also
+  // looks above the run, through a second store.
   const save = (env: Env) =>
     cli(['save', source, uri(), '--version', '1', '--force'], env, { program: PACKED });
 
@@ -158,7 +162,7 @@ describeOnFakeGcs('credentials of Google Cloud', {}, (server) => {
   }
   const denied = { code: 'Denied', exit: 8 } as const;
   const invalid = { code: 'InvalidConfig', exit: 2 } as const;
-  /** Three times 20 s are as long as a look is patient. */
+  /** Three attempts of 20 s use up the 60 s of a short command (`LOOK_TIMEOUT_MS`). */
   const late = { code: 'TimedOut', exit: 75 } as const;
 
   test.each<Bad>([

@@ -1,4 +1,7 @@
-/** A server that is found under the names of services on the internet: those that an SDK asks wherever it runs. */
+/**
+ * A server that answers under the names of internet services. An SDK asks these names on every
+ * machine.
+ */
 
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -8,12 +11,15 @@ import { type Script, startScriptedServer } from '../scripted/scripted-server.ts
 import { makeCertificates } from '../servers/certificates.ts';
 
 export interface NamedHosts {
-  /** Variables of a process that is to find it: over a proxy, whose tunnels all lead there, with a certificate that it trusts. */
+  /**
+   * Variables for a process that must reach this server: a proxy whose tunnels all lead to it, and
+   * its certificate as trusted.
+   */
   readonly env: Readonly<Record<string, string>>;
   stop(): Promise<void>;
 }
 
-/** The header `host` of a request says under which name the server was asked. */
+/** The header `host` of a request contains the name under which the server was asked. */
 export async function startNamedHosts(hostnames: readonly string[], script: Script): Promise<NamedHosts> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-hosts-'));
   const { caPath, certificatePath, keyPath } = await makeCertificates(directory, hostnames);

@@ -15,7 +15,7 @@ import { answering, type ScriptedServer, startServer, turnOfLoop } from './scrip
 
 const MARK = 0xa5;
 
-/** Memory whose owner has it back. Whatever is written to it from now on is damage. */
+/** Memory that its owner has back. Any later write to it is damage. */
 const returned: Uint8Array[] = [];
 
 function giveBack(buffer: Uint8Array): void {
@@ -31,7 +31,10 @@ afterEach(async () => {
   expect(await countDamaged(returned.splice(0))).toBe(0);
 });
 
-/** Memory that calls `hook` whenever a view of it is taken: the client does so within Node's read callback. */
+/**
+ * Memory that calls `hook` whenever the client takes a view of it, which happens within Node's read
+ * callback.
+ */
 function watched(bytes: number, hook: () => void): Uint8Array {
   class Watched extends Uint8Array {
     override subarray(start?: number, end?: number): Uint8Array<ArrayBuffer> {
@@ -46,7 +49,7 @@ const BODY_BYTES = 256 * 1024;
 
 const LARGE = ok(pattern(BODY_BYTES));
 
-/** Each answer is one write of many TLS records, so that Node finds several in one read. */
+/** Each answer is one write of many TLS records, so that Node finds several records in one read. */
 const manyRecords = answering(() => LARGE);
 
 describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
@@ -192,7 +195,7 @@ describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
       giveBack(buffer);
       if (outcome === 'ABORTED') abortedCount++;
     }
-    // Plain sockets read the body in a few large pieces, so most rounds are over before their turn.
+    // Plain sockets read the body in a few large pieces, so most rounds end before the abort.
     expect(abortedCount).toBeGreaterThan(certificate ? 30 : 4);
   });
 
@@ -203,7 +206,7 @@ describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
       { certificate },
     );
     await using client = makeClient({ connectionsMax: 8 });
-    // A linear congruential generator (Numerical Recipes): the same floods on every run.
+    // A linear congruential generator (Numerical Recipes), so that every run has the same floods.
     let state = 20_240;
     const random = (below: number) => {
       state = (state * 1_664_525 + 1_013_904_223) >>> 0;
@@ -280,12 +283,12 @@ describe.each(TRANSPORTS)('abort, %s', (_, certificate) => {
     const [peer] = server.peers;
     peer?.socket.resume();
     await peer?.gone();
-    // In `pattern` no 64 bytes in a row are the mark.
+    // `pattern` never contains 64 mark bytes in a row.
     expect(Buffer.concat(received).includes(Buffer.alloc(64, MARK))).toBe(false);
   });
 });
 
-/** Code of the failure, or what became of the body. */
+/** The error code, or what happened to the body. */
 async function settle(promise: ReturnType<ReturnType<typeof makeClient>['request']>): Promise<string> {
   return promise.then(
     ({ bytesInto }) => (bytesInto === undefined ? 'collected' : 'filled'),
@@ -293,7 +296,10 @@ async function settle(promise: ReturnType<ReturnType<typeof makeClient>['request
   );
 }
 
-/** What the client must not be: it gives its buffer back at destroy(), from the tick after a read. Resolves after 'close'. */
+/**
+ * A counterexample: this client gives its buffer back at destroy(), in the tick after a read.
+ * Resolves after 'close'.
+ */
 function giveBackAtDestroy(server: ScriptedServer, readsMax: number): Promise<Uint8Array> {
   const buffer = new Uint8Array(BODY_BYTES * 2);
   const scratch = new Uint8Array(16 * 1024);

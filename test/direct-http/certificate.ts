@@ -8,7 +8,10 @@ export interface Certificate {
   readonly cert: string;
 }
 
-/** A self-signed certificate for `names` (`DNS:localhost`, `IP:127.0.0.1`), valid from now for a day. */
+/**
+ * A self-signed certificate for `names` (`DNS:localhost`, `IP:127.0.0.1`), valid for one day from
+ * now.
+ */
 export function makeCertificate(...names: string[]): Certificate {
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-certificate-'));
   const keyPath = join(directory, 'key.pem');

@@ -20,7 +20,7 @@ import { answering, startServer } from './scripted-server.ts';
 
 const hello = answering(() => ok('hello'));
 
-/** A port of loopback where nobody listens. */
+/** A port of loopback on which no process listens. */
 async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -29,7 +29,7 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-/** Resolves every name to these addresses, as `dns.lookup` would. */
+/** Resolves every name to these addresses, as `dns.lookup` does. */
 function resolvingTo(...addresses: LookupAddress[]): LookupFunction {
   return (_hostname, options, callback) => {
     if (options.all) callback(null, addresses);
@@ -318,7 +318,8 @@ test.each(TRANSPORTS)(
       answering((head) => ok(head.includes('/second') ? 'second' : 'first')),
       { certificate },
     );
-    // What the child prints proves that its requests were awaited; that it ends, that the connection did not hold it for 4 seconds.
+    // The child's output proves that its requests were awaited. Its end proves that the idle
+    // connection did not keep it alive for 4 seconds.
     const program = `
     import { DirectHttpClient } from ${JSON.stringify(fileURLToPath(import.meta.resolve('@holdfast/direct-http')))};
     const client = new DirectHttpClient({ tls: { ca: process.env.CA }, keepAliveMs: 600_000 });

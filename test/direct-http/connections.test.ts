@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { failureOf, get, guarded, makeClient, ok, pattern, TRANSPORTS } from './direct-client.ts';
 import { answering, type Peer, startServer, turnOfLoop } from './scripted-server.ts';
 
-/** Answers one request, then does what is asked with the connection. */
+/** Answers one request, then applies `then` to the connection. */
 function answerThen(then: (peer: Peer) => unknown, answer: string | Uint8Array = ok('first')) {
   return async (peer: Peer): Promise<void> => {
     await peer.head();
@@ -112,7 +112,7 @@ describe.each(TRANSPORTS)('connections, %s', (_, certificate) => {
         },
         { certificate },
       );
-      // Only the bytes may end the connection.
+      // A long keep-alive, so that only the extra bytes can end the connection.
       await using client = makeClient({ keepAliveMs: 60_000 });
       const { buffer, areGuardsWhole } = guarded(5);
       expect(await client.request(get(server, { into: { buffer } }))).toMatchObject({ bytesInto: 5 });
@@ -211,7 +211,7 @@ test('connections: one that ends with its answer is not given to the next reques
 });
 
 describe.each(TRANSPORTS)('stale connections, %s', (_, certificate) => {
-  /** Every connection answers once, and is closed as soon as a byte of a second request has come. */
+  /** Every connection answers once. It closes when the first byte of a second request arrives. */
   const closing = async (peer: Peer): Promise<void> => {
     await peer.head();
     await peer.write(ok('answer'));
@@ -269,7 +269,7 @@ describe.each(TRANSPORTS)('stale connections, %s', (_, certificate) => {
     await Promise.all([1, 2, 3].map(() => client.request(get(server))));
     isClosing = true;
     const failure = await failureOf(client.request(get(server, { isRepeatable: true })));
-    // The second attempt was on a connection that nobody had used: there it is a failure like any other.
+    // The second attempt used a fresh connection, so its failure is an ordinary one.
     expect(failure).toMatchObject({ code: 'CLOSED_EARLY', isStale: false });
     expect(client.connectionsOpened).toBe(4);
     expect(requestsRefused).toBe(2);
@@ -282,7 +282,7 @@ describe.each(TRANSPORTS)('stale connections, %s', (_, certificate) => {
       await client.request(get(server));
       const controller = new AbortController();
       const request = get(server, { signal: controller.signal });
-      // Asked for when the connection has failed, and not before.
+      // The client reads this property only after the connection has failed.
       Object.defineProperty(request, 'isRepeatable', {
         get() {
           if (how === 'abort') controller.abort();

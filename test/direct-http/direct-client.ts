@@ -1,4 +1,7 @@
-/** What the tests of the direct client share: requests to a scripted server, guarded memory, and what a failure looks like. */
+/**
+ * Shared by the tests of the direct client: requests to a scripted server, guarded memory, and
+ * failures.
+ */
 
 import { DirectHttpClient, DirectHttpError, type DirectRequest } from '@holdfast/direct-http';
 import { type Certificate, makeCertificate } from './certificate.ts';
@@ -8,7 +11,7 @@ export type ClientOptions = NonNullable<ConstructorParameters<typeof DirectHttpC
 
 const certificate = makeCertificate('DNS:localhost', 'IP:127.0.0.1', 'IP:::1');
 
-/** For `describe.each`: the same promises hold on both. */
+/** For `describe.each`: the client makes the same promises on both. */
 export const TRANSPORTS: readonly (readonly [name: string, certificate: Certificate | undefined])[] = [
   ['plain', undefined],
   ['TLS', certificate],
@@ -16,7 +19,7 @@ export const TRANSPORTS: readonly (readonly [name: string, certificate: Certific
 
 export { certificate };
 
-/** A client that trusts the certificate of the tests. */
+/** A client that trusts the tests' certificate. */
 export function makeClient(options: ClientOptions = {}): DirectHttpClient & AsyncDisposable {
   const client = new DirectHttpClient({ tls: { ca: certificate.cert }, ...options });
   return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() });
@@ -27,7 +30,7 @@ export function get(server: ScriptedServer, changes: Partial<DirectRequest> = {}
   return { protocol, hostname, port, method: 'GET', path: '/', headers: {}, ...changes };
 }
 
-/** The error of a promise that must reject with one of ours. */
+/** The error of a promise that must reject with a `DirectHttpError`. */
 export async function failureOf(promise: Promise<unknown>): Promise<DirectHttpError> {
   const outcome: unknown = await promise.then(
     (value) => value,
@@ -40,7 +43,7 @@ export async function failureOf(promise: Promise<unknown>): Promise<DirectHttpEr
 const GUARD = 0xee;
 const GUARD_BYTES = 4096;
 
-/** A destination amid memory that nobody may touch. */
+/** A buffer between guard bytes that no write may change. */
 export function guarded(bytes: number) {
   const memory = new Uint8Array(bytes + 2 * GUARD_BYTES).fill(GUARD);
   const buffer = memory.subarray(GUARD_BYTES, GUARD_BYTES + bytes);
@@ -53,7 +56,7 @@ export function guarded(bytes: number) {
   };
 }
 
-/** Answer 200 with `body`. */
+/** A 200 answer with `body`. */
 export function ok(body: Uint8Array | string, fields = ''): Buffer {
   const bytes = Buffer.from(body);
   return Buffer.concat([
@@ -62,7 +65,7 @@ export function ok(body: Uint8Array | string, fields = ''): Buffer {
   ]);
 }
 
-/** Bytes that differ from place to place. */
+/** Bytes that differ by position. */
 export function pattern(bytes: number): Uint8Array {
   const array = new Uint8Array(bytes);
   for (let index = 0; index < bytes; index++) array[index] = index * 31 + (index >> 8);

@@ -1,4 +1,4 @@
-/** A server on loopback that says, byte for byte, what a test tells it to, whatever HTTP has to say to that. */
+/** A server on loopback that sends exactly the bytes of a test, even if they violate HTTP. */
 
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
@@ -6,9 +6,9 @@ import type { Certificate } from './certificate.ts';
 
 /** The server's end of one connection. */
 export class Peer {
-  /** Over TLS, what is inside. */
+  /** Over TLS, the decrypted stream. */
   readonly socket: Socket;
-  /** Over TLS, what is outside. */
+  /** Over TLS, the encrypted connection. */
   readonly connection: Socket;
   readonly #received: Buffer[] = [];
   #receivedBytes = 0;
@@ -39,13 +39,13 @@ export class Peer {
     return this.#receivedBytes;
   }
 
-  /** Resolves when so many bytes have come; false if the client has gone before. */
+  /** Resolves to true when this many bytes have arrived, or to false if the client closed first. */
   async has(bytes: number): Promise<boolean> {
     while (this.#receivedBytes < bytes && !this.#hasEnded) await this.#change();
     return this.#receivedBytes >= bytes;
   }
 
-  /** The next request's head, its empty line included; undefined when the client has gone. */
+  /** The next request's head, including its empty line, or `undefined` if the client has closed. */
   async head(): Promise<string | undefined> {
     for (;;) {
       const text = this.#all().toString('latin1');
@@ -66,7 +66,9 @@ export class Peer {
     while (!this.#hasEnded) await this.#change();
   }
 
-  /** Resolves when the system has the bytes. False if the client has gone. */
+  /**
+   * Resolves to true when the system has accepted the bytes, or to false if the client has closed.
+   */
   write(bytes: Uint8Array | string): Promise<boolean> {
     return new Promise((resolve) => {
       if (this.socket.destroyed) resolve(false);
@@ -74,7 +76,7 @@ export class Peer {
     });
   }
 
-  /** Writes, then waits until what was written has most likely been read by a client in this process. */
+  /** Writes, then waits until a client in this process has most likely read the bytes. */
   async writeAlone(bytes: Uint8Array | string): Promise<void> {
     await this.write(bytes);
     for (let turn = 0; turn < 4; turn++) await turnOfLoop();
@@ -116,9 +118,9 @@ export interface ScriptedServer extends AsyncDisposable {
   readonly protocol: 'http:' | 'https:';
   readonly hostname: string;
   readonly port: number;
-  /** Every connection accepted so far, in order. */
+  /** All accepted connections, in order. */
   readonly peers: readonly Peer[];
-  /** Rejections of scripts; a test that expects none checks that there are none. */
+  /** Rejections of scripts. A test that expects none checks that there are none. */
   readonly failures: readonly unknown[];
   close(): Promise<void>;
 }
@@ -143,7 +145,7 @@ export async function startServer(
     peers.push(peer);
     script(peer, peers.length - 1).catch((error: unknown) => failures.push(error));
   };
-  // A client of this process that breaks off a handshake is not a failure of the server.
+  // A client in this process that aborts a handshake is not a failure of the server.
   const server: Server = certificate
     ? createTlsServer({ ...certificate, ...tls }, accept).on('tlsClientError', () => undefined)
     : createServer();

@@ -70,7 +70,7 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
   });
 
   test('a server that takes a body slowly is not a stall, however long it takes', async () => {
-    // More than the system keeps for both ends, so that the client sees each pause.
+    // More than the system buffers at both ends, so that the client notices each pause.
     const body = new Uint8Array(48 * 1024 * 1024);
     const sliceBytes = 2 * 1024 * 1024;
     await using server = await startServer(
@@ -112,7 +112,8 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
       async (peer) => {
         await peer.head();
         await peer.writeAlone('HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\n');
-        // Into the system's memory now, read by the client when the loop is free again.
+        // The system buffers these bytes now. The client reads them when its event loop is free
+        // again.
         peer.socket.write('the body of the answer');
         block(2 * IDLE_TIMEOUT_MS);
       },
@@ -133,7 +134,8 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
         await peer.head();
         await peer.has(1_000_000);
         peer.socket.pause();
-        // Once the timer has fired and found that part of a write was taken, it fires again unless more is.
+        // The timer fires once and finds that the server took part of a write. It fires again
+        // unless the server takes more.
         await pause(1.5 * IDLE_TIMEOUT_MS);
         peer.socket.resume();
         block(2 * IDLE_TIMEOUT_MS);
@@ -154,7 +156,8 @@ describe.each(TRANSPORTS)('timeouts, %s', (_, certificate) => {
       },
       { certificate },
     );
-    // A handshake takes more turns of the loop than one that is late by its whole timeout has left.
+    // A TLS handshake needs several turns of the event loop. A short timeout would expire before
+    // them if the loop is late.
     await using client = makeClient({ connectTimeoutMs: certificate ? 500 : 20 });
     const request = client.request(get(server));
     block(60);

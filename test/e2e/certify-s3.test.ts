@@ -1,4 +1,7 @@
-/** `holdfast certify` on servers that speak S3: one that keeps every promise, one that does not, and none at all. */
+/**
+ * `holdfast certify` on servers that speak S3: one that keeps every promise, one that does not, and
+ * an unreachable one.
+ */
 
 import { ListMultipartUploadsCommand, ListObjectsV2Command } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
@@ -11,10 +14,10 @@ import {
 import { credentialsEnv, restrictedCredentials, s3Client } from '../servers/s3-access.ts';
 import { holdfast } from './holdfast-process.ts';
 
-/** Hundreds of megabytes, on a machine that may be busy. */
+/** The test moves hundreds of megabytes, possibly on a busy machine. */
 const TEST_TIMEOUT_MS = 300_000;
 
-/** Objects and uploads that are in a bucket. */
+/** Number of objects and uploads in a bucket. */
 async function leftIn(server: OwnTestServer, Bucket: string): Promise<{ objects: number; uploads: number }> {
   const client = await s3Client(server);
   try {

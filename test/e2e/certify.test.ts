@@ -1,4 +1,6 @@
-/** `holdfast certify` as a process: what it prints and writes, and that it leaves nothing behind. */
+/**
+ * `holdfast certify` as a process: what it prints and writes, and that it leaves nothing behind.
+ */
 
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,7 @@
-/** Bad input at the command line: each has its own message and exit status, and the store stays as it was. */
+/**
+ * Bad input at the command line. Each error has its own message and exit status, and the store does
+ * not change.
+ */
 
 import { createHash } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
@@ -250,7 +253,7 @@ describe('bad input', () => {
   let place: Place;
   let before: Record<string, string>;
 
-  // One place for all: none of them changes anything.
+  // All tests share one place, because none of them changes anything.
   beforeAll(async () => {
     place = await placeWithRun();
     before = await contentOf(place.directory);
@@ -331,7 +334,7 @@ describe('bad input', () => {
 });
 
 describe('a store that cannot be written', () => {
-  // Without these two even root is bound by the permissions of a directory.
+  // Without these two capabilities, permissions of a directory bind root too.
   const WITHOUT_OVERRIDE = [
     'setpriv',
     '--bounding-set',

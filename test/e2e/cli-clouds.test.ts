@@ -1,4 +1,4 @@
-/** The command line on a run in a bucket: what each command does and exits with. */
+/** The command line on a run in a bucket: the effect and exit status of each command. */
 
 import { readFile, rm } from 'node:fs/promises';
 import { beforeAll, expect, test } from 'vitest';
@@ -15,7 +15,7 @@ for (const cloud of CLOUDS) {
     beforeAll(async () => {
       run = await server().newBucket();
       place = await newPlace();
-      // Above 16 MiB a file is sent in parts.
+      // Files above 16 MiB are sent in parts.
       const large = Buffer.alloc(17 * 1024 * 1024, 'large ');
       source = await writeFiles(place, 'ckpt', { ...FILES, 'a b/+ü.bin': large });
       return () => place.remove();

@@ -1,4 +1,7 @@
-/** The command line and damage: verify, restore, and recover, which tells what became of a lost answer. */
+/**
+ * The command line with damaged runs: verify and restore. `recover` resolves the outcome of a lost
+ * answer.
+ */
 
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';

@@ -1,11 +1,14 @@
-/** Empty directories and times of modification, by the command: saved, shown, restored and replaced. */
+/**
+ * Empty directories and modification times with the command line: saved, shown, restored and
+ * replaced.
+ */
 
 import { mkdir, readdir, rmdir, stat, symlink, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
 
-/** Files and directories below one of the place. */
+/** Files and directories below a directory of the place. */
 async function treeOf(place: Place, name: string): Promise<string[]> {
   return (await readdir(place.path(name), { recursive: true })).sort();
 }
@@ -34,14 +37,15 @@ it('empty directories are saved and restored; --exclude and --links hold for the
   const all = ['elsewhere', 'logs', 'logs/tb', 'model.bin', 'sub', 'sub/b', 'tmp'];
   await run('restore', place.uri, place.path('out'));
   expect(await treeOf(place, 'out')).toEqual(all);
-  // What a restore has made it replaces, be it files or directories, also where those are gone.
+  // A restore replaces what an earlier restore made, both files and directories, even if some are
+  // missing.
   await rmdir(place.path('out/tmp'));
   await run('restore', place.uri, place.path('out'), '--replace', '--only', 'logs/**', '--only', 'sub/*');
   expect(await treeOf(place, 'out')).toEqual(['logs', 'logs/tb', 'sub', 'sub/b']);
   await run('resume', place.uri, place.path('out'));
   expect(await treeOf(place, 'out')).toEqual(all);
 
-  // The same again is the same; without one of the directories it is something else.
+  // Saving the same content again succeeds. Without one of the directories the content differs.
   expect(JSON.parse(await run(...save, ...options))).toMatchObject({ wasCommittedBefore: true });
   const other = await holdfast([...save, ...options, '--exclude', 'logs']);
   expect([other.code, other.stderr]).toEqual([7, expect.stringContaining('with other content')]);
@@ -84,7 +88,7 @@ it('--mtimes gives back the times of files and empty directories, also to --repl
     await run(...command, place.uri, place.path('out'));
     expect(await timesOf('out')).toEqual(wanted);
   }
-  // What is restored so and saved again is the same, times too.
+  // A save of the restored directory has the same content and times.
   await run('save', place.path('out'), place.uri, '--version', '7');
   const again = JSON.parse(await run('show', place.uri, '--json'));
   expect(again.files.map((each: { modifiedAt: string }) => each.modifiedAt)).toEqual([

@@ -1,4 +1,4 @@
-/** The commands for ElasticDL as processes: what an interrupt leaves, and files in a bucket. */
+/** The ElasticDL commands as processes: what an interrupt leaves, and files in a bucket. */
 
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** An election from the shell, and the save by the elected trainer while the others go on. */
+/** An election from the shell, and the save of the elected trainer while the others continue. */
 
 import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
@@ -13,7 +13,7 @@ async function output(...args: string[]): Promise<string> {
 
 const asJson = async (...args: string[]) => JSON.parse(await output(...args, '--json'));
 
-/** Two servers, each of them at a state of its own. */
+/** Two servers, each at its own state. */
 async function pollutedPlace(): Promise<Place> {
   const place = await newPlace();
   const files = sampleFiles({ version: 100, count: 2 });

@@ -1,4 +1,7 @@
-/** Collection on a local disk and at a terminal: what is kept can be restored, and what goes frees its bytes. */
+/**
+ * Collection on a local disk and at a terminal: kept versions can be restored, and deleted versions
+ * free their bytes.
+ */
 
 import { chmod, rm, truncate } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,7 @@
-/** The packed command as an asynchronous trainer calls it: a process for each save, several of them one writer. */
+/**
+ * The packed command as an asynchronous trainer calls it: one process for each save, with several
+ * of them as one writer.
+ */
 
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -14,7 +17,7 @@ beforeAll(pack, PACK_TIMEOUT_MS);
 
 const holdfast = (...args: string[]): Promise<Ended> => run([...PACKED, ...args]);
 
-/** A save that does not wait, as one server of two. */
+/** A save as one of two servers, without waiting for the other. */
 async function save(place: Place, version: number, more: readonly string[], index = 0): Promise<Ended> {
   const file = place.path(`variables-${index}-of-2.chkpt`);
   await writeFile(file, `of version ${version}`);
@@ -103,7 +106,7 @@ describe('a supervisor starts the trainer again under a new life', () => {
     const place = await newPlace();
     const file = place.path('variables-0-of-2.chkpt');
     await writeFile(file, 'bytes');
-    // The last command of a script would take the place of its shell.
+    // A shell may replace itself with the last command of its script, so the last one is `true`.
     const script =
       'for v in "$@"; do "$NODE" "$HOLDFAST" save "$FILE" "$URI" --no-wait --version "$v" --quiet || exit; done; true';
     const [node = '', main = ''] = PACKED;

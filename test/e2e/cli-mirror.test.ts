@@ -1,4 +1,4 @@
-/** `holdfast mirror` as a process: what it prints, exits with, and leaves. */
+/** `holdfast mirror` as a process: its output, exit status and effects. */
 
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';

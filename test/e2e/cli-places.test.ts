@@ -1,4 +1,4 @@
-/** What of a directory is saved, and where a run may begin. */
+/** Which parts of a directory are saved, and where a run may begin. */
 
 import { symlink } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
@@ -64,7 +64,10 @@ describe('a place with several runs', () => {
   });
 });
 
-/** `as_root` runs under another root: it holds all that is in the real one, and new names in it leave the real one as it is. */
+/**
+ * `as_root` runs a script under another root. That root contains the real one's content, and new
+ * names in it do not change the real root.
+ */
 const NEW_ROOT = `mkdir root && mount -t tmpfs none root
   for each in /*; do
     if [ -L "$each" ]; then cp -P "$each" root/

@@ -1,4 +1,4 @@
-/** A machine that is taken away: real saves, real signals, and `holdfast preempt` beside them. */
+/** A machine is preempted: real saves, real signals, and `holdfast preempt`. */
 
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';

@@ -1,4 +1,4 @@
-/** What `--replace` takes away, and what it never does. */
+/** What `--replace` deletes, and what it never deletes. */
 
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, renameSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ describe('restore --replace', () => {
     expect((await holdfast(restore)).code).toBe(0);
     expect((await holdfast([...restore, '--replace', '--only', 'sub/*'])).code).toBe(0);
     expect(Object.keys(await contentOf(out))).toEqual(['sub/b']);
-    // Where a word could follow, none is taken; nor from the environment but a flag.
+    // `--replace` takes no value from the next word. In the environment it is only a flag.
     expect((await holdfast(['restore', '--replace', place.uri, out, '--quiet'])).code).toBe(0);
     expect((await holdfast(restore, { env: { HOLDFAST_REPLACE: '1' } })).code).toBe(0);
     expect(await contentOf(out)).toEqual(await contentOf(place.path('src')));
@@ -126,7 +126,7 @@ describe('restore --replace', () => {
     expect(Object.keys(await contentOf(out))).toEqual(['deep/er/c', 'notes.txt']);
     expect((await atTerminal(args, 'y')).code).toBe(0);
     expect(await contentOf(out)).toEqual(await contentOf(place.path('src')));
-    // Now there is nothing to ask.
+    // Nothing is left to confirm.
     expect((await holdfast(args)).code).toBe(0);
     await writeFiles(place, 'out', { 'notes.txt': 'mine' });
     const applied = await holdfast([...args, '--apply', '--json']);
@@ -185,7 +185,7 @@ describe('restore --replace', () => {
     child.kill('SIGKILL');
     expect([await ended, hidden().length]).toEqual(['SIGKILL', 1]);
     const left = hidden()[0]!;
-    // As if it had been killed between its two renames.
+    // The state after a kill between the two renames.
     await writeFiles(place, 'out', { 'notes.txt': 'mine' });
     renameSync(out, place.path(`${left}.old`));
     const refused = await holdfast(restore);

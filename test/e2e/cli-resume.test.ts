@@ -1,4 +1,7 @@
-/** `holdfast resume`, the first line of a job script: when it goes on, when it begins anew, and when it stops. */
+/**
+ * `holdfast resume`, the first line of a job script: when it resumes, when it starts fresh, and
+ * when it stops.
+ */
 
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** What goes wrong on S3, as a user meets it: each has its message, its code and its exit status, and no secret is told. */
+/**
+ * Errors on S3 as a user sees them. Each has its own message, code and exit status, and no output
+ * contains a secret.
+ */
 
 import { mkdir, readFile } from 'node:fs/promises';
 import { CreateBucketCommand } from '@aws-sdk/client-s3';
@@ -23,7 +26,7 @@ import {
   withQuery,
 } from './s3-process.ts';
 
-// Several processes each, on a machine that may be busy with other tests.
+// Each test starts several processes, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 afterAll(expectNoSecretTold);
@@ -155,7 +158,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
   });
 
   describe('permissions', () => {
-    /** Credentials with the policy of the manual for this run, except for some actions. */
+    /** Credentials with the manual's policy for this run, except for some actions. */
     async function without(actions: readonly string[], run = 'run'): Promise<Env> {
       const manual = await readFile(new URL('../../docs/stores/s3.md', import.meta.url), 'utf8');
       const text = /```json\n(\{\s*"Version"[\s\S]*?)```/.exec(manual)?.[1] ?? '';
@@ -259,7 +262,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
   describe('in front of MinIO', () => {
     const secretOf = () => minio().secretAccessKey;
 
-    /** MinIO, except that some requests are answered by `script`. */
+    /** MinIO, except that `script` answers some requests. */
     async function inFront(
       script: (...seen: Parameters<Script>) => Reply | undefined,
     ): Promise<{ server: ScriptedS3; uri: string }> {
@@ -276,7 +279,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
       const { server, uri } = await inFront((request) =>
         signedRegion(request) === 'eu-west-1' ? undefined : elsewhere,
       );
-      // A first save without it looks around its place through a store of its own.
+      // Without `--force` a first save also looks around the run, through a second store.
       const ended = await cli(['save', place.path('ckpt'), uri, '--version', '1', '--force'], bucket.env);
       expect([ended.stderr, ended.code]).toEqual([expect.any(String), 0]);
       expect(server.requests.filter((request) => signedRegion(request) !== 'eu-west-1')).toHaveLength(1);
@@ -306,7 +309,7 @@ describeOnMinio('bad input on MinIO', {}, (minio) => {
       expect(ended.stderr).toMatch(
         /^trying again: .*Please reduce your request rate\. \(SlowDown\); try 2 in/,
       );
-      // Whichever comes first: the last of the tries, or the end of the time for all of them.
+      // The last attempt and the total time limit may come in any order.
       expect(ended.stderr).toMatch(/\((Throttled|TimedOut), exit 75\)\n$/);
       expect(ended.code).toBe(75);
     });

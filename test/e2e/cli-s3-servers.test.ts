@@ -1,4 +1,4 @@
-/** Servers that answer otherwise than S3, servers that do not answer, and TLS, as a user meets them. */
+/** Servers that answer unlike S3, servers that do not answer, and TLS, as a user sees them. */
 
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { refusal, scriptedS3 } from '../s3/scripted-s3.ts';
@@ -9,7 +9,7 @@ import type { TestBucket } from '../servers/test-bucket.ts';
 import { type Ended, newPlace, writeFiles } from './holdfast-process.ts';
 import { cli, type Env, expectError, expectNoSecretTold, FILES, HASTY, withQuery } from './s3-process.ts';
 
-// Several processes each, on a machine that may be busy with other tests.
+// Each test starts several processes, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 afterAll(expectNoSecretTold);
@@ -66,7 +66,7 @@ describe('servers that answer otherwise', () => {
 describe('servers that do not answer', () => {
   const ENV = { AWS_ACCESS_KEY_ID: 'a', AWS_SECRET_ACCESS_KEY: 'canary-for-nobody' };
 
-  /** How long the process would have waited between its tries, if it had not been hasty. */
+  /** The time that the process would have waited between its attempts without `HASTY`. */
   function waitedMs({ stderr }: Ended): number {
     return Array.from(stderr.matchAll(/ in (\d+) ms$/gm), ([, ms]) => Number(ms)).reduce(
       (sum, ms) => sum + ms,
@@ -84,7 +84,7 @@ describe('servers that do not answer', () => {
   ])('%s: Unavailable, after a minute of trying at most', async (_name, endpoint, words) => {
     const uri = `s3://runs/gpt?endpoint=${await endpoint()}`;
     const ended = await cli(['list', uri, '--verbose'], { ...ENV, ...HASTY });
-    // A resolver may take its time.
+    // The resolver may be slow.
     expect(ended.stderr).toMatch(/\((Unavailable|TimedOut), exit 75\)/);
     expect(ended.stderr).toContain(words);
     expect(ended.code).toBe(75);

@@ -1,6 +1,6 @@
 /**
- * Commands that get a signal while the request that decides is on its way: the store is asked once more, and what the command says and
- * exits with is what is so.
+ * Commands that receive a signal while their deciding request is on its way. The command asks the
+ * store once more. Its output and exit status must be true.
  */
 
 import { createCheckpointManager } from '@holdfast/core';
@@ -11,7 +11,7 @@ import { type GcsScript, isInsert, type ScriptedGcs, scriptedGcs } from '../gcs/
 import type { SeenRequest } from '../scripted/scripted-server.ts';
 import { type Ended, holdfast, newPlace, type Place, writeFiles } from './holdfast-process.ts';
 
-// A process each, on a machine that may be busy with other tests.
+// Each test starts a process, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000 });
 
 type Signal = 'SIGINT' | 'SIGTERM';
@@ -20,10 +20,13 @@ type Effect = 'with' | 'without';
 interface Run {
   readonly server: ScriptedGcs;
   readonly uri: string;
-  /** Of a run that is not there yet, in the same bucket. */
+  /** The URI of another run in the same bucket, which does not exist yet. */
   readonly otherUri: string;
   open<T>(use: (manager: CheckpointManager) => Promise<T>): Promise<T>;
-  /** Runs a command. The request is swallowed, with or without its effect; then `meanwhile` happens, and the signal comes. */
+  /**
+   * Runs a command. Its request gets no answer, with or without effect. Then `meanwhile` runs, and
+   * the signal follows.
+   */
   stopped(args: readonly string[], stop: Stop): Promise<Ended>;
 }
 
@@ -32,7 +35,7 @@ interface Stop {
   readonly effect: Effect;
   readonly signal?: Signal;
   readonly meanwhile?: () => Promise<unknown>;
-  /** From then on the store is silent. */
+  /** The store stays silent from then on. */
   readonly isLast?: boolean;
 }
 
@@ -86,10 +89,10 @@ const versionsOf = (manager: CheckpointManager) =>
 interface Story {
   readonly args: (run: Run) => readonly string[];
   readonly kind: string;
-  /** Said in the end where it took effect. */
+  /** Output if the request took effect. */
   readonly stdout?: RegExp;
   readonly stderr?: RegExp;
-  /** Where it did not, as far as the store shows. */
+  /** Output if the store shows no effect. */
   readonly unknown: RegExp;
   readonly prepare?: (run: Run) => Promise<unknown>;
 }

@@ -1,4 +1,4 @@
-/** Schemes that a user adds to the command, and what is said of files that add none. */
+/** Schemes that a user adds to the command, and errors for modules that add none. */
 
 import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';

@@ -1,4 +1,4 @@
-/** The command line at a terminal, at the end of a pipe, and when it is interrupted. */
+/** The command line at a terminal, in a pipe, and when it is interrupted. */
 
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -8,7 +8,7 @@ const ESCAPE = '\u001b';
 
 const quoted = (words: readonly string[]) => words.map((word) => `'${word}'`).join(' ');
 
-/** The same command line under a pseudo terminal of 100 columns; both streams come as one text. */
+/** The same command line in a pseudo terminal of 100 columns. Both streams arrive as one text. */
 function atTerminal(args: readonly string[], env: Record<string, string> = {}) {
   const command = `stty cols 100 rows 30; exec ${quoted([...HOLDFAST, ...args])}`;
   return run(['script', '--quiet', '--return', '--command', command, '/dev/null'], {

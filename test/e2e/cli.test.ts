@@ -1,4 +1,4 @@
-/** The command line on a local disk: what each command does, prints and exits with. */
+/** The command line on a local disk: the effect, output and exit status of each command. */
 
 import { describe, expect, it } from 'vitest';
 import {

@@ -1,4 +1,4 @@
-/** The demo as a person runs it, with a small model. */
+/** The demo as a user runs it, with a small model. */
 
 import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ import { Program } from './program.ts';
 const DEMO = 'examples/demo/main.ts';
 let directory: string;
 
-/** A dozen processes a demo, and all start the same programs: compiled once. */
+/** Each demo starts a dozen processes with the same programs, so these are compiled once. */
 let compileCache: string;
 
 beforeAll(async () => {
@@ -48,7 +48,7 @@ function descendantsOf(pid: number): number[] {
   return childrenOf(pid).flatMap((child) => [child, ...descendantsOf(child)]);
 }
 
-/** A process that has ended but that nobody has waited for counts as gone. */
+/** A zombie, which has ended but was not waited for, counts as ended. */
 function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
@@ -57,10 +57,10 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Small, and quick: what it does takes no longer than starting its processes. */
+/** So small that its work takes no longer than starting its processes. */
 const SMALL = ['--size', '4MiB', '--steps', '20'];
 
-/** Of a small demo. */
+/** Expects all chapters of a small demo. */
 function expectWholeStory(stdout: string): void {
   for (const line of [
     /version 20: 4 MiB committed, loss 0\.6\d+, AUC 0\.\d{4}$/m,
@@ -82,7 +82,9 @@ function expectWholeStory(stdout: string): void {
   }
 }
 
-/** What the job arrives at without a break: as many updates, by the same code, in this process. */
+/**
+ * The loss of an uninterrupted job: the same number of updates with the same code, in this process.
+ */
 async function lossWithoutBreak(updateCount: number): Promise<number> {
   const shape = shapeOf(20_260, 4 * 2 ** 20);
   const server = ParameterShard.begin(shape, { index: 0, count: 1 });
@@ -198,7 +200,7 @@ for (const { flag, title, scheme, describeOn } of SERVERS) {
       const demo = startDemo(...SMALL, flag);
       await demo.says(/SIGKILL: process/);
       const processes = descendantsOf(demo.pid);
-      expect(processes.length).toBeGreaterThanOrEqual(4); // who starts the server, the server, the demo, and the job's
+      expect(processes.length).toBeGreaterThanOrEqual(4); // launcher, server, demo, job
       demo.kill('SIGTERM');
       expect(await demo.ended).toMatchObject({ exitCode: 143 });
       await vi.waitFor(() => expect(processes.filter(isAlive)).toEqual([]), { timeout: 10_000 });

@@ -1,4 +1,7 @@
-/** `holdfast doctor` on emulators of the other clouds: the same checks, and what each tells of its settings. */
+/**
+ * `holdfast doctor` on emulators of the other clouds: the same checks, and a report on each cloud's
+ * settings.
+ */
 
 import { expect, it } from 'vitest';
 import { describeOnAzure } from '../servers/describe-on-azure.ts';
@@ -6,7 +9,7 @@ import { describeOnGcs } from '../servers/describe-on-gcs.ts';
 import type { TestBucket } from '../servers/test-bucket.ts';
 import { holdfast } from './holdfast-process.ts';
 
-/** A race of a hundred rounds takes its time on a busy machine. */
+/** A race of a hundred rounds is slow on a busy machine. */
 const TEST_TIMEOUT_MS = 120_000;
 
 async function expectSafe({ uri, env }: TestBucket, ...settings: readonly string[]): Promise<void> {

@@ -1,4 +1,4 @@
-/** `holdfast doctor` on servers that speak S3: one that can be trusted, and one that cannot. */
+/** `holdfast doctor` on servers that speak S3: a reliable one and an unreliable one. */
 
 import { PutBucketLifecycleConfigurationCommand } from '@aws-sdk/client-s3';
 import { describe, expect, it } from 'vitest';
@@ -12,7 +12,7 @@ import { credentialsEnv, restrictedCredentials, s3Client } from '../servers/s3-a
 import type { TestBucket } from '../servers/test-bucket.ts';
 import { type Ended, holdfast } from './holdfast-process.ts';
 
-/** Some servers are slow on a busy machine, and a race of a hundred rounds takes its time. */
+/** Some servers are slow on a busy machine, and so is a race of a hundred rounds. */
 const TEST_TIMEOUT_MS = 120_000;
 
 interface Answer {

@@ -14,7 +14,7 @@ describe('doctor', () => {
     );
     expect(code).toBe(0);
     const lines = stdout.trimEnd().split('\n');
-    // The directory for temporary files may well be one that does not last, or be full.
+    // The directory for temporary files may be volatile or full, and then its check reports that.
     const notOk = lines.slice(0, -1).filter((line) => /^\S/.test(line) && !line.startsWith('ok '));
     expect(notOk.filter((line) => !/^degraded {2}(file system|room) /.test(line))).toEqual([]);
     expect(stdout).toMatch(/^ok {8}durability {9}every write is synced$/m);

@@ -1,4 +1,4 @@
-/** Each example runs, and the one in the README is the one that runs. */
+/** Runs each example, and checks that the README contains exactly the example that runs. */
 
 import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

@@ -8,13 +8,14 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { onTestFinished, TestRunner } from 'vitest';
 
-// Reading the sources anew for every process would take most of the time of these tests.
+// Without this cache the tests would spend most of their time reading the sources for every
+// process.
 export const COMPILE_CACHE = fileURLToPath(
   new URL('../../node_modules/.cache/holdfast-e2e', import.meta.url),
 );
 const MAIN = fileURLToPath(new URL('../../packages/cli/src/main.ts', import.meta.url));
 
-/** The program and its arguments up to the command. */
+/** The program and its arguments before the command. */
 export const HOLDFAST: readonly string[] = [process.execPath, '--conditions=holdfast-source', MAIN];
 
 export interface Ended {
@@ -24,17 +25,20 @@ export interface Ended {
 }
 
 export interface RunOptions {
-  /** The program and its arguments up to the command; default: the sources. */
+  /** The program and its arguments before the command. Default: the sources. */
   program?: readonly string[];
   cwd?: string;
   env?: Record<string, string>;
-  /** Told what has come on standard error so far, each time more comes. */
+  /** Receives all of standard error so far, each time more arrives. */
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
-  /** Told at once how to send it a signal, for those who know by other means when. */
+  /**
+   * Receives a function that sends a signal, right after the start. For tests that choose the
+   * moment by other means.
+   */
   onSpawn?: (kill: (signal: NodeJS.Signals) => void) => void;
 }
 
-/** Nothing of the surroundings reaches the process: no launcher's variables, no settings. */
+/** A clean environment: no variables of a launcher and no settings. */
 export function cleanEnv(extra: Record<string, string> = {}): Record<string, string> {
   return { PATH: process.env['PATH'] ?? '', HOME: tmpdir(), NODE_COMPILE_CACHE: COMPILE_CACHE, ...extra };
 }
@@ -44,7 +48,10 @@ export function holdfast(args: readonly string[], options: RunOptions = {}): Pro
   return run([...(options.program ?? HOLDFAST), ...args], options);
 }
 
-/** The same command line under a pseudo terminal that answers with `input`; both streams come as one text. */
+/**
+ * The same command line in a pseudo terminal that answers with `input`. Both streams arrive as one
+ * text.
+ */
 export function atTerminal(args: readonly string[], input: string): Promise<Ended> {
   const quoted = [...HOLDFAST, ...args].map((word) => `'${word}'`).join(' ');
   const script = `script --quiet --return --command "$1" /dev/null <<< "$2"`;
@@ -75,7 +82,10 @@ export function run(words: readonly string[], options: RunOptions = {}): Promise
   });
 }
 
-/** A shell script in a directory, under file systems that only it sees. `holdfast` is a command there. */
+/**
+ * Runs a shell script in a directory, with mounts that only the script sees. `holdfast` is a
+ * command in it.
+ */
 export function underMounts(directory: string, script: string, env?: Record<string, string>): Promise<Ended> {
   const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
   const program = HOLDFAST.map((word) => `'${word}'`).join(' ');
@@ -85,7 +95,7 @@ export function underMounts(directory: string, script: string, env?: Record<stri
 
 export interface Place {
   readonly directory: string;
-  /** Of a run that is not there yet. */
+  /** The URI of a run that does not exist yet. */
   readonly uri: string;
   /** The directory of that run. */
   readonly runDirectory: string;
@@ -93,7 +103,10 @@ export interface Place {
   remove(): Promise<void>;
 }
 
-/** A directory of its own, gone when the test ends; one made outside of a test is to be removed. */
+/**
+ * A new directory that is removed when the test ends. A directory made outside a test must be
+ * removed by the caller.
+ */
 export async function newPlace(): Promise<Place> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-cli-'));
   const remove = () => rm(directory, { recursive: true, force: true });
@@ -102,7 +115,9 @@ export async function newPlace(): Promise<Place> {
   return { directory, runDirectory: path('run'), uri: pathToFileURL(path('run')).href, path, remove };
 }
 
-/** Every file below a directory with the hash of its bytes; empty where there is no directory. */
+/**
+ * Every file below a directory with the hash of its bytes. Empty if the directory does not exist.
+ */
 export async function contentOf(directory: string): Promise<Record<string, string>> {
   const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(() => []);
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
@@ -115,7 +130,7 @@ export async function contentOf(directory: string): Promise<Record<string, strin
   return Object.fromEntries(await Promise.all(hashed));
 }
 
-/** Writes files of some bytes into a new directory of the place. */
+/** Writes files of a few bytes into a new directory of the place. */
 export async function writeFiles(
   place: Place,
   name: string,
@@ -130,14 +145,14 @@ export async function writeFiles(
   return directory;
 }
 
-/** What a saved place has saved: 301,005 bytes. */
+/** The files of `savedPlace`: 301,005 bytes. */
 export const FILES = {
   'model.bin': Buffer.alloc(300_000, 7),
   'layers/0.bin': Buffer.alloc(1000, 1),
   'notes.txt': 'hello',
 };
 
-/** A place with a run that holds these versions of FILES, each with bytes of its own. */
+/** A place with a run that holds these versions of FILES. Each version has its own bytes. */
 export async function savedPlace(...versions: number[]): Promise<Place> {
   const place = await newPlace();
   const source = await writeFiles(place, 'ckpt', FILES);
@@ -157,13 +172,13 @@ export async function savedPlace(...versions: number[]): Promise<Place> {
   return place;
 }
 
-/** The token that `OutcomeUnknown` would have carried for a commit of this version. */
+/** The token that `OutcomeUnknown` would contain for a commit of this version. */
 export async function recoverToken(place: Place, epoch: number, version: number): Promise<string> {
   const { runId } = JSON.parse(await readFile(`${place.runDirectory}/run.json`, 'utf8'));
   return tokenOf(runId, epoch, version);
 }
 
-/** The same, of a run of this id. */
+/** The same for a run with this id. */
 export function tokenOf(runId: string, epoch: number, version: number): string {
   return `hf1-${Buffer.from(JSON.stringify(['commit', runId, 1, epoch, String(version), '', ''])).toString('base64url')}`;
 }

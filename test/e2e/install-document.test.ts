@@ -1,4 +1,4 @@
-/** The commands that docs/install.md gives to systemd and Kubernetes run as they are printed. */
+/** Runs the commands that docs/install.md gives for systemd and Kubernetes exactly as printed. */
 
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';

@@ -1,4 +1,7 @@
-/** Which packages a program has loaded by its end: of its sources, and of a bundle in which they are one file. */
+/**
+ * The packages that a program has loaded at its end, both for sources and for a bundle that
+ * contains them in one file.
+ */
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,28 +10,31 @@ import { fileURLToPath } from 'node:url';
 
 const HOOK = new URL('./record-modules.mjs', import.meta.url).href;
 
-/** The SDKs of the clouds with what only they bring along; the adapter is what they belong to. */
+/** The clouds' SDKs with packages that only they need, by adapter. */
 const SDK_PACKAGES: Readonly<Record<string, RegExp>> = {
   'store-s3': /^(@aws|@aws-sdk|@aws-crypto|@smithy)\//,
   'store-gcs': /^(@google-cloud\/|google-auth-library$|google-logging-utils$|gcp-metadata$|gtoken$|gaxios$)/,
   'store-azure': /^(@azure|@azure-rest|@typespec)\//,
 };
 
-/** Of the modules of a bundle, which tells of each in a comment: `// ../../node_modules/.pnpm/…`, `// ../store-s3/src/…`. */
+/**
+ * Finds the modules of a bundle, which names each in a comment: `// ../../node_modules/.pnpm/…`,
+ * `// ../store-s3/src/…`.
+ */
 const BUNDLED = /^\/\/ (\S*(?:node_modules\/|\.\.\/)\S+\.[cm]?[jt]s)$/gm;
 
 export interface LoadedModules {
   /** Names of packages from a registry, sorted. */
   readonly packages: readonly string[];
-  /** `store-local`, `store-s3` …: adapters, sorted. */
+  /** Names of adapters, such as `store-local` and `store-s3`, sorted. */
   readonly stores: readonly string[];
-  /** The adapters whose SDKs have been loaded, in part or as a whole, sorted. */
+  /** The adapters whose SDKs have been loaded, at least in part, sorted. */
   readonly sdks: readonly string[];
 }
 
 /**
- * Runs a program with `run`, which is to start it with these variables added to its environment, and tells what it has loaded. The
- * program must end by itself.
+ * Runs a program with `run` and returns the modules that it has loaded. `run` must add these
+ * variables to the program's environment. The program must exit by itself.
  */
 export async function loadedModules(
   run: (env: Record<string, string>) => Promise<unknown>,

@@ -1,4 +1,4 @@
-/** The command as it is packed: one file and its pieces, without sources. */
+/** The packed command: one file and its chunks, without sources. */
 
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -6,16 +6,19 @@ import { promisify } from 'node:util';
 
 const CLI = fileURLToPath(new URL('../../packages/cli', import.meta.url));
 
-/** Where the pieces lie that `PACKED` loads. */
+/** The directory of the chunks that `PACKED` loads. */
 export const PACKED_DIRECTORY = `${CLI}/dist`;
 
-/** The program and its arguments up to the command. */
+/** The program and its arguments before the command. */
 export const PACKED: readonly string[] = [process.execPath, `${PACKED_DIRECTORY}/holdfast.mjs`];
 
-/** A second or two, on a machine that has nothing else to do. */
+/** Packing takes a second or two on an idle machine. */
 export const PACK_TIMEOUT_MS = 60_000;
 
-/** Packs the command of these sources; a command that starts meanwhile finds the old one or the new one. */
+/**
+ * Packs the command from these sources. A command that starts meanwhile finds either the old or the
+ * new version.
+ */
 export async function pack(): Promise<void> {
   await promisify(execFile)(process.execPath, [`${CLI}/build.mjs`]);
 }

@@ -1,4 +1,7 @@
-/** What the packed command and the packed library load while they run is there, with the names that their callers ask for. */
+/**
+ * The packed command and library contain every module that they load on demand, with the names that
+ * callers use.
+ */
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,7 +10,10 @@ import { describe, expect, test } from 'vitest';
 import { cleanEnv, newPlace, run } from './holdfast-process.ts';
 import { PACK_TIMEOUT_MS, PACKED_DIRECTORY, pack, packPackage } from './packed-command.ts';
 
-/** `const { GoogleAuth } = await import("./src-44H6XD43.mjs")`, `(await import("./x.mjs")).name`: the piece, and the names where told. */
+/**
+ * Matches `const { GoogleAuth } = await import("./src-44H6XD43.mjs")` and `(await
+ * import("./x.mjs")).name`: the chunk, and the names if present.
+ */
 const LOADS = /(?:\{([^{}]*)\} = await )?import\("(\.[^"]+\.mjs)"\)(?:\)\.(\w+))?/g;
 const PARTS = /(?:from|import) "(\.[^"]+\.mjs)"/g;
 
@@ -23,7 +29,10 @@ function loadsOf(path: string, text: string): Load[] {
   }));
 }
 
-/** What the program may load, from its file on: pieces of earlier builds may lie beside its own. */
+/**
+ * Everything that the program may load, starting from its file. Chunks of earlier builds may lie
+ * beside its own.
+ */
 async function allLoads(program: string): Promise<Load[]> {
   const loads: Load[] = [];
   const paths = new Set([program]);
@@ -37,9 +46,9 @@ async function allLoads(program: string): Promise<Load[]> {
   return loads;
 }
 
-/** Loads each in a process of its own; what it lacks is what that says. */
+/** Loads all chunks in a separate process, which prints missing names. */
 async function expectNames(loads: readonly Load[]): Promise<void> {
-  // Without those there would be nothing to see here.
+  // Checks that the search finds the known on-demand names at all.
   for (const name of ['GoogleAuth', 'getDefaultRoleAssumer', 'SSOOIDCClient', 'HttpsProxyAgent'])
     expect(loads.flatMap(({ names }) => names)).toContain(name);
   const asked = loads.map(({ piece, names }) => ({ url: pathToFileURL(piece).href, names }));

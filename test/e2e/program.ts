@@ -1,4 +1,4 @@
-/** A program of this repository in a process of its own, on sources. */
+/** A program of this repository in a separate process, run from its sources. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 export interface Ended {
-  /** `null`: a signal ended it. */
+  /** `null` if a signal ended it. */
   readonly exitCode: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -18,7 +18,7 @@ export class Program {
   #stdout = '';
   #stderr = '';
 
-  /** `script` is a path from the root. `env` is added to that of this process. */
+  /** `script` is a path from the root. `env` is added to the environment of this process. */
   constructor(script: string, options: { args?: readonly string[]; env?: Record<string, string> } = {}) {
     const { args = [], env = {} } = options;
     this.#child = spawn(process.execPath, ['--conditions=holdfast-source', script, ...args], {
@@ -48,7 +48,7 @@ export class Program {
     this.#child.kill(signal);
   }
 
-  /** Resolves once its standard output matches. Rejects if it ends without. */
+  /** Resolves when its standard output matches. Rejects if it ends without a match. */
   async says(pattern: RegExp): Promise<RegExpExecArray> {
     return new Promise((resolve, reject) => {
       const look = () => {

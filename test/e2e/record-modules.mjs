@@ -1,4 +1,7 @@
-/** Loaded with `--import` before a program: writes the URLs of all modules that it loads to the file that HOLDFAST_LOADED_MODULES names. */
+/**
+ * Loaded with `--import` before a program. Writes the URLs of all modules that the program loads to
+ * the file that HOLDFAST_LOADED_MODULES names.
+ */
 
 import { writeFileSync } from 'node:fs';
 import { registerHooks } from 'node:module';

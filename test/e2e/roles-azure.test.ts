@@ -1,4 +1,7 @@
-/** The letters of docs/install.md: each role can do its work with a SAS that permits them, and not that of another. */
+/**
+ * The SAS permissions of docs/install.md. Each role can do its work with its own permissions and
+ * cannot do another role's.
+ */
 
 import { readFileSync } from 'node:fs';
 import {
@@ -13,7 +16,7 @@ import { contentOf, type Ended, holdfast, newPlace, type Place, writeFiles } fro
 import { FRESH, SURE } from './roles.ts';
 import { expectError } from './s3-process.ts';
 
-// Several processes each, on a machine that may be busy with other tests.
+// Each test starts several processes, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const LIFE_MS = 3_600_000;
@@ -36,7 +39,7 @@ describeOnAzurite('roles on Azurite', {}, (azurite) => {
 
   beforeAll(async () => {
     place = await newPlace();
-    // Large enough to go in parts.
+    // Large enough for an upload in parts.
     await writeFiles(place, 'model', {
       'model.bin': Buffer.alloc(20 * 1024 * 1024, 3),
       'notes.txt': 'hello',

@@ -1,4 +1,7 @@
-/** The policies of docs/install.md: each role can do its work with its own, and not that of another. */
+/**
+ * The policies of docs/install.md. Each role can do its work with its own policy and cannot do
+ * another role's.
+ */
 
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
@@ -8,7 +11,7 @@ import { type Ended, newPlace, type Place, writeFiles } from './holdfast-process
 import { FRESH, SURE } from './roles.ts';
 import { cli, type Env, expectError } from './s3-process.ts';
 
-// Several processes each, on a machine that may be busy with other tests.
+// Each test starts several processes, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const ROLES = ['Trainer', 'Reader', 'Collector'] as const;
@@ -28,7 +31,7 @@ describeOnMinio('roles on MinIO', {}, (minio) => {
 
   beforeAll(async () => {
     place = await newPlace();
-    // Large enough to go in parts.
+    // Large enough for an upload in parts.
     await writeFiles(place, 'model', {
       'model.bin': Buffer.alloc(20 * 1024 * 1024, 3),
       'notes.txt': 'hello',

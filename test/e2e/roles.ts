@@ -1,7 +1,7 @@
-/** What tests of roles do on every cloud. */
+/** Shared by the tests of roles on every cloud. */
 
-/** Every version is sent whole, and none is suspect. */
+/** Sends every version completely and checks none for staleness. */
 export const FRESH: readonly string[] = ['--dedupe', 'off', '--on-stale', 'off'];
 
-/** There is no terminal to ask at, and more than half of the run goes. */
+/** There is no terminal to confirm at, and more than half of the run is deleted. */
 export const SURE: readonly string[] = ['--apply', '--force'];

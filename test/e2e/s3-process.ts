@@ -1,14 +1,14 @@
-/** Runs the command line against S3, and keeps an eye on secrets. */
+/** Runs the command line against S3 and checks its output for secrets. */
 
 import { expect } from 'vitest';
 import { type Ended, holdfast, type RunOptions, underMounts } from './holdfast-process.ts';
 
-/** What must be in no output: filled as secrets are made. */
+/** Values that no output may contain. Tests add secrets when they create them. */
 const SECRETS = new Set<string>();
 const OUTPUTS: string[] = [];
 const INTERRUPTED = 130;
 
-/** A machine of a cloud would find credentials of its own. */
+/** Prevents a cloud machine from finding its own credentials. */
 const NO_METADATA = { AWS_EC2_METADATA_DISABLED: 'true' };
 
 export type Env = Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ export async function cli(args: readonly string[], env: Env, options: RunOptions
   return kept(await holdfast(args, { ...options, env: { ...NO_METADATA, ...env } }));
 }
 
-/** As `cli`, for a script in a directory, under file systems that only it sees. */
+/** Like `cli`, for a script in a directory with mounts that only it sees. */
 export async function cliUnderMounts(directory: string, script: string, env: Env): Promise<Ended> {
   keepSecretsOf(env);
   return kept(await underMounts(directory, script, { ...NO_METADATA, ...env }));
@@ -36,12 +36,12 @@ function kept(ended: Ended): Ended {
   return ended;
 }
 
-/** One more thing that must be in no output. */
+/** Adds a value that no output may contain. */
 export function keepSecret(secret: string): void {
   SECRETS.add(secret);
 }
 
-/** For the end of a file of tests: nothing that any of its processes has said holds a secret. */
+/** Call this at the end of a test file: no output of its processes may contain a secret. */
 export function expectNoSecretTold(): void {
   expect(SECRETS.size).toBeGreaterThan(0);
   expect(OUTPUTS.length).toBeGreaterThan(0);
@@ -49,7 +49,7 @@ export function expectNoSecretTold(): void {
   for (const secret of SECRETS) expect(all.includes(secret), 'a secret is in the output').toBe(false);
 }
 
-/** `words`: in the message, in this order. */
+/** The message must contain `words` in this order. */
 export function expectError(ended: Ended, code: string, exit: number, ...words: string[]): void {
   expect(ended.stderr).toMatch(new RegExp(`\\(${code}, exit ${exit}\\)\n$`));
   expectWords(ended.stderr, words);
@@ -64,7 +64,10 @@ function expectWords(text: string, words: readonly string[]): void {
   }
 }
 
-/** What the command says before it tries again, `words` in this order; then it is stopped, and has not waited for the time to be over. */
+/**
+ * Expects a message before a retry, with `words` in this order. Then it stops the command, which
+ * must not have waited for the full time.
+ */
 export async function expectRepeat(
   args: readonly string[],
   env: Env,
@@ -85,25 +88,25 @@ export async function expectRepeat(
   expect(ended.code).toBe(INTERRUPTED);
 }
 
-/** For a process: code that runs before its own. */
+/** Variables that run this code in a process before its own code. */
 const preload = (code: string): Env => ({
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(code)}`,
 });
 
 const HASTE = 50;
-/** All waits of the process are that much shorter, and the time that it measures passes that much faster. */
+/** Makes all waits of the process shorter and its measured time faster by the factor `HASTE`. */
 export const HASTY = preload(
   `const wait = setTimeout; globalThis.setTimeout = (then, ms, ...rest) => wait(then, ms / ${HASTE}, ...rest);
    const now = performance.now.bind(performance); performance.now = () => now() * ${HASTE};`,
 );
 
-/** The clock of the process is 20 minutes slow. */
+/** Makes the clock of the process 20 minutes slow. */
 export const SLOW_CLOCK = preload(
   `const Real = Date; const now = () => Real.now() - 1_200_000;
    globalThis.Date = class extends Real { constructor(...given) { super(...(given.length ? given : [now()])); } static now() { return now(); } };`,
 );
 
-/** The URI with other settings. */
+/** The URI with changed settings. */
 export const withQuery = (uri: string, changes: Record<string, string>): string => {
   const [path, search] = uri.split('?');
   return `${path}?${new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(search)), ...changes })}`;

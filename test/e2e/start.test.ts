@@ -1,4 +1,7 @@
-/** What is loaded when the command line starts and when it opens a store: nobody waits for an SDK that is not needed. */
+/**
+ * Modules that load when the command line starts and when it opens a store. No command may load an
+ * SDK that it does not need.
+ */
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -55,7 +58,7 @@ describe('opening one store loads only its own SDK', () => {
 
   afterAll(() => rmSync(directory, { recursive: true }));
 
-  /** A whole call, so that what is loaded late has been loaded too. */
+  /** Runs a complete command, so that modules loaded late are included. */
   async function latestOf(uri: string, env: Readonly<Record<string, string>>): Promise<LoadedModules> {
     const { modules, ended } = await loadedBy(['latest', uri], env);
     expect(ended).toMatchObject({ code: NOT_FOUND, stdout: '' });
@@ -75,11 +78,11 @@ describe('opening one store loads only its own SDK', () => {
       const own = `store-${adapter.name}`;
       expect(stores).toEqual([own]);
       expect(sdks.filter((sdk) => sdk !== own)).toEqual([]);
-      // Without an SDK that is seen, this test would see none anywhere.
+      // Without one loaded SDK as evidence, this test could not detect any.
       if (adapter.name === 's3') expect(packages).toContain('@smithy/core');
-      // Nobody is asked for credentials at an endpoint of one's own.
+      // A custom endpoint needs no Google credentials.
       if (adapter.name === 'gcs') expect(packages).not.toContain('google-auth-library');
-      // Nor for an identity where there is a key.
+      // A key needs no Azure identity.
       if (adapter.name === 'azure') expect(packages).not.toContain('@azure/identity');
     } finally {
       await server?.close();

@@ -1,4 +1,4 @@
-/** docs/tutorial.md, its commands run one after the other as they are printed. */
+/** Runs the commands of docs/tutorial.md one after the other, exactly as printed. */
 
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -25,7 +25,7 @@ function blocks(): string[] {
   return [...text.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block]) => block as string);
 }
 
-/** What a reader has on the PATH: `holdfast` and `minio`. */
+/** The programs that a reader has on the PATH: `holdfast` and `minio`. */
 async function programs(): Promise<string> {
   const words = HOLDFAST.map((word) => `'${word}'`).join(' ');
   writeFileSync(join(directory, 'holdfast'), `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 });
@@ -38,7 +38,7 @@ it(
   async () => {
     const PATH = await programs();
     const steps = blocks().map((block, index) => `echo "== ${index}"\n${block}`);
-    // A failed command ends the script, as it ends the reader's patience.
+    // A failed command ends the script.
     const script = `set -e\ntrap 'kill $MINIO 2>/dev/null || true' EXIT\n${steps.join('\n')}`;
     const port = String(await freePort());
     const { code, stdout, stderr } = await run(['bash', '-c', script.replaceAll('9000', port)], {

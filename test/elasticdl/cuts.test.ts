@@ -1,4 +1,4 @@
-/** Files that were cut off: none is taken for a whole one without a word, wherever it was cut. */
+/** Truncated files: at any cut, the file is rejected or reported as suspicious. */
 
 import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(root, { recursive: true }));
 
-/** A new directory with one version, of one file. */
+/** A new directory with one version of one file. */
 async function versionOf(bytes: Uint8Array, version = 100): Promise<string> {
   const directory = join(root, `checkpoint-${count++}`);
   await writeFiles(join(directory, `version-${version}`), { 'variables-0-of-1.ckpt': bytes });
@@ -26,7 +26,7 @@ async function versionOf(bytes: Uint8Array, version = 100): Promise<string> {
 const newPath = (ending = '') => join(root, `out-${count++}${ending}`);
 const newRun = () => `memory://cuts-${count++}`;
 
-/** Where one field of the model ends and the next begins, without the beginning and the end. */
+/** Offsets between two fields of the model, without the start and the end. */
 function boundaries(bytes: Uint8Array): number[] {
   const found: number[] = [];
   let at = 0;
@@ -55,7 +55,7 @@ describe('a file of one shard, cut between two fields', () => {
       const other = joined(int(1, 95), whole.subarray(2));
       const directory = await versionOf(whole);
       await writeFiles(join(directory, 'version-95'), { 'variables-0-of-1.ckpt': other });
-      // S3 has rows without infos, as a cut file of S4 has.
+      // S3 has rows without infos, and so does a truncated S4 file.
       const suspicions = form === 'S3' ? [expect.stringContaining('but no info of a table')] : [];
       expect((await asJson('elasticdl', 'inspect', directory)).suspicions).toEqual(suspicions);
       const cuts = boundaries(whole);

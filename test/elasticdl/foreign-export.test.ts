@@ -1,4 +1,7 @@
-/** Checkpoints go back to the plain files that ElasticDL itself takes: the same bytes, nothing beside them, whole or not at all. */
+/**
+ * Exports checkpoints to plain ElasticDL files: the same bytes, no other files, and either complete
+ * or not at all.
+ */
 
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -42,7 +45,7 @@ const buffers = (files: Readonly<Record<string, Uint8Array>>) =>
   Object.fromEntries(Object.entries(files).map(([name, data]) => [name, Buffer.from(data)]));
 
 test('the same bytes under the same names, and nothing beside them; progress ends with each file', async () => {
-  // The first shard is more than the four pieces of 4 MiB that are copied at once.
+  // The first shard is larger than the four chunks of 4 MiB that are copied at once.
   const large = new Uint8Array(5 * 4 * 1024 * 1024 + 12_345).map((_, at) => at % 251);
   const files = {
     'variables-0-of-3.ckpt': large,

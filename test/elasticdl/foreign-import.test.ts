@@ -1,4 +1,7 @@
-/** Versions that ElasticDL left become checkpoints of a run: checked as a whole first, then the same bytes under the same version. */
+/**
+ * Imports ElasticDL versions as checkpoints of a run. The import first checks the complete version,
+ * then saves the same bytes under the same number.
+ */
 
 import { appendFileSync } from 'node:fs';
 import { mkdtemp, rename, rm, truncate, writeFile } from 'node:fs/promises';
@@ -46,7 +49,7 @@ async function writeVersion(sample: Sample, folder = `version-${sample.version}`
   return directory;
 }
 
-/** What the run holds of a version. */
+/** The files of a version in the run. */
 async function savedFiles(version: number): Promise<Record<string, Buffer>> {
   await using checkpoint = await manager.get(version);
   if (!checkpoint) throw new Error(`version ${version} is not there`);
@@ -84,7 +87,8 @@ describe('one checkpoint', () => {
 
   test('a prefix of a store: read as a stream, as often as it takes', async () => {
     const store = new MemoryStore();
-    const files = sampleFiles({ version: 7, count: 2, dim: 500_000 }); // three chunks of 4 MiB in each
+    // Three chunks of 4 MiB in each file.
+    const files = sampleFiles({ version: 7, count: 2, dim: 500_000 });
     for (const [name, data] of Object.entries(files)) store.bucket.insert(`ckpt/version-7/${name}`, data);
     await using set = await openPrefixShards(store, 'ckpt/version-7');
     expect(await importCheckpoint(set, manager)).toMatchObject({ version: 7n, wasCommittedBefore: false });
@@ -188,7 +192,7 @@ describe('one checkpoint', () => {
       mayHideChanges: true,
       async readInto(offsetBytes: number, buffer: Uint8Array) {
         await source.readInto(offsetBytes, buffer);
-        // Only after the check, and never in the first chunk as it is read first.
+        // Only after the check, and never in the first chunk, which is read before.
         if (isSending && offsetBytes === 0) buffer[0] = (buffer[0] ?? 0) ^ 1;
         isSending ||= offsetBytes >= 4 * 1024 * 1024;
       },

@@ -1,4 +1,4 @@
-/** Which of the versions that ElasticDL left can be used: by names, and by what is in the files. */
+/** Which ElasticDL versions are usable, judged by names and by content of the files. */
 
 import { appendFile, mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -108,7 +108,7 @@ test('ids and rows of different count are Corrupt, though every length in the fi
   const files = sampleFiles({ version: 1, count: 1 });
   const bytes = Buffer.from(files['variables-0-of-1.ckpt'] as Uint8Array);
   const at = bytes.indexOf(Buffer.from([0, 1, 2, 3, 4]));
-  bytes[at] = 0x80; // two ids have become one
+  bytes[at] = 0x80; // merges two ids into one
   const set = shardsInMemory({ 'variables-0-of-1.ckpt': bytes });
   await expect(checkShards(set)).rejects.toMatchObject({
     code: 'Corrupt',

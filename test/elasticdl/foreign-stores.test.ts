@@ -1,4 +1,7 @@
-/** On every kind of store: what ElasticDL has put below a prefix goes into a run, is read there, and comes out as it was. */
+/**
+ * On every kind of store: ElasticDL files below a prefix are imported into a run, read there, and
+ * exported unchanged.
+ */
 
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -31,7 +34,7 @@ afterEach(() => rm(root, { recursive: true }));
 
 const FILES = sampleFiles({ version: 100, count: 3 });
 
-/** Version 100 whole, version 105 without its last shard, and what else there may be. */
+/** A complete version 100, version 105 without its last shard, and unrelated files. */
 const PLAIN: Readonly<Record<string, Uint8Array>> = {
   ...Object.fromEntries(Object.entries(FILES).map(([name, data]) => [`job/version-100/${name}`, data])),
   'job/version-105/variables-0-of-3.ckpt': new Uint8Array(9),

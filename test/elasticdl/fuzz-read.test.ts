@@ -1,4 +1,7 @@
-/** Files that something damaged: whatever the bytes are, decoding ends, in a shard or in an error of ours, and takes no memory by what they claim. */
+/**
+ * Damaged files: for any bytes, decoding ends with a shard or a Holdfast error. It never allocates
+ * memory by sizes that the file only claims.
+ */
 
 import { decodeShard, type Form } from '@holdfast/elasticdl';
 import fc from 'fast-check';
@@ -10,7 +13,7 @@ type Change = (bytes: Bytes) => Bytes;
 const at = fc.nat(2000);
 const byte = fc.oneof(fc.nat(255), fc.constantFrom(0, 1, 0x7f, 0x80, 0xff, 0x0a, 0x12, 0x1a, 0x22, 0x2a));
 
-/** Lengths and counts that a file has no room for, among others. */
+/** Includes lengths and counts that exceed the file. */
 const anyChange: fc.Arbitrary<Change> = fc.oneof(
   fc.tuple(at, byte).map(
     ([place, value]): Change =>
@@ -57,7 +60,7 @@ const anyChange: fc.Arbitrary<Change> = fc.oneof(
 
 let allocatedBytes = 0;
 
-/** An array type that tells how much of it is asked for by length. */
+/** An array type that counts the requested length. */
 function counted<T extends Uint8ArrayConstructor | BigInt64ArrayConstructor | Uint32ArrayConstructor>(
   type: T,
 ): T {
@@ -86,7 +89,7 @@ async function decodeDamaged(bytes: Bytes): Promise<void> {
     });
     expect((error as Error).message.length).toBeLessThan(1000);
   }
-  // An id of one byte takes eight, and where ids repeat they are sorted in a copy.
+  // A one-byte id takes eight bytes in memory, and repeated ids are sorted in a copy.
   expect(allocatedBytes).toBeLessThan(1_048_576 + 32 * bytes.length);
 }
 

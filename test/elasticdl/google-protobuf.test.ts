@@ -14,7 +14,7 @@ interface Case {
   readonly file: Uint8Array;
 }
 
-/** All in one go: a Python takes most of its time to begin. */
+/** All in one call, because starting Python takes most of the time. */
 async function serializedByPython(): Promise<Case[]> {
   const cases = [
     ...FORMS.flatMap((form) => randomModels(form, MODELS_PER_FORM).map((model) => ({ form, model }))),

@@ -5,7 +5,7 @@ import { expect } from 'vitest';
 
 export { asJson, cli } from '@holdfast/cli/internal/in-process';
 
-/** It ends with this status, says these words, and prints no result. */
+/** Expects this exit status, these words, and no result on stdout. */
 export async function refused(code: number, words: string, ...args: string[]) {
   const ended = await cli(...args);
   expect([ended.code, ended.stdout]).toEqual([code, '']);

@@ -1,4 +1,4 @@
-/** A shard with more variables than a function takes as arguments, through the command. */
+/** A shard with more variables than a function can take as arguments, through the command. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true }));
 
-/** Of S7's map of dense variables: one float32, which is zero. */
+/** An entry of S7's map of dense variables: one float32 with value zero. */
 function entryOf(name: string): Buffer {
   const shape = [0x12, 4, 0x12, 2, 0x08, 1];
   const tensor = [0x08, 1, ...shape, 0x22, 4, 0, 0, 0, 0];

@@ -1,4 +1,4 @@
-/** A target whose files can be looked at. */
+/** A target whose files a test can inspect. */
 
 import type { RestoreTarget } from '@holdfast/core';
 import { assert } from 'vitest';
@@ -8,7 +8,10 @@ export interface MemoryTarget extends RestoreTarget {
   readonly files: Readonly<Record<string, Uint8Array>>;
 }
 
-/** Every byte of a file has to be written, once, and every file closed before all are published. */
+/**
+ * Every byte of a file must be written exactly once. Every file must be closed before all are
+ * published.
+ */
 export function memoryTarget(options: { readonly onWrite?: (name: string) => void } = {}): MemoryTarget {
   const files: Record<string, Uint8Array> = {};
   const openNames = new Set<string>();
@@ -30,7 +33,7 @@ export function memoryTarget(options: { readonly onWrite?: (name: string) => voi
             `${name}: each byte once`,
           );
           isWritten.fill(1, offsetBytes, end);
-          // Later, so that memory that is used again too early shows.
+          // Copies later, so that memory which is reused too early is detected.
           await new Promise((resolve) => setImmediate(resolve));
           bytes.set(buffer, offsetBytes);
         },

@@ -1,4 +1,4 @@
-/** Models by chance, as far as a form can hold them, and the same for Python. */
+/** Random models that a form can hold, and the same models for Python. */
 
 import type {
   Dtype,
@@ -14,7 +14,7 @@ import fc from 'fast-check';
 
 const SEED = 20_191_125;
 
-// By the tables of ElasticDL and TensorFlow, not by the code under test.
+// From the tables of ElasticDL and TensorFlow, independent of the code under test.
 const NUMBERS: Readonly<Record<DtypeNumbering, Partial<Record<Dtype, number>>>> = {
   elasticdl: { int8: 1, int16: 2, int32: 3, int64: 4, float16: 5, float32: 6, float64: 7, bool: 8 },
   tensorflow: {
@@ -103,12 +103,14 @@ function models(form: Form): fc.Arbitrary<ModelShard> {
   });
 }
 
-/** The same models each time. Of the forms before S6 none has a scalar or a table without rows. */
+/**
+ * Returns the same models at each call. Forms before S6 get no scalars and no tables without rows.
+ */
 export function randomModels(form: Form, count: number): ModelShard[] {
   return fc.sample(models(form), { numRuns: count, seed: SEED });
 }
 
-/** Without what the form has no place for, and in the order in which it has the rest. */
+/** Removes what the form cannot hold, and orders the rest as the form does. */
 export function heldByForm(model: ModelShard, form: Form): ModelShard {
   const hasTypes = isSince(form, 'S5');
   const infos = isSince(form, 'S4')
@@ -119,7 +121,7 @@ export function heldByForm(model: ModelShard, form: Form): ModelShard {
 
 const ROW_COUNT = 70_000;
 
-/** More ids than are encoded at once, and half of them negative. */
+/** More ids than are encoded at once. Half of them are negative. */
 export const LARGE_MODEL: ModelShard = {
   version: 7,
   infos: [{ name: 't', dim: 1, initializer: 'uniform', dtype: 'float32' }],
@@ -143,7 +145,7 @@ function base64(array: ArrayBufferView): string {
   return Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString('base64');
 }
 
-/** For `google-protobuf.py`. */
+/** The input for `google-protobuf.py`. */
 export function pythonCase(model: ModelShard, form: Form): unknown {
   const numbers = NUMBERS[numberingOf(form)];
   return {

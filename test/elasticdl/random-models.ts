@@ -1,4 +1,4 @@
-/** Random models, as shards that hold whatever they like, and what dividing them anew has to make of them. */
+/** Random models as shards with any content, and the expected result of resharding them. */
 
 import {
   type Dtype,
@@ -29,7 +29,7 @@ const DTYPES: Readonly<Record<WrittenForm, readonly Dtype[]>> = {
   S7: [...DTYPES_OF_S4, 'uint8', 'uint16', 'bfloat16'],
 };
 
-// Few small ones, so that they meet; and all kinds of large ones.
+// Small ids are few, so that some repeat. Large ids are of all kinds.
 const ids = fc.array(
   fc.oneof(fc.bigInt({ min: -8n, max: 30n }), fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })),
   { maxLength: 40 },
@@ -43,7 +43,7 @@ export interface RandomModel {
   readonly shards: readonly ModelShard[];
 }
 
-/** Of 1 to 4 shards. Rows and variables are where they happen to be, some of them more than once. */
+/** A model of 1 to 4 shards. Rows and variables are in random shards, some in more than one. */
 export const randomModel: fc.Arbitrary<RandomModel> = fc
   .constantFrom<WrittenForm>('S4', 'S7')
   .chain((form) =>
@@ -90,7 +90,7 @@ export function filesOf({ form, shards }: RandomModel): Record<string, Uint8Arra
   );
 }
 
-/** A shard in a form that can be compared: rows in order, each with its id; infos by name. */
+/** A shard in a comparable form: rows in order, each with its id, and infos by name. */
 export interface PlainShard {
   readonly version: number;
   readonly infos: Readonly<Record<string, string>>;
@@ -123,7 +123,7 @@ function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex');
 }
 
-/** One by one and in full: what `scatterModel` has to come to. */
+/** The expected result of `scatterModel`, computed row by row. */
 export function dividedPlainly(shards: readonly ModelShard[], count: number): PlainShard[] {
   const plain = shards.map(plainShard);
   const dense = Object.assign({}, ...plain.map((shard) => shard.dense)) as Record<string, string>;

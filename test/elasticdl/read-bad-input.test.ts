@@ -1,4 +1,4 @@
-/** What is wrong with a shard's file is told with file, tensor or table, and place. */
+/** Errors of a shard's file name the file, the tensor or table, and the position. */
 
 import { decodeShard } from '@holdfast/elasticdl';
 import { expect, test } from 'vitest';
@@ -33,13 +33,13 @@ function tag(field: number, wireType: number): Bytes {
   return varint(8 * field + wireType);
 }
 
-/** A dense variable of S7 whose tensor is any bytes. */
+/** A dense variable of S7 whose tensor consists of any bytes. */
 function variable(tensor: Bytes, name: string | Bytes = 'v'): Bytes {
   return block(3, join(block(1, name), block(2, tensor)));
 }
 
 const CASES: readonly [string, Bytes, string | RegExp][] = [
-  // Cut off.
+  // Truncated.
   [
     'cut off in the content',
     writtenShard('S4').subarray(0, 30),
@@ -81,7 +81,7 @@ const CASES: readonly [string, Bytes, string | RegExp][] = [
     'at byte 1: it is cut off: expected the rest of a varint, found the end',
   ],
   ['half a varint', Uint8Array.of(0x08, 0x80), 'at byte 1: it is cut off'],
-  // No protobuf.
+  // Not protobuf.
   [
     'a varint of eleven bytes',
     Uint8Array.of(8, ...new Uint8Array(10).fill(0x80), 0),
@@ -385,7 +385,7 @@ const CASES: readonly [string, Bytes, string | RegExp][] = [
     join(branchTensor({ ...BIAS, dtype: 6 }), listTensor({ ...KERNEL, dtype: 6 })),
     'two schemas in one file',
   ],
-  // More than is wanted in memory.
+  // More than the memory limit.
   [
     'too many fields in one message',
     block(2, join(...new Array(65_537).fill(int(9, 1)).map((bytes, at) => (at % 2 ? bytes : int(8, 1))))),
@@ -432,7 +432,7 @@ test('every cut of a valid file is Corrupt or a shorter file', async () => {
     if (error === null) ends.push(end);
     else expect(error).toMatchObject({ code: 'Corrupt' });
   }
-  // Nothing in protobuf says how many fields a message has.
+  // Protobuf does not say how many fields a message has.
   expect(ends).toEqual([0, 2, 2 + info(2, 'e', 1).byteLength, bytes.byteLength]);
   expect(packed(4, [])).toHaveLength(0);
 });

@@ -1,4 +1,4 @@
-/** Every form that ElasticDL's files have had, told apart by what is in them. */
+/** Every form of ElasticDL's files, recognised by content. */
 
 import { decodeShard, encodeShard, type ModelShard, readShardLayout } from '@holdfast/elasticdl';
 import { describe, expect, test } from 'vitest';
@@ -40,7 +40,7 @@ function layoutOf(bytes: Bytes, options = {}) {
   return readShardLayout(source, { name: 'shard', ...options });
 }
 
-/** Maps and memory as plain values. */
+/** Maps and arrays as plain values. */
 function plain({ version, infos, dense, tables }: ModelShard) {
   return {
     version,

@@ -1,4 +1,7 @@
-/** Dividing a committed checkpoint anew: each byte is fetched once, and none is shown that is not what was committed. */
+/**
+ * Reshards a committed checkpoint. Each byte is fetched once, and the result contains only
+ * committed bytes.
+ */
 
 import { createCheckpointManager, systemClock } from '@holdfast/core';
 import { MemoryStore, ObservedStore, type StoreCall } from '@holdfast/core/store';

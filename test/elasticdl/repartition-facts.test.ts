@@ -1,4 +1,7 @@
-/** Dividing a model anew: ElasticDL's own examples, files that do not belong together, and what goes wrong on the way. */
+/**
+ * Reshards a model: ElasticDL's own examples, files that do not belong together, and errors during
+ * the operation.
+ */
 
 import { mkdtemp, readFile, rm, rmdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -27,7 +30,7 @@ import { writeFiles } from './sample-files.ts';
 interface SmallModel {
   readonly version?: number;
   readonly dense?: Readonly<Record<string, readonly number[]>>;
-  /** By id, in order. */
+  /** Rows in order of their ids. */
   readonly rows?: readonly (readonly [bigint, readonly number[]])[];
   readonly table?: string;
   readonly dim?: number;
@@ -70,7 +73,7 @@ function setOf(...shards: readonly (ModelShard | Uint8Array)[]): ShardSet {
   return shardsInMemory(Object.fromEntries(files));
 }
 
-/** Its sources as `wrap` makes them. */
+/** The set with its sources wrapped by `wrap`. */
 function wrapped(set: ShardSet, wrap: (source: RandomSource, index: number) => RandomSource): ShardSet {
   return { ...set, shards: set.shards.map((file) => ({ ...file, source: wrap(file.source, file.index) })) };
 }
@@ -101,7 +104,7 @@ test('A4: one shard for two servers: ids by their remainder, variables by the ha
   expect(await restored(set, 1)).toEqual([shard({ version: 100, dense, rows, table: 'embedding' })]);
 });
 
-// As in the test of the parameter server in Go.
+// As in the test of the Go parameter server.
 const GO_SHARDS = [
   shard({
     rows: [
@@ -267,7 +270,7 @@ test('more shards than names map to: these hold rows alone', async () => {
 const LARGE_ROWS = 32_768;
 const LARGE_DIM = 32;
 
-/** 8 MiB of rows in 2 files; ids far apart, one in 64 of them in both. */
+/** 8 MiB of rows in 2 files. Ids are far apart, and one in 64 is in both files. */
 const LARGE_SHARDS = [0, 1].map((file): ModelShard => {
   const ids = BigInt64Array.from(
     { length: LARGE_ROWS },
@@ -285,7 +288,7 @@ const LARGE_SHARDS = [0, 1].map((file): ModelShard => {
 });
 const LARGE_FILES = LARGE_SHARDS.map((model) => bytesOf(model));
 
-/** Id and first element of each row, the others of which are the same. */
+/** Id and first element of each row. All elements of a row are equal. */
 function firstElements(model: ModelShard): [bigint, number][] {
   const { ids, values, dim } = model.tables.get('e1')!;
   const floats = new Float32Array(values.slice().buffer);
@@ -322,7 +325,7 @@ test('1 MiB for 8 MiB of rows: ids wait in a file without a name, no byte is rea
   });
   expect(reads.map((counts) => counts.every((times) => times <= 1))).toEqual([true, true]);
   expect(bytesOutMax).toBeLessThan(2 ** 20);
-  // Not empty, it could not be removed so.
+  // rmdir succeeds only if the directory is empty.
   await rmdir(scratchDirectory);
 
   const shards = await Promise.all(Object.values(target.files).map((bytes) => decodeShard(bytes)));
@@ -373,7 +376,7 @@ const ignoring: ShardSink = {
   end: async () => undefined,
 };
 
-/** Counts the reads, and fails at one of them. */
+/** Counts the reads and fails at one of them. */
 function counted(set: ShardSet, failsAt = Number.POSITIVE_INFINITY) {
   const state = { reads: 0, underWay: 0 };
   const watched = wrapped(set, (source) => ({

@@ -1,4 +1,4 @@
-/** Dividing a model anew, in files and in memory: what ElasticDL's hashes say, for any model. */
+/** Reshards any model, in files and in memory, as ElasticDL's hashes require. */
 
 import { decodeShard, repartition, restoreShard, shardsInMemory } from '@holdfast/elasticdl';
 import fc from 'fast-check';
@@ -14,7 +14,8 @@ test('A5: any model from any N to any M: the union is the same, no row is there 
       fc.constantFrom('S4' as const, 'S7' as const),
       async (model, count, form) => {
         const expected = dividedPlainly(model.shards, count);
-        // Types of S7 that S4 had no number for; and one of S4 that S5 would have meant another by.
+        // A model of S7 stays S7. S4 has no numbers for some of its types, and S5 reads one number
+        // of S4 as another type.
         const written = model.form === 'S7' ? 'S7' : form;
         const numberingOf = (of: typeof form) => (of === 'S4' ? ('elasticdl' as const) : undefined);
         const options = { count, bufferBytes: 2 ** 20, numbering: numberingOf(model.form) };

@@ -1,4 +1,4 @@
-/** Files in the safetensors format, read by hand. */
+/** Reads files in the safetensors format without a library. */
 
 import { readFile } from 'node:fs/promises';
 

@@ -1,4 +1,4 @@
-/** What is exported, as Python's safetensors and numpy read it. */
+/** Exports as Python's safetensors and numpy read them. */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -25,14 +25,14 @@ interface PythonTensor {
 interface PythonFile {
   readonly metadata: Readonly<Record<string, string>>;
   readonly tensors: Readonly<Record<string, PythonTensor>>;
-  /** Python's library would have written the same. */
+  /** True if Python's library writes the same bytes. */
   readonly same: boolean;
 }
 
-/** 0 to 5 as float16, which not every version of Node knows. */
+/** The values 0 to 5 as float16, which some versions of Node do not support. */
 const HALVES = [0x0000, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500];
 
-/** The elements 0, 1, 2 and so on, up to 5, or true and false by turns. */
+/** The elements 0, 1, 2 and so on, up to 5. For booleans false and true alternate. */
 const COUNTED: Readonly<Record<Dtype, { bytes: (count: number) => Uint8Array; name: string }>> = {
   bool: { bytes: (count) => Uint8Array.from({ length: count }, (_, at) => at % 2), name: 'BOOL' },
   int8: { bytes: (count) => bytesOf(Int8Array, count), name: 'I8' },
@@ -51,7 +51,7 @@ const COUNTED: Readonly<Record<Dtype, { bytes: (count: number) => Uint8Array; na
 };
 const DTYPES = Object.keys(COUNTED) as Dtype[];
 
-/** A type of arrays. */
+/** An array type. */
 interface Numbers {
   from(elements: readonly number[]): { readonly buffer: ArrayBuffer };
 }
@@ -67,7 +67,7 @@ function highHalves(floats: Uint8Array): Uint8Array {
 
 const IDS = [4n, -(2n ** 63n), 2n ** 63n - 1n];
 
-/** All types, in variables and in tables; a table without rows, a scalar, names that are not like others. */
+/** All types in variables and in tables, a table without rows, a scalar, and unusual names. */
 function everything(): ModelShard {
   const rows = (dtype: Dtype, ids: readonly bigint[]) => {
     const values = COUNTED[dtype].bytes(2 * ids.length);
@@ -167,7 +167,7 @@ describeWithPython('what is exported, to Python', () => {
     const zeros = hex(new Uint8Array(2 * itemBytes(dtype)));
     const [row3, row0] = [hex(bytes(4)).slice(0, zeros.length), hex(bytes(4)).slice(zeros.length)];
     expect(dense).toMatchObject({ dtype: name, shape: [5, 2], hex: row0 + zeros + zeros + row3 + zeros });
-    if (dtype === 'bfloat16') return; // numpy has none
+    if (dtype === 'bfloat16') return; // numpy does not support it
     const counted = dtype === 'bool' ? [false, true, false, true, false, true] : [0, 1, 2, 3, 4, 5];
     const [a, b, c, d, e, f] = counted;
     expect(variable.numpy).toEqual({

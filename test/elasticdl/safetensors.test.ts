@@ -1,4 +1,7 @@
-/** A whole model as one safetensors file: what is in it, and that it is there whole or not at all. */
+/**
+ * A complete model as one safetensors file: its content, and that it appears either complete or not
+ * at all.
+ */
 
 import { mkdir, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -42,7 +45,7 @@ const int64s = (...values: bigint[]) => new Uint8Array(BigInt64Array.from(values
 
 type Row = readonly [id: bigint, value: number];
 
-/** All elements of a row are alike. */
+/** All elements of a row are equal. */
 function rowsOf(dim: number, ...rows: readonly Row[]): EmbeddingRows {
   return manyRows(dim, rows);
 }
@@ -53,7 +56,7 @@ function manyRows(dim: number, rows: readonly Row[]): EmbeddingRows {
   return { dtype: 'float32', dim, ids, values: new Uint8Array(values.buffer) };
 }
 
-/** Each shard has these rows of the tables, which have rows of 2. */
+/** Each shard has these rows of the tables. A row has 2 elements. */
 function setOf(...shards: readonly Readonly<Record<string, EmbeddingRows>>[]): ShardSet {
   const names = [...new Set(shards.flatMap((shard) => Object.keys(shard)))];
   const infos = names.map((name) => ({ name, dim: 2, initializer: 'uniform', dtype: 'float32' as const }));
@@ -64,7 +67,7 @@ function setOf(...shards: readonly Readonly<Record<string, EmbeddingRows>>[]): S
   return shardsInMemory(Object.fromEntries(files));
 }
 
-/** The model of ElasticDL's own test of its export: every element is 1. */
+/** The model of ElasticDL's own test of its export. Every element is 1. */
 const ONES: ModelShard = {
   version: 100,
   infos: [{ name: 'embedding', dim: 2, initializer: 'random_uniform', dtype: null }],
@@ -132,7 +135,7 @@ test('a file of any other name has its JSON beside it too; directories are made'
   expect((await readdir(join(root, 'a', 'b'))).toSorted()).toEqual(['best', 'best.json']);
 });
 
-/** What the export has to hold, row by row; see `dividedPlainly`. */
+/** The expected content of the export, computed row by row. See `dividedPlainly`. */
 async function exportedPlainly(model: RandomModel, { version }: { version: number }) {
   const { metadata, tensors } = await readSafetensors(path);
   const dtypes = new Map(
@@ -209,7 +212,7 @@ test('any model, dense: each row where its id says, zeros elsewhere, whether or 
 
 test('a dense table larger than the memory comes out as one that fits', async () => {
   const count = 100_000;
-  // In stretches of 100, the shards in turn.
+  // Stretches of 100 rows alternate between the shards.
   const all = Array.from({ length: count }, (_, id): Row => [BigInt(id), id + 1]);
   const half = (which: number) =>
     manyRows(
@@ -430,7 +433,7 @@ test('a JSON that somebody makes meanwhile is not replaced; the file is there, w
   expect((await readSafetensors(path)).tensors.size).toBe(2);
 });
 
-/** Does something after the last byte has been read, before anything is published. */
+/** Runs `act` after the last byte has been read and before anything is published. */
 function swapping(act: () => Promise<void>): ShardSet {
   const set = setOf({ user: rowsOf(2, [1n, 1]) });
   const [shard] = set.shards;

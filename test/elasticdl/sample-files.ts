@@ -1,11 +1,11 @@
-/** Files of small models, as ElasticDL would have written them. */
+/** Files of small models, as ElasticDL writes them. */
 
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { encodeShard, type ModelShard, shardFile, stringToId, type WrittenForm } from '@holdfast/elasticdl';
 
 export interface Sample {
-  /** In the files. */
+  /** The version number in the files. */
   readonly version: number;
   readonly count: number;
   readonly form?: WrittenForm | undefined;
@@ -15,7 +15,7 @@ export interface Sample {
 const DENSE = ['dense/kernel:0', 'dense/bias:0', 'v0'];
 const ROWS_PER_SHARD = 5;
 
-/** By name; each shard has its share of three variables and of one table. */
+/** The files by name. Each shard has its share of three variables and of one table. */
 export function sampleFiles(sample: Sample): Record<string, Uint8Array> {
   const { count, form } = sample;
   return Object.fromEntries(
@@ -26,7 +26,7 @@ export function sampleFiles(sample: Sample): Record<string, Uint8Array> {
   );
 }
 
-/** Values tell version and row, so that no two versions are alike. */
+/** Values depend on version and row, so that all versions differ. */
 function sampleShard({ version, count, dim = 2, form }: Sample, index: number): ModelShard {
   const names = DENSE.filter((name) => stringToId(name, count) === index);
   const ids = BigInt64Array.from({ length: ROWS_PER_SHARD }, (_, row) => BigInt(index + row * count));
@@ -41,7 +41,7 @@ function sampleShard({ version, count, dim = 2, form }: Sample, index: number): 
 
 const bytes = (values: number[]) => new Uint8Array(Float32Array.from(values).buffer);
 
-/** Each into the directory, which is made. */
+/** Creates the directory and writes each file into it. */
 export async function writeFiles(directory: string, files: Readonly<Record<string, Uint8Array>>) {
   await mkdir(directory, { recursive: true });
   for (const [name, data] of Object.entries(files)) await writeFile(join(directory, name), data);

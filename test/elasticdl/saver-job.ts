@@ -1,4 +1,7 @@
-/** For the tests of the saver: the parameter servers of a job, each with a manager of its own, most of them on one bucket in memory. */
+/**
+ * For the tests of the saver: the parameter servers of a job, each with its own manager. Most tests
+ * use one bucket in memory.
+ */
 
 import {
   type CheckpointManager,
@@ -22,7 +25,7 @@ export function newBucket(): MemoryBucket {
   return new MemoryBucket({ crc32c });
 }
 
-/** A bucket in memory, which many processes open; or the store of one process, wherever it is. */
+/** A bucket in memory, which many processes open, or any store of one process. */
 export type Where = MemoryBucket | ObjectStore;
 
 export function openRun(where: Where, options: Partial<CheckpointManagerOptions> = {}): CheckpointManager {
@@ -34,15 +37,15 @@ export function openRun(where: Where, options: Partial<CheckpointManagerOptions>
 export interface Server extends AsyncDisposable {
   readonly manager: CheckpointManager;
   readonly saver: CheckpointSaver;
-  /** Saves what it has trained by then. Resolves to whether it came last. */
+  /** Saves its state of this version. Resolves to true if it delivered last and committed. */
   save(version: number, options?: Parameters<CheckpointSaver['save']>[2]): Promise<boolean>;
-  /** Waits for what runs in the background, and ends. */
+  /** Waits for background work, then closes. */
   close(): Promise<void>;
 }
 
 export type ServerOptions = Partial<CheckpointSaverOptions> & { attempt?: string };
 
-/** Server `index` of `count`. Without an attempt, of the job's first. */
+/** Starts server `index` of `count`. The default attempt is the job's first. */
 export function startServer(
   where: Where,
   [index, count]: readonly [number, number],
@@ -60,7 +63,10 @@ export function startServer(
   };
 }
 
-/** What server `index` holds at a version: no two are alike. `life` tells apart what two lives of a server have trained. */
+/**
+ * The state of server `index` at a version. All of them differ. `life` distinguishes two lives of a
+ * server.
+ */
 export function shardOf(version: number, index = 0, life = 0): ModelShard {
   const bytesOf = (...values: number[]) => new Uint8Array(Float32Array.of(...values).buffer);
   return {
@@ -83,7 +89,7 @@ export function shardOf(version: number, index = 0, life = 0): ModelShard {
   };
 }
 
-/** The file of what `shardOf` makes. */
+/** The file for the result of `shardOf`. */
 export function bytesOf(
   version: number,
   index = 0,
@@ -92,7 +98,7 @@ export function bytesOf(
   return new Uint8Array(Buffer.concat([...encodeShard(shardOf(version, index, life), form).chunks()]));
 }
 
-/** The error a promise rejects with, as "Code: message". */
+/** The error of a rejected promise as "Code: message". */
 export async function failure(promise: Promise<unknown>): Promise<string> {
   const error = await promise.then(
     () => undefined,
@@ -102,7 +108,7 @@ export async function failure(promise: Promise<unknown>): Promise<string> {
   throw new Error('it did not fail as it should', { cause: error });
 }
 
-/** Live ones that no rollback left behind, newest first, as whoever opens the run anew sees them. */
+/** Live versions that no rollback left behind, newest first, as a new process sees them. */
 export async function liveVersions(where: Where): Promise<number[]> {
   await using manager = openRun(where);
   return (await manager.list())
@@ -110,7 +116,7 @@ export async function liveVersions(where: Where): Promise<number[]> {
     .map(({ version }) => Number(version));
 }
 
-/** What a reader finds in the files of a version, by name. */
+/** The files of a version by name, as a reader gets them. */
 export async function filesOf(where: Where, version: number): Promise<Record<string, Uint8Array>> {
   await using manager = openRun(where);
   await using checkpoint = await manager.get(version);
@@ -121,7 +127,7 @@ export async function filesOf(where: Where, version: number): Promise<Record<str
   return bytes;
 }
 
-/** Objects that lie below a version's directory. */
+/** Objects below a version's directory. */
 export function objectsOf(bucket: MemoryBucket, version: number): string[] {
   return bucket.keys().filter((key) => key.startsWith(`version_${version}/`));
 }

@@ -16,7 +16,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(root, { recursive: true, force: true }));
 
-/** Of one process. */
+/** A store as one process opens it. */
 function storeIn(name: string) {
   return openLocalStore(`file://${join(root, name)}?durability=none`, { crc32c });
 }

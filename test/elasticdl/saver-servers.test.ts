@@ -1,4 +1,4 @@
-/** Several parameter servers, each of which counts its own versions and waits for nobody. */
+/** Several parameter servers. Each counts its own versions and waits for no other server. */
 
 import { describe, expect, test } from 'vitest';
 import {
@@ -51,7 +51,7 @@ describe('servers that are not in step', () => {
     expect(await liveVersions(bucket)).toEqual([105]);
     expect(await jumpy.save(110)).toBe(true);
     expect(await liveVersions(bucket)).toEqual([110, 105]);
-    // It is decided by now: it would lie below what is committed.
+    // This save is decided by now: its version is below a committed one.
     expect(await failure(jumpy.save(100))).toContain('Conflict: version 100 is not above 110');
   });
 
@@ -149,7 +149,7 @@ describe('retention with several servers', () => {
     for (let version = 10; version <= 30; version += 5) {
       await fast.save(version);
       await fast.manager.collect({ force: true });
-      // Only one server has the newer one: the older is whole, and the latest.
+      // Only one server has the newer version. The older one is complete and therefore the latest.
       expect(Object.keys(await filesOf(bucket, version - 5))).toHaveLength(2);
       expect(await liveVersions(bucket)).toEqual([version - 5]);
       await slow.save(version);
@@ -180,7 +180,8 @@ describe('retention with several servers', () => {
     expect(await liveVersions(bucket)).toEqual([20]);
   });
 
-  // In ElasticDL a server whose oldest directory was gone never removed another, and one that was restarted had forgotten its own.
+  // ElasticDL had two defects here. A server whose oldest directory was missing never removed
+  // another. A restarted server did not remember its own directories.
   test('it goes on after a server was restarted and a peer has removed what it knew of', async () => {
     const bucket = newBucket();
     const former = startServer(bucket, [0, 2], { keepCheckpointMax: 3 });
@@ -194,7 +195,8 @@ describe('retention with several servers', () => {
     expect(await liveVersions(bucket)).toEqual([40, 35, 30]);
   });
 
-  // In ElasticDL an oldest directory that lacked a shard stayed for ever, and all that came after it.
+  // In ElasticDL an oldest directory that lacked a shard stayed for ever, and so did all later
+  // ones.
   test('a version that never came to be is removed, and keeps nothing else from being removed', async () => {
     const bucket = newBucket();
     const first = startServer(bucket, [0, 2], { keepCheckpointMax: 1 });

@@ -55,7 +55,7 @@ describe('a job of 100 versions with one server, a checkpoint at every fifth', (
     const bucket = newBucket();
     await train(bucket, { keepCheckpointMax: 3 }, [1, 50]);
     await train(bucket, { keepCheckpointMax: 3, attempt: 'second' }, [51, 100]);
-    // The engine keeps what the job resumed from beside the newest.
+    // The engine keeps the version that the job resumed from, in addition to the newest ones.
     expect(await liveVersions(bucket)).toEqual([100, 95, 90, 50]);
     await train(bucket, { keepCheckpointMax: 3, attempt: 'third' }, [101, 120]);
     expect(await liveVersions(bucket)).toEqual([120, 115, 110, 100]);
@@ -340,7 +340,10 @@ describe('what is refused', () => {
   });
 });
 
-/** One server counts from the first version to the last and saves when it is due; then what runs in the background ends. */
+/**
+ * One server counts from the first version to the last and saves when due. Then it waits for
+ * background work to end.
+ */
 async function train(
   bucket: ReturnType<typeof newBucket>,
   options: Parameters<typeof startServer>[2],
@@ -352,7 +355,7 @@ async function train(
   }
 }
 
-/** Another saver in the same life of server 0, as a job that is configured anew. */
+/** Another saver in the same life of server 0, as for a job with changed settings. */
 function startServerOn({ manager }: Server, options: Partial<CheckpointSaverOptions>): CheckpointSaver {
   return new CheckpointSaver(manager, { index: 0, count: 1, checkpointSteps: 5, ...options });
 }

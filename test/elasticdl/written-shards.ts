@@ -1,4 +1,7 @@
-/** One small model as each form writes it, and the means to write it wrongly. Protobuf by hand, so that any bytes can be had. */
+/**
+ * One small model as each form writes it, with tools to write it incorrectly. It encodes protobuf
+ * by hand, so that tests can produce any bytes.
+ */
 
 import type { Form } from '@holdfast/elasticdl';
 
@@ -15,12 +18,12 @@ export function varint(value: number | bigint): Bytes {
   return Uint8Array.from([...bytes, Number(rest)]);
 }
 
-/** A field with a number in it. */
+/** A field with a number. */
 export function int(field: number, value: number | bigint): Bytes {
   return join(varint(8 * field), varint(value));
 }
 
-/** A field with bytes, text or a message in it. */
+/** A field with bytes, text or a message. */
 export function block(field: number, content: Bytes | string): Bytes {
   const bytes = Buffer.from(content);
   return join(varint(8 * field + 2), varint(bytes.byteLength), bytes);
@@ -32,7 +35,7 @@ export type Repeated = (field: number, values: Numbers) => Bytes;
 export const packed: Repeated = (field, values) =>
   values.length === 0 ? new Uint8Array(0) : block(field, join(...values.map(varint)));
 export const unpacked: Repeated = (field, values) => join(...values.map((value) => int(field, value)));
-/** Both ways in turn. */
+/** Alternates between both encodings. */
 export const mixed: Repeated = (field, values) =>
   join(
     packed(field, values.slice(0, 1)),
@@ -62,7 +65,7 @@ export function branchTensor({ name, dtype, shape, content, ids = [] }: Written,
   return block(2, join(...parts));
 }
 
-/** S2; S1 without the type, S0 without ids too. */
+/** A tensor of S2. S1 lacks the type, and S0 lacks the ids too. */
 export function mapTensor({ name, dtype, shape, content, ids = [] }: Written, repeated = packed): Bytes {
   const type = dtype === 0 ? new Uint8Array(0) : int(4, dtype);
   const tensor = join(repeated(1, shape), block(2, content), repeated(3, ids), type);
@@ -93,7 +96,7 @@ export function info(field: number, name: string, dim: number, dtype = 0): Bytes
 
 export const KERNEL: Written = { name: 'dense/kernel:0', dtype: 1, shape: [2, 1], content: floats(1, 2) };
 export const BIAS: Written = { name: 'dense/bias:0', dtype: 1, shape: [1], content: floats(3) };
-/** One id has the ten bytes that negative ones take, and fits the int32 of early forms. */
+/** One id takes ten bytes, as negative numbers do, and fits the int32 of early forms. */
 export const TABLE: Written = {
   name: 'embedding',
   dtype: 1,
@@ -104,7 +107,10 @@ export const TABLE: Written = {
 
 export const FORMS: readonly Form[] = ['S0', 'S1', 'S2', 'S2a', 'S3', 'S4', 'S5', 'S6', 'S7'];
 
-/** Version 100, two dense variables; the table from S1 on, its info from S4 on. */
+/**
+ * Version 100 with two dense variables. It has the table from S1 on and the table's info from S4
+ * on.
+ */
 export function writtenShard(form: Form, repeated = packed): Bytes {
   const tensors = form === 'S0' ? [KERNEL, BIAS] : [KERNEL, BIAS, TABLE];
   const typed = (dtype: number) => tensors.map((tensor) => ({ ...tensor, dtype }));

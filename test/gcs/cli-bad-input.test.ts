@@ -1,4 +1,7 @@
-/** What goes wrong on GCS, as a user meets it: each has its message, its code and its exit status, and no secret is told. */
+/**
+ * Errors on GCS as a user sees them. Each has its own message, code and exit status, and no output
+ * contains a secret.
+ */
 
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { contentOf, newPlace, type Place, writeFiles } from '../e2e/holdfast-process.ts';
@@ -25,12 +28,12 @@ import {
   scriptedGcs,
 } from './scripted-gcs.ts';
 
-// Several processes each, on a machine that may be busy with other tests.
+// Each test starts several processes, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const KEY = Buffer.alloc(32, 'canary-of-a-customer').toString('base64');
 
-/** Nothing of this machine is found. */
+/** Hides all credentials of this machine. */
 const NOBODY: Env = { CLOUDSDK_CONFIG: '/nowhere', METADATA_SERVER_DETECTION: 'none' };
 
 let place: Place;
@@ -51,7 +54,7 @@ afterAll(async () => {
 
 const isDelete = ({ method }: SeenRequest) => method === 'DELETE';
 
-/** What Google says of a permission that is missing. */
+/** Google's message for a missing permission. */
 const denied = (permission: string) =>
   refusal(
     403,
@@ -59,7 +62,7 @@ const denied = (permission: string) =>
     `trainer@p.iam.gserviceaccount.com does not have ${permission} access to the Google Cloud Storage object. Permission '${permission}' denied on resource (or it may not exist).`,
   );
 
-/** A run with one checkpoint, on a server that answers by the script from then on. */
+/** A run with one checkpoint, on a server that follows the script from then on. */
 async function savedThen(
   script: GcsScript,
   settings: Record<string, string> = {},
@@ -124,7 +127,7 @@ describe('credentials', () => {
     expectError(await cli(['list', 'gs://runs/gpt'], none), 'InvalidConfig', 2, 'no JSON');
   });
 
-  /** A workload, whose token is to be had from this server. */
+  /** A workload identity whose token comes from this server. */
   async function workload(tokenUrl: string): Promise<Env> {
     await writeFiles(place, 'workload', { subject: 'canary-of-a-workload' });
     const content = {

@@ -11,7 +11,7 @@ function opener(uri: string, settings: Readonly<Record<string, string>>, env = {
   return { open: () => openGcsStore(`${place}?${given}`, env) };
 }
 
-// What the URI says by itself is `multipart` on the real one, and `compose` on an emulator.
+// The default of the URI is `multipart` on the real GCS and `compose` on an emulator.
 describeOnGcs('GCS', (server) => {
   describe.each([{}, { uploads: 'single' }])('%o', (settings) => {
     storeConformance(

@@ -1,4 +1,4 @@
-/** Copies inside GCS: the store moves the bytes. */
+/** Copies inside GCS, in which the store moves the bytes. */
 
 import { crc32c } from '@holdfast/core';
 import { MemoryStore } from '@holdfast/core/store';

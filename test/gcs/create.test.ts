@@ -1,4 +1,4 @@
-/** Creates: what is sent, and those that end in a way which no server can be made to show. */
+/** Creates: the requests, and endings that no server can be made to produce. */
 
 import { base64Crc } from '@holdfast/cloud-http';
 import { crc32c } from '@holdfast/core';

@@ -1,4 +1,4 @@
-/** Tokens as Google's library finds them, from a file and from the machine, and what a store makes of them. */
+/** Tokens that Google's library finds in a file or on the machine, and how a store uses them. */
 
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -20,14 +20,14 @@ const AUTH = { auth: 'true' };
 const HOUR_S = 3600;
 
 beforeEach(() => {
-  // Nothing of this machine: neither its files nor the server that knows its service account.
+  // Hide this machine's credentials: its files, and the server that knows its service account.
   vi.stubEnv('GOOGLE_APPLICATION_CREDENTIALS', undefined);
   vi.stubEnv('CLOUDSDK_CONFIG', '/nowhere');
   vi.stubEnv('METADATA_SERVER_DETECTION', 'none');
 });
 afterEach(() => vi.unstubAllEnvs());
 
-/** A file of default credentials. */
+/** Writes a file of default credentials. */
 async function useFile(content: string): Promise<void> {
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-gcs-'));
   onTestFinished(() => rm(directory, { recursive: true }));
@@ -36,7 +36,7 @@ async function useFile(content: string): Promise<void> {
   vi.stubEnv('GOOGLE_APPLICATION_CREDENTIALS', path);
 }
 
-/** A workload whose token is exchanged at a server of this process. */
+/** A workload identity whose token comes from a server in this process. */
 async function useTokenServer(script: Script) {
   const server = await scriptedServer(script);
   const directory = await mkdtemp(join(tmpdir(), 'holdfast-gcs-'));
@@ -70,7 +70,7 @@ function token(value: string, lifeS = HOUR_S): Answer {
   });
 }
 
-/** A store whose server takes only these tokens. */
+/** A store whose server accepts only these tokens. */
 async function storeThatTakes(isTaken: (authorization: string | undefined) => boolean) {
   const server = await scriptedGcs(({ headers }) =>
     isTaken(headers.authorization) ? undefined : refusal(401, 'authError', 'Invalid Credentials'),

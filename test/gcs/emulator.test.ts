@@ -1,4 +1,4 @@
-/** On fake-gcs-server, and against Google's own library: what one writes, the other reads. */
+/** Against fake-gcs-server and Google's own library: each reads what the other writes. */
 
 import { Storage } from '@google-cloud/storage';
 import { crc32c } from '@holdfast/core';

@@ -1,4 +1,7 @@
-/** A small Google Cloud Storage in memory, XML uploads in parts included, which no emulator has. One bucket; nothing is kept from anybody. */
+/**
+ * A small Google Cloud Storage in memory, with the XML uploads in parts that no emulator supports.
+ * It has one bucket and checks no permissions.
+ */
 
 import { base64Crc } from '@holdfast/cloud-http';
 import { crc32c } from '@holdfast/core';
@@ -36,10 +39,10 @@ const CONDITION = () =>
 export class FakeGcs {
   readonly objects = new Map<string, FakeObject>();
   readonly uploads = new FakeUploads((name, bytes, begin) => this.put(name, bytes, begin));
-  /** What the bucket says of itself. */
+  /** Metadata of the bucket. */
   bucket: Record<string, unknown> = {};
   permissions: readonly string[] | undefined;
-  /** One step of a rewrite moves so many bytes. */
+  /** Number of bytes that one step of a rewrite moves. */
   rewriteStepBytes = Number.POSITIVE_INFINITY;
   pageSize = 1000;
   #generation = 1_700_000_000_000_000;
@@ -54,7 +57,7 @@ export class FakeGcs {
     return this.uploads.answer(request, [version, ...path].join('/'));
   }
 
-  /** Replaces what is there. */
+  /** Replaces an existing object. */
   put(name: string, bytes: Buffer, request: SeenRequest, metadata: Record<string, unknown> = {}): FakeObject {
     const object: FakeObject = {
       name,
@@ -115,7 +118,7 @@ export class FakeGcs {
 
   #download(request: SeenRequest, name: string): Answer {
     const object = this.objects.get(name);
-    // In plain text, as the real one does for media.
+    // In plain text, as the real GCS does for media.
     if (object === undefined)
       return {
         status: 404,
@@ -221,7 +224,7 @@ function rangeOf(
   return { status: 206, headers: { ...common, 'content-range': range }, body };
 }
 
-/** Of an upload with `uploadType=multipart`. */
+/** The parts of an upload with `uploadType=multipart`. */
 export function partsOf({ headers, body }: SeenRequest): {
   metadata: Record<string, unknown>;
   bytes: Buffer;

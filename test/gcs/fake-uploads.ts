@@ -5,13 +5,13 @@ import { base64Crc } from '@holdfast/cloud-http';
 import { crc32c } from '@holdfast/core';
 import type { Answer, SeenRequest } from '../scripted/scripted-server.ts';
 
-/** Of every answer of Google's. */
+/** Google sends these headers with every answer. */
 export const GOOGLE_HEADERS = { 'x-guploader-uploadid': 'UPLOADER-1' } as const;
 
-/** Of every part but the last. */
+/** Minimum size of every part except the last. */
 const PART_BYTES_MIN = 5 * 1024 * 1024;
 
-/** Makes an object of what was put together. `begin`: the request that began the upload. */
+/** Makes an object from the assembled bytes. `begin` is the request that began the upload. */
 export type PutObject = (name: string, bytes: Buffer, begin: SeenRequest) => void;
 
 interface FakeUpload {
@@ -29,7 +29,7 @@ export function xmlRefusal(status: number, code: string, message = `told ${code}
 }
 
 export class FakeUploads {
-  /** Of one page of a list of parts, or of uploads. */
+  /** Page size of lists of parts and of uploads. */
   pageSize = 1000;
   readonly begun = new Map<string, FakeUpload>();
   readonly #put: PutObject;

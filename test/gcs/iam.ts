@@ -1,23 +1,29 @@
-/** Which permissions of Google Cloud each request asks for, and on what: what the IAM of a bucket decides by. */
+/**
+ * The permissions of Google Cloud that each request needs, and on which object. The IAM of a bucket
+ * decides by them.
+ */
 
 import type { SeenRequest } from '../scripted/scripted-server.ts';
 
 export interface Asked {
   readonly permission: string;
-  /** Name of the object; `undefined`: it is asked of the bucket. */
+  /** Name of the object, or `undefined` if the permission is needed on the bucket. */
   readonly object: string | undefined;
 }
 
-/** A new object; no request of ours replaces one, which would ask for `storage.objects.delete` too. */
+/**
+ * Needed for a new object. Replacing one would also need `storage.objects.delete`, but Holdfast
+ * never replaces an object.
+ */
 const CREATE = 'storage.objects.create';
 const GET = 'storage.objects.get';
 
-/** Of the XML API, where uploads in parts are. */
+/** True for requests of the XML API, which has the uploads in parts. */
 export function isXml({ path }: SeenRequest): boolean {
   return !/^\/(storage\/v1|upload|download)\//.test(path);
 }
 
-/** By https://cloud.google.com/storage/docs/access-control/iam-json and …/iam-xml. */
+/** Follows https://cloud.google.com/storage/docs/access-control/iam-json and …/iam-xml. */
 export function askedOf(request: SeenRequest): Asked[] {
   const [, api = '', version = '', ...path] = request.path.split('/').map(decodeURIComponent);
   const on = (object: string | undefined, ...permissions: string[]) =>
@@ -31,7 +37,7 @@ export function askedOf(request: SeenRequest): Asked[] {
 function askedOfJson({ method, body }: SeenRequest, path: readonly string[]): Asked[] {
   const [, , kind, object, verb, ...rest] = path;
   if (kind === undefined) return [{ permission: 'storage.buckets.get', object: undefined }];
-  // Anyone may ask which permissions they have.
+  // Every caller may ask for its own permissions.
   if (kind === 'iam') return [];
   if (object === undefined) return [{ permission: 'storage.objects.list', object: undefined }];
   if (verb === 'compose') {

@@ -1,4 +1,4 @@
-/** What a bucket says of itself, and what that means for checkpoints. */
+/** Properties of a bucket, and what they mean for checkpoints. */
 
 import { readFileSync } from 'node:fs';
 import type { StoreFact } from '@holdfast/core/contract';

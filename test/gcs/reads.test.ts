@@ -1,4 +1,4 @@
-/** Reads and listings: nothing that is not what was asked for may pass for the object. */
+/** Reads and listings. The store must reject every answer that does not match the request. */
 
 import { describe, expect, test } from 'vitest';
 import { allPages, errorOf, FRAMINGS, type Reply, sequence } from '../scripted/scripted-server.ts';
@@ -13,7 +13,7 @@ const range = (first: number, last: number, total: number | '*', body: string, h
   body,
 });
 
-/** Reads 4 bytes from 2 on, of an object of 10. */
+/** Reads 4 bytes at offset 2 of an object of 10 bytes. */
 async function read(reply: Reply, etag?: string) {
   const server = await scriptedGcs(() => reply);
   const store = await server.open();

@@ -1,6 +1,7 @@
 /**
- * The roles of docs/install.md on a GCS of this process, which decides as the IAM of Google does: each can do its work with the permissions that
- * are named, needs each of them, and cannot do another's.
+ * The roles of docs/install.md on a GCS in this process that decides as Google's IAM does. Each
+ * role can do its work with the named permissions, needs each of them, and cannot do another role's
+ * work.
  */
 
 import { appendFileSync, readFileSync } from 'node:fs';
@@ -22,7 +23,7 @@ import { xmlRefusal } from './fake-uploads.ts';
 import { type Asked, askedOf, isXml } from './iam.ts';
 import { isComplete, isPart } from './scripted-gcs.ts';
 
-// Several processes each, on a machine that may be busy with other tests.
+// Each test starts several processes, and other tests may keep the machine busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 const ROLES = ['trainer', 'reader', 'collector'] as const;
@@ -31,7 +32,7 @@ type Role = (typeof ROLES)[number];
 const RUN = 'gpt';
 const MANUAL = readFileSync(new URL('../../docs/install.md', import.meta.url), 'utf8');
 
-/** `storage.objects.get` and `.list` as two permissions. */
+/** Splits `storage.objects.get` and `.list` into two permissions. */
 function permissionsIn(cell: string): string[] {
   let kind = '';
   return Array.from(cell.matchAll(/`(storage\.\w+)?(\.\w+)`/g), ([, named, verb]) => {
@@ -40,7 +41,10 @@ function permissionsIn(cell: string): string[] {
   });
 }
 
-/** What a role may do: `permission`, or `permission prefix` where it is bound to names that begin so. */
+/**
+ * Grants of a role: `permission`, or `permission prefix` if it applies only to names with this
+ * prefix.
+ */
 function grantsOf(role: Role): string[] {
   const [, everywhere = '', below = ''] =
     new RegExp(`^\\| ${role} \\| (\`storage.*?) \\| (.*?) ?\\|$`, 'm').exec(MANUAL) ?? [];
@@ -53,7 +57,7 @@ function grantsOf(role: Role): string[] {
 }
 
 const grants = Object.fromEntries(ROLES.map((role) => [role, grantsOf(role)])) as Record<Role, string[]>;
-/** Grants that something asked for. */
+/** Grants that a request has needed. */
 const used = new Set<string>();
 
 function grantFor(role: Role, { permission, object }: Asked): string | undefined {
@@ -64,9 +68,9 @@ function grantFor(role: Role, { permission, object }: Asked): string | undefined
   });
 }
 
-/** Who asks next. */
+/** The role of the next request. */
 let asking: Role;
-/** What happens when a request has come; `true`: and it gets no answer. */
+/** Runs when a request has arrived. If it returns true, the request gets no answer. */
 let meanwhile: ((request: SeenRequest) => boolean) | undefined;
 
 function decide(request: SeenRequest) {
@@ -95,7 +99,7 @@ beforeAll(async () => {
   const { endpoint, stop } = await startScriptedServer(script, { keepsRequests: false });
   uri = `gs://${BUCKET}/${RUN}?${new URLSearchParams({ endpoint, uploads: 'multipart' })}`;
   place = await newPlace();
-  // Large enough to go in parts.
+  // Large enough for an upload in parts.
   await writeFiles(place, 'model', {
     'model.bin': Buffer.alloc(20 * 1024 * 1024, 3),
     'notes.txt': 'hello',
@@ -136,7 +140,10 @@ test('a reader restores, looks and verifies; it saves nothing and pins nothing',
   expectError(pinned, 'Denied', 8, 'cannot create object catalog/');
 });
 
-/** A trainer that is killed when all parts of a new file are sent; resolves to the words of its command. */
+/**
+ * A trainer that is killed after sending all parts of a new file. Resolves to the words of its
+ * command.
+ */
 async function killedTrainer(version: string): Promise<string[]> {
   await writeFile(place.path('model/model.bin'), Buffer.alloc(20 * 1024 * 1024, version));
   asking = 'trainer';

@@ -1,4 +1,7 @@
-/** A Google Cloud Storage of this process, which a test can make answer otherwise: what neither the real one nor an emulator can be made to do. */
+/**
+ * A Google Cloud Storage in this process whose answers a test can change. It produces cases that
+ * neither the real one nor an emulator can.
+ */
 
 import type { ObjectStore } from '@holdfast/core/contract';
 import { openGcsStore } from '@holdfast/store-gcs';
@@ -14,7 +17,7 @@ import { BUCKET, FakeGcs } from './fake-gcs.ts';
 
 export interface ScriptedGcs extends ScriptedServer {
   readonly fake: FakeGcs;
-  /** Of the bucket; `settings` are those of the URI. Uploads are those of the real one. */
+  /** The URI of the bucket, with these settings. Uploads work as on the real one. */
   uri(settings?: Readonly<Record<string, string>>): string;
   /** A store on it, closed when the test ends. */
   open(
@@ -23,7 +26,7 @@ export interface ScriptedGcs extends ScriptedServer {
   ): Promise<ObjectStore>;
 }
 
-/** `index`: of the request, from 0. What it leaves open, the fake answers. */
+/** `index` counts requests from 0. The fake answers if the script returns nothing. */
 export type GcsScript = (
   request: SeenRequest,
   fake: FakeGcs,
@@ -62,7 +65,7 @@ export async function scriptedGcs(
   };
 }
 
-/** The request has its effect, and then this is what the client sees. */
+/** The request takes effect, and the client sees this reply. */
 export function afterEffect(reply: Reply): GcsScript {
   return (request, fake) => {
     fake.answer(request);
@@ -70,7 +73,7 @@ export function afterEffect(reply: Reply): GcsScript {
   };
 }
 
-/** The script for the requests that match; the fake answers the others. */
+/** Applies the script to matching requests. The fake answers the others. */
 export function onlyFor(matches: (request: SeenRequest) => boolean, script: GcsScript | Reply): GcsScript {
   return (request, fake, index) => {
     if (!matches(request)) return undefined;

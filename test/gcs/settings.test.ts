@@ -1,4 +1,4 @@
-/** What the settings of a URI put on each request. */
+/** How the settings of a URI change each request. */
 
 import { createHash } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
@@ -30,7 +30,7 @@ const KEY_ENV = { HOLDFAST_GCS_CUSTOMER_KEY: KEY };
 const KEY_HASH = createHash('sha256').update(KEY, 'base64').digest('base64');
 const KMS = 'projects/p/locations/eu/keyRings/r/cryptoKeys/k';
 
-/** Every call there is. */
+/** Makes every call of a store. */
 async function doAll(store: ObjectStore): Promise<void> {
   await store.create('a', BYTES, { crc32c: crc32c(BYTES) });
   await store.head('a');
@@ -146,7 +146,7 @@ describe('endpoint', () => {
 
   test('nobody listens there: Unavailable', async () => {
     const server = await scriptedGcs();
-    // Port 1 is nobody's.
+    // No process listens on port 1.
     const store = await server.open({ endpoint: 'http://127.0.0.1:1' });
     expect(await errorOf(store.head('a'))).toMatchObject({ code: 'Unavailable', status: 'temporary' });
   });

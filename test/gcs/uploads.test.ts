@@ -1,4 +1,4 @@
-/** Uploads in parts, each way they are sent, where something goes wrong on the way. */
+/** Uploads in parts, in each mode, with errors on the way. */
 
 import { createHash } from 'node:crypto';
 import { crc32c } from '@holdfast/core';
@@ -31,7 +31,7 @@ async function sendParts(upload: Upload): Promise<PartReceipt[]> {
   return Promise.all(parts.map((part, index) => upload.putPart(index, part, { crc32c: crc32c(part) })));
 }
 
-/** An upload of two parts, all of them sent. */
+/** An upload whose two parts have both been sent. */
 async function sent(store: ObjectStore): Promise<{ upload: Upload; receipts: PartReceipt[] }> {
   const upload = await store.beginUpload('a/b', { partSizeBytes: PART_BYTES });
   return { upload, receipts: await sendParts(upload) };
@@ -42,7 +42,7 @@ async function openFake(script?: GcsScript, settings?: Record<string, string>) {
   return { server, store: await server.open(settings) };
 }
 
-/** Answers the first request of a kind in this way, and leaves the others alone. */
+/** Applies the script to the first matching request and not to later ones. */
 function once(matches: Parameters<typeof onlyFor>[0], script: GcsScript): GcsScript {
   let isFirst = true;
   return onlyFor(
@@ -54,7 +54,10 @@ function once(matches: Parameters<typeof onlyFor>[0], script: GcsScript): GcsScr
   );
 }
 
-/** The object is exactly what was sent; told by one value, because matchers compare megabytes byte by byte. */
+/**
+ * True if the object is exactly what was sent. It compares the bytes itself, because matchers
+ * compare megabytes byte by byte.
+ */
 const isWhole = async (store: ObjectStore) =>
   BYTES.equals((await store.get('a/b', { maxBytes: BYTES.byteLength })).bytes);
 

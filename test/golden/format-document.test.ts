@@ -24,7 +24,7 @@ import { GOLDEN_VALUES } from './values.ts';
 const DOCUMENT = readFileSync(new URL('../../docs/format.md', import.meta.url), 'utf8');
 const PYTHON = spawnSync('python3', ['--version']).status === 0 ? 'python3' : undefined;
 
-/** Text below a heading, up to the next one. */
+/** The text below a heading, up to the next one. */
 function section(heading: string): string {
   const from = DOCUMENT.indexOf(`\n${heading}\n`);
   const level = heading.split(' ')[0];
@@ -82,13 +82,16 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
   const id = { lineage: 1, epoch: 1, version: 7n };
   const nothing = { bases: [], metrics: {}, metadata: {}, suspicions: [] };
 
-  /** What a manifest says where it repeats its receipt. */
+  /** The fields of a manifest that repeats its receipt. */
   function repeated(files: readonly FileRecord[]): Pick<Manifest, 'writers' | 'receipts'> {
     const receipt = { receiptKey: 'version_7/1.1/receipts/0.0.json', receiptSha256: sha256(weights) };
     return { writers: [{ writer: 0, incarnation: 0, ...receipt, files, directories: [] }], receipts: [] };
   }
 
-  /** Where it refers to it, and that to a list for each file. The writer's life is its third. */
+  /**
+   * The fields of a manifest that refers to its receipt, which refers to one list for each file. It
+   * is the writer's third life.
+   */
   function referred(files: readonly FileRecord[]): Pick<Manifest, 'writers' | 'receipts'> {
     const life = { id, writer: 0, incarnation: 2 };
     const fileLists = files.map((file) => {
@@ -102,7 +105,7 @@ describe.runIf(PYTHON)('I9: the reader in docs/format.md, in another language', 
     return { writers: [], receipts: [receiptRef({ receipt, sha256: digest }, 1)] };
   }
 
-  /** Version 7 of one writer, committed in entry 2. Returns the key of each object. */
+  /** Writes version 7 of one writer, committed in entry 2. Returns the key of each object. */
   function writeRun(shares = repeated): { manifest: string; entry: string; payload: string } {
     const files = [fileOf('empty', new Uint8Array(0)), fileOf('model/weights.bin', weights)];
     put(files[0]!.key, new Uint8Array(0));

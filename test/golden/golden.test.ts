@@ -12,7 +12,7 @@ interface Expectation {
   readonly message: string;
 }
 
-/** For whoever adds a value or a kind of damage. */
+/** For a maintainer who adds a value or a kind of damage. */
 const HINT = 'new golden files are written by: node --conditions=holdfast-source test/golden/make.ts';
 
 const DAMAGED = JSON.parse(readFileSync(new URL('damaged/index.json', HERE), 'utf8')) as Record<string, Expectation>;

@@ -1,6 +1,7 @@
 /**
- * Writes the golden files that are not there yet: `node --conditions=holdfast-source test/golden/make.ts`.
- * One that is there is never written again: it stands for what some Holdfast has written into somebody's store.
+ * Writes the missing golden files: `node --conditions=holdfast-source test/golden/make.ts`. It
+ * never overwrites an existing one, which represents what some version of Holdfast has written to a
+ * user's store.
  */
 
 import { createHash } from 'node:crypto';
@@ -21,7 +22,7 @@ function writeNew(path: string, bytes: Uint8Array): void {
   console.log(`new: ${path}`);
 }
 
-/** The record again with another text after its checksum, and a checksum that is right for it. */
+/** The record with changed text after its checksum, and a correct checksum for it. */
 function resealed(path: string, from: string, to: string): Uint8Array {
   const tail = read(path).subarray(CHECKSUM_END).toString();
   if (!tail.includes(from)) throw new Error(`${path} has no ${from}`);
@@ -41,7 +42,7 @@ for (const [name, { kind, value }] of Object.entries(GOLDEN_VALUES)) {
 
 const receipt = 'v1/receipt.json';
 const entry = 'v1/catalog-entry.json';
-/** The member `files` of a file list, with the comma after it. */
+/** The member `files` of a file list, including the comma after it. */
 const FILES_OF_LIST = /"files":\[.*\],(?=")/.exec(read('v1/file-list.json').toString())?.[0] ?? '';
 
 const DAMAGED: Readonly<Record<string, () => Uint8Array>> = {

@@ -1,4 +1,7 @@
-/** What the golden files hold: one small run of two writers, with a value in every field. Add to it; what is there stays. */
+/**
+ * The content of the golden files: one small run of two writers, with a value in every field. Add
+ * to it, but change nothing that exists.
+ */
 
 import type {
   CatalogCheckpoint,
@@ -257,7 +260,10 @@ const retired: CatalogEntry = {
   },
 };
 
-/** After a rebuild that could not read a manifest: an older reader would delete what is held for it. */
+/**
+ * After a rebuild that could not read a manifest. An older reader would delete the objects that are
+ * kept for that manifest.
+ */
 const skipping: CatalogEntry = {
   ...retired,
   format: { kind: 'catalog-entry', major: 2, minor: 0 },
@@ -291,14 +297,17 @@ const takenReceipt: Receipt = {
 };
 const pausedReceipt: Receipt = { ...takenReceipt, taken: { consistency: 'PAUSED', stateVersion: 0n, takenAtMs: 0 } };
 const [firstShare, secondShare] = manifest.writers as readonly [WriterShare, WriterShare];
-/** One writer said what its bytes are of, the other nothing. */
+/** One writer reported the state of its bytes, the other did not. */
 const takenManifest: Manifest = {
   ...manifest,
   format: { kind: 'manifest', major: 1, minor: 1 },
   writers: [firstShare, { ...secondShare, taken: { consistency: 'POLLUTED', stateVersion: 9007199254740990n, takenAtMs: AT_MS } }],
 };
 
-/** Directories in which a writer saved nothing, beside files; the other has the same and no file at all. */
+/**
+ * Directories in which a writer saved nothing, beside files. The other writer has the same
+ * directory and no file.
+ */
 const directoriesReceipt: Receipt = {
   ...receipt,
   format: { kind: 'receipt', major: 1, minor: 2 },
@@ -316,7 +325,7 @@ const directoriesManifest: Manifest = {
   ],
 };
 
-/** When files and an empty directory were modified; of one file nothing is known. */
+/** Modification times of files and of an empty directory. One file has none. */
 const timesReceipt: Receipt = {
   ...receipt,
   format: { kind: 'receipt', major: 1, minor: 2 },
@@ -329,7 +338,7 @@ const timesManifest: Manifest = {
   writers: [{ ...firstShare, files: [{ ...empty, mtimeMs: 1 }, weights] }, secondShare],
 };
 
-/** Some of the files of a writer that has too many for its receipt. */
+/** Some files of a writer that has too many for its receipt. */
 const fileList: FileList = { format: { kind: 'file-list', major: 2, minor: 0 }, id: ID, writer: 0, incarnation: 1, files: [empty, weights] };
 const timesFileList: FileList = {
   ...fileList,
@@ -351,7 +360,7 @@ const listedReceipt: Receipt = {
     { sha256: hex('2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae'), fileCount: 1, sizeBytes: 0, firstName: 'z', lastName: 'z' },
   ],
 };
-/** Of three writers, of which the last has no file. */
+/** Three writers, the last of which has no file. */
 const manifestByReference: Manifest = {
   format: { kind: 'manifest', major: 2, minor: 0 },
   id: ID,
@@ -421,7 +430,9 @@ const grant: Grant = {
   pid: 4711,
 };
 
-/** As a later minor format may write it: fields that this one does not know, at every level. */
+/**
+ * As a later minor format may write it: with fields at every level that this version does not know.
+ */
 const newerMinor = {
   ...receipt,
   format: { kind: 'receipt', major: 1, minor: 7, writtenBy: 'holdfast 9' },
@@ -478,7 +489,10 @@ const paged: CatalogEntry = {
   },
 };
 
-/** Metrics and metadata that came after the commits, of a checkpoint in the entry and of one in a page. */
+/**
+ * Metrics and metadata that were added after the commits, for a checkpoint in the entry and for one
+ * in a page.
+ */
 const annotatedEntry: CatalogEntry = {
   ...entry,
   format: { kind: 'catalog-entry', major: 1, minor: 1 },

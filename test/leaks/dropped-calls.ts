@@ -1,6 +1,7 @@
 /**
- * Program of `leaks.test.ts`, run with `--expose-gc`: makes every public call of the manager many times, drops it in the middle, and prints
- * what is left, one line of JSON for each call. It ends without closing the managers that the calls were made on.
+ * The program of `leaks.test.ts`, run with `--expose-gc`. It makes every public call of the manager
+ * many times and drops each in the middle. It prints what is left as one line of JSON for each
+ * call. It exits without closing the managers of these calls.
  */
 
 import { readdirSync } from 'node:fs';
@@ -9,15 +10,15 @@ import { type Checkpoint, type CheckpointManager, crc32c, createCheckpointManage
 import { MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { openStore } from '@holdfast/stores';
 
-/** `where`: `memory`, or a directory that takes two runs. `which`: `calls` or `objects`. */
+/** `where`: `memory`, or a directory for two runs. `which`: `calls` or `objects`. */
 const [where = '', which = '', countText = ''] = process.argv.slice(2);
 const COUNT = Number(countText);
-/** What is allocated in the first rounds stays: code, caches, pools. */
+/** The first rounds allocate code, caches and pools, which stay. */
 const WARM_UP = Math.ceil(COUNT / 4);
 const ROUNDS_PER_COLLECTION = 250;
 const SETTINGS = { bufferBytes: 16 * 1024 * 1024, partSizeBytesMin: 64 * 1024, saveBytesPerSecondMax: 0 };
 const DATA = new Uint8Array(140_000).fill(7);
-/** Its managers are not closed. */
+/** The managers of this call are not closed. */
 const LAST = 'openOutputStream dropped';
 let writerCount = 0;
 const collectGarbage = globalThis.gc as () => void;
@@ -26,15 +27,15 @@ const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 interface Subject {
   readonly manager: CheckpointManager;
-  /** Of the same store: another run. */
+  /** The manager of another run in the same store. */
   readonly other: CheckpointManager;
   readonly checkpoint: Checkpoint;
 }
 
-/** One call. `signal` fires in the middle of it. */
+/** One call. `signal` fires in its middle. */
 type Drop = (subject: Subject, signal: AbortSignal) => unknown;
 
-/** Calls that give a promise: stopped in the middle, and never awaited. */
+/** Calls that return a promise. They are aborted in the middle and never awaited. */
 const CALLS: Record<string, Drop> = {
   join: ({ manager }, signal) => manager.join({ signal }),
   create: ({ manager }, signal) => manager.create(undefined, { signal }),
@@ -67,7 +68,7 @@ const CALLS: Record<string, Drop> = {
   details: ({ checkpoint }, signal) => checkpoint.details({ signal }),
 };
 
-/** Calls that give an object: used a little, and then forgotten. */
+/** Calls that return an object. It is used briefly and then dropped. */
 const OBJECTS: Record<string, Drop> = {
   'openInputStream unread': ({ checkpoint }) => checkpoint.openInputStream('a'),
   'openInputStream dropped': ({ checkpoint }) => checkpoint.openInputStream('a').getReader().read(),
@@ -100,7 +101,8 @@ const OBJECTS: Record<string, Drop> = {
   'openOutputStream dropped': async ({ manager }) => {
     const writer = (await manager.create(9)).openOutputStream('a').getWriter();
     void writer.write(new Uint8Array(10)).catch(() => undefined);
-    // Few streams are filled at once: further ones wait until those that were dropped are garbage.
+    // Only a few streams can be filled at once. Further ones wait until the dropped ones are
+    // collected as garbage.
     writerCount += 1;
     if (writerCount % 3 > 0) return;
     collectGarbage();
@@ -149,7 +151,7 @@ async function collected(): Promise<void> {
   }
 }
 
-/** Until nothing is under way: what is told to end has a second for it. */
+/** Waits until nothing is in progress, for at most two seconds. */
 async function settled(isOver: () => boolean | Promise<boolean>): Promise<void> {
   const untilMs = performance.now() + 2000;
   do {

@@ -1,4 +1,7 @@
-/** Reads over HTTP that are closed or forgotten: their connections go with them, though the server never answers. */
+/**
+ * Reads over HTTP that are closed or dropped. Their connections close too, although the server
+ * never answers.
+ */
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -16,7 +19,7 @@ test.each(['closed', 'forgotten'])('sources in the middle of a read are %s', asy
   const server = await scriptedS3(({ method }) => (method === 'HEAD' ? object('abc') : 'silence'));
   const store = await server.open();
   const reads: Promise<unknown>[] = [];
-  // In a function of its own: what it has opened is garbage once it has returned.
+  // A separate function, so that everything it opened is garbage after its return.
   const readOne = async () => {
     const source = await openObjectSource(store, 'a', { settings: SETTINGS });
     const asked = server.requests.length;

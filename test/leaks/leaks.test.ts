@@ -1,4 +1,7 @@
-/** What a caller stops in the middle, or forgets, costs nothing: no timer, lease, descriptor or memory is left, and the process ends. */
+/**
+ * A call that is aborted or dropped leaves no timer, lease, descriptor or memory behind, and the
+ * process ends.
+ */
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -8,9 +11,11 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 
 const PROGRAM = new URL('dropped-calls.ts', import.meta.url).pathname;
-/** A forgotten stream has parts of 64 KiB each in memory; measuring is inexact by far less. */
+/**
+ * A forgotten stream holds parts of 64 KiB each in memory. The measurement error is far smaller.
+ */
 const BYTES_PER_CALL_MAX = 20_000;
-/** Half a minute on two cores that have nothing else to do. */
+/** The test takes half a minute on two idle cores. */
 const TIMEOUT_MS = 900_000;
 
 interface Left {
@@ -21,7 +26,7 @@ interface Left {
   readonly bytesPerCall: number;
 }
 
-/** What is left after each call was made so often. */
+/** Makes each call `count` times and returns what each has left. */
 async function dropCalls(where: string, which: string, count: number): Promise<Left[]> {
   const flags = ['--expose-gc', '--conditions=holdfast-source'];
   const args = [...flags, PROGRAM, where, which, `${count}`];
@@ -44,7 +49,7 @@ test.concurrent.each([
   );
   expect(lines).toHaveLength(callCount);
   const bytesMax = medium === 'disk' ? Number.POSITIVE_INFINITY : BYTES_PER_CALL_MAX;
-  const filesMax = count / 4; // a store on disk keeps some that it has read
+  const filesMax = count / 4; // a store on disk keeps some files open that it has read
   const isLeft = ({ leases, timers, files, bytesPerCall }: Left) =>
     leases > 0 || timers > 0 || files > filesMax || bytesPerCall > bytesMax;
   expect(lines.filter(isLeft)).toEqual([]);
