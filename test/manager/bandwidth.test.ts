@@ -170,7 +170,8 @@ describe('the limit', () => {
     const plan = scriptedFaults({ operation: 'putPart', skip: 60, times: 1000, fault: FAULTS.stopBefore });
     const bucket = newBucket();
     const dead = setUp({ clock, bucket, settings, plan, attempt: 'one' });
-    dead.manager.save({ version: 1, buffers: { a: bytes(SIZE) } }).catch(() => undefined); // its process is dead
+    // Its process is dead.
+    dead.manager.save({ version: 1, buffers: { a: bytes(SIZE) } }).catch(() => undefined);
     while (dead.sent.length < 60) await clock.sleep(100);
     const { manager, sent } = setUp({ clock, bucket, settings, attempt: 'one' });
     const beganMs = clock.monotonicMs();

@@ -13,7 +13,10 @@ import { processOn } from './sweep-run.ts';
 
 /** Number of transactions that the catalog remembers. */
 const RING = 256;
-/** Entries 1 and 2 are the first job's takeover and commit: the takeover of the process under test is entry 3. */
+/**
+ * Entries 1 and 2 are the first job's takeover and commit. The takeover of the process under test
+ * is entry 3.
+ */
 const SENT_ON = 2;
 
 const save = (manager: CheckpointManager, version: number) =>

@@ -245,7 +245,8 @@ function rebuildThatWaits(isIt: (count: number, key: string) => boolean, bucket:
     await released;
   };
   const change = (below: ObjectStore) => delayed(below, wait);
-  const { manager } = processOn(bucket, { change, clock: systemClock }); // others act while it waits
+  // Others act while it waits.
+  const { manager } = processOn(bucket, { change, clock: systemClock });
   const told = manager
     .rebuildCatalog()
     .then(

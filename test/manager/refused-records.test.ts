@@ -5,7 +5,7 @@ import { type FaultPlan, FaultyStore, refuse } from '@holdfast/testkit';
 import { expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
 
-/** Each new record is rejected so many times. */
+/** Each new record is rejected `times` times. */
 function refusing(times: number): FaultPlan {
   const refused = new Map<string, number>();
   return ({ operation, key }) => {

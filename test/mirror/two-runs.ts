@@ -31,7 +31,7 @@ export function open(
 }
 
 /**
- * Saves versions with so many writers and the files of `filesOf`. No two versions share objects, so
+ * Saves versions with `count` writers and the files of `filesOf`. No two versions share objects, so
  * a test can damage one version alone.
  */
 export async function saveAll(

@@ -32,7 +32,7 @@ function watching(runs: TwoRuns, options: { store?: FaultyStore; onIdle?: (count
     },
   });
   result.catch(() => wake());
-  /** Resolves once the mirror has polled so many times in all. */
+  /** Resolves once the mirror has polled `count` times in all. */
   const looked = async (count: number) => {
     while (idleCount < count) {
       await new Promise<void>((resolve) => {

@@ -12,7 +12,9 @@ import { type checkInvariants, filesOf, type RunView } from '../crash/invariants
 import { Stage, type StageOptions } from './stage.ts';
 
 const SEED = 20_26;
-/** So many of the disk states are checked as a whole run. The objects are checked in all states. */
+/**
+ * How many of the disk states are checked as a whole run. The objects are checked in all states.
+ */
 const RUNS_MAX = 24;
 
 const LONE = { attempt: 'job-0', index: 0, count: 1 };

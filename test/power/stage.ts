@@ -139,7 +139,7 @@ export class Stage {
     this.#look();
   }
 
-  /** Checks so many of the states that the cuts have left, chosen at random, as a later process. */
+  /** Checks `count` of the states that the cuts have left, chosen at random, as a later process. */
   async check(count: number, look = checkInvariants): Promise<void> {
     const { random } = this.#options;
     const left = [...this.images];

@@ -1,4 +1,6 @@
-/** Bodies that do not match the request. None of their bytes may be returned as the object. */
+/**
+ * Bodies that do not match the request. The store must not return any of their bytes as the object.
+ */
 
 import { describe, expect, test } from 'vitest';
 import { allPages, errorOf, FRAMINGS, type Reply, sequence } from '../scripted/scripted-server.ts';

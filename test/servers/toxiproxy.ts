@@ -23,7 +23,7 @@ export type ToxicEffect =
   | { readonly type: 'timeout'; readonly timeoutMs: number }
   /** The connection is reset after this time. */
   | { readonly type: 'reset_peer'; readonly timeoutMs: number }
-  /** The connection is closed after so many bytes. */
+  /** The connection is closed after this many bytes. */
   | { readonly type: 'limit_data'; readonly bytes: number };
 
 export type Toxic = ToxicEffect & {

@@ -101,7 +101,10 @@ class Losing {
     for (const version of this.#story.oldVersions) await this.#save(manager, OLD_ATTEMPT, version);
   }
 
-  /** Called after every entry. In some stories, old writers move again once a rebuild has begun. */
+  /**
+   * Called after every entry. In some stories, a rebuild that has begun makes old writers move
+   * again.
+   */
   #look(): void {
     const { run, scheduler, random } = this.stage;
     run.look();

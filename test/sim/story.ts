@@ -48,7 +48,7 @@ export interface Story {
 
 export const VERSION_MAX = 4;
 /**
- * One seed out of so many has more files than one record can hold: a seed with remainder
+ * One seed in this many has more files than one record can hold: those with remainder
  * `MANY_FILES_REST`.
  */
 export const MANY_FILES_EVERY = 7;

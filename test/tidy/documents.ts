@@ -17,7 +17,7 @@ function namesInTables(document: string): string[] {
 }
 
 interface Documented {
-  /** The code that defines the names; the rule holds once it exists. */
+  /** The code that defines the names. The rule applies once this code exists. */
   readonly source: string;
   readonly constant: string;
   /** A document with a table whose rows begin with the names. */

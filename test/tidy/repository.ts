@@ -7,7 +7,10 @@ import { fileURLToPath } from 'node:url';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Path from the root, with '/', to text. A rule sees nothing else, so a sample can stand for a repository. */
+/**
+ * Maps each path from the root, with '/', to its text. A rule sees nothing else, so a sample can
+ * stand for a repository.
+ */
 export type Repository = ReadonlyMap<string, string>;
 
 /** Returns one line for each fault: the file, then the remedy. */

@@ -152,7 +152,8 @@ describe('a read that is far slower than others', () => {
     const { download, reads, sink, transfer } = setUpSlow(answer, { data, partSizeBytes, settings });
     await download();
     expect(isEqual(sink.bytes, data)).toBe(true);
-    expect(reads.filter(({ offsetBytes }) => offsetBytes === 13 * MIB)).toHaveLength(4); // each part is read twice
+    // Each part is read twice.
+    expect(reads.filter(({ offsetBytes }) => offsetBytes === 13 * MIB)).toHaveLength(4);
     expect(isWhole(transfer)).toBe(true);
   });
 

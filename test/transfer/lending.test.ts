@@ -70,7 +70,8 @@ describe('a copy', () => {
     await copy(source.transfer, target.transfer, files);
     expect(source.transfer.memory.peakBytes).toBe(0);
     expect(target.transfer.memory.peakBytes).toBeLessThanOrEqual(16 * MIB);
-    expect(target.transfer.memory.peakBytes).toBeGreaterThan(8 * MIB); // reading goes on while parts wait to be sent
+    // Reading continues while parts wait to be sent.
+    expect(target.transfer.memory.peakBytes).toBeGreaterThan(8 * MIB);
   });
 
   test('in parts that are whole parts of the original, so that each is compared before it is sent', async () => {

@@ -385,7 +385,8 @@ describe('the caller stops it', () => {
       expect((await uploads[index])?.code).toBe('Aborted');
     }
     expect([pulled, bucket.openUploads(), isWhole(transfer)]).toEqual([1, [], true]);
-    await transfer.upload([streamItem('next', chunksOf(bytesOf(10), 3))]); // the seats are free again
+    // The seats are free again.
+    await transfer.upload([streamItem('next', chunksOf(bytesOf(10), 3))]);
   });
 
   test('while memory is awaited', async () => {
