@@ -1,4 +1,7 @@
-/** The archive for arm64 runs: on a machine of a directory, whose programs QEMU runs, and nothing else is on it. */
+/**
+ * The arm64 archive runs on a machine that contains nothing else. The machine is a directory whose
+ * programs QEMU runs.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -18,7 +21,7 @@ import {
 } from './artifacts.ts';
 
 const HOME = `opt/holdfast-${VERSION}-linux-arm64`;
-/** Each command compiles its own code, which takes QEMU seconds, and more where other tests run. */
+/** QEMU takes seconds to compile the code of each command, and longer if other tests run. */
 const TIMEOUT_MS = 300_000;
 
 interface Machine {
@@ -33,7 +36,7 @@ async function openMachine(): Promise<Machine> {
   const root = place.path('root');
   await copyArm64Machine(root);
   for (const name of ['opt', 'dev', 'model']) await mkdir(place.path('root', name));
-  // There is no device in it; the launcher drops what a missing getconf says.
+  // The root has no devices. The launcher discards the message about a missing getconf.
   await writeFile(place.path('root', 'dev', 'null'), '');
   const archive = artifact(`holdfast-${VERSION}-linux-arm64.tar.gz`);
   execFileSync('tar', ['-xzf', archive, '-C', place.path('root', 'opt')]);

@@ -1,4 +1,4 @@
-/** What `npm run pack` has made, and places outside the clone to use it in. */
+/** The results of `npm run pack`, and directories outside the clone to use them in. */
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
@@ -13,11 +13,11 @@ import { type Ended, run } from '../e2e/holdfast-process.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const ARTIFACTS = join(ROOT, 'artifacts');
-/** Installing takes seconds, on a machine that has nothing else to do. */
+/** Installing takes seconds on an idle machine. */
 export const INSTALL_TIMEOUT_MS = 300_000;
-/** Those that the packages run on. */
+/** Versions of Node that run the packages. */
 export const NODES = [22, 24, 26] as const;
-/** Those that say a sentence and end. */
+/** Versions of Node on which the packages print one sentence and exit. */
 export const OLD_NODES = [18, 20] as const;
 
 export interface PackageJson {
@@ -42,7 +42,7 @@ export const PACKAGES: readonly string[] = readdirSync(join(ROOT, 'packages'))
   .filter((folder) => folder !== 'cli' && existsSync(join(ROOT, 'packages', folder, 'package.json')))
   .map((folder) => readJson<PackageJson>(join(ROOT, 'packages', folder, 'package.json')).name);
 
-/** An artifact by its name. Throws if nothing was packed. */
+/** Path of an artifact by its name. Throws if `npm run pack` has not made it. */
 export function artifact(name: string): string {
   const path = join(ARTIFACTS, name);
   if (!existsSync(path)) throw new Error(`artifacts/${name} is missing; run: npm run pack`);
@@ -53,7 +53,7 @@ export function tarball(name: string): string {
   return artifact(`${name.replace('@', '').replace('/', '-')}-${VERSION}.tgz`);
 }
 
-/** The tarballs of a package and of all that it depends on here. */
+/** The tarballs of a package and of its dependencies in this repository. */
 export function tarballsFor(name: string): Record<string, string> {
   const found: Record<string, string> = {};
   const visit = (each: string) => {
@@ -67,7 +67,7 @@ export function tarballsFor(name: string): Record<string, string> {
   return found;
 }
 
-/** The program of a Node of this major; fetched into the cache if it is not there. */
+/** Path of the Node of this major version. Fetches it into the cache if it is missing. */
 export function nodeProgram(major: keyof typeof TRIED_NODES): string {
   const { name } = nodePackage({ platform: 'linux', arch: process.arch, musl: false }) ?? {};
   if (name === undefined) throw new Error(`there is no Node for ${process.arch} to try the packages with`);
@@ -92,7 +92,9 @@ export async function scratch(): Promise<Scratch> {
   };
 }
 
-/** Of this process: where the registry and the cache are stands in the settings of the user. */
+/**
+ * Variables of this process for an installer. The user's settings name the registry and the cache.
+ */
 function installEnv(): Record<string, string> {
   const kept = Object.entries(process.env).filter(([name]) =>
     /^(npm_config_|https?_proxy|no_proxy|node_extra_ca_certs|xdg_|home$)/i.test(name),
@@ -101,7 +103,7 @@ function installEnv(): Record<string, string> {
   return Object.fromEntries(kept.filter(([name]) => !own.test(name))) as Record<string, string>;
 }
 
-/** Runs an installer; throws with what it said if it fails. */
+/** Runs an installer. Throws an error with its output if it fails. */
 export async function installer(words: readonly string[], cwd: string): Promise<void> {
   const ended = await run(words, { cwd, env: installEnv() });
   if (ended.code !== 0) throw new Error(`${words.join(' ')}: ${ended.stdout}${ended.stderr}`);
@@ -112,7 +114,10 @@ export function npm(...args: readonly string[]): string[] {
   return [command, ...first, ...args, '--no-audit', '--no-fund', '--loglevel=error'];
 }
 
-/** A program for the Node of an archive, unpacked at `home`; its end where both are computed by native code. */
+/**
+ * A program for the Node of an archive at `home`. It prints `NATIVE_SAID` if native code computes
+ * both checksums.
+ */
 export function nativeChecksums(home: string): string {
   return `
     const { createRequire } = require('node:module');

@@ -1,4 +1,7 @@
-/** Projects outside the clone that use the packages: strict compilers, a bundler, the examples, and a store of a user's own. */
+/**
+ * Projects outside the clone that use the packages: strict compilers, a bundler, the examples, and
+ * a user's own store.
+ */
 
 import { cpSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
@@ -30,14 +33,15 @@ beforeAll(async () => {
   const dependencies = Object.fromEntries(PACKAGES.map((name) => [name, `file:${tarball(name)}`]));
   const manifest = { private: true, type: 'module', dependencies, pnpm: { overrides: dependencies } };
   await writeFile(place.path('package.json'), JSON.stringify(manifest));
-  // A package sees only what its manifest names. Types of Node themselves expect to be found from everywhere.
+  // A package sees only the dependencies that its manifest names. The types of Node must be visible
+  // everywhere, so they are hoisted.
   const flags = ['--prefer-offline', '--ignore-scripts', '--config.hoist-pattern=@types/*'];
   await installer(['pnpm', 'install', ...flags], place.directory);
 }, INSTALL_TIMEOUT_MS);
 
 afterAll(() => place.remove());
 
-/** Compiles files of a directory; what the compiler says is the result. */
+/** Compiles the files of a directory. Resolves to the compiler's output. */
 async function compile(directory: string, options: object, ...more: string[]): Promise<string> {
   const strict = { strict: true, skipLibCheck: false, noEmit: true, types: [] };
   await writeFile(
@@ -47,7 +51,10 @@ async function compile(directory: string, options: object, ...more: string[]): P
   return (await run([TSC, '--project', directory, ...more], { cwd: directory })).stdout;
 }
 
-/** All that a user can import. vitest belongs to the user who wants it. */
+/**
+ * Everything that a user can import. vitest is excluded, because users install it only if they need
+ * it.
+ */
 function imports(): string[] {
   return PACKAGES.flatMap((name) => {
     const { exports } = readJson<PackageJson>(place.path('node_modules', name, 'package.json'));
@@ -86,7 +93,7 @@ describe.each(RESOLUTIONS)('a strict compiler, $moduleResolution', (options) => 
         `examples-${options.moduleResolution}-${prefix === 'holdfast' ? 'one' : 'many'}`,
       );
       await mkdir(join(directory, 'node_modules', '@types'), { recursive: true });
-      // A user's own choice, since the examples use Node themselves.
+      // The examples use Node themselves, so their user installs these types.
       const node = join(ROOT, 'node_modules', '@types', 'node');
       await symlink(node, join(directory, 'node_modules', '@types', 'node'));
       for (const file of readdirSync(join(ROOT, 'examples')).filter((name) => name.endsWith('.ts'))) {

@@ -1,4 +1,4 @@
-/** What a user installs from the tarballs works, outside the clone and with npm, pnpm and yarn. */
+/** The installed tarballs work outside the clone, with npm, pnpm and yarn. */
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
@@ -25,7 +25,7 @@ import {
 
 const YARN = { name: 'yarn', version: '1.22.22' };
 
-/** The first line of what an import throws. */
+/** The first line of the error that an import throws. */
 const TOO_OLD = /^CheckpointError: Holdfast needs Node 22 or newer; this is Node (18|20)\.[\d.]+$/m;
 
 const MANUAL = readFileSync(join(ROOT, 'docs/install.md'), 'utf8');
@@ -127,7 +127,7 @@ describe('holdfast alone, by npm install -g', () => {
   });
 });
 
-/** Opens a store of each kind; nothing is sent. */
+/** Opens a store of each kind without sending a request. */
 const LIBRARY_PROGRAM = `
 import { openStore, parseVersion } from 'holdfast';
 import { decodeShard } from 'holdfast/elasticdl';
@@ -147,7 +147,7 @@ console.log(typeof parseVersion, typeof train, typeof decodeShard);
 
 const LIBRARY_SAID = 's3 true\ngs true\naz true\nmemory true\nfunction function function\n';
 
-/** Saves, restores, and meets adapters that are not installed and one of its own. */
+/** Saves and restores. It also uses adapters that are not installed and a custom one. */
 const PROGRAM = `
 import { openCheckpointManager, openStore, registerStore } from '@holdfast/stores';
 const run = await openCheckpointManager(process.argv[2]);
@@ -179,7 +179,7 @@ interface Manager {
 const dependencies = (tarballs: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(tarballs).map(([name, path]) => [name, `file:${path}`]));
 
-/** The tarballs that docs/install.md has npm install for a package. */
+/** The tarballs that docs/install.md names for a package. */
 function documented(folder: string): string[] {
   const line = new RegExp(`^npm install \\./artifacts/holdfast-\\{(${folder}\\b.*)\\}-(\\S+)\\.tgz`, 'm');
   const [, folders = '', version] = line.exec(MANUAL) ?? [];
@@ -215,7 +215,7 @@ const MANAGERS: readonly Manager[] = [
     words: () => [
       process.execPath,
       join(fetchPackage(YARN, { say: () => undefined }), 'bin', 'yarn.js'),
-      // Its own cache knows a tarball by its version alone.
+      // A separate cache, because yarn identifies a cached tarball only by its version.
       ...['install', '--no-lockfile', '--non-interactive', '--cache-folder', place.path('yarn-cache')],
     ],
   },

@@ -1,4 +1,7 @@
-/** The archives with Node inside: unpacked, they run without a network; a machine that cannot run one is told so in a sentence. */
+/**
+ * The archives with Node. They run without a network after unpacking. A machine that cannot run one
+ * prints one sentence.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -40,7 +43,7 @@ beforeAll(async () => {
 
 afterAll(() => place.remove());
 
-/** No user, no network, nothing on the PATH but what every Linux has. */
+/** Runs as an unprivileged user, without a network, with only the PATH that every Linux has. */
 function isolated(words: readonly string[], env: Record<string, string> = {}) {
   const user = process.getuid?.() === 0 ? [] : ['--user', '--map-root-user'];
   const bare = { PATH: '/usr/bin:/bin', HOME: '/nonexistent', NODE_COMPILE_CACHE: '', ...env };

@@ -1,4 +1,7 @@
-/** Each tarball is what a registry and a compiler expect, and nothing of the repository is left in it. */
+/**
+ * Each tarball meets the expectations of registries and compilers, and contains nothing that
+ * belongs only to the repository.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
@@ -19,7 +22,7 @@ import {
   VERSION,
 } from './artifacts.ts';
 
-/** The packages are ES modules alone, for compilers that know `exports`. */
+/** The packages are ES modules only, for compilers that support `exports`. */
 const NOT_FOR_COMMONJS = new Set(['NoResolution node10', 'CJSResolvesToESM node16-cjs']);
 
 let place: Scratch;

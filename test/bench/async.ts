@@ -1,4 +1,7 @@
-/** `bench async`: how long a step is held up by a save beside the training, against a plain copy of the same bytes and a save that is waited for. */
+/**
+ * `bench async`: measures how long a background save blocks a training step. It compares that with
+ * a plain copy of the same bytes and with a save that is awaited.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,11 +19,11 @@ import { assertRoom } from './room.ts';
 import { makePattern, parseShape } from './s3/shapes.ts';
 import { spread } from './statistics.ts';
 
-/** The copy itself, and the turns that it leaves to others. */
+/** Covers the copy itself and its yields to the event loop. */
 const COPY_RATIO_MAX = 1.5;
-/** So that the target is the slower side: a copy is not to wait for it. */
+/** Makes the target the slower side, because a copy must not wait for the target. */
 const THROTTLED_BYTES_PER_SECOND = 256 * 1024 * 1024;
-/** In MemoryStaging the event loop has its turn after each 32 MiB. */
+/** MemoryStaging yields to the event loop after each 32 MiB. */
 const LOOP_RESOLUTION_MS = 1;
 /** The monitor measures from one of its timers to the next. */
 const LOOP_WARM_UP_MS = 20;
@@ -39,11 +42,11 @@ const TITLES: Readonly<Record<Kind, string>> = {
 
 export interface AsyncRun {
   readonly kind: Kind;
-  /** For so long the step cannot go on. */
+  /** Time for which the step is blocked. */
   readonly blockedMs: number;
-  /** From the call to the commit; 0 for a copy. */
+  /** Time from the call to the commit, or 0 for a copy. */
   readonly totalMs: number;
-  /** Longest time in which the event loop had no turn, while the step could not go on. */
+  /** Longest time for which the event loop was blocked while the step was blocked. */
   readonly loopBlockedMs: number;
 }
 
@@ -53,7 +56,7 @@ export interface AsyncReport {
   readonly runs: readonly AsyncRun[];
 }
 
-/** Prints tables and writes `async.json` and `.md`; resolves to false if a figure was missed. */
+/** Prints tables and writes `async.json` and `.md`. Resolves to false if a target was missed. */
 export async function benchAsync(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -63,7 +66,7 @@ export async function benchAsync(args: readonly string[]): Promise<boolean> {
       dir: { type: 'string', default: tmpdir() },
       staging: { type: 'string' },
       out: { type: 'string' },
-      'from-sources': { type: 'boolean', default: false }, // it always measures the engine as it is
+      'from-sources': { type: 'boolean', default: false }, // it always runs the sources
     },
   });
   const rounds = Math.ceil(positive('--rounds', values.rounds));
@@ -94,7 +97,7 @@ export async function benchAsync(args: readonly string[]): Promise<boolean> {
   }
 }
 
-/** 16 buffers, each of which every step changes, so that no save finds anything unchanged. */
+/** 16 buffers, all of which every step changes, so that no save finds an unchanged one. */
 class TrainingState {
   readonly buffers: Readonly<Record<string, Uint8Array>>;
   readonly sizeBytes: number;
@@ -171,7 +174,7 @@ async function measure(
   const beganMs = performance.now();
   await call();
   const blockedMs = performance.now() - beganMs;
-  await sleep(LOOP_RESOLUTION_MS); // the monitor's timer has its turn once more
+  await sleep(LOOP_RESOLUTION_MS); // lets the monitor's timer run once more
   loop.disable();
   await saver?.settled();
   const totalMs = kind === 'copy' ? 0 : performance.now() - beganMs;

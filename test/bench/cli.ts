@@ -1,4 +1,4 @@
-/** The command line as a process whose cost is counted. */
+/** The command line as a measured process. */
 
 import { fileURLToPath } from 'node:url';
 // @boundaries-ignore it measures the build, as the tests make it
@@ -8,7 +8,7 @@ import { type Measured, measureProcess, type ProcessCost } from './s3/process-co
 
 const BUNDLE = fileURLToPath(new URL('../../packages/cli/dist/holdfast.mjs', import.meta.url));
 
-/** What a user gets: compiled, without type stripping. */
+/** The compiled command that users get, because type stripping costs time. */
 export function builtCli(fromSources: boolean): Cli {
   if (fromSources) return new Cli(HOLDFAST);
   if (!runStep(BUILD)) throw new Error('the build failed; its own words are above');
@@ -22,7 +22,7 @@ export class Cli {
     this.#words = words;
   }
 
-  /** Runs a command to its end; rejects unless it exits with 0. */
+  /** Runs a command to its end. Rejects unless it exits with 0. */
   async cost(args: readonly string[], env: Readonly<Record<string, string>>): Promise<ProcessCost> {
     return (await this.run(args, env)).cost;
   }
@@ -31,13 +31,13 @@ export class Cli {
     return measureCommand(this.words(args), env);
   }
 
-  /** For who starts it himself. */
+  /** The command's words, for callers that start it themselves. */
   words(args: readonly string[]): readonly string[] {
     return [...this.#words, ...args];
   }
 }
 
-/** Nothing of our own environment reaches the program but the PATH. */
+/** Passes only the PATH of our environment to the program. */
 export function measureCommand(
   [program = '', ...args]: readonly string[],
   env: Readonly<Record<string, string>>,

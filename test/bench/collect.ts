@@ -1,4 +1,6 @@
-/** `bench collect`: how many requests, and how long, it takes to delete what a dead attempt has left in MinIO. */
+/**
+ * `bench collect`: counts the requests and the time to delete what a dead attempt left in MinIO.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +19,7 @@ const CHECKPOINTS = 100;
 const CREATED_AT_ONCE = 32;
 const DELETE_REQUESTS_MAX = 20;
 
-/** At the default pace, and as fast as the store goes. */
+/** The default pace, and as fast as the store allows. */
 const PACES = [1000, 1_000_000] as const;
 
 interface Collected {
@@ -27,7 +29,10 @@ interface Collected {
   readonly wallMs: number;
 }
 
-/** Prints a table and writes `collect.json` and `.md`; resolves to false if it takes too many requests. */
+/**
+ * Prints a table and writes `collect.json` and `.md`. Resolves to false if it needs too many
+ * requests.
+ */
 export async function benchCollect(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -92,7 +97,7 @@ async function collectOnce(run: TestBucket, deletesPerSecondMax: number): Promis
   return { deletesPerSecondMax, swept: { objectCount, freedBytes }, deleteRequests, wallMs };
 }
 
-/** Of epoch 0, which has passed before anybody joins. */
+/** Creates objects of epoch 0, which is over before any attempt joins. */
 async function leaveGarbage(store: ObjectStore): Promise<void> {
   const bytes = new Uint8Array(100);
   for (let at = 0; at < OBJECTS; at += CREATED_AT_ONCE) {

@@ -1,4 +1,4 @@
-/** Requests and bytes of records that calls of a manager take. */
+/** Counts the requests and the record bytes that calls of a manager take. */
 
 import { type ObjectStore, systemClock } from '@holdfast/core';
 import { ObservedStore } from '@holdfast/core/store';
@@ -18,7 +18,9 @@ export class Counter {
   requests = 0;
   bytes = 0;
 
-  /** `store` as a client sees it whose requests are counted. Bytes: of all but payloads. */
+  /**
+   * Wraps `store` for a client whose requests are counted. Bytes include everything but payloads.
+   */
   connect(store: ObjectStore): ObservedStore {
     const onCall = ({ key, bytes }: { key: string; bytes: number }) => {
       this.requests++;

@@ -1,4 +1,4 @@
-/** Plain files of ElasticDL's, as large as one likes. */
+/** Generates plain ElasticDL files of any size. */
 
 import { randomFillSync } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
@@ -12,7 +12,10 @@ const ROW_BYTES = 4 * DIM;
 const TABLE_COUNT = 4;
 const PATTERN_BYTES = 2 ** 20;
 
-/** Embeddings of `sizeBytes` in all, float32 of 64, in four tables; each file has the ids of its index, shuffled. */
+/**
+ * Writes embeddings of `sizeBytes` in total, float32 with 64 elements, in four tables. Each file
+ * has the shuffled ids of its index.
+ */
 export async function writeCheckpoint(directory: string, count: number, sizeBytes: number): Promise<void> {
   mkdirSync(directory, { recursive: true });
   const rowCount = Math.floor(sizeBytes / ROW_BYTES / TABLE_COUNT / count);
@@ -60,14 +63,17 @@ function shuffledIds(index: number, count: number, rowCount: number): BigInt64Ar
 
 const VARIABLE_COUNT = 200;
 
-/** One shard of about `sizeBytes` whose contents are a hole in the file: only its structure is there, which is all that is looked at. */
+/**
+ * Writes one shard of about `sizeBytes` whose values are a hole in the file. Only its structure is
+ * stored, and only that is read.
+ */
 export async function writeHollowShard(directory: string, sizeBytes: number): Promise<void> {
   mkdirSync(directory, { recursive: true });
   const tables = Array.from({ length: 20 }, (_, table) => ({
     name: `embedding_${table}/embeddings:0`,
     dtype: 'float32' as const,
     dim: DIM,
-    // An id of a hole is 0, and takes one byte.
+    // Every id in a hole is 0 and takes one byte.
     rowCount: Math.floor(sizeBytes / 20 / (ROW_BYTES + 1)),
     idsBytes: Math.floor(sizeBytes / 20 / (ROW_BYTES + 1)),
   }));

@@ -1,4 +1,7 @@
-/** Lines over sizes as SVG, both axes by powers of ten: what grows as its size does is a straight line, what does not is level. */
+/**
+ * Lines over sizes as SVG, with logarithmic axes by powers of ten. Linear growth is a straight
+ * diagonal, and a constant is level.
+ */
 
 export interface Line {
   readonly label: string;
@@ -10,7 +13,7 @@ export interface LinePanel {
   readonly lines: readonly Line[];
 }
 
-// Pixels.
+// Sizes in pixels.
 const WIDTH = 860;
 const HEIGHT = 400;
 const TOP = 72;
@@ -20,7 +23,7 @@ const PANEL_WIDTH = 380;
 const PLOT_WIDTH = 330;
 const COLOURS = ['#0f766e', '#b45309', '#6d28d9', '#be123c', '#1d4ed8', '#4d7c0f'];
 
-/** `note`: one line below the title. The panels share their lines' names and colours. */
+/** `note` is one line below the title. All panels use the same line names and colours. */
 export function lineChart(title: string, note: string, panels: readonly LinePanel[]): string {
   const drawn = panels.map((panel, index) => panelOf(panel, LEFT + index * (PANEL_WIDTH + 30)));
   const labels = panels[0]?.lines.map(({ label }, index) => legendOf(label, index)) ?? [];

@@ -1,4 +1,4 @@
-/** `bench local`: the local store against what the machine can do. */
+/** `bench local`: compares the local store with the machine's own speed. */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, release, tmpdir } from 'node:os';
@@ -8,7 +8,7 @@ import { largeFile, type Row, smallFiles } from './local.ts';
 
 const GIB = 1024 ** 3;
 
-/** Prints a table; with `--out DIR` writes `local.json` there. */
+/** Prints a table. With `--out DIR` it also writes `local.json` there. */
 export async function benchLocal(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...args],

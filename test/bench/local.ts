@@ -1,4 +1,4 @@
-/** The local store against dd and cp, on the same bytes in the same run, in turn. */
+/** Compares the local store with dd and cp, on the same bytes in the same run, in turn. */
 
 import { closeSync, mkdirSync, openSync, readdirSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,14 +11,14 @@ const GIB = 1024 * MIB;
 
 export interface Row {
   readonly what: string;
-  /** What it is to be, where something was promised. */
+  /** The promised value, if there is one. */
   readonly target: string;
   readonly found: string;
   readonly isMet: boolean;
   readonly raw: unknown;
 }
 
-/** Random bytes, so that no layer below can shrink them. */
+/** Writes random bytes, which no layer below can compress. */
 function writeRandom(path: string, sizeBytes: number): void {
   const file = openSync(path, 'w');
   const block = new Uint8Array(MIB);
@@ -37,7 +37,7 @@ function payloadOf(run: string): string {
   throw new Error(`there is no payload in ${run}`);
 }
 
-/** Save and restore of one file against dd; `rounds` of each in turn. */
+/** Compares the save and restore of one file with dd, `rounds` times each in turn. */
 export async function largeFile(directory: string, sizeBytes: number, rounds: number): Promise<Row[]> {
   const source = join(directory, 'source');
   mkdirSync(source);
@@ -99,7 +99,10 @@ function largeFileRows(sizeBytes: number, costs: Record<string, Cost[]>): Row[] 
   ];
 }
 
-/** Many small files against `cp -r` followed by `sync`: the first save of a process, and the third. */
+/**
+ * Compares many small files with `cp -r` followed by `sync`, for the first and the third save of a
+ * process.
+ */
 export async function smallFiles(
   directory: string,
   count: number,
@@ -111,7 +114,8 @@ export async function smallFiles(
   for (let index = 0; index < count; index++) writeRandom(join(source, `part-${index}.bin`), sizeBytes);
   await timeCommand('sync', []);
   const costs = { cp: [] as Cost[], first: [] as Cost[], third: [] as Cost[] };
-  // Nothing is deleted in between: creating files just after thousands were deleted is slow on ext4, for whoever comes next.
+  // Deletes nothing in between. On ext4 creating files right after thousands were deleted is slow,
+  // for any process.
   for (let round = 0; round < rounds; round++) {
     const copy = join(directory, `small-copy-${round}`);
     costs.cp.push(await timeCommand('sh', ['-c', 'cp -r "$0" "$1" && sync', source, copy]));

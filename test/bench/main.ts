@@ -1,6 +1,7 @@
 /**
- * `npm run bench [-- SERIES] [options]`: what saving and restoring costs, beside the machine and beside other clients. Prints
- * tables for docs/performance.md. Nothing here is a test: numbers of a busy machine are noise, so compare ratios of one run.
+ * `npm run bench [-- SERIES] [options]`: measures saves and restores, beside the machine's own
+ * speed and other clients. Prints tables for docs/performance.md. Nothing here is a test. Numbers
+ * of a busy machine are noise, so compare ratios of one run.
  */
 
 import { benchAdapters } from './adapters/command.ts';
@@ -93,10 +94,10 @@ const SERIES: Readonly<Record<string, (args: readonly string[]) => Promise<unkno
   start: benchStart,
 };
 
-// Through 'exit', where running programs are ended and directories removed.
+// Exit through 'exit', whose handlers end running programs and remove directories.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(130));
 
-/** Options alone are for all of them. */
+/** Options without a series apply to all series. */
 function chosenSeries(words: readonly string[]): { names: readonly string[]; options: readonly string[] } {
   const [first = ''] = words;
   if (first === '' || first.startsWith('-')) return { names: Object.keys(SERIES), options: words };

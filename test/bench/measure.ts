@@ -1,16 +1,16 @@
-/** Running a command and counting its cost. */
+/** Runs a command and measures its cost. */
 
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 export interface Cost {
   readonly wallMs: number;
-  /** Of the call itself; 0 where it was not measured. */
+  /** CPU time of the call itself, or 0 if it was not measured. */
   readonly cpuMs: number;
   readonly peakRssBytes: number;
 }
 
-/** Runs a program to its end; rejects unless it exits with 0. Resolves to what it wrote to stdout. */
+/** Runs a program to its end. Rejects unless it exits with 0. Resolves to its stdout. */
 export function run(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
@@ -30,14 +30,14 @@ export function run(command: string, args: readonly string[]): Promise<string> {
   });
 }
 
-/** A shell command, by the clock on the wall. */
+/** Wall time of a shell command. */
 export async function timeCommand(command: string, args: readonly string[]): Promise<Cost> {
   const start = performance.now();
   await run(command, args);
   return { wallMs: performance.now() - start, cpuMs: 0, peakRssBytes: 0 };
 }
 
-/** A save or restore by a process of its own. */
+/** Cost of a save or restore in a separate process. */
 export async function timeHoldfast(
   action: 'save' | 'restore',
   job: { uri: string; directory: string; times?: number },

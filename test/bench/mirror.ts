@@ -1,4 +1,7 @@
-/** `bench mirror`: `holdfast mirror` from place to place, against saving the same files to the slower of the two. */
+/**
+ * `bench mirror`: compares `holdfast mirror` between stores with a save of the same files to the
+ * slower store.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -38,12 +41,12 @@ const WAYS = [
 type Way = (typeof WAYS)[number];
 
 const SPEED_RATIO_MIN = 0.7;
-/** The byte budget of the command line, and what may come on top of it. */
+/** The byte budget of the command line, and the allowance on top of it. */
 const RSS_MIB_MAX = 256 + 128;
 
 export interface MirrorRun extends ProcessCost {
   readonly shape: string;
-  /** As `saveTo` and `mirrorBy` say it. */
+  /** In the form of `saveTo` and `mirrorBy`. */
   readonly what: string;
   readonly round: number;
 }
@@ -58,7 +61,10 @@ export interface MirrorReport {
   readonly runs: readonly MirrorRun[];
 }
 
-/** Prints tables and writes `mirror.json`, `.md` and charts; resolves to false if a figure was missed. */
+/**
+ * Prints tables and writes `mirror.json`, `.md` and charts. Resolves to false if a target was
+ * missed.
+ */
 export async function benchMirror(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -103,7 +109,7 @@ interface Workplace {
 }
 
 async function mirrorShape(shape: Shape, { cli, rounds, directory }: Workplace): Promise<MirrorRun[]> {
-  // The files, and each store with what was saved and what was mirrored to it.
+  // Room for the files, and in each store for saved and mirrored data.
   assertRoom(shape.name, directory, 8 * totalBytes(shape));
   const files = join(directory, 'files');
   writeFiles(files, shape, makePattern());
@@ -122,7 +128,10 @@ interface Round {
   readonly round: number;
 }
 
-/** Places of this round alone. Servers are new each time: what an emulator has to clear away would burden the next round. */
+/**
+ * Opens new places for this round. Servers are new each time, because an emulator's cleanup would
+ * slow the next round.
+ */
 async function runRound({ cli, directory, files, shape, round }: Round): Promise<MirrorRun[]> {
   const minio = await startMinio({ directory });
   const azurite = await startAzurite({ directory });
@@ -146,7 +155,7 @@ async function runRound({ cli, directory, files, shape, round }: Round): Promise
       Azurite: saved.Azurite.uri,
     };
     const measure = async (what: string, args: readonly string[]): Promise<MirrorRun> => {
-      // What the one before has left in the page cache would be written at the expense of this one.
+      // Flush the page cache first. Otherwise this run pays for the writes of the previous one.
       await runToEnd({ program: 'sync', args: [], env: { PATH: process.env['PATH'] ?? '' } });
       const cost = await cli.cost([...args, '--quiet'], env);
       say(`round ${round + 1}, ${shape.name}, ${what}: ${(cost.wallMs / 1000).toFixed(2)} s`);
@@ -155,13 +164,13 @@ async function runRound({ cli, directory, files, shape, round }: Round): Promise
     const save = (store: StoreName) => measure(saveTo(store), ['save', files, uris[store]]);
     const mirror = async (way: Way) => {
       const run = await measure(mirrorBy(way), ['mirror', uris[way.from], mirrored[way.to].uri]);
-      // Every byte, once: the speed of copying something else would be no merit.
+      // Verify every byte once, because the speed of an incorrect copy means nothing.
       if (round === 0) await cli.run(['verify', mirrored[way.to].uri], env);
       return run;
     };
     const [first, second] = WAYS;
     const before = [await save('local'), await save('MinIO'), await mirror(first)];
-    // Each goes first in every other round.
+    // The order alternates between rounds.
     if (round % 2 === 0) return [...before, await save('Azurite'), await mirror(second)];
     return [...before, await mirror(second), await save('Azurite')];
   } finally {
@@ -183,7 +192,7 @@ export function mirrorVerdicts(report: MirrorReport): Verdict[] {
       const [from, to] = [wallMs(saveTo(way.from)), wallMs(saveTo(way.to))];
       const slower = to.map((ms, round) => Math.max(ms, from[round] ?? 0));
       const what = `${shape.name}, ${mirrorBy(way)}`;
-      // A bound: no round may break it.
+      // A hard limit, so no round may exceed it.
       const rssBytes = Math.max(...runsOf(report, shape, mirrorBy(way)).map((run) => run.peakRssBytes));
       return [
         {

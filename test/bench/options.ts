@@ -1,4 +1,4 @@
-/** Values of command-line options that several benchmarks take. */
+/** Values of command-line options that several benchmarks share. */
 
 export function positive(option: string, text: string): number {
   const value = Number(text);
@@ -7,7 +7,7 @@ export function positive(option: string, text: string): number {
   return value;
 }
 
-/** Names out of those known, separated by commas; in the order in which they are known. */
+/** Comma-separated names out of `known`, in the order of `known`. */
 export function chosen<Name extends string>(option: string, text: string, known: readonly Name[]): Name[] {
   const names = text.split(',');
   const unknown = names.filter((name) => !known.includes(name as Name));
@@ -16,7 +16,7 @@ export function chosen<Name extends string>(option: string, text: string, known:
   return known.filter((name) => names.includes(name));
 }
 
-/** Progress, beside what is measured. */
+/** Prints progress on stderr. */
 export function say(line: string): void {
   process.stderr.write(`${line}\n`);
 }

@@ -1,4 +1,7 @@
-/** `bench records`: what the worst records cost until they are read or refused: right checksums, and as much of one thing as they may hold. */
+/**
+ * `bench records`: measures how long the worst records take until they are read or rejected. These
+ * have correct checksums and as many items of one kind as allowed.
+ */
 
 import { decodeRecord } from '@holdfast/core/internal/format/index';
 import { allBombs } from '../records/bombs.ts';
@@ -7,7 +10,7 @@ import { say } from './options.ts';
 const LIMIT_MS = 2000;
 const SHOWN = 5;
 
-/** Prints the slowest; resolves to false if one takes longer than any record may. */
+/** Prints the slowest. Resolves to false if one takes longer than the limit for records. */
 export async function benchRecords(): Promise<boolean> {
   const times = allBombs().map((bomb) => {
     const bytes = bomb.make();

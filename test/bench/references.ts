@@ -1,4 +1,7 @@
-/** `bench references`: what hashing costs a save of which every file is new, and what a save costs of which none is. */
+/**
+ * `bench references`: measures what hashing costs a save of only new files, and what a save of only
+ * unchanged files costs.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,7 +22,9 @@ import { spread } from './statistics.ts';
 const STORES = ['local', 'MinIO'] as const;
 type StoreName = (typeof STORES)[number];
 
-/** The first two are of files that are all new, to a new run each; the third goes to the run of the second. */
+/**
+ * The first two kinds save new files, each to a new run. The third saves to the run of the second.
+ */
 const KINDS = ['new, dedupe off', 'new, dedupe auto', 'unchanged, dedupe auto'] as const;
 type Kind = (typeof KINDS)[number];
 
@@ -39,7 +44,9 @@ export interface ReferencesReport {
   readonly runs: readonly ReferencesRun[];
 }
 
-/** Prints tables and writes `references.json` and `.md`; resolves to false if a figure was missed. */
+/**
+ * Prints tables and writes `references.json` and `.md`. Resolves to false if a target was missed.
+ */
 export async function benchReferences(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -88,7 +95,7 @@ interface Workplace {
 
 async function measureShape(shape: Shape, work: Workplace): Promise<ReferencesRun[]> {
   const { directory, stores, rounds } = work;
-  // The files, and two runs of them in one store at a time.
+  // Room for the files, and for two runs of them in one store at a time.
   assertRoom(shape.name, directory, 3 * totalBytes(shape));
   const files = join(directory, 'files');
   writeFiles(files, shape, makePattern());
@@ -114,7 +121,7 @@ interface Place {
 async function runRound({ cli, directory, files, shape, store, round }: Round): Promise<ReferencesRun[]> {
   const { newRun, end } = await openPlaces(store, directory);
   const save = async (kind: Kind, { uri, env }: Place): Promise<ReferencesRun> => {
-    // What the one before has left in the page cache would be written at the expense of this one.
+    // Flush the page cache first. Otherwise this run pays for the writes of the previous one.
     await runToEnd({ program: 'sync', args: [], env: { PATH: process.env['PATH'] ?? '' } });
     const how = kind === 'new, dedupe off' ? 'off' : 'auto';
     const args = ['save', files, uri, '--dedupe', how, '--on-stale', 'off', '--quiet'];
@@ -125,7 +132,7 @@ async function runRound({ cli, directory, files, shape, store, round }: Round): 
   try {
     const [plain, hashed] = [await newRun(), await newRun()];
     const [off, auto, unchanged] = KINDS;
-    // Each goes first in every other round.
+    // The order alternates between rounds.
     const before = round % 2 === 0 ? [await save(off, plain)] : [];
     const runs = [...before, await save(auto, hashed)];
     if (round % 2 !== 0) runs.push(await save(off, plain));
@@ -135,7 +142,7 @@ async function runRound({ cli, directory, files, shape, store, round }: Round): 
   }
 }
 
-/** Runs of this round alone. */
+/** Opens new runs for this round. */
 async function openPlaces(
   store: StoreName,
   directory: string,

@@ -1,4 +1,7 @@
-/** Measured calls in a process of their own: `repartition-one.ts repartition|streams|inspect JSON`. Prints one line of JSON. */
+/**
+ * Measured calls in a separate process: `repartition-one.ts repartition|streams|inspect JSON`.
+ * Prints one line of JSON.
+ */
 
 import { createReadStream, createWriteStream, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +20,9 @@ async function divide(): Promise<number> {
   return files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }
 
-/** All files at once, each by Node's own streams as they come, and made durable. */
+/**
+ * Copies all files at once with Node's own streams and default settings, and makes them durable.
+ */
 async function stream(): Promise<number> {
   mkdirSync(job.to);
   const copies = readdirSync(job.from).map(async (name) => {

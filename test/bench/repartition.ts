@@ -1,6 +1,7 @@
 /**
- * `bench repartition`: a checkpoint of ElasticDL's divided anew, from a plain directory to a plain directory, beside reading and writing
- * the same bytes with plain streams. `bench inspect`: what there is in a large shard, without its values.
+ * `bench repartition`: reshards an ElasticDL checkpoint between plain directories, compared with
+ * reading and writing the same bytes with plain streams. `bench inspect`: lists the content of a
+ * large shard without its values.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -24,7 +25,7 @@ const SPEED_SHARE_MIN = 0.6;
 const RSS_OVER_BUDGET_MAX = 200 * MIB;
 const INSPECT_MS_MAX = 100;
 
-/** What `repartition-one.ts` is asked for. */
+/** The job of `repartition-one.ts`. */
 export interface RepartitionJob {
   readonly from: string;
   readonly to: string;
@@ -33,7 +34,7 @@ export interface RepartitionJob {
 }
 
 export interface OneCost {
-  /** Written; of `inspect`, read. */
+  /** Written bytes. For `inspect`, read bytes. */
   readonly bytes: number;
   readonly wallMs: number;
   readonly cpuMs: number;
@@ -48,7 +49,9 @@ export interface RepartitionReport {
   readonly streams: readonly OneCost[];
 }
 
-/** Prints tables and writes `repartition.json` and `.md`; resolves to false if a figure was missed. */
+/**
+ * Prints tables and writes `repartition.json` and `.md`. Resolves to false if a target was missed.
+ */
 export async function benchRepartition(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -58,7 +61,7 @@ export async function benchRepartition(args: readonly string[]): Promise<boolean
       buffer: { type: 'string', default: '256MiB' },
       dir: { type: 'string', default: tmpdir() },
       out: { type: 'string' },
-      'from-sources': { type: 'boolean', default: false }, // it always measures the engine as it is
+      'from-sources': { type: 'boolean', default: false }, // it always runs the sources
     },
   });
   const rounds = Math.ceil(positive('--rounds', values.rounds));
@@ -97,7 +100,7 @@ async function measure({
   const sides = ['repartition', 'streams'] as const;
   for (let round = 0; round < rounds; round++) {
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {
-      // What one left to be written to the disk is not to burden the other.
+      // Flush pending writes, so that one run does not slow the next.
       await timeCommand('sync', []);
       const cost = await one(side, { from, to, count: TO_COUNT, bufferBytes });
       costs[side].push(cost);
@@ -132,7 +135,7 @@ export function repartitionVerdicts({ repartition, streams, bufferBytes }: Repar
     },
     {
       what: 'peak RSS, MiB',
-      // A bound: no round may break it.
+      // A hard limit, so no round may exceed it.
       values: [Math.max(...repartition.map(({ peakRssBytes }) => peakRssBytes)) / MIB],
       wanted: { atMost: (bufferBytes + RSS_OVER_BUDGET_MAX) / MIB },
     },
@@ -159,7 +162,7 @@ export interface InspectReport {
   readonly runs: readonly OneCost[];
 }
 
-/** Prints a table and writes `inspect.json` and `.md`; resolves to false if a figure was missed. */
+/** Prints a table and writes `inspect.json` and `.md`. Resolves to false if a target was missed. */
 export async function benchInspect(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -168,7 +171,7 @@ export async function benchInspect(args: readonly string[]): Promise<boolean> {
       size: { type: 'string', default: '2GiB' },
       dir: { type: 'string', default: tmpdir() },
       out: { type: 'string' },
-      'from-sources': { type: 'boolean', default: false }, // it always measures the engine as it is
+      'from-sources': { type: 'boolean', default: false }, // it always runs the sources
     },
   });
   const rounds = Math.ceil(positive('--rounds', values.rounds));

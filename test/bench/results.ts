@@ -1,4 +1,4 @@
-/** Tables and files of results, and what they are judged by. */
+/** Tables and files of results, and their targets. */
 
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, release, tmpdir } from 'node:os';
@@ -6,16 +6,16 @@ import { join } from 'node:path';
 import { say } from './options.ts';
 import { median, spread } from './statistics.ts';
 
-/** A figure that is wanted, and what was found. */
+/** A target and the measured values. */
 export interface Verdict {
   readonly what: string;
   /** One value per round. */
   readonly values: readonly number[];
-  /** None: it is told, and not judged. */
+  /** Without a target the value is reported and not judged. */
   readonly wanted?: { readonly atLeast: number } | { readonly atMost: number } | undefined;
 }
 
-/** The median counts. */
+/** The median decides. */
 export function isMet({ values, wanted }: Verdict): boolean {
   if (wanted === undefined) return true;
   const value = median(values);
@@ -36,7 +36,7 @@ export function markdownTable(head: readonly string[], rows: readonly (readonly 
   return [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** `a` against `b`, of one round each. Both come in the order of their rounds. */
+/** Ratios of `a` to `b` for each round. Both are in the order of their rounds. */
 export function ratios(a: readonly number[], b: readonly number[]): number[] {
   return a.slice(0, b.length).map((value, round) => value / (b[round] ?? Number.NaN));
 }
@@ -46,7 +46,7 @@ export function machineText(): string {
   return `${availableParallelism()} × ${cpus()[0]?.model ?? 'cpu'}, Linux ${release()}, Node ${process.version}`;
 }
 
-/** Writes files into `out`, else into a new directory, and the Markdown to stdout as well. */
+/** Writes the files to `out` or to a new directory, and prints the Markdown to stdout. */
 export function publish(
   name: string,
   { markdown, json, charts }: { markdown: string; json: object; charts: Readonly<Record<string, string>> },

@@ -1,4 +1,7 @@
-/** `bench resume`: a save is killed at 60 % of a file, and the next process of the same attempt saves it again. How much is sent twice? */
+/**
+ * `bench resume`: kills a save at 60 % of a file. The next process of the same attempt saves the
+ * file again. Measures how many bytes are sent twice.
+ */
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -25,17 +28,17 @@ const STORES = ['local', 'MinIO', 'fake-gcs', 'Azurite'] as const;
 type StoreName = (typeof STORES)[number];
 
 const KILLED_AT_SHARE = 0.6;
-/** What was missing, and what was under way. */
+/** Allows for the missing bytes and for those in flight. */
 const SENT_AGAIN_SHARE_MAX = 0.45;
 
 export interface ResumeRun {
   readonly store: StoreName;
   readonly round: number;
-  /** Of the bytes of the file: in the store, as the first process knew, when it was killed. */
+  /** Share of the file that the store had at the kill, as far as the first process knew. */
   readonly doneShare: number;
-  /** Of the bytes of the file: sent by the second process. */
+  /** Share of the file that the second process sent. */
   readonly sentAgainShare: number;
-  /** Of the second process. */
+  /** Wall time of the second process. */
   readonly wallMs: number;
 }
 
@@ -44,7 +47,7 @@ export interface ResumeReport {
   readonly runs: readonly ResumeRun[];
 }
 
-/** Prints tables and writes `resume.json` and `.md`; resolves to false if a figure was missed. */
+/** Prints tables and writes `resume.json` and `.md`. Resolves to false if a target was missed. */
 export async function benchResume(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -91,7 +94,7 @@ interface Plan {
 }
 
 async function measureAll({ cli, directory, shape, rounds, stores }: Plan): Promise<ResumeRun[]> {
-  // The file, the run of it, and what the server keeps beside that until parts are an object.
+  // Room for the file, its run, and the parts that the server keeps until they become an object.
   assertRoom(shape.name, directory, 4 * shape.fileBytes);
   const files = join(directory, 'files');
   writeFiles(files, shape, makePattern());
@@ -109,7 +112,7 @@ async function measureAll({ cli, directory, shape, rounds, stores }: Plan): Prom
         say(
           `round ${round + 1}, ${store}: killed at ${percent(run.doneShare)}, sent again ${percent(run.sentAgainShare)}`,
         );
-        // Every byte, once: what was not sent again is there all the same.
+        // Verify every byte once: parts that were not sent again must be there too.
         if (round === 0) await cli.run(['verify', place.uri], env);
         runs.push(run);
       } finally {
@@ -126,7 +129,7 @@ interface Place {
   close(): Promise<void>;
 }
 
-/** Servers are new each time: what an emulator has to clear away would burden the next round. */
+/** Servers are new each time, because an emulator's cleanup would slow the next round. */
 const OPENERS: Readonly<Record<StoreName, (directory: string) => Promise<Place>>> = {
   local: async (directory) => {
     const path = join(directory, 'run');
@@ -167,14 +170,17 @@ async function killAndResume(
   return { doneShare: killed.doneBytes / sizeBytes, sentAgainShare, wallMs };
 }
 
-/** An event of `--progress json`, as far as it is of use here. */
+/** The fields of a `--progress json` event that this benchmark uses. */
 interface Event {
   readonly type: string;
   readonly doneBytes?: number;
   readonly keptBytes?: number;
 }
 
-/** One process of the attempt, killed as soon as `isEnough`. Rejects if it fails by itself. */
+/**
+ * Runs one process of the attempt and kills it as soon as `isEnough` returns true. Rejects if the
+ * process fails by itself.
+ */
 async function save(
   { cli, files, uri, env }: SaveCall,
   isEnough: (doneBytes: number) => boolean,

@@ -1,4 +1,4 @@
-/** `bench retention`: how long a plan takes for many checkpoints. */
+/** `bench retention`: measures how long a plan takes for many checkpoints. */
 
 import { parseArgs } from 'node:util';
 import type { CatalogCheckpoint, State } from '@holdfast/core/internal/format/index';
@@ -12,7 +12,7 @@ const MINUTE_MS = 60_000;
 const COUNT = 10_000;
 const LIMIT_MS = 100;
 
-/** All rules at once, which is the most that there is to do. */
+/** All rules at once, which is the most work. */
 const POLICY = policyRecord({
   keepLast: 10,
   keepEvery: 1000,
@@ -24,7 +24,7 @@ const POLICY = policyRecord({
   ],
 });
 
-/** Prints the times; resolves to false if a plan for 10,000 versions takes longer than it may. */
+/** Prints the times. Resolves to false if a plan for 10,000 versions exceeds its limit. */
 export async function benchRetention(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -46,7 +46,7 @@ export async function benchRetention(args: readonly string[]): Promise<boolean> 
   return median <= LIMIT_MS;
 }
 
-/** One checkpoint a minute, some of them verified, rolled back or pinned. */
+/** One checkpoint a minute. Some of them are verified, rolled back or pinned. */
 function stateOf(count: number): State {
   const checkpoints = Array.from(
     { length: count },

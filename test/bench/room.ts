@@ -1,6 +1,9 @@
 import { statfsSync } from 'node:fs';
 
-/** A server that runs out of room hangs for minutes, and a client that does may take the machine's memory with it. */
+/**
+ * Throws if there is too little room. A server without room hangs for minutes, and a client without
+ * room may exhaust the machine's memory.
+ */
 export function assertRoom(what: string, directory: string, bytes: number): void {
   const { bavail, bsize } = statfsSync(directory);
   if (bavail * bsize >= bytes) return;

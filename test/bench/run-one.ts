@@ -1,15 +1,15 @@
 /**
- * Measured calls in a process of their own: `run-one.ts save|restore JSON`. Prints what the last of them cost as one line of JSON. The
- * first call of a process also loads and compiles the code that it needs.
+ * Measured calls in a separate process: `run-one.ts save|restore JSON`. Prints the cost of the last
+ * call as one line of JSON. The first call of a process also loads and compiles its code.
  */
 
 import { openCheckpointManager } from '@holdfast/stores';
 
 interface Job {
   readonly uri: string;
-  /** Save: the directory to save. Restore: the directory to make. */
+  /** For save: the directory to save. For restore: the directory to create. */
   readonly directory: string;
-  /** Saves in this process, each a version of its own. Default 1. */
+  /** Number of saves in this process, each with its own version. Default 1. */
   readonly times?: number;
 }
 

@@ -1,4 +1,7 @@
-/** One checkpoint of many files: what its commit, a look at it and a restore of one file take, in memory and in real stores. */
+/**
+ * One checkpoint of many files: the requests of its commit, of a first read, and of a restore of
+ * one file. Measured in memory and in real stores.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,12 +22,12 @@ export const REAL_STORES = ['local', 'MinIO'] as const;
 export interface FilesPlan {
   readonly count: number;
   readonly writers: number;
-  /** Before the names of what is counted. */
+  /** Precedes the names of the counted calls. */
   readonly label: string;
   readonly open: () => Promise<ObjectStore>;
 }
 
-/** In memory, a thousand files for each writer. */
+/** In memory, with a thousand files for each writer. */
 export function ofFiles(count: number): Promise<Counted[]> {
   const bucket = new MemoryBucket({ crc32c });
   const open = async () => new MemoryStore(bucket);
@@ -32,13 +35,13 @@ export function ofFiles(count: number): Promise<Counted[]> {
   return countFiles({ count, writers, label: 'files', open });
 }
 
-/** In memory, all of one writer. */
+/** In memory, with all files in one writer. */
 export function ofLoneWriter(count: number): Promise<Counted[]> {
   const bucket = new MemoryBucket({ crc32c });
   return countFiles({ count, writers: 1, label: 'lone writer', open: async () => new MemoryStore(bucket) });
 }
 
-/** `directory`: for the local store and for the data of the server. */
+/** `directory` holds the local store and the data of the server. */
 export async function ofStored(
   name: (typeof REAL_STORES)[number],
   count: number,

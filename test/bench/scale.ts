@@ -1,6 +1,7 @@
 /**
- * `bench scale`: requests and bytes of one commit, however many versions the run has and however many files the checkpoint. Counts, so that
- * a busy machine makes no difference. The store is in memory; the files also go to a directory and to MinIO.
+ * `bench scale`: requests and bytes of one commit, by number of versions in the run and of files in
+ * the checkpoint. These are counts, so a busy machine does not change them. The store is in memory.
+ * The files also go to a directory and to MinIO.
  */
 
 import { tmpdir } from 'node:os';
@@ -31,7 +32,7 @@ const METRICS = { loss: 1.2345678901, lr: 0.0001234, 'eval/accuracy': 0.87654321
 const RUN_ID = '00000000000000000000000000000000';
 const JOB = 'job';
 
-/** Prints tables and writes `scale.json`, `.md` and a picture. */
+/** Prints tables and writes `scale.json`, `.md` and a chart. */
 export async function benchScale(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...args],

@@ -1,4 +1,7 @@
-/** `bench start`: how long the command line takes to start and to open a run in each store, and which SDKs it loads for that. */
+/**
+ * `bench start`: measures how long the command line takes to start and to open a run in each store,
+ * and which SDKs it loads.
+ */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,23 +21,26 @@ import { spread, summarize } from './statistics.ts';
 
 const IDLE_MS_MAX = 150;
 
-/** One command, and what it may load. */
+/** One command, and the modules that it may load. */
 interface Start {
   readonly name: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Nothing but this adapter may be loaded. */
+  /** The only adapter that the command may load. */
   readonly store: string | undefined;
 }
 
 export interface StartRuns extends Pick<Start, 'name' | 'store'> {
-  /** Without the hook that watches what is loaded. */
+  /** Measured without the hook that records loaded modules. */
   readonly costs: readonly ProcessCost[];
-  /** `undefined`: of Node alone, which is not ours. */
+  /** `undefined` for Node alone. */
   readonly loaded: LoadedModules | undefined;
 }
 
-/** Prints a table and writes `start.json`, `.md` and a chart; resolves to false if it is too slow or loads what it should not. */
+/**
+ * Prints a table and writes `start.json`, `.md` and a chart. Resolves to false if the start is too
+ * slow or loads unexpected modules.
+ */
 export async function benchStart(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -93,7 +99,7 @@ async function runStarts(
   cli: Cli,
   { starts, rounds, directory }: { starts: readonly Start[]; rounds: number; directory: string },
 ): Promise<StartRuns[]> {
-  // HOME is empty; compiled code is kept there, as it is between two calls of a user.
+  // HOME is empty. It keeps compiled code, as between two calls of a user.
   const home = { HOME: directory, NODE_COMPILE_CACHE: join(directory, 'compiled') };
   const source = join(directory, 'source');
   mkdirSync(source);

@@ -1,4 +1,4 @@
-/** Median and spread: what is published of a handful of rounds. */
+/** Median and spread of a few rounds, for publication. */
 
 export interface Summary {
   readonly median: number;
@@ -7,7 +7,10 @@ export interface Summary {
   readonly count: number;
 }
 
-/** Of an even number of values: the mean of the middle two. `NaN` in all fields but `count` if there is none. */
+/**
+ * For an even number of values the median is the mean of the middle two. Without values all fields
+ * but `count` are `NaN`.
+ */
 export function summarize(values: readonly number[]): Summary {
   const sorted = [...values].sort((a, b) => a - b);
   const low = sorted[(sorted.length - 1) >> 1] ?? Number.NaN;
@@ -24,7 +27,7 @@ export function median(values: readonly number[]): number {
   return summarize(values).median;
 }
 
-/** "median [min–max]"; "–" if there is no value. */
+/** Formats "median [min–max]", or "–" without values. */
 export function spread(values: readonly number[], digits = 2): string {
   if (values.length === 0) return '–';
   const { median, min, max } = summarize(values);

@@ -1,4 +1,7 @@
-/** `bench verify`: what level 0 costs on MinIO, where a checkpoint has a thousand files: time, requests, and not a byte of payload. */
+/**
+ * `bench verify`: cost of level 0 on MinIO for checkpoints of a thousand files. Measures time and
+ * requests, and checks that no payload is read.
+ */
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +23,7 @@ export interface VerifyRun {
   readonly level: 0 | 1 | 2;
   readonly wallMs: number;
   readonly requestCount: number;
-  /** Of these: what the store says of one object. */
+  /** The requests among these that ask about one object. */
   readonly headCount: number;
   readonly payloadBytes: number;
   readonly storedChecksumCount: number;
@@ -33,7 +36,7 @@ export interface VerifyReport {
   readonly runs: readonly VerifyRun[];
 }
 
-/** Prints tables and writes `verify.json` and `.md`; resolves to false if a figure was missed. */
+/** Prints tables and writes `verify.json` and `.md`. Resolves to false if a target was missed. */
 export async function benchVerify(args: readonly string[]): Promise<boolean> {
   const { values } = parseArgs({
     args: [...args],
@@ -42,7 +45,7 @@ export async function benchVerify(args: readonly string[]): Promise<boolean> {
       files: { type: 'string', default: '1000' },
       dir: { type: 'string', default: tmpdir() },
       out: { type: 'string' },
-      'from-sources': { type: 'boolean', default: false }, // it always measures the engine as it is
+      'from-sources': { type: 'boolean', default: false }, // it always runs the sources
     },
   });
   const rounds = Math.ceil(positive('--rounds', values.rounds));
@@ -81,7 +84,7 @@ async function measure(plan: { directory: string; fileCount: number; rounds: num
     const runs: VerifyRun[] = [];
     for (let round = 0; round < plan.rounds; round++) {
       for (const level of [0, 1, 2] as const) {
-        // A manager of its own: nothing is known, and no connection is open.
+        // A new manager, which has no cached records and no open connection.
         await using manager = await open();
         runs.push(await verifyOnce(manager, level, calls));
       }
@@ -128,7 +131,7 @@ export function verifyVerdicts({ runs, fileCount }: VerifyReport): Verdict[] {
   const values = (of: (run: VerifyRun) => number) => first.map(of);
   return [
     { what: 'level 0: wall time, ms', values: values((run) => run.wallMs), wanted: { atMost: WALL_MS_MAX } },
-    // A bound: no round may break it.
+    // A hard limit, so no round may exceed it.
     {
       what: 'level 0: payload bytes read, most of all rounds',
       values: [Math.max(...values((run) => run.payloadBytes))],

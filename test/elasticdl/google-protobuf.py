@@ -25,7 +25,7 @@ def messages(proto_root):
             sys.exit("protoc ended with status %d" % status)
         with open(path, "rb") as file:
             descriptors = descriptor_pb2.FileDescriptorSet.FromString(file.read())
-    # Every file that is imported is in the set too, after those that import it perhaps.
+    # Imported files are in the set too, possibly after the files that import them.
     pool = descriptor_pool.DescriptorPool()
     by_name = {file.name: file for file in descriptors.file}
 
@@ -77,7 +77,7 @@ def fill_params(model, case):
 
 
 def fill_tensor_proto(tensor, shape, variable, data):
-    # As ElasticDL's serialize_ndarray does it.
+    # Follows ElasticDL's serialize_ndarray.
     tensor.dtype = variable["dtype"]
     tensor.tensor_content = content(data)
     for size in shape:

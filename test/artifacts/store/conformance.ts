@@ -1,4 +1,7 @@
-/** The conformance checks on that store, with the test runner of Node. Its objects are in memory: a disk would take its time. */
+/**
+ * The conformance checks on that store, with Node's test runner. It keeps objects in memory,
+ * because a disk is slower.
+ */
 
 import { after, before, describe, test } from 'node:test';
 import { crc32c } from '@holdfast/core';

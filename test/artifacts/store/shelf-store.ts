@@ -1,4 +1,7 @@
-/** A store as a user writes one: `shelf:///abs/dir`, kept in a directory. It passes every call on and adds a word to its URI. */
+/**
+ * An example of a user's store: `shelf:///abs/dir`, kept in a directory. It forwards every call and
+ * adds a word to the URI.
+ */
 
 import { crc32c } from '@holdfast/core';
 import type {
@@ -71,7 +74,7 @@ export async function openShelf(uri: string): Promise<ShelfStore> {
   return new ShelfStore(uri, await openLocalStore(uri.replace('shelf://', 'file://'), { crc32c }));
 }
 
-/** What `--store-module` and `registerStore` take. */
+/** The export that `--store-module` and `registerStore` take. */
 export const stores: Readonly<Record<string, StoreAdapter>> = {
   shelf: { form: 'shelf:///abs/dir', open: openShelf },
 };

@@ -1,11 +1,14 @@
-/** The adapters that are measured, and what each is measured beside. */
+/** The measured adapters, and the clients that each is compared with. */
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { DialectName } from '../discard/process.ts';
 
-/** `download`: every byte is verified and dropped. The others begin or end in memory of the caller, or in a file on tmpfs. */
+/**
+ * `download` verifies every byte and drops it. The other actions use the caller's memory or a file
+ * on tmpfs.
+ */
 export const ACTIONS = ['upload', 'upload of a file', 'download', 'download to memory'] as const;
 export type Action = (typeof ACTIONS)[number];
 
@@ -14,20 +17,20 @@ export type Client = (typeof CLIENTS)[number];
 
 export interface Adapter {
   readonly name: DialectName;
-  /** Of a run on the server at `endpoint`. */
+  /** The URI of a run on the server at `endpoint`. */
   uri(endpoint: string, run: string): string;
   readonly env: Readonly<Record<string, string>>;
-  /** The endpoint as the SDK wants it, and the bucket. */
+  /** The endpoint in the form that the SDK needs, and the bucket. */
   sdkEndpoint(endpoint: string): string;
   readonly bucket: string;
-  /** Of plain objects, and what a PUT of one needs. */
+  /** The path of plain objects. A PUT of one needs `rawHeaders`. */
   readonly rawPath: string;
   readonly rawHeaders: Readonly<Record<string, string>>;
-  /** The calls of the SDK that are measured. */
+  /** The SDK calls that are measured. */
   readonly sdk: Partial<Readonly<Record<Action, { readonly call: string; readonly costsAtLeast?: number }>>>;
 }
 
-/** Holdfast against `node:http` with the same checksum: so much more at most. */
+/** Maximum cost of Holdfast relative to `node:http` with the same checksum. */
 export const RAW_RATIO_MAX = 1.4;
 
 export const ADAPTERS: readonly Adapter[] = [
@@ -51,7 +54,7 @@ export const ADAPTERS: readonly Adapter[] = [
   },
   {
     name: 'gcs',
-    // What real GCS gets; an emulator would be sent pieces to compose.
+    // The mode for the real GCS. For an emulator Holdfast would upload objects and compose them.
     uri: (endpoint, run) => `gs://bench/${run}?${new URLSearchParams({ endpoint, uploads: 'multipart' })}`,
     env: {},
     sdkEndpoint: (endpoint) => endpoint,
@@ -76,7 +79,7 @@ export const ADAPTERS: readonly Adapter[] = [
     rawPath: '/bench/runs/raw',
     rawHeaders: { 'x-ms-blob-type': 'BlockBlob' },
     sdk: {
-      // It computes no checksum of its own, and reads no file: little is left to be saved.
+      // The SDK computes no checksum and reads no file here, so Holdfast can save little.
       upload: { call: 'uploadData' },
       'upload of a file': { call: 'uploadFile', costsAtLeast: 2 },
       'download to memory': { call: 'downloadToBuffer', costsAtLeast: 2 },
@@ -84,7 +87,7 @@ export const ADAPTERS: readonly Adapter[] = [
   },
 ];
 
-/** Which of the clients do this. */
+/** The clients that support this action. */
 export function clientsOf({ sdk }: Adapter, action: Action): Client[] {
   if (action === 'download') return ['holdfast', 'node:http'];
   const hasSdk = sdk[action] !== undefined;
@@ -98,13 +101,16 @@ const SDK_DRIVERS: Readonly<Record<DialectName, string>> = {
   azure: './azure-sdk-driver.mjs',
 };
 
-/** The script that is this client. */
+/** The script of this client. */
 export function driverOf({ name }: Adapter, client: Client): string {
   const own = client === 'holdfast' ? './holdfast-driver.mjs' : './raw-driver.mjs';
   return fileURLToPath(new URL(client === 'SDK' ? SDK_DRIVERS[name] : own, import.meta.url));
 }
 
-/** S3's is a peer of the other benchmark, installed by it; those of GCS and Azure are dependencies of the tests. */
+/**
+ * True if the adapter's SDK is installed. The S3 benchmark installs that of S3. Those of GCS and
+ * Azure are dependencies of the tests.
+ */
 export function isSdkInstalled({ name }: Adapter, modules: string): boolean {
   return name !== 's3' || existsSync(join(modules, 'node_modules', '@aws-sdk', 'lib-storage'));
 }

@@ -1,4 +1,7 @@
-/** @azure/storage-blob as it comes: `uploadData`, `uploadFile` and `downloadToBuffer` into memory that is there. */
+/**
+ * @azure/storage-blob with its defaults: `uploadData`, `uploadFile`, and `downloadToBuffer` into
+ * allocated memory.
+ */
 
 import { BlobServiceClient, StorageSharedKeyCredential } from '@azure/storage-blob';
 import { job, measure } from '../peers/driver.mjs';

@@ -1,4 +1,7 @@
-/** `bench adapters`: every cloud adapter beside the least that `node:http` can do and beside the provider's own SDK. */
+/**
+ * `bench adapters`: compares every cloud adapter with a minimal `node:http` client and with the
+ * provider's own SDK.
+ */
 
 import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -47,10 +50,13 @@ function parseOptions(args: readonly string[]): Options {
   };
 }
 
-/** Prints tables and writes `adapters.json`, `.md` and charts; resolves to false if a client failed or a figure was missed. */
+/**
+ * Prints tables and writes `adapters.json`, `.md` and charts. Resolves to false if a client failed
+ * or missed a target.
+ */
 export async function benchAdapters(args: readonly string[]): Promise<boolean> {
   const options = parseOptions(args);
-  // What is measured is what a user gets: compiled, without type stripping.
+  // Measure the compiled command that users get, because type stripping costs time.
   if (!options.fromSources && !runStep(BUILD)) throw new Error('the build failed; its own words are above');
   const directory = mkdtempSync(join(tmpdir(), 'holdfast-bench-'));
   const memoryDirectory = mkdtempSync('/dev/shm/holdfast-bench-');
@@ -83,7 +89,7 @@ async function measureAll(
   const { modules } = placesIn(testConfig(process.env).cacheDirectory, fromSources);
   const results = { runs: [] as AdapterRun[], failures: [] as AdapterFailure[] };
   for (const sizeBytes of sizes) {
-    // The file, and what a client holds of it: the source, and the copy that an SDK makes.
+    // Room for the file and for a client's memory: the source, and the copy that an SDK makes.
     assertRoom(sizeText(sizeBytes), memoryDirectory, 4 * sizeBytes);
     const filePath = join(memoryDirectory, 'file');
     writeFile(filePath, pattern, sizeBytes);

@@ -1,4 +1,7 @@
-/** @google-cloud/storage as it comes: `file.save` of a Buffer and `file.download`, both with their own validation. */
+/**
+ * @google-cloud/storage with its defaults: `file.save` of a Buffer and `file.download`, both with
+ * their own validation.
+ */
 
 import { Storage } from '@google-cloud/storage';
 import { job, measure } from '../peers/driver.mjs';

@@ -1,4 +1,7 @@
-/** Holdfast, through its public API: one large file from memory or from a file; back into memory, or verified and dropped. */
+/**
+ * Holdfast through its public API, with one large file. It saves from memory or a file. It restores
+ * into memory, or verifies and drops the bytes.
+ */
 
 import { openCheckpointManager, openStore } from '@holdfast/stores';
 import { job, measure } from '../peers/driver.mjs';
@@ -9,7 +12,8 @@ const NAME = 'model.bin';
 const memory =
   job.action === 'upload' ? sourceMemory() : job.action === 'download to memory' ? targetMemory() : null;
 
-// The adapter and what it needs are loaded when its first store is opened. A user's SDK is loaded by then, and so is ours.
+// The first store that is opened loads its adapter. Load it before measuring, because a user's SDK
+// is loaded before the call too.
 await (await openStore(job.uri, process.env)).close();
 
 async function inRun(work) {

@@ -1,9 +1,9 @@
-/** Bytes in memory, before they are sent and after they have come; all of it lies outside of what is measured. */
+/** Memory for the bytes before an upload and after a download. Preparing it is not measured. */
 
 import { readFileSync } from 'node:fs';
 import { job } from '../peers/driver.mjs';
 
-/** The pattern again and again: what is to be sent. */
+/** The pattern repeated, as the bytes to send. */
 export function sourceMemory() {
   const pattern = readFileSync(job.patternPath);
   const memory = Buffer.allocUnsafeSlow(job.sizeBytes);
@@ -11,7 +11,7 @@ export function sourceMemory() {
   return memory;
 }
 
-/** Memory that has been touched, so that nobody pays for the first time. */
+/** Memory that was written before, so that no client pays for the first access. */
 export function targetMemory() {
   return Buffer.allocUnsafeSlow(job.sizeBytes).fill(1);
 }

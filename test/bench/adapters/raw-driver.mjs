@@ -1,4 +1,7 @@
-/** The least that can be done in JavaScript: `node:http` with pooled memory and CRC32C of every piece, each an object of its own. */
+/**
+ * A minimal JavaScript client: `node:http` with pooled memory and CRC32C. It stores each piece as a
+ * separate object.
+ */
 
 import { Agent, request } from 'node:http';
 import { crc32c } from '@holdfast/core';

@@ -1,4 +1,4 @@
-/** From runs of adapters to what is published: tables, verdicts and charts. */
+/** Turns runs of adapters into published tables, verdicts and charts. */
 
 import { markdownTable, ratios, type Verdict, verdictTable } from '../results.ts';
 import { barChart } from '../s3/chart.ts';
@@ -9,7 +9,7 @@ import { ACTIONS, type Action, type Adapter, type Client, clientsOf, RAW_RATIO_M
 import type { AdapterFailure, AdapterRun } from './series.ts';
 
 export interface AdapterReport {
-  /** Machine, versions, options: one line. */
+  /** Machine, versions and options in one line. */
   readonly conditions: string;
   readonly adapters: readonly Adapter[];
   readonly sizes: readonly number[];
@@ -42,7 +42,7 @@ function cpuOf({ callCpuMs, sizeBytes }: AdapterRun): number {
   return callCpuMs / 1000 / (sizeBytes / GIB);
 }
 
-/** Those of which there are runs of both. */
+/** Verdicts for all comparisons in which both clients have runs. */
 export function verdictsOf(report: AdapterReport): Verdict[] {
   return places(report).flatMap((place) =>
     ACTIONS.flatMap((action) => {
@@ -121,7 +121,7 @@ export function markdownOf(report: AdapterReport): string {
   return `${[report.conditions, verdictTable(verdictsOf(report)), ...sections, ...failed].join('\n\n')}\n`;
 }
 
-/** By the name of its file: wall time beside client CPU, a row of panels for each action. */
+/** Charts by file name: wall time beside client CPU, with one row of panels for each action. */
 export function chartsOf(report: AdapterReport): Record<string, string> {
   return Object.fromEntries(places(report).map((place) => [chartName(place), chartOf(report, place)]));
 }

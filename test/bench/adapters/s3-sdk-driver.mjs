@@ -1,4 +1,4 @@
-/** `Upload` of @aws-sdk/lib-storage and `GetObject` of @aws-sdk/client-s3 as they come. */
+/** `Upload` of @aws-sdk/lib-storage and `GetObject` of @aws-sdk/client-s3 with their defaults. */
 
 import { job, load, measure } from '../peers/driver.mjs';
 import { assertArrived, sourceMemory } from './memory.mjs';

@@ -1,4 +1,4 @@
-/** The measured runs of one adapter, clients in turn within each round. */
+/** The measured runs of one adapter. Clients take turns within each round. */
 
 import { openStore } from '@holdfast/stores';
 import type { DiscardServer } from '../discard/process.ts';
@@ -7,14 +7,14 @@ import { measureProcess } from '../s3/process-cost.ts';
 import { callCost } from '../s3/rounds.ts';
 import { ACTIONS, type Action, type Adapter, CLIENTS, type Client, clientsOf, driverOf } from './adapters.ts';
 
-/** One call in a process of its own. */
+/** One call in a separate process. */
 export interface AdapterRun {
   readonly adapter: string;
   readonly client: Client;
   readonly action: Action;
   readonly round: number;
   readonly sizeBytes: number;
-  /** Of the call, without loading the program and without filling the memory. */
+  /** Time of the call, without loading the program and filling the memory. */
   readonly callMs: number;
   readonly callCpuMs: number;
   readonly serverCpuMs: number;
@@ -36,18 +36,19 @@ export interface AdapterSeries {
   readonly rounds: number;
   readonly hasSdk: boolean;
   readonly patternPath: string;
-  /** On tmpfs, of `sizeBytes`. */
+  /** A file of `sizeBytes` on tmpfs. */
   readonly filePath: string;
-  /** Where a client may keep files of its own. */
+  /** A directory in which a client may keep its own files. */
   readonly home: string;
-  /** Where the peers of S3 are installed. */
+  /** The directory of the installed S3 peers. */
   readonly modules: string;
   readonly fromSources: boolean;
 }
 
 /**
- * In each round every client does all that it can, uploads first; another begins each round. One upload by us before all that is not
- * counted: the server's first. A client that fails is left out from there on.
+ * In each round every client performs all its actions, uploads first. Another client begins each
+ * round. One upload by Holdfast before the first round is not counted, because it is the server's
+ * first request. A client that fails takes no further part.
  */
 export async function runAdapter(
   series: AdapterSeries,
@@ -82,7 +83,7 @@ export async function runAdapter(
   return { runs, failures };
 }
 
-/** As many requests at a time as the adapter itself asks for. */
+/** The number of parallel requests that the adapter itself chooses. */
 async function concurrencyOf({ adapter, server }: AdapterSeries): Promise<number> {
   const store = await openStore(adapter.uri(server.endpoint, 'none'), adapter.env);
   await store.close();
@@ -133,7 +134,10 @@ async function runOne(series: AdapterSeries, one: OneRun): Promise<AdapterRun> {
   };
 }
 
-/** What a driver gets as its one argument. Objects of a size, a client and a round are their own; downloads take what was uploaded. */
+/**
+ * The single argument of a driver. Each size, client and round has its own objects. Downloads use
+ * the uploaded ones.
+ */
 function jobOf(
   { adapter, server, sizeBytes, patternPath, filePath }: AdapterSeries,
   { action, round, concurrency }: OneRun,

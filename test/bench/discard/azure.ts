@@ -1,4 +1,7 @@
-/** Just enough of Azure Blob Storage: block blobs in one request and in blocks, listings, deletes. The account is the first of the path. */
+/**
+ * A minimal Azure Blob Storage: block blobs in one request and in blocks, listings, deletes. The
+ * account is the first segment of the path.
+ */
 
 import type { IncomingMessage } from 'node:http';
 import { type Contents, KEPT_BYTES_MAX, type Part, SAMPLE_BYTES, type StoredObject } from './contents.ts';
@@ -147,7 +150,7 @@ function metadataOf(request: IncomingMessage): Record<string, string> {
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
-/** As the service does, which has compared it. */
+/** Returns the client's MD5, as the service does after comparing it. */
 function md5Of(request: IncomingMessage): Record<string, string> {
   const md5 = request.headers['content-md5'];
   return typeof md5 === 'string' ? { 'content-md5': md5 } : {};

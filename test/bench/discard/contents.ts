@@ -1,31 +1,36 @@
-/** What the discarding server remembers: small objects whole, of larger ones what it takes to give them back. */
+/**
+ * The contents of the discarding server. It keeps small objects completely. For larger ones it
+ * keeps only what it needs to recreate them.
+ */
 
 import { crc32cCombine } from '@holdfast/core/contract';
 import { MIB, patternPieces, ROTATION_BYTES } from '../s3/shapes.ts';
 
-/** Larger objects are not kept: they are made of the pattern, or cannot be given back. */
+/**
+ * Larger objects are not kept. They must consist of the pattern, otherwise they cannot be returned.
+ */
 export const KEPT_BYTES_MAX = MIB;
-/** Of the start of an object, which tell where in the pattern it begins. */
+/** Bytes at the start of an object, enough to find its position in the pattern. */
 export const SAMPLE_BYTES = 64;
 
-/** Bytes that have come in. */
+/** Bytes that have arrived. */
 export interface Received {
   readonly sizeBytes: number;
-  /** All of them if they are few, and at least the first `SAMPLE_BYTES`. */
+  /** All bytes of a small body, otherwise at least the first `SAMPLE_BYTES`. */
   readonly start: Buffer;
-  /** 0 where the dialect has no use for it. */
+  /** 0 if the dialect does not use it. */
   readonly crc32c: number;
 }
 
 export interface StoredObject {
   readonly sizeBytes: number;
-  /** Ever higher. */
+  /** Grows with every write. */
   readonly version: number;
   readonly modified: Date;
   readonly crc32c: number;
-  /** Headers to be given back with it. */
+  /** Headers that are returned with the object. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** Absent: `rotationBytes` says which bytes of the pattern it holds. */
+  /** If this is missing, `rotationBytes` is the start of the object's bytes in the pattern. */
   readonly bytes?: Buffer;
   readonly rotationBytes: number;
 }
@@ -34,7 +39,7 @@ export interface Part extends Received {
   readonly version: number;
 }
 
-/** Of an object's bytes; the end is exclusive. */
+/** A range of an object's bytes. The end is exclusive. */
 export interface Range {
   readonly startBytes: number;
   readonly endBytes: number;
@@ -76,7 +81,7 @@ export class Contents {
   }
 
   part({ sizeBytes, start, crc32c }: Received): Part {
-    // A copy: the sample would keep alive the memory that it came in.
+    // Copy the sample, because a view would keep all received memory alive.
     return {
       sizeBytes,
       start: Buffer.from(start.subarray(0, SAMPLE_BYTES)),
@@ -85,7 +90,10 @@ export class Contents {
     };
   }
 
-  /** An object of parts, one after the other. Few small ones are no use of it: only their start is known. */
+  /**
+   * Assembles an object from parts in their order. Parts must make a large object of the pattern,
+   * because only their start is known.
+   */
   putParts(key: string, parts: readonly Part[], metadata: Record<string, string> = {}): StoredObject {
     const object: StoredObject = {
       sizeBytes: parts.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
@@ -99,18 +107,18 @@ export class Contents {
     return object;
   }
 
-  /** What is in the pattern is not copied. */
+  /** Bytes of the pattern are returned without a copy. */
   pieces({ bytes, rotationBytes }: StoredObject, range: Range): Iterable<Buffer> {
     if (bytes) return [bytes.subarray(range.startBytes, range.endBytes)];
     return patternPieces(this.#pattern, { rotationBytes, ...range });
   }
 
-  /** In order; those below `prefix` and after `after`. */
+  /** Keys below `prefix` for which `isAfter` is true, in order. */
   keys(prefix: string, isAfter: (key: string) => boolean): string[] {
     return [...this.objects.keys()].filter((key) => key.startsWith(prefix) && isAfter(key)).sort();
   }
 
-  /** Where in the pattern an object begins, from its first bytes. */
+  /** Finds the position of an object in the pattern from its first bytes. */
   #rotationOf(start: Buffer): number {
     const pattern = this.#pattern;
     const first = start.subarray(0, SAMPLE_BYTES);

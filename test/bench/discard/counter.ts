@@ -1,12 +1,15 @@
-/** What the discarding server counts between two questions. */
+/** Counts of the discarding server between two queries. */
 
 import type { IncomingMessage } from 'node:http';
 
 export interface Counts {
-  /** TCP connections that were opened. */
+  /** Number of opened TCP connections. */
   readonly connections: number;
   readonly requests: number;
-  /** What says something about checksums in the heads of requests that move payload: method, header and, where it is a word, value. */
+  /**
+   * Evidence of checksums in the request heads that move payload: method, header, and its value if
+   * that is a word.
+   */
   readonly checksumHeaders: readonly string[];
 }
 
@@ -26,7 +29,7 @@ export class Counter {
     }
   }
 
-  /** What was counted, and begins again at zero. */
+  /** Returns the counts and resets them to zero. */
   take(): Counts {
     const { connections, requests } = this;
     const checksumHeaders = [...this.#checksumHeaders].sort();

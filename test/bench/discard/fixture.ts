@@ -1,4 +1,4 @@
-/** A discarding server for the tests of a dialect, and the bytes it is made of. */
+/** A discarding server for the tests of a dialect, and the bytes of its objects. */
 
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Just enough of Google Cloud Storage: objects, listings and uploads of the JSON API (in one request, and resumable), and of the XML API
- * single objects and uploads in parts.
+ * A minimal Google Cloud Storage. The JSON API has objects, listings and uploads, in one request
+ * and resumable. The XML API has single objects and uploads in parts.
  */
 
 import type { IncomingMessage } from 'node:http';
@@ -26,7 +26,7 @@ import {
 } from './messages.ts';
 
 const LIST_PAGE_NAMES = 1000;
-/** What is sent in one request with its metadata is taken apart in memory. */
+/** A request that contains both metadata and bytes is parsed in memory. */
 const RELATED_BYTES_MAX = 256 * KEPT_BYTES_MAX;
 
 export function gcsDialect(contents: Contents, counter: Counter): Dialect {
@@ -38,7 +38,7 @@ interface Call {
   readonly request: IncomingMessage;
   readonly method: string;
   readonly bucket: string;
-  /** Empty: the bucket itself. */
+  /** Empty for the bucket itself. */
   readonly name: string;
   readonly query: URLSearchParams;
 }
@@ -46,7 +46,7 @@ interface Call {
 class GcsAnswers {
   readonly #contents: Contents;
   readonly #counter: Counter;
-  /** Resumable uploads under way: the names of their objects. */
+  /** Resumable uploads in progress, with the names of their objects. */
   readonly #sessions = new Map<string, Pick<Call, 'bucket' | 'name'>>();
 
   constructor(contents: Contents, counter: Counter) {
@@ -103,7 +103,7 @@ class GcsAnswers {
     return { ...json({}), headers: { location } };
   }
 
-  /** All of the object in one request, as a client sends it that knows no chunks. */
+  /** Receives the complete object in one request, as a client without chunks sends it. */
   async #resume(id: string, request: IncomingMessage): Promise<Answer> {
     this.#counter.noteChecksums(request);
     const body = await readPayload(request, KEPT_BYTES_MAX);
@@ -253,7 +253,7 @@ function listParts(name: string, parts: ReadonlyMap<string, Part>): Answer {
   return xml(`<ListPartsResult>${head}${rows.join('')}</ListPartsResult>`);
 }
 
-/** Metadata and bytes of a body of type multipart/related (RFC 2387) with these two parts. */
+/** Metadata and bytes from a body of type multipart/related (RFC 2387) with these two parts. */
 function takeApart(raw: Buffer, contentType: string): { metadata: Record<string, unknown>; bytes: Buffer } {
   const boundary = /boundary="?([^";]+)"?/.exec(contentType)?.[1];
   if (boundary === undefined) throw new Error(`an upload of type ${contentType}, not multipart/related`);

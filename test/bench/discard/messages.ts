@@ -1,4 +1,4 @@
-/** Requests and answers of the discarding server, as far as its dialects share them. */
+/** The parts of requests and answers that the dialects of the discarding server share. */
 
 import type { IncomingMessage } from 'node:http';
 import type { Range, Received } from './contents.ts';
@@ -6,11 +6,11 @@ import type { Range, Received } from './contents.ts';
 export interface Answer {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent one after the other. */
+  /** Sent in this order. */
   readonly body?: Iterable<string | Buffer>;
 }
 
-/** What a provider's clients are answered. */
+/** Answers the clients of one provider. */
 export type Dialect = (request: IncomingMessage) => Promise<Answer>;
 
 export function xml(body: string, status = 200): Answer {
@@ -39,7 +39,7 @@ export function unescaped(text: string): string {
 }
 
 interface ReadOptions {
-  /** About so much of the start is kept. */
+  /** Approximate number of bytes to keep from the start. */
   readonly keptBytesMax: number;
   /** Computed over all bytes if given. */
   readonly crc32c?: (bytes: Uint8Array, seed: number) => number;
@@ -64,7 +64,10 @@ export function readBody(request: IncomingMessage, { keptBytesMax, crc32c }: Rea
   });
 }
 
-/** Bytes of an object that a header such as `bytes=0-99` asks for: all of them if there is none, none past its end. */
+/**
+ * The range that a header such as `bytes=0-99` requests. Without a header it is the whole object.
+ * It never exceeds the object.
+ */
 export function rangeOf(header: string | undefined, sizeBytes: number): Range & { isPart: boolean } {
   const range = /^bytes=(\d+)-(\d*)$/.exec(header ?? '');
   const startBytes = range ? Number(range[1]) : 0;
@@ -72,7 +75,7 @@ export function rangeOf(header: string | undefined, sizeBytes: number): Range & 
   return { startBytes, endBytes, isPart: range !== null };
 }
 
-/** How much of an object an answer holds. */
+/** Headers that say how much of an object an answer contains. */
 export function rangeHeaders(
   { startBytes, endBytes, isPart }: Range & { isPart: boolean },
   sizeBytes: number,

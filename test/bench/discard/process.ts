@@ -1,4 +1,4 @@
-/** The discarding server as a process of its own. */
+/** The discarding server as a separate process. */
 
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ export interface DiscardServer {
   readonly endpoint: string;
   /** CPU time of the server so far. */
   readonly cpuMs: () => number;
-  /** Since the last call. */
+  /** Counts since the last call. */
   readonly counts: () => Promise<Counts>;
   readonly close: () => Promise<void>;
 }
@@ -21,7 +21,7 @@ export interface DiscardServer {
 const SCRIPT = fileURLToPath(new URL('./server.ts', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
 
-/** Gives back the pattern of `patternPath`. */
+/** The server returns the pattern of `patternPath`. */
 export async function startDiscardServer(
   dialect: DialectName,
   patternPath: string,

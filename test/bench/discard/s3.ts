@@ -1,4 +1,4 @@
-/** Just enough of S3's REST API: objects, uploads in parts, listings, deletes. */
+/** A minimal S3 REST API: objects, uploads in parts, listings, deletes. */
 
 import type { IncomingMessage } from 'node:http';
 import {
@@ -25,7 +25,7 @@ const LIST_PAGE_KEYS = 1000;
 
 interface Target {
   readonly bucket: string;
-  /** Empty: the bucket itself. */
+  /** Empty for the bucket itself. */
   readonly key: string;
   readonly query: URLSearchParams;
 }
@@ -65,7 +65,7 @@ class S3Answers {
 
   async #putObject(key: string, request: IncomingMessage): Promise<Answer> {
     this.#counter.noteChecksums(request);
-    // Room for the framing of an object that is just small enough to be kept.
+    // Leave room for the framing of the largest object that is kept.
     const body = await readPayload(request, 2 * KEPT_BYTES_MAX);
     if (request.headers['if-none-match'] === '*' && this.#contents.objects.has(key))
       return refusal(412, 'PreconditionFailed');
@@ -155,7 +155,7 @@ class S3Answers {
     const head = `<Prefix>${escaped(prefix)}</Prefix><KeyCount>${page.length}</KeyCount><MaxKeys>${limit}</MaxKeys>`;
     const encoding = isEncoded ? '<EncodingType>url</EncodingType>' : '';
     const state = `${encoding}<IsTruncated>${isTruncated}</IsTruncated>${token}`;
-    // With a namespace, which some clients insist on.
+    // With a namespace, because some clients require it.
     return xml(
       `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${head}${state}${rows.join('')}</ListBucketResult>`,
     );
@@ -185,23 +185,26 @@ function refusal(status: number, code: string): Answer {
   return xml(`<Error><Code>${code}</Code><Message>${code}</Message></Error>`, status);
 }
 
-/** Ends as that of an object in parts: clients take 32 digits alone for the MD5 of the bytes. */
+/**
+ * Ends like the ETag of an object in parts, because clients treat 32 digits alone as the MD5 of the
+ * bytes.
+ */
 function etagOf({ version }: { readonly version: number }): string {
   return `"${version.toString(16).padStart(32, '0')}-1"`;
 }
 
-/** Not always from number 1 on: minio-js 8.0.7 counts its parts from 2. */
+/** Numbers may not start at 1: minio-js 8.0.7 counts its parts from 2. */
 function numbered(parts: ReadonlyMap<string, Part>): [string, Part][] {
   return [...parts].sort(([a], [b]) => Number(a) - Number(b));
 }
 
-/** None to resume: who asks begins anew. */
+/** Always empty, so that no client resumes an upload. */
 function listUploads({ bucket }: Target): Answer {
   const state = `<Bucket>${bucket}</Bucket><IsTruncated>false</IsTruncated>`;
   return xml(`<ListMultipartUploadsResult>${state}</ListMultipartUploadsResult>`);
 }
 
-/** A body without the framing of aws-chunked. */
+/** Reads a body and removes the framing of aws-chunked. */
 async function readPayload(request: IncomingMessage, keptBytesMax: number): Promise<Received> {
   const body = await readBody(request, { keptBytesMax });
   const decoded = request.headers['x-amz-decoded-content-length'];
@@ -209,7 +212,11 @@ async function readPayload(request: IncomingMessage, keptBytesMax: number): Prom
   return { ...body, sizeBytes: Number(decoded), start: withoutFraming(body.start) };
 }
 
-/** "SIZE-IN-HEX[;signature]\r\n BYTES \r\n" again and again, up to size 0 or the end of what is there. */
+/**
+ * Parses repeated "SIZE-IN-HEX[;signature]\r
+ *  BYTES \r
+ * ", up to size 0 or the end of the bytes.
+ */
 function withoutFraming(raw: Buffer): Buffer {
   const pieces: Buffer[] = [];
   for (let at = 0; at < raw.length; ) {

@@ -1,10 +1,12 @@
 /**
- * An HTTP server that speaks just enough S3, GCS or Azure to be saved to and restored from, and keeps no large object: what it costs a
- * client to talk to it is the client's own cost. Objects up to `KEPT_BYTES_MAX` are kept; of larger ones it knows the size, and gives
- * back the pattern that the benchmark's files are made of. Signatures are not checked.
+ * A minimal S3, GCS or Azure server for saves and restores. It keeps no large object, so a
+ * measurement shows the client's own cost. It keeps objects up to `KEPT_BYTES_MAX`. For larger ones
+ * it stores the size and returns the pattern of the benchmark's files. It does not check
+ * signatures.
  *
- * A process of its own: `server.ts s3|gcs|azure PATTERN_FILE [KEY.pem CERTIFICATE.pem]`, started with an IPC channel. It sends `{ port }`
- * once it listens, answers every message with `Counts` and sets them back to zero, and ends when the channel closes.
+ * Runs as a separate process: `server.ts s3|gcs|azure PATTERN_FILE [KEY.pem CERTIFICATE.pem]`,
+ * started with an IPC channel. It sends `{ port }` once it listens. It answers every message with
+ * `Counts` and resets them to zero. It exits when the channel closes.
  */
 
 import { readFileSync } from 'node:fs';
@@ -38,7 +40,7 @@ async function onRequest(request: IncomingMessage, response: ServerResponse, ans
     response.end();
   } catch (error) {
     console.error(error);
-    // The client sees a connection that breaks, and what was wrong stands in our output.
+    // The client sees a broken connection, and our output has the error.
     request.destroy();
   }
 }
@@ -53,7 +55,8 @@ const server =
 server.on('connection', () => {
   counter.connections++;
 });
-// Clients keep connections while they read from disk; closing those would count them twice.
+// Clients keep connections while they read from disk. Closing those connections would count them
+// twice.
 server.keepAliveTimeout = 60_000;
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
 process.on('message', () => process.send?.(counter.take()));

@@ -20,8 +20,9 @@ from driver import job, local_files, local_path, measure, prefix
 
 endpoint = urlparse(job["endpoint"])
 UPLOAD_CHECKSUM = S3ChecksumConfig(algorithm=S3ChecksumAlgorithm.CRC32C, location=S3ChecksumLocation.TRAILER)
-# It fetches ranges, for which no store has a checksum, so in fact none is verified; asking for that of the whole object
-# would cost a request more for each, and fail too: what it uploads in parts has none.
+# This client fetches ranges. Stores have no checksum for a range, so it verifies none in fact.
+# Asking for the checksum of the whole object costs one more request per object. It also fails,
+# because objects that the client uploads in parts have no such checksum.
 DOWNLOAD_CHECKSUM = S3ChecksumConfig(
     validate_response=True, response_validation_mode=S3ChecksumValidationMode.REQUEST_ONLY
 )

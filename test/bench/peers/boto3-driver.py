@@ -9,7 +9,8 @@ MIB = 1024 * 1024
 
 
 def client():
-    # Connections for every thread of the manager; the pool's default of 10 would throw the others away after each request.
+    # One connection for every thread of the manager. The pool's default is 10, and it closes the
+    # others after each request.
     config = Config(max_pool_connections=32, s3={"addressing_style": "path"})
     return boto3.client("s3", endpoint_url=job["endpoint"], region_name=job["region"], config=config)
 

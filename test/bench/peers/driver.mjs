@@ -1,4 +1,7 @@
-/** What the JavaScript drivers share: the job on the command line, modules from the cache, and the line that says what the call cost. */
+/**
+ * Shared by the JavaScript drivers: the job on the command line, modules from the cache, and the
+ * line with the cost of the call.
+ */
 
 import { readdirSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -6,7 +9,10 @@ import { join } from 'node:path';
 
 export const job = JSON.parse(process.argv[2] ?? '{}');
 
-/** Peers are no dependencies of the repository: they are loaded from where `--install-peers` puts them. */
+/**
+ * Loads peers from the directory of `--install-peers`, because they are no dependencies of the
+ * repository.
+ */
 export function load(name) {
   return createRequire(join(process.env.HOLDFAST_BENCH_MODULES ?? '', 'package.json'))(name);
 }
@@ -18,12 +24,12 @@ export function localFiles() {
   });
 }
 
-/** Where the object goes. */
+/** The local path of an object. */
 export function localPath(key) {
   return join(job.directory, key.slice(job.prefix.length));
 }
 
-/** Calls `work` on every item, on at most `limit` at a time. */
+/** Calls `work` on every item, for at most `limit` items at a time. */
 export async function forEach(items, limit, work) {
   const iterator = items[Symbol.iterator]();
   const worker = async () => {
@@ -32,7 +38,10 @@ export async function forEach(items, limit, work) {
   await Promise.all(Array.from({ length: limit }, worker));
 }
 
-/** Runs what the job asks for. Loading the library has been paid for by then; making a client has not. */
+/**
+ * Runs the action of the job. The measurement excludes loading the library and includes making a
+ * client.
+ */
 export async function measure(actions) {
   const before = process.cpuUsage();
   const start = performance.now();

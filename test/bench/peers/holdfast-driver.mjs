@@ -1,4 +1,7 @@
-/** Holdfast, through its public API: a run of one writer, saved and restored. JavaScript, as its user's program would be by then. */
+/**
+ * Holdfast through its public API: a run of one writer, saved and restored. This driver is
+ * JavaScript, as a user's compiled program is.
+ */
 
 import { openCheckpointManager } from '@holdfast/stores';
 import { job, measure } from './driver.mjs';

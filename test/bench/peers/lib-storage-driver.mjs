@@ -1,4 +1,7 @@
-/** `Upload` of @aws-sdk/lib-storage from a stream; downloads by ranges in parallel, as the SDK has no download of its own. */
+/**
+ * `Upload` of @aws-sdk/lib-storage from a stream. Downloads use parallel ranges, because the SDK
+ * has no download of its own.
+ */
 
 import { createReadStream } from 'node:fs';
 import { open, readFile, writeFile } from 'node:fs/promises';
@@ -9,7 +12,7 @@ const { Upload } = load('@aws-sdk/lib-storage');
 
 const PART_BYTES = 16 * 1024 * 1024;
 const PART_REQUESTS = 8;
-const SMALL_REQUESTS = 50; // the SDK's own limit of sockets
+const SMALL_REQUESTS = 50; // the SDK's own socket limit
 
 function client() {
   return new S3Client({ endpoint: job.endpoint, region: job.region, forcePathStyle: true });

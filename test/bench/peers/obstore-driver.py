@@ -23,7 +23,8 @@ def store() -> S3Store:
         endpoint=job["endpoint"],
         region=job["region"],
         virtual_hosted_style_request=False,
-        # A checksum that the server compares costs less than half of the default, which is SHA-256 in the signature.
+        # A checksum that the server compares costs less than half of the default, which is SHA-256
+        # in the signature.
         checksum_algorithm="CRC64NVME",
         unsigned_payload=True,
         client_options=options,

@@ -1,4 +1,7 @@
-/** Bar charts as SVG, small enough to be read in a diff. The colours suit light and dark surroundings: the chart brings its own background. */
+/**
+ * Bar charts as SVG, small enough to read in a diff. The chart has its own background, so that its
+ * colours suit light and dark pages.
+ */
 
 export interface Bar {
   readonly label: string;
@@ -20,7 +23,7 @@ export interface Chart {
   readonly rows: readonly (readonly Panel[])[];
 }
 
-// Pixels.
+// Sizes in pixels.
 const WIDTH = 860;
 const MARGIN = 20;
 const GAP = 28;
@@ -39,7 +42,7 @@ text{fill:#24292f}.soft{fill:#57606a}.bar{fill:#9aa4b0}.ours{fill:#1a7f5a}.range
 @media(prefers-color-scheme:dark){.page{fill:#161b22;stroke:#30363d}text{fill:#e6edf3}.soft{fill:#9da7b3}.bar{fill:#5d6874}.ours{fill:#3fb68b}.range{stroke:#e6edf3}.axis{stroke:#30363d}}
 `.trim();
 
-/** Of an empty panel only the title is shown. Each panel has a scale of its own, from 0. */
+/** An empty panel shows only its title. Each panel has its own scale from 0. */
 export function barChart({ title, note, rows }: Chart): string {
   const body: string[] = [];
   let top = HEAD;
@@ -87,7 +90,7 @@ function drawPanel({ title, bars }: Panel, { left, top, width }: Place): string[
   return [`<text class="panel" x="${pixel(left)}" y="${top + 12}">${escaped(title)}</text>`, axis, ...drawn];
 }
 
-/** Three digits are more than the measurement is worth. */
+/** Three digits, because the measurement is not more precise. */
 function numberText(value: number): string {
   if (value >= 100) return value.toFixed(0);
   return value.toFixed(value >= 10 ? 1 : 2);

@@ -1,4 +1,7 @@
-/** `bench s3` and `bench client`: clients of S3 compared, on MinIO or an endpoint, and against a server that throws everything away. */
+/**
+ * `bench s3` and `bench client`: compare S3 clients on MinIO or an endpoint, and on a server that
+ * discards everything.
+ */
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,13 +21,13 @@ import { DESTINATIONS, type Destination, type Failure, type Run, runSeries } fro
 import { makePattern, parseShape, type Shape, scaleShape, totalBytes, writeFiles } from './shapes.ts';
 import { discardTarget, endpointTarget, minioTarget, type Target } from './targets.ts';
 
-/** What a series measures unless the options say otherwise. */
+/** Defaults of a series, which options override. */
 export interface Defaults {
   readonly name: 's3' | 'client';
   readonly shapes: string;
   readonly peers: string;
   readonly destinations: string;
-  /** Against the server that throws everything away. */
+  /** Use the server that discards everything. */
   readonly discards: boolean;
 }
 
@@ -94,7 +97,7 @@ function parseOptions(args: readonly string[], defaults: Defaults): Options {
   };
 }
 
-/** Those that are there; of each other, how to get it. */
+/** The installed peers. For each missing one it prints how to install it. */
 function findPeers(names: readonly string[], places: Places): InstalledPeer[] {
   return PEERS.filter(({ name }) => names.includes(name)).flatMap((peer) => {
     const found = peer.find(places);
@@ -103,12 +106,15 @@ function findPeers(names: readonly string[], places: Places): InstalledPeer[] {
   });
 }
 
-/** Prints a table and writes `NAME-http(s).json`, `.md` and a chart for each shape; resolves to false if a run failed. */
+/**
+ * Prints a table and writes `NAME-http(s).json`, `.md` and a chart for each shape. Resolves to
+ * false if a run failed.
+ */
 export async function benchS3(args: readonly string[], defaults: Defaults): Promise<boolean> {
   const options = parseOptions(args, defaults);
   const places = placesIn(testConfig(process.env).cacheDirectory, options.fromSources);
   if (options.installsPeers) installPeers(places);
-  // What is measured is what a user gets: compiled, without type stripping.
+  // Measure the compiled command that users get, because type stripping costs time.
   if (!options.fromSources && !runStep(BUILD)) throw new Error('the build failed; its own words are above');
   const peers = findPeers(options.peers, places);
   if (peers.length === 0) throw new Error('none of these clients is installed');

@@ -34,7 +34,7 @@ with open(COST_FD, "w") as file:
             "wallMs": wall * 1000,
             "userMs": usage.ru_utime * 1000,
             "systemMs": usage.ru_stime * 1000,
-            # Of the largest process of the tree, not their sum.
+            # Peak of the largest process of the tree, not the sum.
             "peakRssBytes": usage.ru_maxrss * 1024,
         },
         file,

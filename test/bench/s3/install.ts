@@ -1,4 +1,4 @@
-/** Peers from their registries, at pinned versions, into the cache. */
+/** Installs peers from their registries, at pinned versions, into the cache. */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ function runStep(program: string, args: readonly string[]): void {
   if (status !== 0) throw new Error(`${program} ended with ${status}; its own words are above`);
 }
 
-/** Installs what is missing. Needs `python3` with venv, and npm. Safe to repeat. */
+/** Installs missing peers. Needs `python3` with venv, and npm. Safe to repeat. */
 export function installPeers({ python, modules }: Places): void {
   if (!existsSync(join(python, 'bin', 'python'))) runStep('python3', ['-m', 'venv', python]);
   const pinned = Object.entries(PYTHON_PACKAGES).map(([name, version]) => `${name}==${version}`);

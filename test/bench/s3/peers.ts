@@ -1,22 +1,22 @@
-/** The clients that are compared: how each is found, how it is started, and what it checks. */
+/** The compared clients: how each is found and started, and what it checks. */
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** What a client is to do; the drivers in ../peers get it as one argument of JSON. */
+/** The job of a client. The drivers in ../peers receive it as one JSON argument. */
 export interface Job {
   readonly action: 'upload' | 'download';
-  /** Upload: all files in it. Download: into it; it exists and is empty. */
+  /** Upload: all files in it. Download: the destination, which exists and is empty. */
   readonly directory: string;
   readonly endpoint: string;
   readonly region: string;
   readonly bucket: string;
-  /** Ends in '/'. A download takes all that the same client has put there. */
+  /** Ends in '/'. A download fetches everything that the same client put there. */
   readonly prefix: string;
   readonly ca: string | null;
-  /** Download: verify and drop the bytes. Only our own driver can. */
+  /** Download: verify and drop the bytes. Only Holdfast's driver supports it. */
   readonly toNowhere: boolean;
 }
 
@@ -33,19 +33,22 @@ export interface InstalledPeer extends Peer {
 
 export interface Peer {
   readonly name: string;
-  /** What protects the bytes, up and down. Not what manuals say, but what the discarding server saw in the requests. */
+  /**
+   * Checksums of uploads and downloads, as the discarding server saw them in the requests. Manuals
+   * may differ.
+   */
   readonly checksum: { readonly up: string; readonly down: string };
-  /** One line for who does not have it. */
+  /** One line that says how to install the peer. */
   readonly install: string;
-  /** `undefined`: it is not installed. */
+  /** `undefined` if it is not installed. */
   find(places: Places): Omit<InstalledPeer, keyof Peer> | undefined;
 }
 
-/** Where peers are installed, beside the PATH. */
+/** Directories of installed peers, in addition to the PATH. */
 export interface Places {
   readonly python: string;
   readonly modules: string;
-  /** Run our own sources instead of what was built. */
+  /** Runs our sources instead of the build. */
   readonly fromSources: boolean;
 }
 
@@ -63,7 +66,10 @@ export const NPM_PACKAGES = {
   minio: '8.0.7',
 } as const;
 
-/** Where `--install-peers` puts them: beside the other tools, never among the repository's dependencies. */
+/**
+ * The directories of `--install-peers`. They are beside the other tools and never among the
+ * repository's dependencies.
+ */
 export function placesIn(cacheDirectory: string, fromSources: boolean): Places {
   const home = join(cacheDirectory, 'bench-peers');
   return { python: join(home, 'python'), modules: join(home, 'npm'), fromSources };
@@ -75,7 +81,10 @@ function driverPath(path: string): string {
   return fileURLToPath(new URL(path, import.meta.url));
 }
 
-/** How these programs are told of an authority: each in variables of its own, and some stumble over another's. */
+/**
+ * Variables that tell these programs to trust a certificate authority. Each has its own variables,
+ * and some fail on those of another.
+ */
 function trustIn({ ca }: Job, ...variables: string[]): Record<string, string> {
   return ca === null ? {} : Object.fromEntries(variables.map((name) => [name, ca]));
 }
@@ -86,7 +95,7 @@ function onPath(program: string, ...first: string[]): string | undefined {
     .find((path) => existsSync(path));
 }
 
-/** The first thing that looks like a version in what it prints. */
+/** The first text in a program's output that looks like a version. */
 function printedVersion(program: string, args: string[]): string | undefined {
   const { status, stdout } = spawnSync(program, args, { encoding: 'utf8' });
   return status === 0 ? (/\d+\.\d[\w.-]*/.exec(stdout)?.[0] ?? 'of unknown version') : undefined;
@@ -100,7 +109,7 @@ function pythonPeer(name: keyof typeof PYTHON_PACKAGES, driver: string): Peer['f
     if (version === undefined) return undefined;
     return {
       version,
-      // -B: no compiled copies beside the drivers, in the repository.
+      // -B writes no compiled copies beside the drivers in the repository.
       start: (job) => ({
         program,
         args: ['-B', driverPath(driver), JSON.stringify(job)],

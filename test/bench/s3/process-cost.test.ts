@@ -16,7 +16,7 @@ async function cpuMs(script: string): Promise<number> {
   return cost.userMs + cost.systemMs;
 }
 
-// The measurements of S3 need both, nothing else does: a machine without them can still run all other tests.
+// Only the S3 measurements need both tools. A machine without them can still run all other tests.
 const whyNot =
   process.platform !== 'linux'
     ? 'this is not Linux'

@@ -1,4 +1,4 @@
-/** What a process and all its children cost, as the kernel counts it. */
+/** The cost of a process and all its children, as the kernel counts it. */
 
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 export interface Command {
   readonly program: string;
   readonly args: readonly string[];
-  /** All of it: nothing else of our own environment reaches the program. */
+  /** The complete environment. Nothing else of ours reaches the program. */
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -17,7 +17,7 @@ export interface ProcessCost {
   /** User and system time of the process and every descendant. */
   readonly userMs: number;
   readonly systemMs: number;
-  /** Of the largest process of the tree. */
+  /** Peak of the largest process of the tree. */
   readonly peakRssBytes: number;
 }
 
@@ -26,34 +26,37 @@ export interface Measured {
   readonly stdout: string;
 }
 
-/** A program of its own that hangs would stop the whole series. */
+/** A program that hangs must not block the whole series. */
 const DEADLINE_MS = 30 * 60_000;
 const OUTPUT_CHARS_MAX = 4000;
 
 const SCRIPT = fileURLToPath(new URL('./cost.py', import.meta.url));
 
 /**
- * Runs a program to its end; rejects unless it exits with 0, with the end of what it printed. Needs `python3` on the PATH: Node cannot
- * ask the kernel for the usage of children.
+ * Runs a program to its end. Rejects unless it exits with 0, with the end of its output. Needs
+ * `python3` on the PATH, because Node cannot query the kernel for the usage of children.
  */
 export async function measureProcess({ program, args, env }: Command): Promise<Measured> {
-  // -I: neither the environment nor the directory changes what the script imports.
+  // -I isolates the script's imports from the environment and the directory.
   const words = ['-I', SCRIPT, program, ...args];
   const { stdout, cost } = await runToEnd({ program: 'python3', args: words, env });
   return { stdout, cost: JSON.parse(cost) as ProcessCost };
 }
 
-/** Resolves to what the program wrote to stdout and to file descriptor 3; rejects unless it exits with 0. */
+/**
+ * Resolves to the program's output on stdout and on file descriptor 3. Rejects unless it exits with
+ * 0.
+ */
 export function runToEnd({ program, args, env }: Command): Promise<{ stdout: string; cost: string }> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { env, stdio: ['ignore', 'pipe', 'pipe', 'pipe'], detached: true });
     const [, stdout, stderr, cost] = child.stdio.map(collectText);
     const killGroup = () => {
-      // The group: the program is a child of the one that measures it.
+      // Kill the group, because the program is a child of the measuring process.
       if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
     };
     const deadline = setTimeout(killGroup, DEADLINE_MS);
-    // A Ctrl-C does not reach another group.
+    // Ctrl-C does not reach another process group.
     process.on('exit', killGroup);
     child.on('error', reject);
     child.on('close', (code, signal) => {
@@ -66,7 +69,7 @@ export function runToEnd({ program, args, env }: Command): Promise<{ stdout: str
   });
 }
 
-/** The end of what a stream has brought by the time one asks. */
+/** Returns a function that gives the end of the text so far. */
 function collectText(stream: Readable | Writable | null | undefined): () => string {
   let text = '';
   if (stream instanceof Readable)
@@ -76,13 +79,13 @@ function collectText(stream: Readable | Writable | null | undefined): () => stri
   return () => text;
 }
 
-// Linux reports process times in hundredths of a second, whatever the kernel's own tick is.
+// Linux reports process times in hundredths of a second for any kernel tick.
 const MS_PER_TICK = 10;
 
-/** User and system time so far of a running process, all threads, to 10 ms. */
+/** User and system time so far of all threads of a running process, to 10 ms. */
 export function cpuMsOf(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The name, in parentheses, may hold spaces; after it, fields 3 and on.
+  // The name, in parentheses, may contain spaces. Fields 3 and on follow it.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK;
 }

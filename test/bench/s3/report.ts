@@ -1,4 +1,4 @@
-/** From runs to the numbers that are published: rows of a table, as Markdown and as charts. */
+/** Turns runs into published numbers: rows of a table, as Markdown and as charts. */
 
 import { type Summary, spread, summarize } from '../statistics.ts';
 import { barChart, type Panel } from './chart.ts';
@@ -6,9 +6,9 @@ import type { Action, Failure, Run } from './rounds.ts';
 import { GIB, MIB, type Shape, totalBytes } from './shapes.ts';
 
 export interface Report {
-  /** Server and protocol: "MinIO, plain HTTP". */
+  /** Server and protocol, such as "MinIO, plain HTTP". */
   readonly title: string;
-  /** Machine, versions, options: one line. */
+  /** Machine, versions and options in one line. */
   readonly conditions: string;
   readonly shapes: readonly Shape[];
   readonly runs: readonly Run[];
@@ -25,7 +25,7 @@ interface Row {
   readonly wallS: Summary;
 }
 
-/** What is spent is told per GiB of large files, and per file of small ones. */
+/** The unit of costs: per GiB for large files, per file for small ones. */
 interface Unit {
   readonly name: string;
   readonly perRun: (ms: number) => number;
@@ -59,7 +59,7 @@ function present(values: readonly (number | null)[]): number[] {
   return values.filter((value) => value !== null);
 }
 
-/** The line of a long message that says most. */
+/** The most informative line of a long message. */
 export function gist(message: string): string {
   const lines = message.split('\n').map((line) => line.trim());
   return lines.findLast((line) => /error|fail|cannot|not found/i.test(line)) ?? lines[0] ?? '';
@@ -68,7 +68,7 @@ export function gist(message: string): string {
 interface Column {
   readonly title: string;
   readonly cell: (row: Row) => string;
-  /** Left out where no row has a value. */
+  /** The column is omitted if this is false for all rows. */
   readonly isThere?: (row: Row) => boolean;
 }
 
@@ -116,7 +116,7 @@ function tableOf(report: Report, shape: Shape, action: Action): string {
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-/** `chartPath` gives the file of a shape's chart as the document refers to it. */
+/** `chartPath` returns the path of a shape's chart for links in the document. */
 export function markdownOf(report: Report, chartPath: (shape: Shape) => string): string {
   const sections = report.shapes.flatMap((shape) => [
     `### ${shape.name}, ${report.title}`,
@@ -130,7 +130,7 @@ export function markdownOf(report: Report, chartPath: (shape: Shape) => string):
   return `${[report.conditions, ...sections, ...failed].join('\n\n')}\n`;
 }
 
-/** Wall time beside client CPU, a row of panels for each action. */
+/** Wall time beside client CPU, with one row of panels for each action. */
 export function chartOf(report: Report, shape: Shape): string {
   const { name, perRun } = unitOf(shape);
   const panels = actionsOf(report, shape).map((action): [Panel, Panel] => {

@@ -1,4 +1,4 @@
-/** The measured runs of one shape, peers in turn within each round. */
+/** The measured runs of one shape. Peers take turns within each round. */
 
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,11 +17,14 @@ export interface Run extends ProcessCost {
   readonly shape: string;
   readonly action: Action;
   readonly round: number;
-  /** Of the call alone, without loading the program; `null` where a program is called, not a library. */
+  /** Time of the call alone, without loading the program. `null` for a command-line program. */
   readonly callMs: number | null;
   readonly callCpuMs: number | null;
   readonly serverCpuMs: number | null;
-  /** TCP connections that the server accepted, and the requests it answered; `null` where it does not count. */
+  /**
+   * TCP connections that the server accepted and requests that it answered. `null` if the server
+   * does not count.
+   */
   readonly connections: number | null;
   readonly requests: number | null;
   readonly checksumHeaders: readonly string[];
@@ -38,21 +41,22 @@ export interface Series {
   readonly target: Target;
   readonly peers: readonly InstalledPeer[];
   readonly shape: Shape;
-  /** Holds the files of the shape. */
+  /** Contains the files of the shape. */
   readonly source: string;
   readonly destinations: readonly Destination[];
   readonly rounds: number;
-  /** On the disk that is measured. */
+  /** A directory on the measured disk. */
   readonly directory: string;
-  /** On tmpfs. */
+  /** A directory on tmpfs. */
   readonly memoryDirectory: string;
   say(line: string): void;
 }
 
 /**
- * In each round every peer uploads, downloads what it uploaded to each destination, and its objects are deleted. Another peer begins each round, for what one leaves
- * behind (a cold cache, work of the server) may burden the next. One upload before all that is not counted: the server's first. A peer
- * that fails is left out of later rounds.
+ * In each round every peer uploads, then downloads its upload to each destination. Then its objects
+ * are deleted. Another peer begins each round, because leftovers (a cold cache, work of the server)
+ * may slow the next peer. One upload before the first round is not counted, because it is the
+ * server's first request. A peer that fails takes no part in later rounds.
  */
 export async function runSeries(series: Series): Promise<{ runs: Run[]; failures: Failure[] }> {
   const runs: Run[] = [];
@@ -106,7 +110,7 @@ async function takeTurn(
     mkdirSync(out);
     try {
       runs.push(await measure(`download to ${destination}`, out));
-      // Comparing every byte of every round would keep the machine busy for longer than the runs.
+      // Comparing every byte in every round would take longer than the runs.
       if (destination !== 'nowhere') assertRestored(out, source, round === 0);
     } finally {
       rmSync(out, { recursive: true });
@@ -136,7 +140,7 @@ async function runOne(series: Series, peer: InstalledPeer, one: OneRun): Promise
     toNowhere: one.action === 'download to nowhere',
   };
   const { program, args, env } = peer.start(job);
-  // What the peer before has left in the page cache would be written at the expense of this one.
+  // Flush the page cache first. Otherwise this peer pays for the writes of the previous one.
   await runToEnd({ program: 'sync', args: [], env: { PATH: process.env['PATH'] ?? '' } });
   await target.counts?.();
   const serverCpuMs = target.cpuMs?.();
@@ -165,7 +169,7 @@ async function runOne(series: Series, peer: InstalledPeer, one: OneRun): Promise
   };
 }
 
-/** From the last line that a driver prints; other programs print none. */
+/** Parses the last line of a driver's output. Other programs do not print it. */
 export function callCost(stdout: string): { callMs: number | null; callCpuMs: number | null } {
   const line = stdout.trim().split('\n').at(-1) ?? '';
   if (!line.startsWith('{"callMs"')) return { callMs: null, callCpuMs: null };

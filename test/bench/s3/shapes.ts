@@ -1,4 +1,4 @@
-/** The files that are sent: how many, how large, and what is in them. */
+/** The files of a measurement: their number, size and content. */
 
 import { closeSync, mkdirSync, openSync, readdirSync, readSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,13 +10,13 @@ export const MIB = UNITS.MiB;
 export const GIB = UNITS.GiB;
 
 export interface Shape {
-  /** Like `16x64MiB`. */
+  /** For example `16x64MiB`. */
   readonly name: string;
   readonly fileCount: number;
   readonly fileBytes: number;
 }
 
-/** "16x64MiB" is 16 files of 64 MiB. */
+/** Parses a shape: "16x64MiB" means 16 files of 64 MiB. */
 export function parseShape(text: string): Shape {
   const match = /^([1-9]\d{0,6})x([1-9]\d{0,6})(B|KiB|MiB|GiB)$/.exec(text);
   if (match === null)
@@ -25,7 +25,7 @@ export function parseShape(text: string): Shape {
   return { name: text, fileCount: Number(match[1]), fileBytes };
 }
 
-/** Fewer bytes of the same kind: large files become smaller, small files fewer. */
+/** A smaller shape of the same kind: smaller large files, or fewer small files. */
 export function scaleShape(shape: Shape, scale: number): Shape {
   if (scale === 1) return shape;
   const isLarge = shape.fileBytes >= MIB;
@@ -36,7 +36,7 @@ export function scaleShape(shape: Shape, scale: number): Shape {
   return { name: `${fileCount}x${sizeText(fileBytes)}`, fileCount, fileBytes };
 }
 
-/** The largest unit in which it is a whole number. */
+/** Uses the largest unit in which the size is a whole number. */
 export function sizeText(bytes: number): string {
   const [unit, size] = Object.entries(UNITS)
     .reverse()
@@ -49,8 +49,8 @@ export function totalBytes(shape: Shape): number {
 }
 
 /**
- * Random bytes that all files are made of, so that no layer can shrink them and the discarding server can give back what it threw away.
- * File number i begins `ROTATION_BYTES` * i into them and goes round.
+ * Random bytes that all files consist of. No layer can compress them, and the discarding server can
+ * recreate the files. File number i begins at `ROTATION_BYTES` * i and wraps around.
  */
 export const PATTERN_BYTES = 64 * MIB;
 export const ROTATION_BYTES = 4096;
@@ -62,7 +62,10 @@ export function makePattern(): Buffer {
   return pattern;
 }
 
-/** The pieces of the pattern that are bytes `startBytes` to `endBytes` (exclusive) of a file with this rotation. */
+/**
+ * The pieces of the pattern that form bytes `startBytes` to `endBytes` (exclusive) of a file with
+ * this rotation.
+ */
 export function* patternPieces(
   pattern: Buffer,
   range: { rotationBytes: number; startBytes: number; endBytes: number },
@@ -90,7 +93,10 @@ function fileName(index: number): string {
   return `part-${String(index).padStart(5, '0')}.bin`;
 }
 
-/** Throws unless `directory` holds exactly the files of the shape, each with its size and, if asked, its bytes. */
+/**
+ * Throws unless `directory` contains exactly the files of the shape. It checks sizes, and bytes if
+ * `compareBytes` is true.
+ */
 export function assertRestored(directory: string, source: string, compareBytes: boolean): void {
   const wanted = readdirSync(source).sort();
   const found = readdirSync(directory).sort();

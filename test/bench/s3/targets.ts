@@ -1,4 +1,4 @@
-/** The server that a series runs against, and what it is asked besides the measured runs. */
+/** The server of a series, and requests to it besides the measured runs. */
 
 import { randomBytes } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
@@ -19,22 +19,22 @@ import { cpuMsOf } from './process-cost.ts';
 export interface Target {
   readonly name: 'MinIO' | 'endpoint' | 'discarding server';
   readonly access: S3Access;
-  /** Made for this series. */
+  /** Created for this series. */
   readonly bucket: string;
-  /** CPU time of the server so far; absent where it is not a process of ours. */
+  /** CPU time of the server so far. Absent if the server is not our process. */
   readonly cpuMs?: (() => number) | undefined;
-  /** Since the last call; absent where the server does not count. */
+  /** Counts since the last call. Absent if the server does not count. */
   readonly counts?: (() => Promise<Counts>) | undefined;
   close(): Promise<void>;
 }
 
 export interface TargetOptions {
-  /** Where a server of ours keeps its data. */
+  /** The data directory of a server that we start. */
   readonly directory: string;
   readonly tls: boolean;
 }
 
-/** Neither the environment nor a profile may change what a client of the series does. */
+/** A clean environment, so that no variable or profile changes a client of the series. */
 export function clientEnv({ access }: Target, home: string): Record<string, string> {
   return {
     PATH: process.env['PATH'] ?? '',
@@ -73,7 +73,7 @@ async function withClient<T>(access: S3Access, work: (client: S3Client) => Promi
   }
 }
 
-/** MinIO on this machine, its data below `directory`. */
+/** MinIO on this machine, with its data below `directory`. */
 export async function minioTarget({ directory, tls }: TargetOptions): Promise<Target> {
   const server = await startMinio({ directory, tls });
   try {
@@ -89,7 +89,7 @@ export async function minioTarget({ directory, tls }: TargetOptions): Promise<Ta
   }
 }
 
-/** A server of the user; credentials, region and CA from the usual variables. */
+/** A server of the user, with credentials, region and CA from the usual variables. */
 export async function endpointTarget(endpoint: string, env: NodeJS.ProcessEnv): Promise<Target> {
   const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_CA_BUNDLE } = env;
   if (!AWS_ACCESS_KEY_ID || !AWS_SECRET_ACCESS_KEY)
@@ -107,7 +107,7 @@ export async function endpointTarget(endpoint: string, env: NodeJS.ProcessEnv): 
   return withBucket({ name: 'endpoint', access, close: async () => undefined });
 }
 
-/** The discarding server, which gives back the pattern of `patternPath`. */
+/** The discarding server, which returns the pattern of `patternPath`. */
 export async function discardTarget({ directory, tls }: TargetOptions, patternPath: string): Promise<Target> {
   const certificatesDirectory = join(directory, 'certificates');
   await mkdir(certificatesDirectory, { recursive: true });
@@ -124,7 +124,10 @@ export async function discardTarget({ directory, tls }: TargetOptions, patternPa
   return { name: 'discarding server', access, bucket: 'bench', cpuMs, counts, close };
 }
 
-/** Throws unless below `prefix` there are at least so many objects and bytes: a client that reports success has sent something. */
+/**
+ * Throws unless at least this many objects and bytes are below `prefix`. It proves that a
+ * successful client has sent data.
+ */
 export async function assertStored(
   { access, bucket }: Target,
   prefix: string,
