@@ -29,7 +29,7 @@ interface Case {
   readonly rule: Rule;
   /** Each of these must be found. */
   readonly bad: readonly Sample[];
-  /** None of these may be. */
+  /** The rule finds nothing in these. */
   readonly good: readonly Sample[];
 }
 

@@ -40,7 +40,9 @@ export function needsNodeTypes(published: string): boolean {
  * `lib` and `types` may lack.
  */
 export function publishedDeclaration(text: string): string {
-  const references = REFERENCES.filter(([pattern]) => pattern.test(text)).map(([, line]) => line);
+  // A comment may name what the code does not use.
+  const code = text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
+  const references = REFERENCES.filter(([pattern]) => pattern.test(code)).map(([, line]) => line);
   const rewritten = mapSpecifiers(text, (specifier) =>
     specifier.startsWith('.') ? specifier.replace(/\.ts$/, '.js') : specifier,
   );

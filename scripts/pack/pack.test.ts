@@ -71,6 +71,8 @@ describe('declarations', () => {
   test('needs those of Node only if it names them', () => {
     expect(needsNodeTypes(publishedDeclaration('export const a: NodeJS.Signals;'))).toBe(true);
     expect(needsNodeTypes(publishedDeclaration('export const a: string;'))).toBe(false);
+    const named = '/**\n * A Buffer of NodeJS.\n */\nexport const a: string; // no comment\n// Buffer\n';
+    expect(needsNodeTypes(publishedDeclaration(named))).toBe(false);
   });
 
   test('those that are needed are gathered, and lead to each other', () => {

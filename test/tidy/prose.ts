@@ -1,4 +1,4 @@
-/** Rules about the words of comments, as far as a machine can see them. CONTRIBUTING.md has the rest. */
+/** Rules for the words of comments that a machine can check. CONTRIBUTING.md has all rules. */
 
 import { isCode, type Repository } from './repository.ts';
 import { commentsOf } from './syntax.ts';
@@ -12,8 +12,8 @@ const PRONOUN =
 /** A sentence begins with the thing that acts, not with what it acts on or when. */
 const OPENER = /^(?:Of|Whoever|None|Where|What is|What was|Who)\b/;
 
-/** The comments of these places follow the rules. Those of the tests are still to be rewritten. */
-const PLAIN = /^(?:packages\/[^/]+\/src|examples|scripts)\//;
+/** The comments of these places follow the rules. */
+const PLAIN = /^(?:packages\/[^/]+\/src|examples|scripts|test)\//;
 const GENERATED = 'packages/wire/src/generated.ts';
 
 export function hardComments(repository: Repository): string[] {
@@ -69,7 +69,10 @@ function joined(comments: ReturnType<typeof commentsOf>): ReturnType<typeof comm
   return whole;
 }
 
-/** Without the marks of the comment, and without code in backticks. An empty line and an item of a list end a sentence. */
+/**
+ * The comment without its marks and without code in backticks. An empty line and an item of a list
+ * end a sentence.
+ */
 function plainWords(comment: string): string {
   return comment
     .replace(/^\/\*+|\*+\/$/g, '')
