@@ -1,4 +1,4 @@
-import type { GetOptions, StoredObject } from '@holdfast/core/contract';
+import { CheckpointError, type GetOptions, type StoredObject } from '@holdfast/core/contract';
 import { type MemoryBucket, MemoryStore } from '@holdfast/core/store';
 import { describe, expect, test } from 'vitest';
 import { bytes, failure, newBucket, open } from './memory-run.ts';
@@ -59,5 +59,49 @@ describe('a record that was changed on its way', () => {
     await using manager = open(bucket, { store });
     expect(await failure(manager.latest())).toMatch(/^Corrupt: catalog\/.* its checksum says/);
     expect([...store.readings.values()]).toEqual([3]);
+  });
+});
+
+/** The first `times` reads of a payload, or looks at it, say that it is missing. */
+class AbsentMindedStore extends MemoryStore {
+  left = 1;
+
+  #forget(key: string): void {
+    if (!key.includes('/w0/') && !/\/0\.\d+-/.test(key)) return;
+    if (this.left-- > 0) throw new CheckpointError('NotFound', `there is no object ${key}`);
+  }
+
+  override async readInto(...args: Parameters<MemoryStore['readInto']>): Promise<number> {
+    this.#forget(args[0]);
+    return super.readInto(...args);
+  }
+
+  override async head(...args: Parameters<MemoryStore['head']>): ReturnType<MemoryStore['head']> {
+    this.#forget(args[0]);
+    return super.head(...args);
+  }
+}
+
+describe('a quarantine is final', () => {
+  test.each([0, 2] as const)(
+    'at level %i one answer that a payload is missing is not enough for it',
+    async (level) => {
+      const bucket = await savedRun();
+      const store = new AbsentMindedStore(bucket);
+      await using manager = open(bucket, { store });
+      const result = await manager.verify({ version: 2, level, quarantine: true });
+      expect(store.left).toBeLessThan(1);
+      expect(result).toMatchObject({ recorded: 'none', latest: 2n });
+      expect(result.note).toContain('a second look found something else');
+      expect((await manager.list())[0]?.state).toBe('live');
+    },
+  );
+
+  test.each([0, 1, 2] as const)('at level %i a payload that is missing twice is enough', async (level) => {
+    const bucket = await savedRun();
+    for (const key of bucket.keys()) if (/version_2.*\/0\.\d+-/.test(key)) bucket.remove(key);
+    await using manager = open(bucket);
+    const result = await manager.verify({ version: 2, level, quarantine: true });
+    expect(result).toMatchObject({ recorded: 'quarantined', latest: 1n });
   });
 });

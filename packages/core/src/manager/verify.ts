@@ -42,18 +42,44 @@ export async function verify(
   const signal = options.signal ? AbortSignal.any([options.signal, lease.lost]) : lease.lost;
   try {
     const found = await compare(engine, checkpoint, level, { ...options, signal });
-    const outcome = await record(engine, catalog, checkpoint, found, { ...options, signal });
+    const bounded = { ...options, signal };
+    const outcome = (await mayBeRecorded(engine, checkpoint, found, bounded))
+      ? await record(engine, catalog, checkpoint, found, bounded)
+      : { recorded: 'none' as const, note: UNSURE, latest: latestVersion(await catalog.read(signal)) };
     return { id: checkpoint.id, version: checkpoint.id.version, ...found, ...outcome };
   } finally {
     await lease.release();
   }
 }
 
+const UNSURE =
+  'a second look found something else, so nothing was quarantined: answers are changed on their way from the store';
+
+/**
+ * A quarantine is final, so one wrong answer must not cause it: at least one problem has to be the
+ * same when the files concerned are read again, in full unless only sizes are compared.
+ */
+async function mayBeRecorded(
+  engine: Engine,
+  checkpoint: CatalogCheckpoint,
+  { level, problems }: Found,
+  options: Bounded,
+): Promise<boolean> {
+  if (problems.length === 0 || options.quarantine !== true) return true;
+  const names = new Set(problems.map(({ name }) => name));
+  const quietly = { ...options, onProgress: undefined };
+  const again = await compare(engine, checkpoint, level === 0 ? 0 : 2, quietly, names);
+  const isSame = (a: Problem, b: Problem) => a.name === b.name && a.message === b.message;
+  return again.problems.some((problem) => problems.some((first) => isSame(first, problem)));
+}
+
+/** `only`: the names of the files to look at; default: all. */
 async function compare(
   engine: Engine,
   checkpoint: CatalogCheckpoint,
   level: 0 | 1 | 2,
   options: Bounded,
+  only?: ReadonlySet<string>,
 ): Promise<Found> {
   const { signal } = options;
   const manifest = await problemOf(checkpoint.manifestKey, () => readManifest(engine, checkpoint, signal));
@@ -62,7 +88,7 @@ async function compare(
     return { level, fileCount, bytesRead: 0, storedChecksumCount: 0, problems: [manifest.problem] };
   }
   options.onProgress?.(plannedCheckpoint(checkpoint, manifest.value));
-  const records = new FileRecords(engine, manifest.value, signal);
+  const records = new FileRecords(engine, manifest.value, { only, signal });
   const report = await engine.transfer.verify(records.good(level), transferOptions(options));
   const bad = await badReceipts(engine, manifest.value, signal);
   const problems = [...bad, ...records.problems, ...report.problems];
@@ -76,12 +102,18 @@ async function compare(
 class FileRecords {
   readonly #engine: Engine;
   readonly #manifest: Manifest;
+  readonly #only: ReadonlySet<string> | undefined;
   readonly #signal: AbortSignal;
   readonly problems: Problem[] = [];
 
-  constructor(engine: Engine, manifest: Manifest, signal: AbortSignal) {
+  constructor(
+    engine: Engine,
+    manifest: Manifest,
+    { only, signal }: { readonly only: ReadonlySet<string> | undefined; readonly signal: AbortSignal },
+  ) {
     this.#engine = engine;
     this.#manifest = manifest;
+    this.#only = only;
     this.#signal = signal;
   }
 
@@ -98,7 +130,10 @@ class FileRecords {
     };
     for await (const { files } of readNamedSlices(this.#engine, this.#manifest, { signal, onDamaged })) {
       await sizes.learn(files);
-      for (const file of files) if (this.#isThere(file, sizes.get(file.key))) yield { file, level };
+      for (const file of files) {
+        const isWanted = this.#only?.has(file.name) ?? true;
+        if (isWanted && this.#isThere(file, sizes.get(file.key))) yield { file, level };
+      }
     }
   }
 
