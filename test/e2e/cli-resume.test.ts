@@ -80,6 +80,17 @@ describe('what is no fresh start', () => {
     }
   });
 
+  it('a place that holds runs: the URI is one segment short', async () => {
+    const place = await savedRun();
+    const above = place.uri.replace(/\/[^/]*$/, '');
+    const ended = await holdfast(['resume', above, place.path('ckpt'), '--or-start-fresh']);
+    expect([ended.code, ended.stdout, ended.stderr]).toEqual([
+      6,
+      '',
+      expect.stringContaining(`no run at ${above}; below it are `),
+    ]);
+  });
+
   it('a store that is down, one that denies, and one that is damaged', async () => {
     const place = await savedRun();
     const ended = async (uri: string, env: Record<string, string> = {}) =>

@@ -63,6 +63,8 @@ describe('an entry whose checksum is right, and that contradicts itself, is dama
       expect(await failure(call)).toMatch(/^Corrupt: /);
     }
     expect(await failure(manager.latest())).toContain(message);
+    // By this the advice tells damage of the catalog from damage of a checkpoint.
+    await expect(manager.latest()).rejects.toMatchObject({ context: { catalog: 'newest' } });
   });
 
   test.each<[string, Partial<Checkpoint>]>([

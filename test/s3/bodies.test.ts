@@ -201,6 +201,14 @@ describe('list', () => {
     ]);
   });
 
+  test('a page with fewer objects than it says may be asked for again', async () => {
+    const server = await scriptedS3(() =>
+      page(`<KeyCount>6</KeyCount><IsTruncated>false</IsTruncated>${entry('gpt/a')}`),
+    );
+    const store = await server.open();
+    expect(await errorOf(allPages(store))).toMatchObject({ code: 'Unavailable', status: 'temporary' });
+  });
+
   test('a page that says there is more, and not where, is an error and not the end', async () => {
     const server = await scriptedS3(() => page(`<IsTruncated>true</IsTruncated>${entry('gpt/a')}`));
     const store = await server.open();

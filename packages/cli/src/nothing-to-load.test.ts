@@ -7,8 +7,10 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { CheckpointSummary } from '@holdfast/core/contract';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cli } from './in-process.ts';
+import { nothingToLoad } from './open-run.ts';
 
 let directory: string;
 let uri: string;
@@ -75,4 +77,13 @@ test('show of a version that is quarantined says so', async () => {
 test('what the advice says helps', async () => {
   await done('undelete', uri, '--version', '1');
   expect(await done('latest', uri)).toBe('1\n');
+});
+
+test('a checkpoint that the store shows only at the second look: the call is to be repeated', async () => {
+  const latest = { isLatest: true, version: 3n } as CheckpointSummary;
+  const error = await nothingToLoad({ list: async () => [latest] }, 'file:///run', {});
+  expect([error.code, error.message]).toEqual([
+    'Unavailable',
+    'the store showed no checkpoint of file:///run at first, and then version 3',
+  ]);
 });

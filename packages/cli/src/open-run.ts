@@ -184,6 +184,7 @@ export async function expectingRun<T>(
 /**
  * Explains why `latest` finds nothing in an existing run: nothing was ever committed (`NotFound`),
  * or nothing committed can be loaded (`Corrupt`). Only after `NotFound` may a restart begin anew.
+ * `Unavailable`: a checkpoint was committed meanwhile, or the store had not shown it before.
  */
 export async function nothingToLoad(
   manager: Pick<CheckpointManager, 'list'>,
@@ -191,8 +192,12 @@ export async function nothingToLoad(
   { signal }: CallOptions,
 ): Promise<CheckpointError> {
   const there = await manager.list({ signal });
-  // A checkpoint that was committed after the caller's query explains nothing.
-  if (!there.some(({ isLatest }) => !isLatest)) return emptyRun(uri);
+  const latest = there.find(({ isLatest }) => isLatest);
+  if (latest !== undefined) {
+    const message = `the store showed no checkpoint of ${uri} at first, and then version ${latest.version}`;
+    return new CheckpointError('Unavailable', message, { context: { store: uri } });
+  }
+  if (there.length === 0) return emptyRun(uri);
   const retired = there.find(({ state, isLeftBehind }) => state === 'retiring' && !isLeftBehind);
   const left = there.find(({ state, isLeftBehind }) => state === 'live' && isLeftBehind);
   const nameOf = ({ id, isLeftBehind }: CheckpointSummary) => checkpointName(id, isLeftBehind);

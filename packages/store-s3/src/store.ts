@@ -9,6 +9,7 @@ import {
   assertOffset,
   assertUntouched,
   base64Crc,
+  brokenAnswer,
   crcOfBase64,
   dateMs,
   deleteEach,
@@ -293,6 +294,8 @@ export class S3Store implements ObjectStore {
     const { output, headers } = await this.#connection.command(signal, (sdk, options) =>
       sdk.send(new ListObjectsV2Command({ Bucket: this.#config.bucket, ...input }), options),
     );
+    if ((output.KeyCount ?? 0) > (output.Contents?.length ?? 0))
+      throw brokenAnswer('it has fewer objects than it says');
     return { output, storeTimeMs: dateMs(headers.date) };
   }
 

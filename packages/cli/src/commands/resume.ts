@@ -46,8 +46,10 @@ async function runResume(call: Call): Promise<CommandResult> {
  */
 function isFirstStart(error: unknown): error is CheckpointError {
   if (!isCheckpointError(error, 'NotFound')) return false;
-  const { run, manifestCount } = error.context;
-  return run === 'empty' || (run === 'missing' && !(Number(manifestCount) > 0));
+  const { run, manifestCount, runsBelow } = error.context;
+  // A URI that is one segment short leads to a place that holds runs, and not to a new run.
+  const isUnused = runsBelow === undefined && !(Number(manifestCount) > 0);
+  return run === 'empty' || (run === 'missing' && isUnused);
 }
 
 function freshStart(call: Call): CommandResult {

@@ -166,11 +166,15 @@ export class Catalog {
     const bytes = await getOrNull(this.#engine.records, key, signal);
     if (!bytes) return null;
     const entry = decodeRecord('catalog-entry', bytes, { key, store: this.#engine.store.uri });
-    const problem = this.#problemOf(entry, seq);
-    if (problem) {
-      const context = { store: this.#engine.store.uri, key, isIntact: true };
-      throw new CheckpointError('Corrupt', `${key} is not what belongs there: ${problem}`, { context });
+    const context = { store: this.#engine.store.uri, key };
+    const misplaced = this.#problemOf(entry, seq);
+    if (misplaced) {
+      const message = `${key} is not what belongs there: ${misplaced}`;
+      throw new CheckpointError('Corrupt', message, { context: { ...context, isIntact: true } });
     }
+    const contradiction = stateProblem(entry.state);
+    if (contradiction)
+      throw new CheckpointError('Corrupt', `${key} contradicts itself: ${contradiction}`, { context });
     return entry;
   }
 
@@ -180,7 +184,7 @@ export class Catalog {
       return 'it is the mark of a rebuild that has not ended; the same rebuild again finishes it';
     }
     const { runId } = this.#seen;
-    if (runId === '' || entry.runId === runId) return stateProblem(entry.state);
+    if (runId === '' || entry.runId === runId) return undefined;
     const isRebuilt = entry.transaction.kind === REBUILD_KIND ? ', since the catalog was rebuilt' : '';
     return `it is of run ${entry.runId}, not ${runId}${isRebuilt}`;
   }
