@@ -1,4 +1,4 @@
-import { basename, dirname } from 'node:path';
+import { basename } from 'node:path';
 import {
   assertObjectKey,
   type CallOptions,
@@ -27,9 +27,7 @@ import {
   DIRECT_ALIGNMENT_BYTES,
   type DirectFile,
   DirectorySync,
-  errnoOf,
   type FileSystem,
-  inDirectory,
   nodeFileSystem,
   OpenFiles,
   type Processes,
@@ -41,6 +39,7 @@ import type { LocalConfig } from './config.ts';
 import { DurableNames } from './durable-names.ts';
 import { objectError, storeError, writeError } from './errors.ts';
 import { inspectDirectory } from './inspect.ts';
+import { ObjectDeletion } from './object-deletion.ts';
 import { etagOf, type FoundObject, infoOf, ObjectFiles } from './object-files.ts';
 import { isOwnName } from './own-names.ts';
 import { RESERVE_BYTES, Reserve } from './reserve.ts';
@@ -74,9 +73,6 @@ const CAPABILITIES: StoreCapabilities = {
 
 /** Limit on files kept open for reads of ranges. */
 const OPEN_FILES_MAX = 32;
-
-/** Concurrent file-system calls of one `deleteMany`. */
-const DELETES_AT_A_TIME = 64;
 
 export interface LocalComponents {
   fileSystem?: FileSystem | undefined;
@@ -125,6 +121,7 @@ export class LocalStore implements ObjectStore {
   readonly #writer: ObjectWriter;
   readonly #resuming: (ResumeParts & Pick<ResumeComponents, 'crc32c'>) | null;
   readonly #openFiles = new OpenFiles(OPEN_FILES_MAX);
+  readonly #deletion: ObjectDeletion;
   readonly #uploads = new Set<LocalUpload>();
   readonly #calls = new Set<Promise<unknown>>();
   #closing: Promise<void> | null = null;
@@ -161,6 +158,12 @@ export class LocalStore implements ObjectStore {
       names: this.#names,
       temporaries: this.#temporaries,
       tidy: () => this.#tidy(resume?.processes ?? null),
+    });
+    this.#deletion = new ObjectDeletion({
+      uri: this.uri,
+      fileSystem: this.#fileSystem,
+      files: this.#files,
+      openFiles: this.#openFiles,
     });
     this.#resuming = resume && this.#resumingWith(resume);
     if (resume) this.listUploads = (prefix, options) => this.#listUploads(prefix, options);
@@ -320,22 +323,7 @@ export class LocalStore implements ObjectStore {
   deleteMany(keys: readonly string[], options?: CallOptions): Promise<DeleteResult[]> {
     return this.#run({ action: 'delete from', options }, async (check) => {
       for (const key of keys) assertObjectKey(key, this.uri);
-      const hasLinked = await this.#fileSystem.stat(this.#files.linkedDirectory).then(
-        () => true,
-        () => false,
-      );
-      const results: DeleteResult[] = [];
-      for (let start = 0; start < keys.length; start += DELETES_AT_A_TIME) {
-        check();
-        const some = keys.slice(start, start + DELETES_AT_A_TIME);
-        const byDirectory = Map.groupBy(some, (key) => dirname(this.#files.pathOf(key)));
-        const done = await Promise.all(
-          [...byDirectory].map(([directory, its]) => this.#deleteIn(directory, its, hasLinked)),
-        );
-        const byKey = new Map(done.flat().map((result) => [result.key, result]));
-        results.push(...some.map((key) => byKey.get(key) ?? { key }));
-      }
-      await this.#removeEmptyDirectories(keys);
+      const results = await this.#deletion.deleteMany(keys, check);
       await this.#reserve.keepAgain();
       return results;
     });
@@ -431,67 +419,6 @@ export class LocalStore implements ObjectStore {
     }
     await this.#names.listed(shown, storeTimeMs);
     return { page: { objects, storeTimeMs }, isLast };
-  }
-
-  /** Deletes in that very directory: a link in its place would lead to files of other programs. */
-  async #deleteIn(directory: string, keys: readonly string[], hasLinked: boolean): Promise<DeleteResult[]> {
-    try {
-      const { root } = this.#files;
-      return await inDirectory(
-        this.#fileSystem,
-        directory,
-        (here) => Promise.all(keys.map((key) => this.#delete(key, `${here}/${basename(key)}`, hasLinked))),
-        root,
-      );
-    } catch (error) {
-      const isNowhere = ['ENOENT', 'ENOTDIR', 'ELOOP', 'ENAMETOOLONG'].includes(errnoOf(error) ?? '');
-      if (isNowhere) return keys.map((key) => ({ key })); // No object has such a name.
-      return keys.map((key) => ({ key, error: storeError(error, 'delete', { store: this.uri, key }) }));
-    }
-  }
-
-  async #delete(key: string, here: string, hasLinked: boolean): Promise<DeleteResult> {
-    const path = this.#files.pathOf(key);
-    this.#openFiles.drop(path);
-    try {
-      const linked = hasLinked ? await this.#files.linkedFile(path) : null;
-      await this.#unlink(here);
-      if (linked !== null) {
-        this.#openFiles.drop(linked);
-        await this.#unlink(linked);
-      }
-      return { key };
-    } catch (error) {
-      return { key, error: storeError(error, 'delete', { store: this.uri, key }) };
-    }
-  }
-
-  async #unlink(path: string): Promise<void> {
-    try {
-      await this.#fileSystem.unlink(path);
-    } catch (error) {
-      const errno = errnoOf(error) ?? '';
-      if (['ENOENT', 'ENOTDIR', 'EISDIR'].includes(errno)) return; // No object has this name.
-      // Outside Linux, unlinking a directory is EPERM.
-      if (errno === 'EPERM' && (await this.#fileSystem.lstat(path)).isDirectory()) return;
-      throw error;
-    }
-  }
-
-  /**
-   * A process that creates an object there at the same time makes the directory again: see
-   * `ObjectWriter`.
-   */
-  async #removeEmptyDirectories(keys: readonly string[]): Promise<void> {
-    const directories = new Set<string>();
-    for (const key of keys) {
-      for (let end = key.lastIndexOf('/'); end > 0; end = key.lastIndexOf('/', end - 1))
-        directories.add(key.slice(0, end));
-    }
-    const deepestFirst = [...directories].sort((a, b) => b.length - a.length);
-    // It is not empty, or gone, or cannot be removed. An empty directory does no harm.
-    for (const directory of deepestFirst)
-      await this.#fileSystem.rmdir(this.#files.pathOf(directory)).catch(() => undefined);
   }
 
   #missing(key: string): CheckpointError {

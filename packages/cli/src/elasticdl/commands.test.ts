@@ -55,10 +55,7 @@ function shardOf(index: number, count: number, version = 100, dim = 2): Uint8Arr
   return Buffer.concat([...encodeShard(shard).chunks()]);
 }
 
-/**
- * A new directory with versions as ElasticDL writes them: two shards each, with their own version
- * numbers.
- */
+/** A new directory with these versions as ElasticDL writes them, each in two shards. */
 async function elasticdlDirectory(...versions: number[]): Promise<string> {
   const root = await mkdtemp(join(directory, 'versions-'));
   for (const version of versions) {
